@@ -50,13 +50,11 @@ def view_of_holds() -> View:
 
 
 def other_views() -> dict[str, View]:
-    """All other folds, by service; "ledger" is the one by which tests check invariants."""
+    """The folds of services that do not use `Holds`; "ledger" is the one by which tests check invariants."""
     services = services_of(LOG)
     cores: dict[str, Any] = {name: new_folder(service).core for name, service in services.items()}
     scheduler, scaler, agent = cores["scheduler"], cores["scaler"], cores["agent"]
-    composer, upgrader, telemetry = cores["composer"], cores["upgrader"], cores["telemetry"]
-    health, projector, ledger = cores["health"], cores["projector"], Ledger()
-    holders = health.verdicts.state.holders
+    composer, upgrader, projector, ledger = cores["composer"], cores["upgrader"], cores["projector"], Ledger()
     return {
         "scheduler": View(
             scheduler,
@@ -75,16 +73,6 @@ def other_views() -> dict[str, View]:
         ),
         "upgrader": View(
             upgrader, lambda: {one.id: dict(one.milli) for one in upgrader.state.jobs.values() if one.milli}
-        ),
-        "telemetry": View(
-            telemetry,
-            lambda: {job_id: held_by(one.slots) for job_id, one in telemetry.holdings.jobs.items() if one.slots},
-            lambda node, uuid, *_: telemetry.holdings.holders(node).get(uuid, ()),
-        ),
-        "health": View(
-            health,
-            lambda: {job_id: held_by(slots) for job_id, slots in holders._slots.items() if slots},
-            lambda node, uuid, _, shown: holders.of(node, uuid, shown),
         ),
         "agent": View(
             agent,

@@ -25,12 +25,6 @@ WIDE = (
 
 KNOWN: dict[Departure, str] = {
     ("agent", "slots"): f"it follows pods: {GAVE_UP}, and a resize is done with `pods-resized`",
-    ("telemetry", "slots"): f"{GAVE_UP}; {RESIZE}; {STALE}",
-    ("telemetry", "too few of chosen devices"): f"{GAVE_UP}; {RESIZE}; {STALE}",
-    ("telemetry", "too few of picked devices"): f"{GAVE_UP}; {RESIZE}; {NOBODY}",
-    ("health", "slots"): RESIZE,
-    ("health", "too few of chosen devices"): f"{RESIZE}; {STALE}",
-    ("health", "too few of picked devices"): f"{RESIZE}; {NOBODY}",
     ("composer", "too few of picked devices"): f"{NOBODY}; {PLACES}",
     ("composer", "too many of picked devices"): PLACES,
     ("scheduler", "too few of picked devices"): PART,

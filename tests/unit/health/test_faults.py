@@ -356,10 +356,10 @@ def test_who_has_said_everything_is_not_woken_again(house: House) -> None:
 def test_no_owner_is_told_of_a_job_that_was_given_back_to_the_federation(house: House) -> None:
     job = JOBS[0]
     house.run(job, "red", "a")
-    holders = house.core.verdicts.state.holders
-    assert (holders.on_node("a"), holders.team(job)) == ((job,), "red")
+    state = house.core.verdicts.state
+    assert (state.holders("a"), state.owners.team(job)) == ((job,), "red")
     house.say("scheduler", "job", job, "returned", JobReturned(assignment=1))
-    assert (holders.on_node("a"), holders.team(job)) == ((), "")
+    assert (state.holders("a"), state.owners.team(job)) == ((), "")
 
 
 def test_who_takes_over_tells_no_owner_twice(house: House) -> None:
@@ -375,7 +375,7 @@ def test_of_what_an_owner_was_told_the_newest_is_remembered_and_nothing_of_a_job
     house.run(JOBS[0], "vision", "a")
     for number in range(TOLD_MAX + 1):
         house.say("health", "job", JOBS[0], "fault-told", JobFault(code=f"xid-{number}", node="a", at=house.now))
-    ((_, stored),) = house.core.verdicts.state.holders.stored()
+    ((_, stored),) = house.core.verdicts.state.owners.stored()
     assert [code for code, _ in stored.told] == [f"xid-{number}" for number in range(1, TOLD_MAX + 1)]
     house.say("scheduler", "job", JOBS[0], "failed", JobFinished(attempt=1, exit_code=1))
-    assert list(house.core.verdicts.state.holders.stored()) == []
+    assert list(house.core.verdicts.state.owners.stored()) == []

@@ -117,7 +117,8 @@ def test_another_leader_goes_on_from_what_was_reported() -> None:
     for draft in (*house.core.snapshot(),):
         heir.write("telemetry", draft.kind, draft.subject_id, STATE_NAME, draft.payload)
     heir.join("n1")
-    heir.core.holdings.jobs[job] = house.core.holdings.jobs[job]
+    heir.now_s = 0.0
+    heir.place(0, slot("n1", 0, 1))
     heir.now_s = house.now_s + 10.0
     heir.read("n1", device("n1", 0, job, busy=100.0), device("n1", 1, job))
     total = heir.core.meters.jobs[job].total()

@@ -1,9 +1,20 @@
 """Who holds which device, as the log says."""
 
-from muster.schemas.facts.job import JobQueued, JobResized, QueuedReason
+from muster.schemas.facts.job import (
+    JobPlaced,
+    JobQueued,
+    JobResized,
+    JobResizeRequested,
+    JobState,
+    PodsExited,
+    PodsOutcome,
+    QueuedReason,
+)
 from muster.schemas.facts.node import NodeLeft, NodeLost, NodeReturned
+from muster.schemas.job import Job, JobSpec, Phase, TaskGroup
+from muster.schemas.registry import STATE_NAME
 from muster.telemetry.core.holdings import Holdings
-from unit.telemetry.house import TelemetryHouse, slot, uuid
+from unit.telemetry.house import TelemetryHouse, job_id, slot, uuid
 
 
 def test_devices_belong_to_a_job_from_its_placement_to_the_exit_of_its_pods() -> None:
@@ -43,14 +54,43 @@ def test_a_job_that_is_queued_again_holds_nothing() -> None:
     assert house.core.holdings.jobs[job].queue == "other"
 
 
-def test_a_resized_job_has_its_new_slots_since_it_has_any() -> None:
+def test_what_a_job_grows_into_is_its_own_from_the_request_on_and_what_it_gives_up_until_it_is_resized() -> None:
     house = TelemetryHouse()
-    house.join("n1", "n2")
+    house.join("n1", "n2", "n3")
     job = house.place(0, slot("n1", 0), slot("n2", 0))
-    house.now_s = 100.0
-    house.write("scheduler", "job", job, "resized", JobResized(attempt=1, slots=(slot("n1", 0),)))
-    assert house.core.holdings.holders("n2") == {}
-    assert house.core.holdings.jobs[job].held_since < house.now
+    placed_at, house.now_s = house.core.holdings.placed_at(job), 100.0
+    wanted = (slot("n1", 0), slot("n3", 0))
+    house.write("scheduler", "job", job, "resize-requested", JobResizeRequested(attempt=1, slots=wanted))
+    assert [bool(house.core.holdings.holders(node)) for node in ("n1", "n2", "n3")] == [True, True, True]
+    house.write("scheduler", "job", job, "resized", JobResized(attempt=1, slots=wanted))
+    assert [bool(house.core.holdings.holders(node)) for node in ("n1", "n2", "n3")] == [True, False, True]
+    assert house.core.holdings.placed_at(job) == placed_at, "it has held something since then"
+
+
+def test_what_is_told_late_of_an_earlier_run_takes_nothing_away() -> None:
+    house = TelemetryHouse()
+    house.join("n1")
+    job = house.place(0, slot("n1", 0))
+    house.write("scheduler", "job", job, "queued", JobQueued(queue="lab", attempt=2))
+    house.write("scheduler", "job", job, "placed", JobPlaced(attempt=2, slots=(slot("n1", 1),)))
+    house.exit(job)
+    assert house.core.holdings.holders("n1") == {uuid("n1", 1): {job: 1000}}
+
+
+def test_a_checkpoint_says_who_holds_what_and_whose_pods_exited() -> None:
+    house, states = TelemetryHouse(), []
+    house.join("n1")
+    for number, exited in enumerate((None, PodsExited(attempt=1, outcome=PodsOutcome.SUCCEEDED))):
+        spec = JobSpec(name="train", team="lab", task_groups=(TaskGroup(),))
+        job = Job(id=job_id(number), spec=spec, principal="ada", idempotency_key="k", body_hash="h")
+        slots = (slot("n1", number),)
+        states.append(JobState(job=job, phase=Phase.RUNNING, slots=slots, exited=exited, placed_at=7, queue="fast"))
+        house.write("scheduler", "job", job.id, STATE_NAME, states[-1])
+    running, exited_job = (state.job.id for state in states)
+    assert house.core.holdings.holders("n1") == {uuid("n1", 0): {running: 1000}}
+    assert house.core.holdings.placed_at(running) == 7
+    assert house.core.holdings.jobs[exited_job].queue == "fast"
+    assert exited_job not in house.core.holdings.holding
 
 
 def test_nodes_come_and_go() -> None:
@@ -62,13 +102,16 @@ def test_nodes_come_and_go() -> None:
     assert not house.core.holdings.nodes["n1"].is_lost
     job = house.place(0, slot("n1", 0))
     house.write("agent", "node", "n1", "left", NodeLeft())
-    assert house.core.holdings.nodes["n1"].description is None
-    house.end(job)
     assert house.core.holdings.nodes == {}
+    assert house.core.holdings.holders("n1") == {}, "nobody can say which devices it had"
+    house.join("n1")
+    assert house.core.holdings.holders("n1") == {uuid("n1", 0): {job: 1000}}
 
 
 def test_what_is_said_of_a_job_that_is_not_known_is_counted() -> None:
     house = TelemetryHouse()
     house.exit("X" * 26)
-    assert house.core.holdings.anomalies == {"pods-exited": 1}
+    house.write("scheduler", "job", "X" * 26, "queued", JobQueued(queue="lab", attempt=1))
+    assert house.core.holdings.holds.anomalies == {"pods-exited": 1}
+    assert house.core.holdings.anomalies == {"queued": 1}
     assert Holdings().holders("nowhere") == {}

@@ -7,15 +7,7 @@ from muster.health.core.state import DEVICE, NODE, State
 from muster.health.core.table import Fold
 from muster.health.core.units import Unit
 from muster.schemas.facts.health import OPEN_MAX, BrakeResetRequested, FaultClass, FaultMark, Reported, VerifyRequested
-from muster.schemas.facts.job import (
-    JobPlaced,
-    JobResized,
-    JobResizeRequested,
-    JobRouted,
-    PodsExited,
-    PodsOutcome,
-    PodsStarted,
-)
+from muster.schemas.facts.job import JobRouted, PodsExited, PodsOutcome
 from muster.schemas.facts.node import NodeJoined, Withheld, WithholdRequested, WithholdWithdrawn
 from muster.schemas.facts.operations import (
     ActionOutcome,
@@ -172,26 +164,21 @@ def _unit(state: State, fact: Fact) -> Unit | None:
 
 def _routed(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, JobRouted)
-    state.holders.describe(fact.subject_id, fact.payload.job.spec.team)
+    state.owners.describe(fact.subject_id, fact.payload.job.spec.team)
 
 
-def _placed(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobPlaced | JobResizeRequested | JobResized)
-    state.holders.take(fact.subject_id, fact.payload.slots)
-
-
-def _started(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, PodsStarted)
-    state.holders.pick(fact.subject_id, fact.payload.device_uuids)
+def _held(state: State, fact: Fact) -> None:
+    state.holds.apply(fact)
 
 
 def _exited(state: State, fact: Fact) -> None:
     """A program that failed is its owner's matter; where many teams' programs fail, the node is checked."""
     assert isinstance(fact.payload, PodsExited)
+    state.holds.apply(fact)
     node = fact.payload.node
     if fact.payload.outcome is not PodsOutcome.FAILED or node not in state.nodes:
         return
-    team = state.holders.team(fact.subject_id)
+    team = state.owners.team(fact.subject_id)
     mark = FaultMark(code="pods-failed", fault_class=FaultClass.NOTE, at=fact.time, teams=(team,) if team else ())
     state.unit(NODE, node, node).mark(mark)
     state.judged[node] = None
@@ -199,15 +186,12 @@ def _exited(state: State, fact: Fact) -> None:
 
 def _running(state: State, fact: Fact) -> None:
     """Its checks passed, or had none: should they fail another time, that is news, as the scheduler counts as well."""
-    state.holders.forget(fact.subject_id, PREFLIGHT)
-
-
-def _queued(state: State, fact: Fact) -> None:
-    state.holders.drop(fact.subject_id)
+    state.owners.forget(fact.subject_id, PREFLIGHT)
 
 
 def _ended(state: State, fact: Fact) -> None:
-    state.holders.end(fact.subject_id)
+    state.holds.apply(fact)
+    state.owners.end(fact.subject_id)
 
 
 # --- work on nodes -------------------------------------------------------------------------------------------------
@@ -252,9 +236,9 @@ def _preflight_failed(state: State, fact: Fact) -> None:
     """Evidence against the nodes that are blamed; only once for each job: what fails wherever it goes is the job."""
     failed = fact.payload
     assert isinstance(failed, PreflightFailed)
-    if state.holders.told_at(fact.subject_id, PREFLIGHT) is not None:
+    if state.owners.told_at(fact.subject_id, PREFLIGHT) is not None:
         return
-    state.holders.tell(fact.subject_id, PREFLIGHT, fact.time)
+    state.owners.tell(fact.subject_id, PREFLIGHT, fact.time)
     blamed = (one for one in failed.failed if one.node in failed.nodes and one.check not in JOBS_OWN)
     _failed_checks(state, fact, tuple(blamed))
 
@@ -308,13 +292,9 @@ HANDLERS: dict[tuple[str, str], Fold] = {
     **{(kind, "withheld"): _withheld for kind in (NODE, DEVICE)},
     **{(kind, "withhold-withdrawn"): _withdrawn for kind in (NODE, DEVICE)},
     ("job", "routed"): _routed,
-    ("job", "placed"): _placed,
-    ("job", "resize-requested"): _placed,
-    ("job", "resized"): _placed,
-    ("job", "pods-started"): _started,
+    **{("job", name): _held for name in ("placed", "resize-requested", "resized", "pods-started", "queued")},
     ("job", "pods-exited"): _exited,
     ("job", "running"): _running,
-    ("job", "queued"): _queued,
     ("job", "returned"): _ended,  # to the federation: it is another cluster's from here on
     **{("job", phase.value): _ended for phase in TERMINAL_PHASES},
     (NODE, "action-ended"): _action_ended,

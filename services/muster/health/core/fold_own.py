@@ -148,7 +148,7 @@ def _checks_requested(state: State, fact: Fact) -> None:
 
 def _told(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, JobFault)
-    state.holders.tell(fact.subject_id, fact.payload.code, Instant(fact.payload.at) or fact.time)
+    state.owners.tell(fact.subject_id, fact.payload.code, Instant(fact.payload.at) or fact.time)
 
 
 def _tripped(state: State, fact: Fact) -> None:

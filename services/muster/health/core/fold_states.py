@@ -30,7 +30,7 @@ def _state_recorded(state: State, fact: Fact) -> None:
         case JobState() as job:
             _load_job(state, job, fact)
         case OwnerToldState() as told:
-            state.holders.load_told(fact.subject_id, told)
+            state.owners.load_told(fact.subject_id, told)
         case BrakeState() as brake:
             state.brake = Brake.restored(brake, config=state.config.brake)
         case _:
@@ -57,12 +57,10 @@ def _load_unit(state: State, kind: str, name: str, stored: UnitState) -> None:
 def _load_job(state: State, job: JobState, fact: Fact) -> None:
     if job.phase.is_terminal:
         return
-    state.holders.describe(job.job.id, job.job.spec.team)
-    if job.preflight_failures and state.holders.told_at(job.job.id, PREFLIGHT) is None:
-        state.holders.tell(job.job.id, PREFLIGHT, fact.time)
-    if job.slots:
-        state.holders.take(job.job.id, job.slots)
-        state.holders.pick(job.job.id, job.picked)
+    state.holds.apply(fact)
+    state.owners.describe(job.job.id, job.job.spec.team)
+    if job.preflight_failures and state.owners.told_at(job.job.id, PREFLIGHT) is None:
+        state.owners.tell(job.job.id, PREFLIGHT, fact.time)
 
 
 def state_drafts(state: State) -> Iterator[Draft]:
@@ -70,7 +68,7 @@ def state_drafts(state: State) -> Iterator[Draft]:
     for unit in state.units.values():
         if not unit.is_empty:
             yield Draft(unit.kind, unit.name, STATE_NAME, unit.as_body(UnitState))
-    for job, told in state.holders.stored():
+    for job, told in state.owners.stored():
         yield Draft("job", job, STATE_NAME, told)
     brake = state.brake
     if brake.tripped is not None or brake.nodes or brake.reset_wish is not None:

@@ -118,7 +118,7 @@ def _deep(state: State, node: str, now: Instant, drafts: list[Draft]) -> list[Dr
     rule = state.rules_of(node).rule(DEEP)
     under_way = sum(is_deep_alone(state.units[key]) for key in state.ill)
     under_way += sum(draft.name == "fault-observed" for draft in drafts)
-    is_idle = not state.holders.on_node(node) and not any(not one.is_healthy for one in state.devices_of(node))
+    is_idle = not state.holds.slots_on(node) and not any(not one.is_healthy for one in state.devices_of(node))
     if rule is None or not state.config.patrol.deep or not is_idle or under_way >= state.config.patrol.deep_at_once:
         return []
     return [fault_draft(state, Sighting(node, DEEP, now), rule)]

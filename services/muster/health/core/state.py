@@ -4,11 +4,12 @@ import heapq
 from collections import Counter, deque
 from dataclasses import dataclass
 
+from muster.cluster import Holds
 from muster.core import Instant
 from muster.health.core.brake import Brake
 from muster.health.core.config import OBSERVE, OPT_OUT_LABEL, HealthConfig
-from muster.health.core.holders import Holders
-from muster.health.core.limits import HISTORY_MAX
+from muster.health.core.limits import HISTORY_MAX, JOBS_MAX
+from muster.health.core.owners import Owners
 from muster.health.core.rules import RuleTable
 from muster.health.core.sightings import Sightings
 from muster.health.core.units import Unit, UnitKey
@@ -46,7 +47,8 @@ class State:
         self.config = config
         self.sightings = sightings
         self.brake = Brake(config=config.brake)
-        self.holders = Holders()
+        self.holds = Holds()
+        self.owners = Owners()
         self.nodes: dict[str, NodeJoined] = {}
         self.lost: set[str] = set()
         self.fresh: list[tuple[str, Instant]] = []
@@ -133,6 +135,18 @@ class State:
         """The rules of the node's GPU model."""
         description = self.nodes.get(node)
         return self.config.rules.of(description.gpu_model if description is not None else "")
+
+    def holders(self, node: str, device: str = "") -> tuple[str, ...]:
+        """Jobs that hold the device, or the whole node without one; JOBS_MAX at most.
+
+        Where the kubelet picks and nobody was seen with the device: those that may hold it.
+        """
+        if not device:
+            return self.holds.jobs_on(node)[:JOBS_MAX]
+        description = self.nodes.get(node)
+        present = description.present if description is not None else {}
+        found = self.holds.device_holders(node, device, {uuid: index for index, uuid in present.items()})
+        return (found.known or found.possible)[:JOBS_MAX]
 
     def note_incident(self, node: str, at: Instant) -> None:
         """A node fell ill, or was lost: what lemons are found by."""

@@ -56,7 +56,7 @@ def fault_draft(
     """`fault-observed` of what was seen, by its rule. more: of other devices of the node, told with it."""
     scope = rule.scope if seen.device else FaultScope.NODE
     jobs = tuple(dict.fromkeys(job for one in (seen, *more) for job in _jobs(state, one)))[:JOBS_MAX]
-    known = (state.holders.team(job) for job in jobs)
+    known = (state.owners.team(job) for job in jobs)
     payload = FaultObserved(
         code=seen.code,
         fault_class=rule.fault_class,
@@ -125,15 +125,15 @@ def _told(state: State, job: str, seen: Sighting, rule: Rule, together: str) -> 
         detail=rule.because,
         at=seen.at,
         count=seen.count,
-        team=state.holders.team(job),
+        team=state.owners.team(job),
         job_id=job,
     )
     return Draft("job", job, "fault-told", payload, together=together)
 
 
 def _is_news(state: State, job: str, seen: Sighting, rule: Rule) -> bool:
-    told_at = state.holders.told_at(job, seen.code)
-    return state.holders.is_known(job) and (told_at is None or after(told_at, rule.burst_s) <= seen.at)
+    told_at = state.owners.told_at(job, seen.code)
+    return job in state.holds.jobs and (told_at is None or after(told_at, rule.burst_s) <= seen.at)
 
 
 def is_burst(state: State, seen: Sighting, rule: Rule, *, across_repairs: bool = False) -> bool:
@@ -157,4 +157,4 @@ def is_burst(state: State, seen: Sighting, rule: Rule, *, across_repairs: bool =
 def _jobs(state: State, seen: Sighting) -> tuple[str, ...]:
     if seen.jobs:
         return seen.jobs
-    return state.holders.of(seen.node, seen.device, state.nodes.get(seen.node))
+    return state.holders(seen.node, seen.device)

@@ -30,7 +30,9 @@ class TelemetryCore:
         self.config = config
         self.holdings = Holdings()
         self.state = State()
-        self.meters = JobMeters(config, told=self._told, held=self.holdings.jobs.get)
+        self.meters = JobMeters(
+            config, told=self._told, known=self.holdings.jobs.get, placed_at=self.holdings.placed_at
+        )
         self.fleet = FleetLook()
 
     def apply(self, fact: Fact) -> None:

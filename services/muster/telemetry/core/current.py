@@ -30,22 +30,22 @@ def held_now(core: TelemetryCore, now: Instant, *, team: str = "") -> Iterator[H
     """Every GPU that a live job holds and that was read lately. team: only of this one. Work grows with them."""
     gap_s_max, idle_after_s = core.config.gap_s_max, core.config.idle_after_s
     for job_id, meter in core.meters.jobs.items():
-        held = core.holdings.jobs.get(job_id)
-        if held is None or not held.slots:
+        known = core.holdings.jobs.get(job_id)
+        if known is None or job_id not in core.holdings.holding:
             continue
-        spec = held.job.spec
+        spec, placed_at = known.job.spec, core.holdings.placed_at(job_id)
         if team and spec.team != team:
             continue
         for one in meter.devices.values():
-            if one.newest is None or seconds_between(one.read_at, now) > gap_s_max or one.read_at < held.held_since:
+            if one.newest is None or seconds_between(one.read_at, now) > gap_s_max or one.read_at < placed_at:
                 continue
             idle_s = max(0.0, seconds_between(one.idle_since, now)) if one.idle_since else 0.0
             yield Held(
                 job_id,
                 spec.name,
                 spec.team,
-                held.queue,
-                held.job.principal,
+                known.queue,
+                known.job.principal,
                 one.node,
                 one.model,
                 one.newest,

@@ -8,7 +8,7 @@ from muster.core import Instant, after, seconds_between
 from muster.schemas.facts.telemetry import USED_DEVICES_MAX, DeviceUse, JobUseReported
 from muster.schemas.telemetry import DeviceSample, ExporterState, NodeSample
 from muster.telemetry.core.config import TelemetryConfig
-from muster.telemetry.core.holdings import NEVER, HeldJob
+from muster.telemetry.core.holdings import NEVER, KnownJob
 from muster.telemetry.core.series import Series
 from muster.telemetry.core.sums import Sums, together
 
@@ -53,7 +53,7 @@ class JobMeter:
     series: Series
     since: Instant
     until: Instant
-    job: HeldJob | None = None
+    job: KnownJob | None = None
     devices: dict[str, DeviceMeter] = field(default_factory=dict)
     before: Sums = field(default_factory=Sums)
     gpus_before: int = 0
@@ -85,9 +85,9 @@ class JobMeter:
 
 
 class JobMeters:
-    """Of all live jobs of a cluster. told: what was said of a job, from which its sums go on; held: the job.
+    """Of all live jobs of a cluster. told: what was said of a job, from which its sums go on; known: the job.
 
-    jobs: for reading.
+    placed_at: when it got what it holds. jobs: for reading.
 
     Reports are due `report_s` after the last one, and once the job is over.
     """
@@ -97,11 +97,12 @@ class JobMeters:
         config: TelemetryConfig,
         *,
         told: Callable[[str], JobUseReported | None],
-        held: Callable[[str], HeldJob | None],
+        known: Callable[[str], KnownJob | None],
+        placed_at: Callable[[str], Instant],
     ) -> None:
         self.jobs: dict[str, JobMeter] = {}
         self._config = config
-        self._told, self._held = told, held
+        self._told, self._known, self._placed_at = told, known, placed_at
         self._due: dict[str, None] = {}
         self._next: list[tuple[Instant, str]] = []
 
@@ -124,7 +125,7 @@ class JobMeters:
                 if meter is None:
                     meter = job.devices[device.uuid] = DeviceMeter(sample.node, device.index, device.uuid)
                 meter.model, meter.part = sample.gpu_model, min(1.0, milli / WHOLE_GPU_MILLI)
-                self._measure(job, meter, device, at)
+                self._measure(job, meter, device, at, placed_at=self._placed_at(job_id))
                 job.until = at
 
     def due(self, now: Instant) -> Iterator[tuple[str, JobUseReported]]:
@@ -184,7 +185,7 @@ class JobMeters:
         return self._next[0][0] if self._next else None
 
     def _begin(self, job_id: str, at: Instant) -> JobMeter:
-        job = JobMeter(Series(at), since=at, until=at, job=self._held(job_id))
+        job = JobMeter(Series(at), since=at, until=at, job=self._known(job_id))
         told = self._told(job_id)
         if told is not None:
             job.since = Instant(told.since)
@@ -199,12 +200,13 @@ class JobMeters:
         heapq.heappush(self._next, (after(at, self._config.report_s), job_id))
         return job
 
-    def _measure(self, job: JobMeter, meter: DeviceMeter, device: DeviceSample, at: Instant) -> None:
+    def _measure(
+        self, job: JobMeter, meter: DeviceMeter, device: DeviceSample, at: Instant, *, placed_at: Instant
+    ) -> None:
         config = self._config
-        held_since = NEVER if job.job is None else job.job.held_since
         gap_s = seconds_between(meter.read_at, at)
-        is_next = bool(meter.read_at) and meter.read_at >= held_since and 0 <= gap_s <= config.gap_s_max
-        seconds = gap_s if is_next else min(config.interval_s, max(0.0, seconds_between(held_since, at)))
+        is_next = bool(meter.read_at) and meter.read_at >= placed_at and 0 <= gap_s <= config.gap_s_max
+        seconds = gap_s if is_next else min(config.interval_s, max(0.0, seconds_between(placed_at, at)))
         before, energy_mj = meter.energy_mj, device.energy_mj
         if is_next and before is not None and energy_mj is not None and energy_mj >= before:
             energy_j = meter.part * (energy_mj - before) / MJ_PER_J
@@ -213,18 +215,18 @@ class JobMeters:
         is_idle = does_nothing(device, config.idle_below_pct)
         if not is_idle:
             meter.idle_since = NEVER
-        elif not meter.idle_since or meter.idle_since < held_since:
+        elif not meter.idle_since or meter.idle_since < placed_at:
             meter.idle_since = at
         meter.sums.measure(device, meter.part * seconds, energy_j=energy_j, is_idle=is_idle)
         job.series.measure(device, meter.part * seconds, energy_j=energy_j, at=at)
         meter.read_at, meter.energy_mj, meter.newest = at, energy_mj, device
 
 
-def _whose(held: HeldJob | None) -> dict[str, str]:
-    if held is None:
+def _whose(known: KnownJob | None) -> dict[str, str]:
+    if known is None:
         return {}
-    spec = held.job.spec
-    return {"team": spec.team, "queue": held.queue, "user": held.job.principal, "name": spec.name}
+    spec = known.job.spec
+    return {"team": spec.team, "queue": known.queue, "user": known.job.principal, "name": spec.name}
 
 
 def does_nothing(device: DeviceSample, below_pct: float) -> bool:
