@@ -1,0 +1,310 @@
+"""Virtual time: one log in memory, the clock that stamps it, and the cores that fold it.
+
+What the broker and the shells do in production happens here in memory and at once. A draft becomes a fact with an id, a
+sequence and a time, and every core folds it. The cores decide until none of them decides anything more. Then the clock
+jumps to the next moment at which one of them could, or at which something comes from outside. Nothing is drawn and
+nothing waits: the same input gives the same log, to the last bit.
+"""
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Protocol, TypeVar
+
+from muster.core.fact import Core, Draft, Fact
+from muster.core.instant import Instant, after
+from muster.schemas.base import Payload
+from muster.schemas.registry import StreamRole, fact_type
+
+STEPS_MAX = 1_000
+"""Steps at one moment of virtual time, if nothing else is said."""
+
+Action = Callable[[], object]
+"""Something that comes from outside; what it returns is ignored."""
+
+
+class Folding(Protocol):
+    """Anything that folds facts: a core, or a part of one."""
+
+    def apply(self, fact: Fact) -> None:
+        """Fold one fact."""
+        ...
+
+
+FoldingT = TypeVar("FoldingT", bound=Folding)
+
+
+class NeverSettlesError(RuntimeError):
+    """A core keeps deciding, or keeps asking to be woken at a moment that is over.
+
+    writer: the service whose core it is.
+    """
+
+    def __init__(self, writer: str, problem: str, *, steps_max: int) -> None:
+        super().__init__(
+            f"{writer}: {problem}, after {steps_max} steps in which time did not pass; "
+            "a decision must not follow again from a state that has folded it"
+        )
+        self.writer = writer
+
+
+class DraftInvalidError(ValueError):
+    """A draft cannot be a fact of this log: its writer may not write it there, or its body is of another type.
+
+    writer, draft: as given.
+    """
+
+    def __init__(self, writer: str, draft: Draft, problem: str) -> None:
+        super().__init__(f"{writer} {draft.kind} {draft.subject_id} {draft.name}: {problem}")
+        self.writer = writer
+        self.draft = draft
+
+
+class VirtualCluster:
+    """The log of one cluster, or of the federation, with its clock and its cores. Pure; subclasses add what they play.
+
+    Cores are asked in the order of `cores`, and each folds what those before it decided before it is asked itself.
+    """
+
+    name: str
+    """Cluster that every fact is about; "" for the federation's log, where each draft says it."""
+    now: Instant
+    """The present moment. Set it only forwards."""
+    seq: int
+    """Sequence of the newest fact, 0 if there is none."""
+    time: Instant
+    """Time of the newest fact."""
+    log: list[Fact]
+    """All facts, oldest first; empty where the log is not kept."""
+    cores: dict[str, Core]
+    """By the name of the service that writes what the core decides."""
+    watch: Callable[[Fact], None] | None
+    """Called with every fact, after all cores folded it."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        start: Instant,
+        cores: Mapping[str, Core] | None = None,
+        role: StreamRole = StreamRole.LOG,
+        tick_ns: int = 1,
+        steps_max: int = STEPS_MAX,
+        keeps_log: bool = True,
+        id_prefix: str = "f",
+        watch: Callable[[Fact], None] | None = None,
+    ) -> None:
+        """Begin with an empty log. tick_ns: everything happens on multiples of it, rounded up."""
+        self.name, self.role = name, role
+        self.now = self.time = start
+        self.seq = 0
+        self.log = []
+        self.cores = dict(cores or {})
+        self.watch = watch
+        self._tick_ns, self._steps_max = tick_ns, steps_max
+        self._keeps_log, self._id_prefix = keeps_log, id_prefix
+        self._news = set(self.cores)
+        self._actions: list[tuple[Instant, int, Action]] = []
+        self._posted = 0
+
+    # --- the log -------------------------------------------------------------------------------------------------
+
+    def write(
+        self,
+        writer: str,
+        kind: str,
+        subject_id: str,
+        name: str,
+        payload: Payload,
+        *,
+        causes: Iterable[str] = (),
+        trace: str = "",
+        cluster: str = "",
+    ) -> Fact:
+        """Append a fact of any service at this moment. Raises DraftInvalidError."""
+        return self.append(writer, Draft(kind, subject_id, name, payload, tuple(causes), trace, cluster=cluster))
+
+    def append(self, writer: str, draft: Draft, *, fact_id: str = "") -> Fact:
+        """Append a draft as a fact; all cores have folded it on return.
+
+        fact_id: of a fact that another log has too. Raises DraftInvalidError.
+        """
+        row = fact_type(self.role, writer, draft.kind, draft.name)
+        if row is None:
+            problem = f"is not the writer of it in '{self.role}'; the table of facts says who is"
+            raise DraftInvalidError(writer, draft, problem)
+        if not isinstance(draft.payload, row.payload):
+            problem = f"body is {type(draft.payload).__name__}, not {row.payload.__name__}"
+            raise DraftInvalidError(writer, draft, problem)
+        self.seq += 1
+        self.time = self.now
+        fact = Fact(
+            fact_id or f"{self._id_prefix}{self.seq}", self.seq, self.now, self.name or draft.cluster, writer,
+            draft.kind, draft.subject_id, draft.name, draft.causes, draft.trace, draft.payload,
+        )  # fmt: skip
+        if self._keeps_log:
+            self.log.append(fact)
+        for each, core in self.cores.items():
+            core.apply(fact)
+            if self.is_news(each, fact):
+                self._news.add(each)
+        if self.watch is not None:
+            self.watch(fact)
+        return fact
+
+    def append_all(self, writer: str, drafts: Iterable[Draft]) -> list[Fact]:
+        """Append drafts in their order. Returns the facts."""
+        return [self.append(writer, draft) for draft in drafts]
+
+    def is_news(self, writer: str, fact: Fact) -> bool:  # noqa: ARG002 - for subclasses that know better
+        """Return whether this core is to be asked because of this fact; others are asked at their wake-ups only."""
+        return True
+
+    # --- decisions -----------------------------------------------------------------------------------------------
+
+    def decide(self, writer: str) -> list[Draft]:
+        """Return what one core decides now; nothing is appended."""
+        return self.cores[writer].decide(self.now)
+
+    def ask(self, writer: str) -> list[Fact]:
+        """Append one decision of one core. Returns the facts."""
+        self._news.discard(writer)
+        return self.append_all(writer, self.decide(writer))
+
+    def step(self, *, ask_all: bool = False) -> list[Fact]:
+        """Append one decision of each core that has news or whose wake-up has come. ask_all: of every core."""
+        facts: list[Fact] = []
+        for writer, core in tuple(self.cores.items()):
+            if ask_all or writer in self._news or _is_due(core, self.now):
+                facts += self.ask(writer)
+        return facts
+
+    def settle(self) -> list[Fact]:
+        """Let every core decide, and again, until none decides anything more. Returns the facts.
+
+        Raises NeverSettlesError after `steps_max` steps.
+        """
+        self._news.update(self.cores)
+        return self._settle()
+
+    def _settle(self) -> list[Fact]:
+        facts: list[Fact] = []
+        for _ in range(self._steps_max):
+            found = self.step()
+            if not found:
+                return facts
+            facts += found
+        last = facts[-1]
+        problem = f"decides {last.kind} {last.subject_id} {last.name} and more"
+        raise NeverSettlesError(last.writer, problem, steps_max=self._steps_max)
+
+    # --- time ----------------------------------------------------------------------------------------------------
+
+    def at(self, moment: Instant, act: Action) -> None:
+        """Do this from outside once the moment has come; of equal moments in the order of the calls."""
+        self._posted += 1
+        heapq.heappush(self._actions, (self._on_tick(moment), self._posted, act))
+
+    def advance(self, seconds: float) -> None:
+        """Let so many seconds pass. Raises NeverSettlesError."""
+        self.advance_to(after(self.now, seconds))
+
+    def advance_to(self, until: Instant) -> None:
+        """Let time pass up to and with `until`. Raises NeverSettlesError."""
+        for _ in self.moments(until):
+            pass
+
+    def moments(self, until: Instant, *, arrivals: Iterable[tuple[Instant, Action]] = ()) -> Iterator[Instant]:
+        """Let time pass up to and with `until`; yield each moment after all that happens in it.
+
+        arrivals: more that comes from outside, earliest first, taken one by one and before what `at` was given.
+        Raises NeverSettlesError.
+        """
+        coming = iter(arrivals)
+        arrival = next(coming, None)
+        self._news.update(self.cores)
+        idle = 0
+        while True:
+            first = self.seq
+            while arrival is not None and self._on_tick(arrival[0]) <= self.now:
+                arrival[1]()
+                arrival = next(coming, None)
+            while self._actions and self._actions[0][0] <= self.now:
+                heapq.heappop(self._actions)[2]()
+            self._settle()
+            idle = self._count_idle(idle) if self.seq == first else 0
+            yield self.now
+            due = self.next_moment()
+            if arrival is not None:
+                due = _earlier(due, self._on_tick(arrival[0]))
+            if due is None or due > until:
+                break
+            self.now = due
+        self.now = max(self.now, until)
+
+    def next_moment(self) -> Instant | None:
+        """Return when something could happen next, at least a tick after now; None if never."""
+        due: Instant | None = None
+        for core in self.cores.values():
+            due = _earlier(due, core.next_wakeup())
+        if due is not None:
+            due = self._on_tick(due)
+        if self._actions:
+            due = _earlier(due, self._actions[0][0])
+        return due if due is None or due > self.now else Instant(self.now + self._tick_ns)
+
+    def _count_idle(self, idle: int) -> int:
+        """Count moments in a row at which nothing was appended and a core is still due that was just asked."""
+        late = next((writer for writer, core in self.cores.items() if _is_due(core, self.now)), "")
+        if not late:
+            return 0
+        if idle >= self._steps_max:
+            problem = "has nothing to decide and asks to be woken at a moment that is over"
+            raise NeverSettlesError(late, problem, steps_max=self._steps_max)
+        return idle + 1
+
+    def _on_tick(self, moment: Instant) -> Instant:
+        return Instant(-(-moment // self._tick_ns) * self._tick_ns)
+
+    # --- recovery ------------------------------------------------------------------------------------------------
+
+    def replace(self, writer: str, core: Core) -> None:
+        """Let another core, which folded what it needs, take the place of this service's."""
+        self.cores[writer] = core
+        self._news.add(writer)
+
+    def snapshot(self) -> list[Fact]:
+        """Return the state facts of all cores, as a checkpoint at the newest sequence holds them."""
+        return [fact for writer, core in self.cores.items() for fact in self.state_facts(writer, core.snapshot())]
+
+    def state_facts(self, writer: str, drafts: Iterable[Draft]) -> list[Fact]:
+        """Return drafts of one service's state as the facts of a checkpoint; nothing is appended."""
+        return [
+            Fact(
+                f"state-{writer}-{draft.kind}-{draft.subject_id}", self.seq, self.time, self.name or draft.cluster,
+                writer, draft.kind, draft.subject_id, draft.name, draft.causes, draft.trace, draft.payload,
+            )
+            for draft in drafts
+        ]  # fmt: skip
+
+
+def recover(core: FoldingT, snapshot: Iterable[Fact], log: Iterable[Fact] = ()) -> FoldingT:
+    """Fold a snapshot, then what follows it in the log. Without a snapshot, the whole log. Returns the core."""
+    seq = 0
+    for fact in snapshot:
+        core.apply(fact)
+        seq = max(seq, fact.seq)
+    for fact in log:
+        if fact.seq > seq:
+            core.apply(fact)
+    return core
+
+
+def _is_due(core: Core, now: Instant) -> bool:
+    wakeup = core.next_wakeup()
+    return wakeup is not None and wakeup <= now
+
+
+def _earlier(one: Instant | None, other: Instant | None) -> Instant | None:
+    if one is None or other is None:
+        return one if other is None else other
+    return min(one, other)
