@@ -236,9 +236,9 @@ def test_a_core_recovers_from_a_snapshot_and_what_follows_it_in_the_log() -> Non
 
 def test_a_core_that_takes_anothers_place_is_asked() -> None:
     one = cluster()
-    join(one, "a")
-    one.replace("scheduler", recover(Releasing(), (), one.log))
-    assert [fact.name for fact in one.step()] == ["released"]
+    one.settle()
+    one.replace("agent", recover(Joining(1), (), one.log))
+    assert [fact.name for fact in one.step()] == ["joined"]
 
 
 def test_the_same_input_gives_the_same_log() -> None:
