@@ -45,7 +45,7 @@ def story(parts: dict[str, object], *, after_s: float = 0.0) -> Story:
     engine = engine_at_start(plan, watch=log.append)
     stable, _ = settle(engine)
     if after_s:
-        engine.run(after(engine.now, after_s))
+        engine.advance_to(after(engine.now, after_s))
     return Story(plan, engine, log, stable)
 
 

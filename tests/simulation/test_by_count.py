@@ -44,7 +44,7 @@ def run(*, kubelet_picks: bool) -> tuple[Engine, list[Fact]]:
     world = Engine(fleet(kubelet_picks=kubelet_picks), behaviour=behaviour, start=START, watch=log.append)
     join_nodes(world)
     set_queue(world, QueueSpec(name="q"), at="queues[0]")
-    for _ in world.moments(after(START, 1_500), jobs=[(one.submitted_at, one) for one in jobs()]):
+    for _ in world.moments(after(START, 1_500), arrivals=world.arrivals((one.submitted_at, one) for one in jobs())):
         pass
     return world, log
 

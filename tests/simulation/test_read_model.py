@@ -118,7 +118,7 @@ def test_it_does_so_where_jobs_are_held_released_and_moved_in_line() -> None:
         ("low", "hold"), ("first", "priority"), ("first", "release"), ("low", "priority"), ("second", "release"),
     )  # fmt: skip
     for name, wish in asked:
-        engine.say("federation", "job", ids[name], f"{wish}-forwarded", moved if wish == "priority" else hold)
+        engine.write("federation", "job", ids[name], f"{wish}-forwarded", moved if wish == "priority" else hold)
         settle(engine)
     names = {fact.name for fact in told.log}
     assert names >= {"held", "unheld", "reprioritised", "hold-refused", "release-refused"}

@@ -9,7 +9,7 @@ from muster.cli import output as printed
 from muster.cli.errors import refused, usage
 from muster.cli.options import Output
 from muster.cli.text import duration, node_list
-from muster.simulator.engine import SimulationError
+from muster.core.virtual import NeverSettlesError
 from muster.simulator.errors import InputError
 from muster.simulator.scenario import Scenario, ScenarioOutcome, differences, parse, simulate
 from muster.simulator.scenario.outcome import JobOutcome
@@ -50,7 +50,7 @@ def _told_of(file: Path) -> Iterator[None]:
         yield
     except InputError as error:
         raise usage(f"{file}: {error}") from error
-    except SimulationError as error:
+    except NeverSettlesError as error:
         raise refused(f"{file}: {error}") from error
 
 

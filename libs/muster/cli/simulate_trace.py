@@ -17,9 +17,10 @@ from muster.cli.progress import measured
 from muster.cli.text import duration
 from muster.core import after
 from muster.core.instant import seconds_between
+from muster.core.virtual import NeverSettlesError
 from muster.openb.trace import NODE_FILE, TASK_FILE, OpenbFormatError, OpenbNode, OpenbTask, parse_nodes, parse_tasks
 from muster.simulator.document import checked
-from muster.simulator.engine import START, SimulationError
+from muster.simulator.engine import START
 from muster.simulator.errors import InputError
 from muster.simulator.load.page import page
 from muster.simulator.load.play import STEP_S, Load, Played, play, play_from
@@ -195,7 +196,7 @@ def _played(load: Load, name: str, plan: Plan | None, *, step_s: float = STEP_S)
             if plan is None:
                 return play(load, reached=told, step_s=step_s)
             return play_from(plan, load, reached=told, step_s=step_s)
-    except SimulationError as error:
+    except NeverSettlesError as error:
         raise refused(f"{name}: {error}") from error
 
 

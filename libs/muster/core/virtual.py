@@ -20,6 +20,8 @@ STEPS_MAX = 1_000
 
 Action = Callable[[], object]
 """Something that comes from outside; what it returns is ignored."""
+Watch = Callable[[Fact], None]
+"""Called with every fact, after all cores folded it."""
 
 
 class Folding(Protocol):
@@ -74,11 +76,12 @@ class VirtualCluster:
     time: Instant
     """Time of the newest fact."""
     log: list[Fact]
-    """All facts, oldest first; empty where the log is not kept."""
+    """Facts, oldest first."""
+    keeps_log: bool
+    """Whether facts are added to `log`."""
     cores: dict[str, Core]
     """By the name of the service that writes what the core decides."""
-    watch: Callable[[Fact], None] | None
-    """Called with every fact, after all cores folded it."""
+    watch: Watch | None
 
     def __init__(
         self,
@@ -91,7 +94,7 @@ class VirtualCluster:
         steps_max: int = STEPS_MAX,
         keeps_log: bool = True,
         id_prefix: str = "f",
-        watch: Callable[[Fact], None] | None = None,
+        watch: Watch | None = None,
     ) -> None:
         """Begin with an empty log. tick_ns: everything happens on multiples of it, rounded up."""
         self.name, self.role = name, role
@@ -101,7 +104,7 @@ class VirtualCluster:
         self.cores = dict(cores or {})
         self.watch = watch
         self._tick_ns, self._steps_max = tick_ns, steps_max
-        self._keeps_log, self._id_prefix = keeps_log, id_prefix
+        self.keeps_log, self._id_prefix = keeps_log, id_prefix
         self._news = set(self.cores)
         self._actions: list[tuple[Instant, int, Action]] = []
         self._posted = 0
@@ -141,7 +144,7 @@ class VirtualCluster:
             fact_id or f"{self._id_prefix}{self.seq}", self.seq, self.now, self.name or draft.cluster, writer,
             draft.kind, draft.subject_id, draft.name, draft.causes, draft.trace, draft.payload,
         )  # fmt: skip
-        if self._keeps_log:
+        if self.keeps_log:
             self.log.append(fact)
         for each, core in self.cores.items():
             core.apply(fact)
@@ -186,10 +189,20 @@ class VirtualCluster:
         self._news.update(self.cores)
         return self._settle()
 
+    def settle_core(self, writer: str, *, only: Callable[[Draft], bool] | None = None) -> list[Fact]:
+        """Let one core decide until it decides nothing more, others nothing. only: leave out other drafts.
+
+        Returns the facts. Raises NeverSettlesError after `steps_max` decisions.
+        """
+        return self._until_settled(lambda: self.append_all(writer, filter(only or _any, self.decide(writer))))
+
     def _settle(self) -> list[Fact]:
+        return self._until_settled(self.step)
+
+    def _until_settled(self, step: Callable[[], list[Fact]]) -> list[Fact]:
         facts: list[Fact] = []
         for _ in range(self._steps_max):
-            found = self.step()
+            found = step()
             if not found:
                 return facts
             facts += found
@@ -297,6 +310,10 @@ def recover(core: FoldingT, snapshot: Iterable[Fact], log: Iterable[Fact] = ()) 
         if fact.seq > seq:
             core.apply(fact)
     return core
+
+
+def _any(_: Draft) -> bool:
+    return True
 
 
 def _is_due(core: Core, now: Instant) -> bool:

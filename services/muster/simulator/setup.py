@@ -11,22 +11,19 @@ SURVEY_ROUNDS = 4
 
 def join_nodes(engine: Engine) -> None:
     """Every node joins, now; none is released yet."""
-    while engine.append("agent", engine.agent.decide(engine.now)):
-        pass
+    engine.settle_core("agent")
 
 
 def survey_fabrics(engine: Engine) -> None:
     """Fabrics are looked at before anything scales: their pools, and what stands on machines, are known."""
-    for _ in range(SURVEY_ROUNDS):
+    for _ in range(SURVEY_ROUNDS if "composer" in engine.cores else 0):
         engine.ask("composer")
 
 
 def set_queue(engine: Engine, spec: QueueSpec, *, at: str) -> None:
     """Make or change a queue, now. at: where it stands, for errors. Raises InputError if the scheduler refuses it."""
     wish = QueueChangeRequested(spec=spec, principal=PRINCIPAL)
-    engine.say("federation", "queue", spec.name, "change-forwarded", wish)
-    while drafts := [draft for draft in engine.scheduler.decide(engine.now) if draft.kind == "queue"]:
-        for draft in drafts:
-            if isinstance(draft.payload, QueueChangeRefused):
-                raise InputError(f"{at}.{draft.payload.field}", draft.payload.reason)
-        engine.append("scheduler", drafts)
+    engine.write("federation", "queue", spec.name, "change-forwarded", wish)
+    for fact in engine.settle_core("scheduler", only=lambda draft: draft.kind == "queue"):
+        if isinstance(fact.payload, QueueChangeRefused):
+            raise InputError(f"{at}.{fact.payload.field}", fact.payload.reason)

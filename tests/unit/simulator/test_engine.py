@@ -43,7 +43,7 @@ def engine(
 def test_jobs_come_run_and_end_at_their_times() -> None:
     world = engine(nodes=1)
     jobs = [job("a", gpus=8, run_s=100), job("b", gpus=8, run_s=50, at_s=10)]
-    for _ in world.moments(after(START, 1000), jobs=[(one.submitted_at, one) for one in jobs]):
+    for _ in world.moments(after(START, 1000), arrivals=world.arrivals([(one.submitted_at, one) for one in jobs])):
         pass
     first, second = (world.scheduler.state.jobs.records[one.id] for one in jobs)
     assert first.phase is second.phase is Phase.SUCCEEDED
@@ -58,16 +58,16 @@ def test_what_comes_from_outside_comes_in_its_order() -> None:
     world.at(after(START, 20), lambda: done.append("later"))
     world.at(after(START, 10), lambda: done.append("first"))
     world.at(after(START, 10), lambda: done.append("second"))
-    world.run(after(START, 15))
+    world.advance_to(after(START, 15))
     assert done == ["first", "second"]
-    world.run(after(START, 30))
+    world.advance_to(after(START, 30))
     assert done == ["first", "second", "later"]
 
 
 def test_steps_round_moments_up() -> None:
     log = list[Fact]()
     world = engine(pace=Pace(step_ns=5 * NS_PER_S, thorough=False), log=log)
-    for _ in world.moments(after(START, 300), jobs=[(after(START, 7.3), job("a", at_s=7.3))]):
+    for _ in world.moments(after(START, 300), arrivals=world.arrivals([(after(START, 7.3), job("a", at_s=7.3))])):
         pass
     assert {(fact.time - START) % (5 * NS_PER_S) for fact in log} == {0}
     assert next(fact.time for fact in log if fact.name == "routed") == after(START, 10)
@@ -102,7 +102,7 @@ def test_a_core_beside_the_others_folds_their_facts_decides_at_its_time_and_is_h
     bell, log = Bell(), list[Fact]()
     world = engine(nodes=1, log=log, beside={"health": bell})
     one = job("a", run_s=100)
-    for _ in world.moments(after(START, 300), jobs=[(one.submitted_at, one)]):
+    for _ in world.moments(after(START, 300), arrivals=world.arrivals([(one.submitted_at, one)])):
         pass
     placed, asked, withheld = (
         next(fact.time for fact in log if fact.name == name) for name in ("placed", "withhold-requested", "withheld")
@@ -126,7 +126,7 @@ def test_sparing_decisions_changes_nothing_that_counts(load: list[tuple[int, flo
         world = engine(pace=Pace(step_ns=NS_PER_S, thorough=thorough))
         jobs = [job(f"j{at}", gpus=gpus, run_s=run_s, at_s=at_s) for at, (gpus, run_s, at_s) in enumerate(load)]
         came = sorted(((one.submitted_at, one) for one in jobs), key=lambda arrival: arrival[0])
-        for _ in world.moments(after(START, 50_000), jobs=came):
+        for _ in world.moments(after(START, 50_000), arrivals=world.arrivals(came)):
             pass
         ended.append({one.id: _fate(world, one) for one in jobs})
     assert ended[0] == ended[1]
@@ -144,7 +144,7 @@ def test_two_runs_write_the_same_log() -> None:
         log = list[Fact]()
         world = engine(log=log)
         jobs = [(after(START, at), job(f"j{at}", gpus=5, run_s=30 + at, at_s=at)) for at in range(20)]
-        for _moment in world.moments(after(START, 5000), jobs=jobs):
+        for _moment in world.moments(after(START, 5000), arrivals=world.arrivals(jobs)):
             pass
         logs.append([dataclasses.astuple(fact) for fact in log])
     assert logs[0] == logs[1]

@@ -42,10 +42,10 @@ class Stage:
 
     def _start(self, spec: CampaignSpec) -> None:
         asked = CampaignStartRequested(spec=spec, principal="ann")
-        self.engine.say("federation", "campaign", spec.name, "start-forwarded", asked)
+        self.engine.write("federation", "campaign", spec.name, "start-forwarded", asked)
 
     def _cordon(self, node: str) -> None:
-        self.engine.say("federation", "node", node, "cordon-forwarded", CordonRequested(principal="bob"))
+        self.engine.write("federation", "node", node, "cordon-forwarded", CordonRequested(principal="bob"))
 
     def _watch(self, fact: Fact) -> None:
         self.log.append(fact)
@@ -103,7 +103,7 @@ def test_a_checkpoint_at_any_fact_leads_to_the_same_decisions_as_the_log() -> No
         stage.started.append(one)
 
     stage = Stage(CAMPAIGN, compare)
-    stage.engine.run(after(START, DAY))
+    stage.engine.advance_to(after(START, DAY))
     assert any(isinstance(fact.payload, CampaignEnded) for fact in stage.log)
     assert len(stage.started) > 100
     believed = as_said(list(from_log(stage.log).snapshot()))

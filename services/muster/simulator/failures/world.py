@@ -117,7 +117,7 @@ class World:
     def _lose(self, node: str, incident: Incident) -> None:
         record = self.engine.agent.nodes.get(node)
         if record is not None and not record.lost:
-            self.engine.say("agent", "node", node, "lost", NodeLost(reason=f"stopped answering: {incident.cause}"))
+            self.engine.write("agent", "node", node, "lost", NodeLost(reason=f"stopped answering: {incident.cause}"))
 
     def _die_later(self, node: str, incident: Incident) -> None:
         if not self.run.is_running or node not in self.run.nodes:
@@ -136,7 +136,7 @@ class World:
             attempt=attempt, outcome=PodsOutcome.FAILED, exit_code=EXIT_CODE, ran_s=ran_s, node=node,
             reason="the program was aborted",
         )  # fmt: skip
-        self.engine.say("agent", "job", job, "pods-exited", exited)
+        self.engine.write("agent", "job", job, "pods-exited", exited)
         if incident.mend is not Mend.NONE and node not in self._expected:
             self._expected.add(node)
             self.engine.at(after(self.engine.now, self.scene.times.finds_s), lambda: self._find(node))
@@ -254,7 +254,7 @@ class World:
         self._put(node, [])
         self._read(node)
         said = VerifyRequested(principal=PERSON, reason="another part was put in")
-        self.engine.say("federation", "node", node, "verify-forwarded", said)
+        self.engine.write("federation", "node", node, "verify-forwarded", said)
 
     def _find(self, node: str) -> None:
         """A person sees that programs die there, closes the node, and mends it."""
@@ -282,14 +282,14 @@ class World:
 
     def _close(self, node: str, name: str, reason: str) -> None:
         self._cordoned[node] = reason
-        self.engine.say("federation", "node", node, name, CordonRequested(principal=PERSON, reason=reason))
+        self.engine.write("federation", "node", node, name, CordonRequested(principal=PERSON, reason=reason))
 
     def _open(self, node: str, *, mended: bool) -> None:
         if mended:
             self._put(node, [])
         del self._cordoned[node]
         wish = CordonRequested(principal=PERSON, reason="done")
-        self.engine.say("federation", "node", node, "resume-forwarded", wish)
+        self.engine.write("federation", "node", node, "resume-forwarded", wish)
 
     def _swap_s(self, node: str) -> float:
         return lognormal(self.scene.times.swap_s, REPAIR_SIGMA, self.scene.seed, "swap", node, self.by_hand)

@@ -68,7 +68,7 @@ class Played:
 
 
 def play(load: Load, *, reached: Reached | None = None, step_s: float = STEP_S) -> Played:
-    """Raises InputError if a queue cannot be, SimulationError if decisions never end."""
+    """Raises InputError if a queue cannot be, NeverSettlesError if decisions never end."""
     recorder = Recorder()
     engine = Engine(
         load.nodes,
@@ -87,7 +87,7 @@ def play(load: Load, *, reached: Reached | None = None, step_s: float = STEP_S) 
 def play_from(plan: Plan, load: Load, *, reached: Reached | None = None, step_s: float = STEP_S) -> Played:
     """The same in a cluster that has nodes, queues and jobs already: the plan's; of the load only what comes counts.
 
-    Raises InputError where the plan cannot be, SimulationError if decisions never end.
+    Raises InputError where the plan cannot be, NeverSettlesError if decisions never end.
     """
     recorder = Recorder()
     engine = engine_at_start(plan, behaviour=load.behaviour, watch=recorder.watch, limits=LIMITS, pace=pace_of(step_s))
@@ -105,7 +105,7 @@ def run_load(engine: Engine, load: Load, recorder: Recorder, *, reached: Reached
     sampler = _Sampler(engine, recorder, seconds_between(engine.now, last) / SAMPLES, reached)
     engine.at(engine.now, sampler.look)
     total = len(recorder.tracks) + len(load.arrivals)
-    for _ in engine.moments(load.until, jobs=load.arrivals):
+    for _ in engine.moments(load.until, arrivals=engine.arrivals(load.arrivals)):
         if not recorder.live and len(recorder.tracks) == total:
             break
     recorder.close(engine.now)

@@ -9,14 +9,15 @@ from collections.abc import Callable
 from itertools import groupby
 
 from muster.agent.core.behaviour import Behaviour
-from muster.core import Draft, Fact, Instant, after
+from muster.core import Draft, Instant, after
+from muster.core.virtual import Watch
 from muster.scheduler.core.cycle import Limits
 from muster.schemas.facts.job import JobCheckpointed, JobFinished, JobPlaced, JobRunning, PodsStarted
 from muster.schemas.facts.job_wishes import JobHoldRequested
 from muster.schemas.facts.node import NodeLost, Released, WithholdRequested
 from muster.schemas.facts.reservation import BookingRefused, ReserveRequested
 from muster.schemas.job import Slot
-from muster.simulator.engine import Engine, Pace, Watch
+from muster.simulator.engine import Engine, Pace
 from muster.simulator.errors import InputError
 from muster.simulator.scenario.jobs import PlannedJob, Run
 from muster.simulator.scenario.model import NodeState
@@ -58,7 +59,6 @@ def _with_past(
     plan: Plan, *, behaviour: Behaviour, watch: Watch | None, limits: Limits | None, pace: Pace | None
 ) -> Engine:
     """The nodes are released last, and by a scheduler that remembers nothing of what it could not do before."""
-    log: list[Fact] = []
     moments = [job.submitted_at for job in plan.jobs]
     begin = after(min(moments, default=NOW), -DAY_S)
     scaled = None if plan.scaling is None else plan.scaling.begin()
@@ -68,10 +68,11 @@ def _with_past(
         descriptions,
         behaviour=behaviour,
         start=begin,
-        watch=_both(log.append, watch),
+        watch=watch,
         limits=limits,
         pace=pace,
         scaled=scaled,
+        keeps_log=True,
     )
     join_nodes(engine)
     survey_fabrics(engine)
@@ -86,20 +87,10 @@ def _with_past(
             _queue_up(engine, plan)
     engine.now = NOW
     _begin(engine, plan)
-    engine.restart_scheduler(log)
-    engine.watch = watch
+    engine.restart_scheduler()
+    engine.keeps_log = False
+    engine.log.clear()
     return engine
-
-
-def _both(one: Watch, other: Watch | None) -> Watch:
-    if other is None:
-        return one
-
-    def watch(fact: Fact) -> None:
-        one(fact)
-        other(fact)
-
-    return watch
 
 
 _SUBMIT, _START, _CHECKPOINT = range(3)
@@ -145,7 +136,7 @@ class _Act:
 
     def _say(self, writer: str, payload: JobPlaced | PodsStarted | JobRunning | JobCheckpointed, name: str) -> None:
         job = self._job.job
-        self._engine.say(writer, "job", job.id, name, payload, trace=job.trace)
+        self._engine.write(writer, "job", job.id, name, payload, trace=job.trace)
 
 
 def _submit(engine: Engine, planned: PlannedJob) -> None:
@@ -153,17 +144,15 @@ def _submit(engine: Engine, planned: PlannedJob) -> None:
     engine.route(job)
     if planned.held:
         hold = JobHoldRequested(principal=PRINCIPAL)
-        engine.say("federation", "job", job.id, "hold-forwarded", hold, trace=job.trace)
+        engine.write("federation", "job", job.id, "hold-forwarded", hold, trace=job.trace)
 
 
 def _queue_up(engine: Engine, plan: Plan) -> None:
     """Let the scheduler say `queued` of those that came, and make the queues that they need."""
-    while drafts := [draft for draft in engine.scheduler.decide(engine.now) if _belongs_to_the_past(draft)]:
-        for draft in drafts:
-            if draft.name == "failed" and isinstance(draft.payload, JobFinished):
-                at = next(job.at for job in plan.jobs if job.job.id == draft.subject_id)
-                raise InputError(at, f"the scheduler refuses it: {draft.payload.reason}")
-        engine.append("scheduler", drafts)
+    for fact in engine.settle_core("scheduler", only=_belongs_to_the_past):
+        if fact.name == "failed" and isinstance(fact.payload, JobFinished):
+            at = next(job.at for job in plan.jobs if job.job.id == fact.subject_id)
+            raise InputError(at, f"the scheduler refuses it: {fact.payload.reason}")
 
 
 def _belongs_to_the_past(draft: Draft) -> bool:
@@ -174,24 +163,24 @@ def _withhold(engine: Engine, plan: Plan) -> None:
     for name, node in plan.nodes.items():
         if node.state not in (NodeState.READY, NodeState.LOST):
             wish = WithholdRequested(request_id=f"{PRINCIPAL}-{node.state.value}", reason=node.state.value)
-            engine.say("gateway", "node", name, "withhold-requested", wish)
+            engine.write("gateway", "node", name, "withhold-requested", wish)
         for device in node.bad_gpus:
             wish = WithholdRequested(request_id=f"{PRINCIPAL}-bad", reason="bad_gpus")
-            engine.say("health", "device", node.description.gpu_uuids[device], "withhold-requested", wish)
+            engine.write("health", "device", node.description.gpu_uuids[device], "withhold-requested", wish)
 
 
 def _begin(engine: Engine, plan: Plan) -> None:
     """What is new at NOW: released and lost nodes, closed queues, reservations, and the jobs that come just now."""
     for name, node in plan.nodes.items():
         if node.state is NodeState.READY:
-            engine.say("scheduler", "node", name, "released", Released())
+            engine.write("scheduler", "node", name, "released", Released())
         if node.state is NodeState.LOST:
-            engine.say("agent", "node", name, "lost", NodeLost(reason="as the scenario says"))
+            engine.write("agent", "node", name, "lost", NodeLost(reason="as the scenario says"))
     for at, spec in plan.queues:
         if spec.closed:
             set_queue(engine, spec, at=at)
     for at, booking in plan.reservations:
-        engine.say(
+        engine.write(
             "federation", "reservation", booking.name, "reserve-forwarded",
             ReserveRequested(spec=booking, principal=PRINCIPAL),
         )  # fmt: skip

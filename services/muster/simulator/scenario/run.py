@@ -30,7 +30,7 @@ _Places = dict[str, tuple[Phase, int, int]]
 def simulate(scenario: Scenario, *, after_s: float = 0.0, rounds_max: int = ROUNDS_MAX) -> ScenarioOutcome:
     """What the scheduler makes of it, and the scaler. after_s: then let so many seconds pass, jobs running on.
 
-    Raises InputError where the scenario cannot be, SimulationError if decisions never end.
+    Raises InputError where the scenario cannot be, NeverSettlesError if decisions never end.
     """
     plan = plan_of(scenario)
     ways, choices = Ways(), Choices()
@@ -41,10 +41,10 @@ def simulate(scenario: Scenario, *, after_s: float = 0.0, rounds_max: int = ROUN
 
     engine = engine_at_start(plan, watch=watch)
     if scenario.scaling is not None:
-        engine.run(after(engine.now, scenario.scaling.for_s))
+        engine.advance_to(after(engine.now, scenario.scaling.for_s))
     stable, rounds = settle(engine, rounds_max=rounds_max)
     if after_s:
-        engine.run(after(engine.now, after_s))
+        engine.advance_to(after(engine.now, after_s))
     names = {job.job.id: job.name for job in plan.jobs}
     outcome = outcome_of(engine, names, ways, stable=stable, rounds=rounds)
     if engine.scaled is None:
@@ -74,7 +74,7 @@ def _stays(engine: Engine) -> bool:
     """Whether asking again changes where jobs stand."""
     before = _places(engine)
     for _ in range(ROUNDS_AFTER):
-        engine.step(ask_again=True)
+        engine.step(ask_all=True)
         if _places(engine) != before:
             return False
     return True

@@ -13,15 +13,12 @@ from muster.schemas.facts.job import JobReserved
 from muster.simulator.engine import Engine
 from muster.simulator.scenario.plan import NOW, Plan
 
-ROUNDS_MAX = 256
-"""Decisions in which something is reserved: more than the scheduler reserves for at all."""
-
 _GRANTS = frozenset({"released", "withheld", "booked"})
 
 
 def grant(engine: Engine) -> None:
     """Release the nodes and book what is reserved in advance; nothing else is decided."""
-    _decide(engine, lambda draft: draft.name in _GRANTS and draft.kind != "job")
+    engine.settle_core("scheduler", only=lambda draft: draft.name in _GRANTS and draft.kind != "job")
 
 
 def keep_for_starving(engine: Engine, plan: Plan, started: Callable[[Plan], Engine]) -> None:
@@ -32,18 +29,11 @@ def keep_for_starving(engine: Engine, plan: Plan, started: Callable[[Plan], Engi
     earlier = tuple(job for job in plan.jobs if job.run is not None or job.starves_at <= NOW)
     before = started(dataclasses.replace(plan, jobs=earlier))
     grant(before)
-    _decide(before, _is_kept)
+    before.settle_core("scheduler", only=_is_kept)
     for record in before.scheduler.state.jobs.records.values():
         if record.reserved is not None:
-            engine.say("scheduler", "job", record.id, "reserved", record.reserved, trace=record.job.trace)
+            engine.write("scheduler", "job", record.id, "reserved", record.reserved, trace=record.job.trace)
 
 
 def _is_kept(draft: Draft) -> bool:
     return isinstance(draft.payload, JobReserved) and not draft.payload.victims
-
-
-def _decide(engine: Engine, is_meant: Callable[[Draft], bool]) -> None:
-    """Decide, and say only what is meant, until nothing of it is left to say."""
-    for _ in range(ROUNDS_MAX):
-        if not engine.append("scheduler", filter(is_meant, engine.scheduler.decide(engine.now))):
-            return

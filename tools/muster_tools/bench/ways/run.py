@@ -85,7 +85,7 @@ Reached = Callable[[float], None]
 
 
 def play_way(way: Way, work: Work, *, gpus: int, seed: int, reached: Reached | None = None) -> Result:
-    """One way over the work. gpus: a multiple of GPUS_PER_HOST. Raises SimulationError if decisions never end."""
+    """One way over the work. gpus: a multiple of GPUS_PER_HOST. Raises NeverSettlesError if decisions never end."""
     meter = Meter(power_of(), gpus, work.asked_milli, START, work.ends_at, gpus_per_host=_gpus_at_once(way))
     recorder = Recorder()
 
@@ -106,7 +106,7 @@ def play_way(way: Way, work: Work, *, gpus: int, seed: int, reached: Reached | N
     survey_fabrics(engine)
     set_queue(engine, queue(), at="queue")
     arrivals: Sequence[Arrival] = work.split if way is Way.SPLIT else work.whole
-    for now in engine.moments(work.ends_at, jobs=arrivals):
+    for now in engine.moments(work.ends_at, arrivals=engine.arrivals(arrivals)):
         if reached is not None:
             reached(seconds_between(START, now) / 3600)
     meter.close()

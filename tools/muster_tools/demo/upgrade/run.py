@@ -109,7 +109,7 @@ def upgraded_in_turns(scene: Scene, spec: CampaignSpec, *, reached: Reached | No
 
     def start() -> None:
         asked = CampaignStartRequested(spec=spec, principal="ann")
-        engine.say("federation", "campaign", spec.name, "start-forwarded", asked)
+        engine.write("federation", "campaign", spec.name, "start-forwarded", asked)
 
     engine.at(after(START, SETTLES_S), start)
     ended = _run(engine, watch, "campaign", lambda: bool(watch.ended_at), reached)
