@@ -168,7 +168,7 @@ class VirtualCluster:
         """Return what one core decides now; nothing is appended."""
         return self.cores[writer].decide(self.now)
 
-    def ask(self, writer: str) -> list[Fact]:
+    def decide_once(self, writer: str) -> list[Fact]:
         """Append one decision of one core. Returns the facts."""
         self._news.discard(writer)
         return self.append_all(writer, self.decide(writer))
@@ -178,7 +178,7 @@ class VirtualCluster:
         facts: list[Fact] = []
         for writer, core in tuple(self.cores.items()):
             if ask_all or writer in self._news or _is_due(core, self.now):
-                facts += self.ask(writer)
+                facts += self.decide_once(writer)
         return facts
 
     def settle(self) -> list[Fact]:
@@ -241,9 +241,7 @@ class VirtualCluster:
             while arrival is not None and self._on_tick(arrival[0]) <= self.now:
                 arrival[1]()
                 arrival = next(coming, None)
-            while self._actions and self._actions[0][0] <= self.now:
-                heapq.heappop(self._actions)[2]()
-            self._settle()
+            self._act_and_settle()
             idle = self._count_idle(idle) if self.seq == first else 0
             yield self.now
             due = self.next_moment()
@@ -264,6 +262,22 @@ class VirtualCluster:
         if self._actions:
             due = _earlier(due, self._actions[0][0])
         return due if due is None or due > self.now else Instant(self.now + self._tick_ns)
+
+    def _act_and_settle(self) -> None:
+        """Do what is due, and what that and the decisions after it post for the same moment."""
+        for _ in range(self._steps_max):
+            for act in self._take_due():
+                act()
+            self._settle()
+            if not self._actions or self._actions[0][0] > self.now:
+                return
+        raise NeverSettlesError("outside", "actions post others for the same moment", steps_max=self._steps_max)
+
+    def _take_due(self) -> list[Action]:
+        due: list[Action] = []
+        while self._actions and self._actions[0][0] <= self.now:
+            due.append(heapq.heappop(self._actions)[2])
+        return due
 
     def _count_idle(self, idle: int) -> int:
         """Count moments in a row at which nothing was appended and a core is still due that was just asked."""

@@ -17,7 +17,7 @@ def join_nodes(engine: Engine) -> None:
 def survey_fabrics(engine: Engine) -> None:
     """Fabrics are looked at before anything scales: their pools, and what stands on machines, are known."""
     for _ in range(SURVEY_ROUNDS if "composer" in engine.cores else 0):
-        engine.ask("composer")
+        engine.decide_once("composer")
 
 
 def set_queue(engine: Engine, spec: QueueSpec, *, at: str) -> None:

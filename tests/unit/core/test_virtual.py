@@ -169,8 +169,17 @@ def test_one_step_is_one_decision_of_each_core_that_has_news() -> None:
 
 def test_one_core_is_asked_alone() -> None:
     one = cluster(nodes=1)
-    assert [fact.writer for fact in one.ask("agent")] == ["agent"]
+    assert [fact.writer for fact in one.decide_once("agent")] == ["agent"]
     assert names(one) == [("n0", "joined")]
+
+
+def test_one_core_settles_alone_and_what_is_left_out_is_decided_later() -> None:
+    one = cluster(nodes=2)
+    assert [fact.name for fact in one.settle_core("agent")] == ["joined"]
+    join(one, "b")
+    facts = one.settle_core("scheduler", only=lambda draft: draft.subject_id == "b")
+    assert [(fact.subject_id, fact.name) for fact in facts] == [("b", "released")]
+    assert [(fact.subject_id, fact.name) for fact in one.step()] == [("n0", "released")]
 
 
 def test_a_core_that_decides_again_and_again_is_named() -> None:
@@ -212,6 +221,23 @@ def test_what_comes_from_outside_comes_at_its_moment_and_in_its_order() -> None:
 
 def _noting(done: list[str], name: str) -> Callable[[], None]:
     return lambda: done.append(name)
+
+
+def test_what_is_posted_for_the_present_moment_happens_in_it_and_not_for_ever() -> None:
+    one = cluster(delay_s=10, steps_max=20)
+    one.watch = lambda fact: one.at(one.now, lambda: join(one, "b")) if fact.name == "released" else None
+    join(one, "a")
+    one.advance(10)
+    assert [(fact.subject_id, fact.name, fact.time) for fact in one.log[1:]] == [
+        ("a", "released", after(START, 10)), ("b", "joined", after(START, 10))
+    ]  # fmt: skip
+
+    def again() -> None:
+        one.at(one.now, again)
+
+    again()
+    with pytest.raises(NeverSettlesError, match=r"^outside: actions post others"):
+        one.advance(10)
 
 
 def test_moments_are_rounded_up_to_ticks() -> None:

@@ -128,7 +128,7 @@ def drained_by_hand(
 
     def start() -> None:
         core.begins = True
-        engine.ask("upgrader")
+        engine.decide_once("upgrader")
 
     engine.at(after(START, SETTLES_S), start)
     ended = _run(engine, watch, name, lambda: bool(core.done_at), reached)
