@@ -14,10 +14,10 @@ import sys
 import time
 from collections.abc import Iterator
 
+from kit.scheduler import VirtualScheduler, job
 from muster.core import NS_PER_S, Instant
 from muster.schemas.facts.job import PodsExited, PodsOutcome
 from muster.schemas.job import Job, Phase
-from unit.scheduler.world import World, job
 
 GPU_SIZES = (1, 1, 1, 2, 2, 4, 4, 8)
 ENDS_PER_S = 20.0
@@ -58,7 +58,7 @@ class Figures:
 class Clocked:
     """A world whose decisions are timed."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: VirtualScheduler) -> None:
         self.world = world
         self.spent_s = 0.0
         self.longest_s = 0.0
@@ -79,7 +79,7 @@ class Clocked:
                 return
             for draft in drafts:
                 self.said[draft.name] = self.said.get(draft.name, 0) + 1
-                world.append(draft)
+                world.append("scheduler", draft)
 
     def end(self, record_id: str, attempt: int) -> float:
         """One job ends. Returns the seconds of all decisions that follow from it."""
@@ -87,14 +87,14 @@ class Clocked:
         world = self.world
         world.now = Instant(world.now + round(NS_PER_S / ENDS_PER_S))
         payload = PodsExited(attempt=attempt, outcome=PodsOutcome.SUCCEEDED, exit_code=0, ran_s=1.0)
-        world.say("agent", "job", record_id, "pods-exited", payload)
+        world.write("agent", "job", record_id, "pods-exited", payload)
         self.settle()
         return self.spent_s - before_s
 
 
-def build(scale: Scale) -> World:
+def build(scale: Scale) -> VirtualScheduler:
     """An empty fleet in racks of eight, and its queues."""
-    world = World(queues=[f"q{index}" for index in range(scale.queues)])
+    world = VirtualScheduler(queues=[f"q{index}" for index in range(scale.queues)])
     for index in range(scale.nodes):
         world.join_quietly(f"n{index:05}", gpus=8, rack=f"r{index // 8}")
     return world
@@ -163,7 +163,7 @@ def measure(scale: Scale) -> Figures:
     )
 
 
-def _victims(world: World, ends: int) -> Iterator[tuple[str, int]]:
+def _victims(world: VirtualScheduler, ends: int) -> Iterator[tuple[str, int]]:
     """Jobs that hold something, in an order that does not depend on how decisions are made."""
     rng = random.Random(3)
     for _ in range(ends):
@@ -176,7 +176,7 @@ def _victims(world: World, ends: int) -> Iterator[tuple[str, int]]:
                 break
 
 
-def _idle_s(world: World, rounds: int = 200) -> float:
+def _idle_s(world: VirtualScheduler, rounds: int = 200) -> float:
     world.core.decide(world.now)
     began_s = time.process_time()
     for _ in range(rounds):
@@ -210,11 +210,11 @@ def _surge_s(scale: Scale, jobs: int = 4_000) -> float:
     return spent_s / jobs
 
 
-def _as_fact(world: World, draft: object) -> object:
+def _as_fact(world: VirtualScheduler, draft: object) -> object:
     """The fact that a draft becomes, appended but not folded."""
     core, world.core = world.core, _Deaf()
     try:
-        return world.append(draft)
+        return world.append("scheduler", draft)
     finally:
         world.core = core
 

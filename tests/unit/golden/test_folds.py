@@ -10,13 +10,13 @@ import pytest
 
 from golden.folding import fold, folded, new_folder, picture, recovered, services_of
 from golden.logs import DEVICE_FACTS, LOG, LOGS, facts_of
+from kit.scheduler import belief
 from muster.bus.checkpoint import Checkpoints, MemoryCheckpoints, encode_part
 from muster.core.fact import Core, Draft, Fact
 from muster.core.instant import Instant, after
 from muster.projector.core.projection import Projection
 from muster.scheduler.core import SchedulerCore
 from muster.schemas.subjects import LogName
-from unit.scheduler.world import belief
 
 CASES = [pytest.param(log, name, id=f"{log.stream}-{name}") for log in LOGS for name in services_of(log)]
 DECIDERS = ("composer", "scaler")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kit.scheduler import VirtualScheduler, job
 from muster.scheduler.core import answers
 from muster.scheduler.core.cycle import Limits
 from muster.schemas.base import Wire
@@ -9,21 +10,20 @@ from muster.schemas.facts.job import JobCheckpointed
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import Job, Phase
 from muster.schemas.queries import AskDryRun, AskFleet, AskJob, AskQueueChange, DryRunAnswer, WhyAnswer
-from unit.scheduler.world import World, job
 
 
-def dry_run(world: World, **spec: object) -> DryRunAnswer:
+def dry_run(world: VirtualScheduler, **spec: object) -> DryRunAnswer:
     return answers.answer_dry_run(world.core, AskDryRun(spec=job("trial", **spec).spec), world.now)
 
 
 def test_job_and_why_of_a_job_nobody_knows() -> None:
-    world, ask = World(), AskJob(job_id="A" * 26)
+    world, ask = VirtualScheduler(), AskJob(job_id="A" * 26)
     assert answers.answer_job(world.core, ask, world.now).job is None
     assert answers.answer_why(world.core, ask, world.now).job is None
 
 
 def test_why_says_position_reason_numbers_and_cure() -> None:
-    world = World(nodes=1, gpus=2)
+    world = VirtualScheduler(nodes=1, gpus=2)
     world.submit("holder", gpus=2)
     world.submit("other", gpus=1)
     first, second = world.submit("first", gpus=2), world.submit("second", gpus=2)
@@ -38,7 +38,7 @@ def test_why_says_position_reason_numbers_and_cure() -> None:
 
 
 def test_why_does_not_say_to_wait_for_a_queue_whose_limit_is_too_low_for_the_job() -> None:
-    world = World(nodes=1)
+    world = VirtualScheduler(nodes=1)
     world.queue("small", gpu_milli_limit=1_000)
     never = world.submit("never", queue="small", gpus=2)
     answer = answers.answer_why(world.core, AskJob(job_id=never.id), world.now)
@@ -47,7 +47,7 @@ def test_why_does_not_say_to_wait_for_a_queue_whose_limit_is_too_low_for_the_job
 
 
 def test_why_does_not_say_to_wait_for_room_that_the_fleet_does_not_have() -> None:
-    world = World(nodes=2, gpus=4)
+    world = VirtualScheduler(nodes=2, gpus=4)
     world.submit("holder", gpus=4)
     never = world.submit("never", gpus=8)
     answer = answers.answer_why(world.core, AskJob(job_id=never.id), world.now)
@@ -58,7 +58,7 @@ def test_why_does_not_say_to_wait_for_room_that_the_fleet_does_not_have() -> Non
 
 
 def test_why_of_jobs_that_do_not_wait() -> None:
-    world = World(nodes=1)
+    world = VirtualScheduler(nodes=1)
     one = world.submit("one")
     reasons = []
     for step in (lambda: None, lambda: world.started(one), lambda: world.cancel(one), lambda: world.exited(one)):
@@ -80,7 +80,7 @@ def test_why_of_jobs_that_do_not_wait() -> None:
     ],
 )
 def test_a_dry_run_refuses_what_can_never_run_and_names_the_field(spec: dict[str, object], field: str) -> None:
-    world = World(nodes=2, gpus=8)
+    world = VirtualScheduler(nodes=2, gpus=8)
     world.queue("closed", closed=True)
     world.queue("small", gpu_milli_limit=1_000)
     answer = dry_run(world, **spec)
@@ -100,7 +100,7 @@ def test_a_dry_run_refuses_what_can_never_run_and_names_the_field(spec: dict[str
     ],
 )
 def test_a_dry_run_lets_wait_for_what_scaling_may_bring(spec: dict[str, object], reason: str) -> None:
-    world = World(nodes=2, gpus=8, limits=Limits(may_grow=True))
+    world = VirtualScheduler(nodes=2, gpus=8, limits=Limits(may_grow=True))
     answer = dry_run(world, **spec)
     assert (answer.refused, answer.placed, answer.field, answer.reason) == (False, False, "", reason)
     assert (answer.position, answer.expected_start_at) == (1, 0), "it has a place in line; nobody knows until when"
@@ -110,7 +110,7 @@ def test_a_dry_run_lets_wait_for_what_scaling_may_bring(spec: dict[str, object],
 
 @pytest.mark.parametrize(("spec", "field"), [({"queue": "closed"}, "queue"), ({"gpus": 9}, "task_groups.gpus")])
 def test_a_dry_run_refuses_what_no_growth_of_the_fleet_can_cure(spec: dict[str, object], field: str) -> None:
-    world = World(nodes=2, gpus=8, limits=Limits(may_grow=True))
+    world = VirtualScheduler(nodes=2, gpus=8, limits=Limits(may_grow=True))
     world.queue("closed", closed=True)
     world.queue("lab", gpu_milli_limit=8_000)
     answer = dry_run(world, **spec)
@@ -118,13 +118,13 @@ def test_a_dry_run_refuses_what_no_growth_of_the_fleet_can_cure(spec: dict[str, 
 
 
 def test_a_dry_run_of_what_these_nodes_can_hold_waits_for_them_also_where_the_fleet_may_grow() -> None:
-    world = World(nodes=1, gpus=2, limits=Limits(may_grow=True))
+    world = VirtualScheduler(nodes=1, gpus=2, limits=Limits(may_grow=True))
     world.submit("holder", gpus=2)
     assert dry_run(world, gpus=2).cure == "wait until running jobs end, or ask for fewer GPUs"
 
 
 def test_a_dry_run_says_where_or_why_not_now_and_changes_nothing() -> None:
-    world = World(nodes=1, gpus=2)
+    world = VirtualScheduler(nodes=1, gpus=2)
     assert dry_run(world, gpus=2).nodes == ("n0",)
     world.submit("holder", gpus=2)
     waits = dry_run(world, gpus=2)
@@ -133,25 +133,25 @@ def test_a_dry_run_says_where_or_why_not_now_and_changes_nothing() -> None:
 
 
 def test_a_dry_run_refuses_nothing_while_no_node_is_known() -> None:
-    answer = dry_run(World())
+    answer = dry_run(VirtualScheduler())
     assert (answer.refused, answer.reason) == (False, "no-node")
 
 
 def test_a_question_in_mid_decision_sees_only_what_was_folded() -> None:
-    world = World(nodes=1, gpus=1)
+    world = VirtualScheduler(nodes=1, gpus=1)
     one = job("one")
     world.route(one)
     drafts = world.core.decide(world.now)
     assert answers.answer_nodes(world.core, AskFleet(), world.now).nodes[0].gpu_milli_held == 0
     assert dry_run(world).placed
     for draft in drafts:
-        world.append(draft)
+        world.append("scheduler", draft)
     assert world.phase(one) is Phase.PLACED
     assert not dry_run(world).placed
 
 
 def test_nodes_and_queues() -> None:
-    world = World(nodes=2, gpus=8)
+    world = VirtualScheduler(nodes=2, gpus=8)
     world.submit("one", gpus=3)
     world.submit("two", gpus=8)
     world.submit("three", gpus=8)
@@ -167,20 +167,20 @@ def test_queue_check() -> None:
     def check(spec: QueueSpec) -> Wire:
         return answers.answer_queue_check(world.core, AskQueueChange(spec=spec), world.now)
 
-    world = World()
+    world = VirtualScheduler()
     assert check(QueueSpec(name="new")).field == ""
     assert check(QueueSpec(name="new", parent="nowhere")).field == "parent"
 
 
-def why(world: World, one: Job) -> WhyAnswer:
+def why(world: VirtualScheduler, one: Job) -> WhyAnswer:
     return answers.answer_why(world.core, AskJob(job_id=one.id), world.now)
 
 
 def test_why_says_that_there_is_room_but_it_is_kept_for_one_who_waits_longer() -> None:
-    world = World(nodes=1)
+    world = VirtualScheduler(nodes=1)
     world.submit("holder", gpus=5, preemptible=False)
     large = world.submit("large", gpus=8, preemptible=False)
-    world.later(1_900)
+    world.advance(1_900)
     assert world.core.state.jobs.records[large.id].reserved is not None, "it starves and has a reservation"
     small = world.submit("small", gpus=3, preemptible=False)
     answer = why(world, small)
@@ -191,7 +191,7 @@ def test_why_says_that_there_is_room_but_it_is_kept_for_one_who_waits_longer() -
 
 
 def test_why_of_one_that_may_not_be_preempted_says_that_it_may_not_borrow() -> None:
-    world = World(nodes=1, queues=())
+    world = VirtualScheduler(nodes=1, queues=())
     world.queue("org", quota={"gpu_milli": 8_000})
     world.queue("mine", parent="org", quota={"gpu_milli": 2_000})
     world.queue("theirs", parent="org", quota={"gpu_milli": 0})
@@ -202,7 +202,7 @@ def test_why_of_one_that_may_not_be_preempted_says_that_it_may_not_borrow() -> N
 
 
 def test_why_says_who_is_in_front_while_nobody_was_tried_yet() -> None:
-    world = World(nodes=1)
+    world = VirtualScheduler(nodes=1)
     first, second = job("first"), job("second")
     world.route(first, second)
     assert [why(world, one).reason for one in (first, second)] == ["turn", "behind"]
@@ -210,7 +210,7 @@ def test_why_says_who_is_in_front_while_nobody_was_tried_yet() -> None:
 
 
 def test_why_says_when_the_nodes_are_not_well() -> None:
-    world = World(nodes=2)
+    world = VirtualScheduler(nodes=2)
     world.submit("holder", gpus=8)
     world.lose("n1")
     answer = why(world, world.submit("mine", gpus=8))
@@ -219,18 +219,18 @@ def test_why_says_when_the_nodes_are_not_well() -> None:
 
 
 def test_an_answer_is_found_anew_once_something_happened() -> None:
-    world = World(nodes=1)
+    world = VirtualScheduler(nodes=1)
     holder = world.submit("holder", gpus=8, preemptible=False, total_run_time_s=1_000.0)
     mine = world.submit("mine", gpus=1)
     before = why(world, mine).expected_start_at
     assert why(world, mine).expected_start_at == before
-    world.later(500)
+    world.advance(500)
     world.started(holder)
     assert why(world, mine).expected_start_at == before + 500_000_000_000 - 30_000_000_000
 
 
 def test_queues_say_what_they_may_hold_hold_and_borrow() -> None:
-    world = World(nodes=1, queues=())
+    world = VirtualScheduler(nodes=1, queues=())
     world.queue("org", quota={"gpu_milli": 4_000})
     world.queue("a", parent="org", quota={"gpu_milli": 2_000}, borrowing_limit={"gpu_milli": 3_000}, weight=2.0)
     world.submit("one", queue="a", gpus=4)
@@ -245,11 +245,11 @@ def test_queues_say_what_they_may_hold_hold_and_borrow() -> None:
 
 
 def test_a_job_says_until_when_it_is_safe_and_when_it_could_resume() -> None:
-    world = World(nodes=1)
+    world = VirtualScheduler(nodes=1)
     one = world.submit("one", gpus=1, min_slice_s=600.0)
     world.started(one)
-    world.later(60)
-    world.say("agent", "job", one.id, "checkpointed", JobCheckpointed(attempt=1))
+    world.advance(60)
+    world.write("agent", "job", one.id, "checkpointed", JobCheckpointed(attempt=1))
     view = answers.answer_job(world.core, AskJob(job_id=one.id), world.now).job
     assert view is not None
     assert view.slice_ends_at == view.running_at + 600_000_000_000

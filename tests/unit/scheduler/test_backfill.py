@@ -5,34 +5,34 @@ import random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kit.scheduler import START, VirtualScheduler, belief, job
+from kit.scheduler_runs import RunningScheduler
 from muster.core import NS_PER_S
 from muster.schemas.facts.job import JobReserved
 from muster.schemas.job import Job, Phase
-from unit.scheduler.floor import Floor
-from unit.scheduler.world import START, World, belief, job
 
 HARD = {"preemptible": False, "grace_s": 0.0}
 """Jobs that stay until their total run time is over."""
 
 
-def floor(*, nodes: int = 1, gpus: int = 4, starving_after_s: float = 100.0) -> Floor:
-    world = Floor(nodes=nodes, gpus=gpus)
+def floor(*, nodes: int = 1, gpus: int = 4, starving_after_s: float = 100.0) -> RunningScheduler:
+    world = RunningScheduler(nodes=nodes, gpus=gpus)
     world.queue("lab", starving_after_s=starving_after_s)
     world.route(job("tiny", gpus=1, queue="nowhere"))  # somebody asks for less, so that the others can be passed by
-    world.run()
+    world.settle()
     return world
 
 
-def hard(world: Floor, name: str, *, run_s: float, bound_s: float | None = None, **spec: object) -> Job:
+def hard(world: RunningScheduler, name: str, *, run_s: float, bound_s: float | None = None, **spec: object) -> Job:
     """A job that is not preempted and says how long it runs at most."""
     return world.come(name, run_s=run_s, total_run_time_s=bound_s or run_s, **HARD, **spec)
 
 
-def reserved(world: World, one: Job) -> JobReserved | None:
+def reserved(world: VirtualScheduler, one: Job) -> JobReserved | None:
     return world.core.state.jobs.records[one.id].reserved
 
 
-def at_s(world: World, one: Job) -> float:
+def at_s(world: VirtualScheduler, one: Job) -> float:
     payload = reserved(world, one)
     assert payload is not None
     return (payload.starts_at - START) / NS_PER_S
@@ -41,13 +41,13 @@ def at_s(world: World, one: Job) -> float:
 def test_who_starves_is_reserved_for_at_the_bound_of_those_in_its_way() -> None:
     world = floor()
     hard(world, "long", gpus=3, run_s=500, bound_s=1_000)
-    world.later(1)
+    world.advance(1)
     big = hard(world, "big", gpus=4, run_s=10)
-    world.later(50)
+    world.advance(50)
     assert reserved(world, big) is None
-    world.later(100)
+    world.advance(100)
     assert at_s(world, big) == 1_000
-    world.later(400)
+    world.advance(400)
     assert world.start_of(big) == 500  # its place came free earlier than promised
 
 
@@ -59,7 +59,7 @@ def test_an_endless_stream_of_small_jobs_does_not_starve_a_large_one() -> None:
             hard(world, f"s{index}-{part}", gpus=1, run_s=30 + 5 * part)
         if index == 2:
             big = hard(world, "big", gpus=4, run_s=50)
-        world.later(10)
+        world.advance(10)
         if big is not None and world.start_of(big) is not None:
             break
     assert big is not None
@@ -84,7 +84,7 @@ def test_a_gang_of_64_gpus_starts_by_its_reservation_amid_an_endless_stream() ->
             )
         if index == 5:
             gang = world.come("gang", gpus=8, replicas=8, run_s=50)
-        world.later(10)
+        world.advance(10)
         if gang is not None and world.start_of(gang) is not None:
             break
     assert gang is not None
@@ -96,16 +96,16 @@ def test_a_gang_of_64_gpus_starts_by_its_reservation_amid_an_endless_stream() ->
 def test_short_jobs_use_what_is_reserved_until_then_and_long_ones_do_not() -> None:
     world = floor()
     hard(world, "holder", gpus=3, run_s=1_000)
-    world.later(1)
+    world.advance(1)
     big = hard(world, "big", gpus=4, run_s=10)
-    world.later(200)
+    world.advance(200)
     assert at_s(world, big) == 1_000
     long = hard(world, "long", gpus=1, run_s=900)
     short = hard(world, "short", gpus=1, run_s=500)
-    world.later(1)
+    world.advance(1)
     assert world.phase(long) is Phase.QUEUED
     assert world.phase(short) is Phase.RUNNING
-    world.later(1_000)
+    world.advance(1_000)
     assert world.start_of(big) == 1_000
     assert world.start_of(long) == 1_010
 
@@ -113,16 +113,16 @@ def test_short_jobs_use_what_is_reserved_until_then_and_long_ones_do_not() -> No
 def test_a_slice_bounds_what_may_be_preempted() -> None:
     world = floor()
     hard(world, "holder", gpus=3, run_s=1_000)
-    world.later(1)
+    world.advance(1)
     big = hard(world, "big", gpus=4, run_s=10)
-    world.later(200)
+    world.advance(200)
     guest = world.come("guest", gpus=1, run_s=5_000, min_slice_s=600.0, grace_s=20.0)
-    world.later(1)
+    world.advance(1)
     assert world.phase(guest) is Phase.RUNNING
-    world.later(1_000)
+    world.advance(1_000)
     assert world.start_of(big) is not None
     assert world.start_of(big) <= 1_000
-    stop = world.last(guest.id, "stop-requested")
+    stop = world.last("stop-requested", guest.id)
     assert stop.payload.made_way_for == big.id
     assert (stop.time - START) / NS_PER_S == 980
 
@@ -131,24 +131,24 @@ def test_the_reservation_of_a_node_that_goes_is_planned_anew() -> None:
     world = floor(nodes=2)
     hard(world, "one", gpus=4, run_s=1_000)
     hard(world, "two", gpus=4, run_s=2_000)
-    world.later(1)
+    world.advance(1)
     big = hard(world, "big", gpus=4, run_s=10)
-    world.later(200)
+    world.advance(200)
     assert at_s(world, big) == 1_000
     first = reserved(world, big).slots[0].node
     world.lose(first)
-    world.later(1)
+    world.advance(1)
     assert at_s(world, big) == 2_000
 
 
 def test_a_reservation_is_lifted_when_it_fits_nowhere_any_more() -> None:
     world = floor()
     hard(world, "one", gpus=4, run_s=1_000)
-    world.later(1)
+    world.advance(1)
     big = hard(world, "big", gpus=4, run_s=10)
-    world.later(200)
+    world.advance(200)
     world.lose("n0")
-    world.later(1)
+    world.advance(1)
     assert reserved(world, big) is None
     assert world.count(big.id, "reservation-lifted") == 1
 
@@ -156,9 +156,9 @@ def test_a_reservation_is_lifted_when_it_fits_nowhere_any_more() -> None:
 def test_a_checkpoint_keeps_what_is_reserved() -> None:
     world = floor()
     hard(world, "one", gpus=3, run_s=1_000)
-    world.later(1)
+    world.advance(1)
     big = hard(world, "big", gpus=4, run_s=10)
-    world.later(200)
+    world.advance(200)
     for other in (world.recover(), world.refold()):
         assert belief(other) == belief(world.core)
         booking = other.state.books.bookings.all[big.id]
@@ -169,39 +169,39 @@ def test_a_checkpoint_keeps_what_is_reserved() -> None:
 def test_reserved_jobs_are_planned_around_each_other() -> None:
     world = floor()
     hard(world, "holder", gpus=4, run_s=1_000)
-    world.later(1)
+    world.advance(1)
     jobs = [hard(world, f"big{index}", gpus=3, run_s=100) for index in range(3)]
-    world.later(300)
+    world.advance(300)
     first = at_s(world, jobs[0])
     assert first == 1_000
     assert at_s(world, jobs[1]) >= first + 100
     assert at_s(world, jobs[2]) >= at_s(world, jobs[1]) + 100
-    world.later(2_000)
+    world.advance(2_000)
     assert [world.phase(one) for one in jobs] == [Phase.SUCCEEDED] * 3
 
 
 def test_nobody_is_reserved_for_while_all_ask_for_the_same() -> None:
     """What comes free fits whose turn it is."""
-    world = Floor(nodes=1, gpus=4)
+    world = RunningScheduler(nodes=1, gpus=4)
     world.queue("lab", starving_after_s=10.0)
     for index in range(8):
         hard(world, f"j{index}", gpus=2, run_s=100)
-    world.later(1_000)
+    world.advance(1_000)
     assert not [fact for fact in world.log if fact.name == "reserved"]
     assert {world.phase(work.job) for work in world.works.values()} == {Phase.SUCCEEDED}
 
 
 def test_reservations_are_given_by_turn_and_not_to_whoever_came_first() -> None:
     """All of them starve; the queue that holds nothing is planned for as often as the one that came before."""
-    world = Floor(nodes=4, gpus=4, queues=("a", "b"))
+    world = RunningScheduler(nodes=4, gpus=4, queues=("a", "b"))
     for name in ("a", "b"):
         world.queue(name, starving_after_s=10.0)
     hard(world, "small", gpus=1, run_s=1_000, queue="a")
     for index in range(3):
         hard(world, f"h{index}", gpus=4, run_s=1_000, queue="a")
-    world.later(1)
+    world.advance(1)
     jobs = {name: [hard(world, f"{name}{index}", gpus=4, run_s=100, queue=name) for index in range(9)] for name in "ab"}
-    world.later(60)
+    world.advance(60)
     records = world.core.state.jobs.records
     given = {name: sum(records[one.id].reserved is not None for one in of) for name, of in jobs.items()}
     assert given["b"] > given["a"]
@@ -227,7 +227,7 @@ def test_backfill_never_delays_a_reserved_job(arrivals: list[tuple[int, int, int
     """Runs end at or before their bound, so no reserved job starts later than at the moment it was promised last."""
     world = floor(nodes=2, gpus=8, starving_after_s=60.0)
     for index, (after_s, gpus, replicas, run_s, spare_s, preemptible) in enumerate(arrivals):
-        world.later(after_s)
+        world.advance(after_s)
         bound_s = float(run_s + spare_s)
         world.come(
             f"j{index}",
@@ -239,7 +239,7 @@ def test_backfill_never_delays_a_reserved_job(arrivals: list[tuple[int, int, int
             min_slice_s=bound_s,
             grace_s=5.0,
         )
-    world.later(30_000)
+    world.advance(30_000)
     promised: dict[str, int] = {}
     for fact in world.log:
         if fact.name == "reserved":

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kit.closing import ask, checkpointed
+from kit.scheduler import VirtualScheduler
 from muster.bus.settings import Settings
 from muster.core import after
 from muster.scheduler.app import blame_s_of
@@ -17,37 +19,35 @@ from muster.schemas.facts.job import JobQueued, JobState, QueuedReason
 from muster.schemas.facts.telemetry import JobUseReported, Use
 from muster.schemas.job import Checkpointing, Job, JobKind, Phase
 from muster.schemas.queries import AskJob
-from unit.scheduler.closing import ask, checkpointed
-from unit.scheduler.world import World
 
 BLAME_S = 12.0
 
 
-def running(world: World, name: str = "one", **spec: object) -> Job:
+def running(world: VirtualScheduler, name: str = "one", **spec: object) -> Job:
     one = world.submit(name, **spec)
     world.started(one)
     return one
 
 
-def watched() -> World:
+def watched() -> VirtualScheduler:
     """A cluster whose hardware health watches."""
-    return World(nodes=2, gpus=2, limits=Limits(blame_s=BLAME_S))
+    return VirtualScheduler(nodes=2, gpus=2, limits=Limits(blame_s=BLAME_S))
 
 
 @pytest.mark.parametrize("kind", ["node", "device"])
 def test_an_error_on_what_health_withholds_is_no_failure_of_the_job(kind: str) -> None:
-    world = World(nodes=2, gpus=2)
+    world = VirtualScheduler(nodes=2, gpus=2)
     one = running(world)
     ((node, (device,)),) = world.slots(one)
     ask(world, node if kind == "node" else f"{node}-gpu-{device}", kind=kind, by="health")
     world.exited(one, "failed", exit_code=1)
-    queued = world.last(one.id, "queued").payload
+    queued = world.last("queued", one.id).payload
     assert queued.reason is QueuedReason.NODE_LOST
     assert queued.detail.startswith(f"health withholds {kind}")
 
 
 def test_what_others_withhold_or_another_device_is_no_excuse() -> None:
-    world = World(nodes=1, gpus=2)
+    world = VirtualScheduler(nodes=1, gpus=2)
     one = running(world)
     ((_, (device,)),) = world.slots(one)
     ask(world, "n0", by="upgrader")
@@ -62,10 +62,10 @@ def test_where_health_watches_an_error_is_judged_a_moment_later() -> None:
     ((node, _),) = world.slots(one)
     world.exited(one, "failed", exit_code=1)
     assert world.phase(one) is Phase.RUNNING
-    world.later(BLAME_S / 2)
+    world.advance(BLAME_S / 2)
     ask(world, node, by="health")
-    world.run()
-    assert world.last(one.id, "queued").payload.reason is QueuedReason.NODE_LOST
+    world.settle()
+    assert world.last("queued", one.id).payload.reason is QueuedReason.NODE_LOST
     assert world.core.state.jobs.records[one.id].retries_used == 0
 
 
@@ -73,10 +73,10 @@ def test_if_health_finds_nothing_it_was_the_job() -> None:
     world = watched()
     one = running(world, retries=1)
     world.exited(one, "failed", exit_code=1)
-    world.later(BLAME_S - 1)
+    world.advance(BLAME_S - 1)
     assert world.phase(one) is Phase.RUNNING
-    world.later(2)
-    assert world.last(one.id, "queued").payload.reason is QueuedReason.RETRY
+    world.advance(2)
+    assert world.last("queued", one.id).payload.reason is QueuedReason.RETRY
 
 
 @pytest.mark.parametrize("how", ["succeeded", "node-lost", "no-gpu", "cancelled"])
@@ -90,14 +90,14 @@ def test_nothing_else_is_waited_for(how: str) -> None:
 
 
 def test_the_view_tells_failures_apart_and_the_work_that_was_lost() -> None:
-    world = World(nodes=2, gpus=2)
+    world = VirtualScheduler(nodes=2, gpus=2)
     one = running(world, retries=3, checkpointing=Checkpointing(interval_s=600))
-    world.later(600)
+    world.advance(600)
     checkpointed(world, one)
-    world.later(40)
+    world.advance(40)
     world.exited(one, "node-lost", ran_s=640)
     world.started(one, attempt=2)
-    world.later(100)
+    world.advance(100)
     world.exited(one, "failed", attempt=2, exit_code=1, ran_s=100)
     view = answers.answer_why(world.core, AskJob(job_id=one.id), world.now).job
     assert view is not None
@@ -109,11 +109,11 @@ def test_the_view_tells_failures_apart_and_the_work_that_was_lost() -> None:
 
 @pytest.mark.parametrize("progress", ["none", "checkpoint", "an-hour"])
 def test_losses_between_which_nothing_came_of_it_are_bounded_and_others_are_not(progress: str) -> None:
-    world = World(nodes=1)
+    world = VirtualScheduler(nodes=1)
     one = world.submit("one", total_run_time_s=90 * 86_400.0)
     for number in range(1, NODE_LOSSES_MAX + 2):
         world.started(one, attempt=number)
-        world.later(3_600 if progress == "an-hour" else 60)
+        world.advance(3_600 if progress == "an-hour" else 60)
         if progress == "checkpoint":
             checkpointed(world, one, attempt=number)
         world.exited(one, "node-lost", attempt=number, ran_s=60)
@@ -136,7 +136,7 @@ CHECKPOINTS = Checkpointing(interval_s=600)
     ],
 )
 def test_retries_bound_failures_in_a_row_without_progress(spec: dict[str, object], progress: str, ends: bool) -> None:
-    world = World(nodes=1)
+    world = VirtualScheduler(nodes=1)
     one = world.submit("one", retries=2, total_run_time_s=90 * 86_400.0, **spec)
     for attempt in range(1, 7):
         if world.phase(one) is Phase.FAILED:
@@ -147,25 +147,25 @@ def test_retries_bound_failures_in_a_row_without_progress(spec: dict[str, object
     assert (record.retries_used, record.failures_in_row) == ((2, 2) if ends else (6, 1))
 
 
-def run(world: World, one: Job, attempt: int, progress: str, *, outcome: str = "failed") -> None:
+def run(world: VirtualScheduler, one: Job, attempt: int, progress: str, *, outcome: str = "failed") -> None:
     """One run that comes so far and ends so."""
     world.started(one, attempt=attempt)
-    world.later(3_600 if progress == "an-hour" else 60)
+    world.advance(3_600 if progress == "an-hour" else 60)
     if progress == "checkpoint":
         checkpointed(world, one, attempt=attempt)
     world.exited(one, outcome, attempt=attempt, exit_code=1, ran_s=60)
 
 
 def test_who_has_no_retry_fails_with_the_first_failure_however_far_it_came() -> None:
-    world = World(nodes=1)
+    world = VirtualScheduler(nodes=1)
     one = world.submit("one", retries=0)
     run(world, one, 1, "checkpoint")
     assert world.phase(one) is Phase.FAILED
-    assert world.last(one.id, "failed").payload.reason == "exit code 1"
+    assert world.last("failed", one.id).payload.reason == "exit code 1"
 
 
 def test_progress_ends_a_row_also_in_a_run_that_ended_for_another_reason() -> None:
-    world = World(nodes=2)
+    world = VirtualScheduler(nodes=2)
     one = world.submit("one", retries=1)
     run(world, one, 1, "none")
     run(world, one, 2, "checkpoint", outcome="node-lost")
@@ -173,18 +173,18 @@ def test_progress_ends_a_row_also_in_a_run_that_ended_for_another_reason() -> No
     assert world.phase(one) is Phase.PLACED
     run(world, one, 4, "none", outcome="node-lost")
     run(world, one, 5, "none")
-    assert world.last(one.id, "failed").payload.reason == "exit code 1; 2 failures in a row without progress"
+    assert world.last("failed", one.id).payload.reason == "exit code 1; 2 failures in a row without progress"
 
 
 def test_what_an_older_log_says_counts_as_it_did_then() -> None:
-    world = World(nodes=1)
+    world = VirtualScheduler(nodes=1)
     one = world.submit("one", retries=5)
     for attempt in (1, 2):
         world.started(one, attempt=attempt)
         checkpointed(world, one, attempt=attempt)
         said = JobQueued(queue="lab", attempt=attempt + 1, reason=QueuedReason.RETRY)
-        world.say("scheduler", "job", one.id, "queued", said)
-        world.run()
+        world.write("scheduler", "job", one.id, "queued", said)
+        world.settle()
     record = world.core.state.jobs.records[one.id]
     assert (record.retries_used, record.failures_in_row) == (2, 2)
     older = record.as_body(JobState)
@@ -203,7 +203,7 @@ def test_what_an_older_log_says_counts_as_it_did_then() -> None:
 def test_it_ends_at_the_first_row_that_is_too_long_and_at_no_other_moment(
     retries: int, runs: list[tuple[str, str]]
 ) -> None:
-    world = World(nodes=1)
+    world = VirtualScheduler(nodes=1)
     one = world.submit("one", retries=retries, checkpointing=CHECKPOINTS, total_run_time_s=90 * 86_400.0)
     row = 0
     for attempt, (progress, outcome) in enumerate(runs, start=1):
@@ -219,12 +219,12 @@ def test_it_ends_at_the_first_row_that_is_too_long_and_at_no_other_moment(
         assert (world.phase(one), record.failures_in_row) == (Phase.PLACED, row)
 
 
-def derived(*, read_ago_s: float | None) -> World:
+def derived(*, read_ago_s: float | None) -> VirtualScheduler:
     """A cluster that waits only where pages are read, and where they were, so long ago."""
-    world = World(nodes=2, gpus=2, limits=Limits(blame_s=BLAME_S, blame_unread=False))
+    world = VirtualScheduler(nodes=2, gpus=2, limits=Limits(blame_s=BLAME_S, blame_unread=False))
     if read_ago_s is not None:
         until = after(world.now, -read_ago_s)
-        world.say("telemetry", "job", "an-earlier-one", "use-reported", JobUseReported(use=Use(), until=until))
+        world.write("telemetry", "job", "an-earlier-one", "use-reported", JobUseReported(use=Use(), until=until))
     return world
 
 
@@ -252,7 +252,7 @@ def test_hardware_that_is_blamed_already_keeps_nobody_waiting() -> None:
     ((node, _),) = world.slots(one)
     ask(world, node, by="health")
     world.exited(one, "failed", exit_code=1)
-    assert world.last(one.id, "queued").payload.reason is QueuedReason.NODE_LOST
+    assert world.last("queued", one.id).payload.reason is QueuedReason.NODE_LOST
 
 
 @pytest.mark.parametrize(

@@ -2,19 +2,19 @@
 
 import pytest
 
+from kit.scheduler import CLUSTER, VirtualScheduler, belief, books_balance, job
+from kit.scheduler_counts import CountingScheduler
 from muster.scheduler.core.answers import answer_cluster
 from muster.schemas.facts.control import ClusterDescribed
 from muster.schemas.facts.job import PodsExited, PodsOutcome, PodsStarted
 from muster.schemas.facts.node import Withheld, WithholdRequested
 from muster.schemas.job import Phase
 from muster.schemas.queries import AskFleet
-from unit.scheduler.by_count import Counted
 from unit.scheduler.test_checkpoints import Watched
-from unit.scheduler.world import CLUSTER, World, belief, books_balance, job
 
 
 def test_a_placement_says_how_many_and_no_device() -> None:
-    world = Counted(nodes=1, gpus=8)
+    world = CountingScheduler(nodes=1, gpus=8)
     one = world.submit("one", gpus=3)
     (slot,) = world.placed(one)
     assert (slot.gpus, slot.gpu_milli, slot.devices) == (3, 1000, ())
@@ -24,20 +24,20 @@ def test_a_placement_says_how_many_and_no_device() -> None:
 
 
 def test_a_scheduler_that_picks_names_devices_and_no_count() -> None:
-    world = World(nodes=1, gpus=8)
-    (slot,) = world.last(world.submit("one", gpus=3).id, "placed").payload.slots
+    world = VirtualScheduler(nodes=1, gpus=8)
+    (slot,) = world.last("placed", world.submit("one", gpus=3).id).payload.slots
     assert (slot.gpus, slot.places, len(slot.devices)) == (0, (), 3)
 
 
 def test_a_full_node_job_holds_every_gpu_by_count() -> None:
-    world = Counted(nodes=1, gpus=4)
+    world = CountingScheduler(nodes=1, gpus=4)
     one = world.submit("one", gpus=4, full_node=True)
     assert [(slot.gpus, slot.devices) for slot in world.placed(one)] == [(4, ())]
     assert world.phase(world.submit("two", gpus=1)) is Phase.QUEUED
 
 
 def test_quota_counts_what_is_held_by_count() -> None:
-    world = Counted(nodes=2, gpus=4, queues=())
+    world = CountingScheduler(nodes=2, gpus=4, queues=())
     world.queue("lab", gpu_milli_quota=3000, gpu_milli_limit=3000)
     world.submit("one", gpus=2)
     assert world.phase(world.submit("two", gpus=2)) is Phase.QUEUED
@@ -46,7 +46,7 @@ def test_quota_counts_what_is_held_by_count() -> None:
 
 
 def test_what_ends_gives_back_as_many() -> None:
-    world = Counted(nodes=1, gpus=2)
+    world = CountingScheduler(nodes=1, gpus=2)
     one, two = world.submit("one", gpus=2), world.submit("two", gpus=2)
     assert world.phase(two) is Phase.QUEUED
     world.started(one)
@@ -56,7 +56,7 @@ def test_what_ends_gives_back_as_many() -> None:
 
 
 def test_a_node_that_lost_a_gpu_takes_jobs_again_when_who_held_too_much_is_gone() -> None:
-    world = Counted(nodes=1, gpus=2)
+    world = CountingScheduler(nodes=1, gpus=2)
     one = world.submit("one", gpus=2)
     world.started(one)
     world.describe("n0", gpus=1)
@@ -68,7 +68,7 @@ def test_a_node_that_lost_a_gpu_takes_jobs_again_when_who_held_too_much_is_gone(
 
 class TestSizesOfShares:
     def test_a_part_is_rounded_up_to_the_next_size(self) -> None:
-        world = Counted()
+        world = CountingScheduler()
         world.describe("n0", gpus=1, share_milli=(250, 500))
         one = world.submit("one", gpu_milli=300)
         assert [(slot.gpus, slot.gpu_milli) for slot in world.placed(one)] == [(1, 500)]
@@ -76,75 +76,75 @@ class TestSizesOfShares:
         assert world.core.state.queues.queues["lab"].held_milli == 500
 
     def test_parts_of_the_size_served_fill_the_device(self) -> None:
-        world = Counted()
+        world = CountingScheduler()
         world.describe("n0", gpus=1, share_milli=(250,))
         jobs = [world.submit(f"j{n}", gpu_milli=100) for n in range(5)]
         assert [world.phase(one) for one in jobs] == [Phase.PLACED] * 4 + [Phase.QUEUED]
 
     def test_a_part_larger_than_all_sizes_waits_and_is_told_the_largest(self) -> None:
-        world = Counted()
+        world = CountingScheduler()
         world.describe("n0", gpus=1, share_milli=(250, 500))
         one = world.submit("one", gpu_milli=600)
-        told = world.last(one.id, "unschedulable").payload
+        told = world.last("unschedulable", one.id).payload
         assert told.reason == "gpu"
         assert "0.6 of a GPU" in told.detail
         assert "0.5" in told.detail
 
     def test_on_nodes_that_share_none_a_part_waits_and_whole_gpus_go(self) -> None:
-        world = Counted()
+        world = CountingScheduler()
         world.describe("n0", gpus=1, share_milli=())
         part = world.submit("part", gpu_milli=600)
-        assert "not shared" in world.last(part.id, "unschedulable").payload.detail
+        assert "not shared" in world.last("unschedulable", part.id).payload.detail
         assert world.phase(world.submit("whole", gpus=1)) is Phase.PLACED
 
     def test_the_node_that_wastes_less_is_not_needed_if_only_one_has_the_size(self) -> None:
-        world = Counted()
+        world = CountingScheduler()
         world.describe("n0", gpus=1, share_milli=())
         world.describe("n1", gpus=1, share_milli=(500,))
         assert [slot.node for slot in world.placed(world.submit("one", gpu_milli=400))] == ["n1"]
 
 
 class TestAClusterThatSharesNothing:
-    def described(self, world: World, sharing: str) -> None:
-        world.say("agent", "cluster", CLUSTER, "described", ClusterDescribed(backend="kubernetes", sharing=sharing))
+    def described(self, world: VirtualScheduler, sharing: str) -> None:
+        world.write("agent", "cluster", CLUSTER, "described", ClusterDescribed(backend="kubernetes", sharing=sharing))
 
     def test_refuses_a_job_that_asks_for_a_part_at_once(self) -> None:
-        world = Counted(nodes=1, gpus=8)
+        world = CountingScheduler(nodes=1, gpus=8)
         self.described(world, "none")
         one = world.submit("one", gpu_milli=500)
         assert world.phase(one) is Phase.FAILED
         assert world.names(one) == ["failed"]
-        assert "no-sharing" in world.last(one.id, "failed").payload.reason
+        assert "no-sharing" in world.last("failed", one.id).payload.reason
 
     def test_takes_whole_gpus(self) -> None:
-        world = Counted(nodes=1, gpus=8)
+        world = CountingScheduler(nodes=1, gpus=8)
         self.described(world, "none")
         assert world.phase(world.submit("one", gpus=1)) is Phase.PLACED
 
     def test_refuses_who_came_before_it_was_known(self) -> None:
-        world = Counted(nodes=1, gpus=8)
+        world = CountingScheduler(nodes=1, gpus=8)
         one = job("one", gpu_milli=500)
         world.route(one)
         self.described(world, "none")
-        world.run()
+        world.settle()
         assert world.names(one) == ["failed"]
 
     @pytest.mark.parametrize("sharing", ["any", "mig", "mps", "time-slicing"])
     def test_others_take_parts(self, sharing: str) -> None:
-        world = Counted(nodes=1, gpus=8)
+        world = CountingScheduler(nodes=1, gpus=8)
         self.described(world, sharing)
         assert world.phase(world.submit("one", gpu_milli=500)) is Phase.PLACED
 
     def test_a_checkpoint_of_the_agent_says_it_too(self) -> None:
-        world = Counted(nodes=1, gpus=8)
+        world = CountingScheduler(nodes=1, gpus=8)
         described = ClusterDescribed(sharing="none")
-        world.say("agent", "cluster", CLUSTER, "state-recorded", described)
+        world.write("agent", "cluster", CLUSTER, "state-recorded", described)
         assert world.phase(world.submit("one", gpu_milli=500)) is Phase.FAILED
 
 
 class TestANodeDescribedAnew:
     def test_what_is_held_moves_to_places_that_are_there(self) -> None:
-        world = Counted(nodes=1, gpus=4)
+        world = CountingScheduler(nodes=1, gpus=4)
         gone, kept = world.submit("gone", gpus=2), world.submit("kept", gpus=2)
         world.started(gone)
         world.exited(gone)
@@ -155,14 +155,14 @@ class TestANodeDescribedAnew:
         assert world.phase(kept) is Phase.PLACED
 
     def test_more_places_are_free_for_others(self) -> None:
-        world = Counted(nodes=1, gpus=2)
+        world = CountingScheduler(nodes=1, gpus=2)
         world.submit("one", gpus=2)
         world.describe("n0", gpus=4)
         assert world.phase(world.submit("two", gpus=2)) is Phase.PLACED
         books_balance(world.core)
 
     def test_less_than_is_held_leaves_nothing_until_enough_came_free(self) -> None:
-        world = Counted(nodes=1, gpus=4)
+        world = CountingScheduler(nodes=1, gpus=4)
         jobs = [world.submit(f"j{n}", gpus=1) for n in range(4)]
         world.describe("n0", gpus=2)
         for one in jobs[:2]:
@@ -179,15 +179,15 @@ class TestADeviceThatIsAskedFor:
 
     UUIDS = ("GPU-a", "GPU-b", "GPU-c", "GPU-d")
 
-    def world(self) -> Counted:
-        world = Counted()
+    def world(self) -> CountingScheduler:
+        world = CountingScheduler()
         world.describe("n0", uuids=self.UUIDS)
         return world
 
-    def ask(self, world: Counted, uuid: str, *, force: bool = False) -> list[Withheld]:
+    def ask(self, world: CountingScheduler, uuid: str, *, force: bool = False) -> list[Withheld]:
         wish = WithholdRequested(request_id="move", force=force)
-        world.say("composer", "device", uuid, "withhold-requested", wish)
-        world.run()
+        world.write("composer", "device", uuid, "withhold-requested", wish)
+        world.settle()
         return [fact.payload for fact in world.log if fact.subject_id == uuid and fact.name == "withheld"]
 
     def test_an_empty_node_gives_it_at_once(self) -> None:
@@ -238,7 +238,7 @@ class TestADeviceThatIsAskedFor:
         assert holders("device", "GPU-b") == world.core.state.books.holders("device", "GPU-b") != ()
 
 
-class _Watched(Counted, Watched):
+class _Watched(CountingScheduler, Watched):
     """Counted nodes, and a checkpoint after every fact."""
 
 
@@ -246,22 +246,22 @@ def test_a_checkpoint_after_any_fact_keeps_counts_and_places() -> None:
     world = _Watched(nodes=1, gpus=3)
     one, part, gang = job("one", gpus=2), job("part", gpu_milli=400), job("gang", replicas=2)
     world.route(one, part, gang)
-    world.run()
-    world.say("agent", "job", one.id, "pods-started", PodsStarted(attempt=1, device_uuids=(("x", "y"),)))
+    world.settle()
+    world.write("agent", "job", one.id, "pods-started", PodsStarted(attempt=1, device_uuids=(("x", "y"),)))
     world.describe("n0", gpus=4, share_milli=(500,))
-    world.say("agent", "job", one.id, "pods-exited", PodsExited(attempt=1, outcome=PodsOutcome.SUCCEEDED))
-    world.run()
+    world.write("agent", "job", one.id, "pods-exited", PodsExited(attempt=1, outcome=PodsOutcome.SUCCEEDED))
+    world.settle()
     world.describe("n0", gpus=3, share_milli=(500,))
-    world.later(20)
+    world.advance(20)
     assert belief(world.refold()) == belief(world.core)
     assert world.phase(gang) is Phase.PLACED
 
 
 def test_the_cluster_answers_what_it_is_and_how_full() -> None:
-    world = Counted(nodes=2, gpus=4)
+    world = CountingScheduler(nodes=2, gpus=4)
     lacking = ("no resource.k8s.io: GPUs are placed by count",)
     described = ClusterDescribed(backend="kubernetes", devices="kubelet", sharing="mig", lacking=lacking)
-    world.say("agent", "cluster", CLUSTER, "described", described)
+    world.write("agent", "cluster", CLUSTER, "described", described)
     world.submit("one", gpus=3)
     told = answer_cluster(world.core, AskFleet(), world.now)
     assert (told.name, told.devices, told.sharing, told.lacking) == (CLUSTER, "kubelet", "mig", lacking)

@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kit.scheduler import belief, books_balance, job
+from kit.scheduler_counts import CountingScheduler
+from muster.core import Fact
 from muster.schemas.facts.job import PodsExited, PodsOutcome, PodsStarted
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.job import Phase
-from unit.scheduler.by_count import Counted
-from unit.scheduler.world import belief, books_balance, job
 
 NODES = ("n0", "n1")
 STEPS_MAX = 14
@@ -20,7 +21,7 @@ _describes = st.tuples(st.just("describe"), st.integers(0, 1), st.integers(1, 5)
 _lives = st.lists(st.one_of(_submits, _submits, _ends, _describes), max_size=STEPS_MAX)
 
 
-class Story(Counted):
+class Story(CountingScheduler):
     """Plays steps and checks every placement against what its nodes had when it was made."""
 
     def __init__(self, sizes: tuple[int, ...] | None) -> None:
@@ -41,7 +42,7 @@ class Story(Counted):
                 self.join_quietly(NODES[first], gpus=second, share_milli=self.sizes)
             case _:
                 self._move(what, first)
-        self.run()
+        self.settle()
 
     def _move(self, what: str, number: int) -> None:
         wanted = Phase.PLACED if what == "start" else Phase.RUNNING
@@ -51,12 +52,12 @@ class Story(Counted):
         record = records[number % len(records)]
         started, exited = PodsStarted(attempt=1), PodsExited(attempt=1, outcome=PodsOutcome.SUCCEEDED)
         said = ("pods-started", started) if what == "start" else ("pods-exited", exited)
-        self.say("agent", "job", record.id, *said)
+        self.write("agent", "job", record.id, *said)
 
-    def step(self) -> list:
+    def step(self, **rest: bool) -> list[Fact]:
         """Every placement fits in what is left on its nodes at that moment."""
         left = {name: 1000 * self.gpus[name] - held for name, held in self._held().items()}
-        facts = super().step()
+        facts = super().step(**rest)
         for fact in facts:
             if fact.name == "placed":
                 for slot in fact.payload.slots:

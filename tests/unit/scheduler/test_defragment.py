@@ -2,6 +2,7 @@
 
 import pytest
 
+from kit.scheduler import VirtualScheduler
 from muster.core import NS_PER_S, Instant
 from muster.scheduler.core import answers
 from muster.scheduler.core.defragment import EVERY_S
@@ -9,12 +10,11 @@ from muster.schemas.facts.job import JobCheckpointed, JobReserved, JobStopReques
 from muster.schemas.facts.queue import Defragment
 from muster.schemas.job import Job, Phase
 from muster.schemas.queries import AskJob
-from unit.scheduler.world import World
 
 SLICE_S = 3_600.0
 
 
-class Yard(World):
+class Yard(VirtualScheduler):
     """Two nodes of four GPUs; `a` and `b` hold one GPU of each, past their slices, with checkpoints of a minute ago."""
 
     def __init__(self, defragment: str = "move", *, checkpoint: bool = True, **spec: object) -> None:
@@ -27,11 +27,11 @@ class Yard(World):
         self.b = self.runs("b", gpus=1, **spec)
         self.exited(filler)
         assert sorted(node for one in (self.a, self.b) for node, _ in self.slots(one)) == ["n0", "n1"]
-        self.later(SLICE_S)
+        self.advance(SLICE_S)
         if checkpoint:
             for one in (self.a, self.b):
-                self.say("agent", "job", one.id, "checkpointed", JobCheckpointed(attempt=1))
-        self.later(60)
+                self.write("agent", "job", one.id, "checkpointed", JobCheckpointed(attempt=1))
+        self.advance(60)
 
     def runs(self, name: str, **spec: object) -> Job:
         one = self.submit(name, **spec)
@@ -50,9 +50,9 @@ class Yard(World):
 def test_a_job_moves_so_that_a_gang_fits_and_both_run() -> None:
     yard = Yard()
     gang = yard.gang()
-    yard.later(EVERY_S)
+    yard.advance(EVERY_S)
     (moved,) = yard.moved()
-    stop, reserved = yard.last(moved, "stop-requested"), yard.last(gang.id, "reserved")
+    stop, reserved = yard.last("stop-requested", moved), yard.last("reserved", gang.id)
     assert isinstance(stop.payload, JobStopRequested)
     assert isinstance(reserved.payload, JobReserved)
     assert stop.payload.made_way_for == gang.id
@@ -65,7 +65,7 @@ def test_a_job_moves_so_that_a_gang_fits_and_both_run() -> None:
     assert yard.slots(mover)[0][0] != yard.slots(gang)[0][0]
     yard.started(gang)
     yard.started(mover, attempt=2)
-    yard.later(2 * 3_600)
+    yard.advance(2 * 3_600)
     assert len(yard.moved()) == 1, "what is stable stays stable"
 
 
@@ -81,14 +81,14 @@ def test_a_job_moves_so_that_a_gang_fits_and_both_run() -> None:
 def test_nobody_moves(how: str, spec: dict[str, object]) -> None:
     yard = Yard(**spec)
     gang = yard.gang()
-    yard.later(EVERY_S)
+    yard.advance(EVERY_S)
     assert yard.moved() == [], how
     assert "moving" not in yard.core.state.jobs.records[gang.id].detail
 
 
 def test_nobody_moves_without_another_place() -> None:
     """Four GPUs are idle: two beside the job of two, and one on each of two other nodes, where it does not fit."""
-    yard = World(queues=())
+    yard = VirtualScheduler(queues=())
     yard.queue("lab", defragment=Defragment.MOVE)
     for name in ("n0", "n1", "n2"):
         yard.join(name, gpus=4)
@@ -97,10 +97,10 @@ def test_nobody_moves_without_another_place() -> None:
     for name in ("x", "y"):
         yard.submit(name, gpus=3, preemptible=False)
     assert len({node for record in yard.core.state.jobs.records.values() for node in record.slots}) == 3
-    yard.later(SLICE_S)
-    yard.say("agent", "job", mover.id, "checkpointed", JobCheckpointed(attempt=1))
+    yard.advance(SLICE_S)
+    yard.write("agent", "job", mover.id, "checkpointed", JobCheckpointed(attempt=1))
     gang = yard.submit("gang", gpus=4)
-    yard.later(EVERY_S)
+    yard.advance(EVERY_S)
     record = yard.core.state.jobs.records[gang.id]
     assert (record.reason, "moving" in record.detail) == ("fragmented", False)
     assert yard.count(mover.id, "stop-requested") == 0
@@ -119,7 +119,7 @@ def test_what_was_decided_is_decided_again_until_it_is_folded() -> None:
 def test_advice_says_who_what_it_costs_and_what_it_saves() -> None:
     yard = Yard("advise")
     gang = yard.gang()
-    yard.later(EVERY_S)
+    yard.advance(EVERY_S)
     assert yard.moved() == []
     record = yard.core.state.jobs.records[gang.id]
     assert "moving a to other nodes would make room: it costs 0.0 GPU hours and saves 2.0" in record.detail
@@ -132,9 +132,9 @@ def test_advice_says_who_what_it_costs_and_what_it_saves() -> None:
 def test_it_is_not_done_if_it_costs_more_than_it_gains() -> None:
     """The gang would have room in half an hour, when it starves: 2 GPU hours. A move would throw away 5."""
     yard = Yard()
-    yard.later(5 * 3_600)
+    yard.advance(5 * 3_600)
     gang = yard.gang()
-    yard.later(3 * EVERY_S)
+    yard.advance(3 * EVERY_S)
     record = yard.core.state.jobs.records[gang.id]
     assert (record.reason, "moving" in record.detail) == ("fragmented", False)
     assert yard.moved() == []

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kit.scheduler import KINDS, VirtualScheduler, belief, books_balance, job
 from muster.books.gangs import gang_of
 from muster.core import Fact
 from muster.placement import Shortage
@@ -14,22 +15,23 @@ from muster.schemas.queries import AskFleet, AskJob
 from unit.scheduler.test_elastic import elastic, runs
 from unit.scheduler.test_grants import ask
 from unit.scheduler.test_preemption import Yard
-from unit.scheduler.world import KINDS, World, belief, books_balance, job
 
 
-def withdraw(world: World, name: str, request: str = "r1", *, kind: str = "node", after_withheld: bool = False) -> None:
+def withdraw(
+    world: VirtualScheduler, name: str, request: str = "r1", *, kind: str = "node", after_withheld: bool = False
+) -> None:
     body = WithholdWithdrawn(request_id=request, after_withheld=after_withheld)
-    world.say("composer", kind, name, "withhold-withdrawn", body)
-    world.run()
+    world.write("composer", kind, name, "withhold-withdrawn", body)
+    world.settle()
 
 
-def plug(world: World, name: str, index: int, *, there: bool) -> None:
+def plug(world: VirtualScheduler, name: str, index: int, *, there: bool) -> None:
     world.plug(name, index, there=there)
-    world.run()
+    world.settle()
 
 
-def last_placed(world: World, one: Job) -> Fact:
-    return world.last(one.id, "placed")
+def last_placed(world: VirtualScheduler, one: Job) -> Fact:
+    return world.last("placed", one.id)
 
 
 GRANTS = pytest.mark.parametrize(("kind", "name"), [("node", "n0"), ("device", "n0-gpu-0")])
@@ -37,10 +39,10 @@ GRANTS = pytest.mark.parametrize(("kind", "name"), [("node", "n0"), ("device", "
 
 @GRANTS
 def test_a_wish_that_is_taken_back_unanswered_leaves_things_as_they_were(kind: str, name: str) -> None:
-    world = World(nodes=1, gpus=1)
+    world = VirtualScheduler(nodes=1, gpus=1)
     one = world.submit("one")
     ask(world, name, kind=kind)
-    world.run()
+    world.settle()
     withdraw(world, name, kind=kind)
     two = world.submit("two")
     world.exited(one)
@@ -51,9 +53,9 @@ def test_a_wish_that_is_taken_back_unanswered_leaves_things_as_they_were(kind: s
 
 @GRANTS
 def test_a_wish_that_is_taken_back_across_its_answer_stands(kind: str, name: str) -> None:
-    world = World(nodes=1, gpus=1)
+    world = VirtualScheduler(nodes=1, gpus=1)
     ask(world, name, kind=kind)
-    world.run()
+    world.settle()
     withdraw(world, name, kind=kind)
     assert world.phase(world.submit("one")) is Phase.QUEUED
     assert world.core.state.anomalies.total() == 0
@@ -61,26 +63,26 @@ def test_a_wish_that_is_taken_back_across_its_answer_stands(kind: str, name: str
 
 @GRANTS
 def test_an_answer_that_is_given_back_is_released_and_used_at_once(kind: str, name: str) -> None:
-    world = World(nodes=1, gpus=1)
+    world = VirtualScheduler(nodes=1, gpus=1)
     ask(world, name, kind=kind)
     one = world.submit("one")
     assert world.phase(one) is Phase.QUEUED
     withdraw(world, name, kind=kind, after_withheld=True)
-    released = world.last(name, "released")
-    assert released.causes == (world.last(name, "withhold-withdrawn").id,)
+    released = world.last("released", name)
+    assert released.causes == (world.last("withhold-withdrawn", name).id,)
     assert last_placed(world, one).seq > released.seq
 
 
 @GRANTS
 def test_an_answer_that_was_on_its_way_when_its_wish_was_taken_back_stands(kind: str, name: str) -> None:
     """Who asked folds the withdrawal and then `withheld`, and may act on that; so nothing may be placed there."""
-    world = World(nodes=1, gpus=1)
+    world = VirtualScheduler(nodes=1, gpus=1)
     ask(world, name, kind=kind)
     drafts = world.core.decide(world.now)
-    world.say("composer", kind, name, "withhold-withdrawn", WithholdWithdrawn(request_id="r1"))
+    world.write("composer", kind, name, "withhold-withdrawn", WithholdWithdrawn(request_id="r1"))
     for draft in drafts:
-        world.append(draft)
-    world.run()
+        world.append("scheduler", draft)
+    world.settle()
     assert world.count(name, "withheld") == 1
     one = world.submit("one")
     assert world.phase(one) is Phase.QUEUED
@@ -91,12 +93,12 @@ def test_an_answer_that_was_on_its_way_when_its_wish_was_taken_back_stands(kind:
 
 @GRANTS
 def test_while_somebody_else_asks_it_stays_withheld_and_is_released_when_nobody_does(kind: str, name: str) -> None:
-    world = World(nodes=1, gpus=1)
+    world = VirtualScheduler(nodes=1, gpus=1)
     ask(world, name, kind=kind)
-    world.run()
+    world.settle()
     one = world.submit("one")
     ask(world, name, "r2", kind=kind)
-    world.run()
+    world.settle()
     withdraw(world, name, kind=kind, after_withheld=True)
     assert world.phase(one) is Phase.QUEUED
     assert belief(world.recover()) == belief(world.core)
@@ -105,16 +107,16 @@ def test_while_somebody_else_asks_it_stays_withheld_and_is_released_when_nobody_
 
 
 def test_what_nobody_asked_is_not_taken_back() -> None:
-    world = World(nodes=1)
+    world = VirtualScheduler(nodes=1)
     withdraw(world, "n0")
     withdraw(world, "n0-gpu-0", kind="device")
     assert world.core.state.anomalies == {"withdrawn of nothing": 2}
 
 
 def test_what_is_given_back_of_a_device_that_is_gone_needs_no_answer() -> None:
-    world = World(nodes=1, gpus=2)
+    world = VirtualScheduler(nodes=1, gpus=2)
     ask(world, "n0-gpu-1", kind="device")
-    world.run()
+    world.settle()
     plug(world, "n0", 1, there=False)
     withdraw(world, "n0-gpu-1", kind="device", after_withheld=True)
     assert world.core.state.anomalies.total() == 0
@@ -122,10 +124,10 @@ def test_what_is_given_back_of_a_device_that_is_gone_needs_no_answer() -> None:
 
 
 def test_what_a_job_holds_of_devices_stays_held_when_memory_is_taken_away_under_it() -> None:
-    world = World(nodes=1, gpus=2)
+    world = VirtualScheduler(nodes=1, gpus=2)
     one = world.submit("one", memory_mib=900_000)
     less = world.nodes["n0"].description.model_copy(update={"memory_mib": 800_000})
-    world.say("agent", "node", "n0", "joined", less)
+    world.write("agent", "node", "n0", "joined", less)
     books_balance(world.core)
     assert world.core.state.books.fleet.ledger.node("n0").idle == [0, 1000]
     world.exited(one)
@@ -138,29 +140,29 @@ def test_a_device_that_a_gang_is_growing_onto_is_held() -> None:
     first = yard.runs("first", queue="a", gpus=2)
     wide = runs(yard, elastic("wide", least=1, replicas=4))
     yard.exited(first)
-    yard.later(10)
-    (index,) = {slot.devices[0] for slot in yard.last(wide.id, "resize-requested").payload.slots} & {0}
+    yard.advance(10)
+    (index,) = {slot.devices[0] for slot in yard.last("resize-requested", wide.id).payload.slots} & {0}
     ask(yard, f"n0-gpu-{index}", kind="device")
-    yard.run()
+    yard.settle()
     assert yard.count(f"n0-gpu-{index}", "withheld") == 0
     yard.exited(wide)
     assert yard.count(f"n0-gpu-{index}", "withheld") == 1
 
 
 def test_a_device_that_appears_is_released_and_a_waiting_job_gets_it_at_once() -> None:
-    world = World(nodes=1, gpus=2)
+    world = VirtualScheduler(nodes=1, gpus=2)
     plug(world, "n0", 1, there=False)
     one, two = world.submit("one"), world.submit("two")
     assert world.phase(two) is Phase.QUEUED
     plug(world, "n0", 1, there=True)
     assert world.slots(two) == [("n0", (1,))]
-    assert last_placed(world, two).seq > world.last("n0-gpu-1", "released").seq
+    assert last_placed(world, two).seq > world.last("released", "n0-gpu-1").seq
     assert world.slots(one) == [("n0", (0,))]
     assert world.count("n0", "released") == 1
 
 
 def test_the_first_device_of_an_empty_node_too() -> None:
-    world = World(nodes=1, gpus=1)
+    world = VirtualScheduler(nodes=1, gpus=1)
     plug(world, "n0", 0, there=False)
     one = world.submit("one")
     assert world.phase(one) is Phase.QUEUED
@@ -169,10 +171,10 @@ def test_the_first_device_of_an_empty_node_too() -> None:
 
 
 def test_a_place_without_a_device_is_no_capacity() -> None:
-    world = World(nodes=1, gpus=4)
-    world.later(60.0)
+    world = VirtualScheduler(nodes=1, gpus=4)
+    world.advance(60.0)
     plug(world, "n0", 1, there=False)
-    world.later(60.0)
+    world.advance(60.0)
     assert world.core.state.summary is not None
     assert world.core.state.summary.gpu_milli_total == 3_000
     assert world.core.state.capacity.totals["gpu_milli"] == 3_000
@@ -182,7 +184,7 @@ def test_a_place_without_a_device_is_no_capacity() -> None:
 
 
 def test_a_device_that_is_taken_away_under_a_job_leaves_the_rest_of_it_held() -> None:
-    world = World(nodes=1, gpus=4)
+    world = VirtualScheduler(nodes=1, gpus=4)
     one, beside = world.submit("one", gpus=2), world.submit("beside")
     assert (world.slots(one), world.slots(beside)) == ([("n0", (0, 1))], [("n0", (2,))])
     plug(world, "n0", 1, there=False)
@@ -198,7 +200,7 @@ def test_a_device_that_is_taken_away_under_a_job_leaves_the_rest_of_it_held() ->
 
 
 def test_a_device_that_comes_back_is_held_by_whom_it_was() -> None:
-    world = World(nodes=1, gpus=2)
+    world = VirtualScheduler(nodes=1, gpus=2)
     one = world.submit("one", gpus=2)
     plug(world, "n0", 1, there=False)
     plug(world, "n0", 1, there=True)
@@ -210,7 +212,7 @@ def test_a_device_that_comes_back_is_held_by_whom_it_was() -> None:
 
 
 def test_a_device_may_be_asked_about_by_its_place_wherever_it_is() -> None:
-    world = World(nodes=2, gpus=2)
+    world = VirtualScheduler(nodes=2, gpus=2)
     books = world.core.state.books
     assert (books.place_of("n1-gpu-1"), books.place_of("g")) == (("n1", 1), None)
     plug(world, "n1", 0, there=False)
@@ -221,16 +223,16 @@ def test_a_device_may_be_asked_about_by_its_place_wherever_it_is() -> None:
     )
 
 
-def moved_to(world: World, node: str, *uuids: str) -> None:
+def moved_to(world: VirtualScheduler, node: str, *uuids: str) -> None:
     body = NodeJoined(cpu_milli=128_000, memory_mib=1_048_576, gpu_model="H100", gpu_uuids=uuids)
-    world.say("agent", "node", node, "joined", body)
-    world.run()
+    world.write("agent", "node", node, "joined", body)
+    world.settle()
 
 
 def test_a_device_that_was_withheld_for_its_move_is_usable_where_it_arrives() -> None:
-    world = World(nodes=2, gpus=1)
+    world = VirtualScheduler(nodes=2, gpus=1)
     ask(world, "n0-gpu-0", kind="device")
-    world.run()
+    world.settle()
     moved_to(world, "n0")
     moved_to(world, "n1", "n1-gpu-0", "n0-gpu-0")
     assert world.core.state.books.devices == {}
@@ -239,10 +241,10 @@ def test_a_device_that_was_withheld_for_its_move_is_usable_where_it_arrives() ->
 
 def test_a_device_that_is_shown_by_its_new_node_first_is_that_nodes() -> None:
     """A lost node cannot say that its device is gone."""
-    world = World(nodes=2, gpus=1)
+    world = VirtualScheduler(nodes=2, gpus=1)
     world.lose("n0")
     ask(world, "n0-gpu-0", kind="device")
-    world.run()
+    world.settle()
     moved_to(world, "n1", "n1-gpu-0", "n0-gpu-0")
     assert world.slots(world.submit("one", gpus=2)) == [("n1", (0, 1))]
     moved_to(world, "n0")
@@ -250,28 +252,28 @@ def test_a_device_that_is_shown_by_its_new_node_first_is_that_nodes() -> None:
 
 
 def test_a_device_that_was_withheld_before_its_node_showed_it_is_not_used() -> None:
-    world = World(nodes=1, gpus=1)
+    world = VirtualScheduler(nodes=1, gpus=1)
     ask(world, "new", kind="device")
-    world.run()
+    world.settle()
     moved_to(world, "n0", "n0-gpu-0", "new")
     assert world.count("new", "released") == 0
     assert world.phase(world.submit("one", gpus=2)) is Phase.QUEUED
 
 
 def test_a_device_that_was_taken_away_before_its_node_showed_it_is_forgotten() -> None:
-    world = World(nodes=1, gpus=1)
+    world = VirtualScheduler(nodes=1, gpus=1)
     ask(world, "new", kind="device")
-    world.run()
-    world.say("composer", "attachment", "a1", "detached", DeviceDetached(device_uuid="new", node="n0"))
+    world.settle()
+    world.write("composer", "attachment", "a1", "detached", DeviceDetached(device_uuid="new", node="n0"))
     assert world.core.state.books.devices == {}
 
 
 def test_a_job_that_no_node_could_hold_waits_with_a_reason_and_is_placed_once_one_can() -> None:
-    world = World(nodes=1, gpus=2, limits=Limits(may_grow=True))
+    world = VirtualScheduler(nodes=1, gpus=2, limits=Limits(may_grow=True))
     plug(world, "n0", 1, there=False)
     one = world.submit("one", gpus=2)
     assert world.phase(one) is Phase.QUEUED
-    assert world.last(one.id, "unschedulable").payload.model_dump()["reason"] == "gpu"
+    assert world.last("unschedulable", one.id).payload.model_dump()["reason"] == "gpu"
     why = answer_why(world.core, AskJob(job_id=one.id), world.now)
     assert why.cure.startswith("wait until scaling adds GPUs or nodes")
     plug(world, "n0", 1, there=True)
@@ -291,14 +293,14 @@ def test_a_job_that_no_node_could_hold_waits_with_a_reason_and_is_placed_once_on
 )
 @pytest.mark.parametrize("kind", ["node", "device"])
 def test_what_is_withheld_to_be_moved_is_no_matter_of_health(kind: str, writers: tuple[str, ...], reason: str) -> None:
-    world = World(nodes=2, gpus=1)
+    world = VirtualScheduler(nodes=2, gpus=1)
     for writer in writers:
         payload = WithholdRequested(request_id=f"by-{writer}")
-        world.say(writer, kind, "n1" if kind == "node" else "n1-gpu-0", "withhold-requested", payload)
+        world.write(writer, kind, "n1" if kind == "node" else "n1-gpu-0", "withhold-requested", payload)
     one = job("one", replicas=2)
     world.route(one)
-    world.run()
-    assert world.last(one.id, "unschedulable").payload.model_dump()["reason"] == reason
+    world.settle()
+    assert world.last("unschedulable", one.id).payload.model_dump()["reason"] == reason
     for other in (world.recover(), world.recover(reversed(KINDS)), world.refold()):
         answer = other.state.books.fleet.place(gang_of(one))
         assert isinstance(answer, Shortage)
@@ -306,7 +308,7 @@ def test_what_is_withheld_to_be_moved_is_no_matter_of_health(kind: str, writers:
 
 
 def test_what_is_new_and_waits_to_be_released_is_no_matter_of_health_but_what_is_lost_is() -> None:
-    world, one = World(nodes=2, gpus=1), gang_of(job("one", replicas=2))
+    world, one = VirtualScheduler(nodes=2, gpus=1), gang_of(job("one", replicas=2))
 
     def reason() -> str:
         answer = world.core.state.books.fleet.place(one)
@@ -314,10 +316,10 @@ def test_what_is_new_and_waits_to_be_released_is_no_matter_of_health_but_what_is
         return answer.reason.value
 
     world.plug("n1", 0, there=False)
-    world.run()
+    world.settle()
     world.plug("n1", 0, there=True)
     assert reason() == "gpu", "the device is not released yet"
-    world.run()
+    world.settle()
     world.set_lost_quietly("n1", lost=True)
     assert reason() == "health"
     world.set_lost_quietly("n1", lost=False)

@@ -1,12 +1,12 @@
 """Gangs of changing size: the surplus makes way before anybody is stopped, and comes back when there is room."""
 
+from kit.scheduler import books_balance, job
 from muster.core import after
 from muster.scheduler.core.elastic import GROW_EVERY_S
 from muster.schemas.facts.job import JobResizeRequested, PodsExited, PodsOutcome, PodsResized
 from muster.schemas.facts.queue import PreemptionPolicy
 from muster.schemas.job import Job, JobSpec, Phase, TaskGroup
 from unit.scheduler.test_preemption import HOUR_S, Yard
-from unit.scheduler.world import books_balance, job
 
 
 def elastic(name: str, *, least: int, replicas: int, queue: str = "a", **spec: object) -> Job:
@@ -19,7 +19,7 @@ def elastic(name: str, *, least: int, replicas: int, queue: str = "a", **spec: o
 def runs(yard: Yard, one: Job) -> Job:
     yard.names_of[one.id] = one.spec.name
     yard.route(one)
-    yard.run()
+    yard.settle()
     assert yard.phase(one) is Phase.PLACED
     yard.started(one)
     return one
@@ -27,10 +27,10 @@ def runs(yard: Yard, one: Job) -> Job:
 
 def resized(yard: Yard, one: Job) -> None:
     """The agent did what was asked last."""
-    asked = yard.last(one.id, "resize-requested").payload
+    asked = yard.last("resize-requested", one.id).payload
     assert isinstance(asked, JobResizeRequested)
-    yard.say("agent", "job", one.id, "pods-resized", PodsResized(attempt=asked.attempt, slots=len(asked.slots)))
-    yard.run()
+    yard.write("agent", "job", one.id, "pods-resized", PodsResized(attempt=asked.attempt, slots=len(asked.slots)))
+    yard.settle()
 
 
 def devices(yard: Yard, one: Job) -> list[int]:
@@ -41,12 +41,12 @@ def test_the_surplus_makes_way_before_anybody_is_stopped() -> None:
     yard = Yard(gpus=4, quotas={"a": 4})
     wide = runs(yard, elastic("wide", least=1, replicas=3, priority=10))
     yard.runs("narrow", queue="a", priority=5)
-    yard.later(HOUR_S)
+    yard.advance(HOUR_S)
     mine = yard.waits("mine", queue="a", gpus=2)
     assert yard.told() == {}
-    asked = yard.last(wide.id, "resize-requested").payload
+    asked = yard.last("resize-requested", wide.id).payload
     assert (len(asked.slots), asked.made_way_for, asked.grace_s) == (1, mine.id, 30.0)
-    assert yard.last(mine.id, "reserved").payload.victims == (wide.id,)
+    assert yard.last("reserved", mine.id).payload.victims == (wide.id,)
     resized(yard, wide)
     assert yard.phase(mine) is Phase.PLACED
     assert len(yard.slots(wide)) == 1
@@ -56,15 +56,15 @@ def test_the_surplus_makes_way_before_anybody_is_stopped() -> None:
 def test_no_more_of_the_surplus_is_taken_than_is_needed() -> None:
     yard = Yard(gpus=4, quotas={"a": 4})
     wide = runs(yard, elastic("wide", least=1, replicas=4, priority=10))
-    yard.later(HOUR_S)
+    yard.advance(HOUR_S)
     yard.waits("mine", queue="a")
-    assert len(yard.last(wide.id, "resize-requested").payload.slots) == 3
+    assert len(yard.last("resize-requested", wide.id).payload.slots) == 3
 
 
 def test_a_job_is_stopped_if_its_surplus_is_not_enough() -> None:
     yard = Yard(gpus=4, quotas={"a": 4})
     wide = runs(yard, elastic("wide", least=3, replicas=4, priority=10))
-    yard.later(HOUR_S)
+    yard.advance(HOUR_S)
     mine = yard.waits("mine", queue="a", gpus=2)
     assert yard.told() == {"wide": "mine"}
     assert yard.count(wide.id, "resize-requested") == 0
@@ -75,7 +75,7 @@ def test_a_job_is_stopped_if_its_surplus_is_not_enough() -> None:
 def test_the_surplus_is_reclaimed_for_others_too_and_their_quota_follows() -> None:
     yard = Yard(gpus=4, quotas={"a": 2, "b": 2})
     wide = runs(yard, elastic("wide", least=2, replicas=4))
-    yard.later(HOUR_S)
+    yard.advance(HOUR_S)
     mine = yard.waits("mine", queue="b", gpus=2)
     resized(yard, wide)
     assert yard.phase(mine) is Phase.PLACED
@@ -88,13 +88,13 @@ def test_a_gang_that_started_small_grows_when_there_is_room() -> None:
     wide = runs(yard, elastic("wide", least=1, replicas=4))
     assert len(yard.slots(wide)) == 2
     yard.exited(first)
-    yard.later(10)
-    assert len(yard.last(wide.id, "resize-requested").payload.slots) == 4
+    yard.advance(10)
+    assert len(yard.last("resize-requested", wide.id).payload.slots) == 4
     books_balance(yard.core)
     resized(yard, wide)
     assert sorted(devices(yard, wide)) == [0, 1, 2, 3]
     assert [slot.replica for slot in yard.core.state.jobs.records[wide.id].slots] == [0, 1, 2, 3]
-    yard.later(HOUR_S)
+    yard.advance(HOUR_S)
     assert yard.count(wide.id, "resize-requested") == 1
 
 
@@ -104,10 +104,10 @@ def test_nothing_grows_while_a_gang_waits_for_room() -> None:
     wide = runs(yard, elastic("wide", least=1, replicas=4))
     waiting = yard.waits("waiting", queue="a", gpus=4)
     yard.exited(first)
-    yard.later(600)
+    yard.advance(600)
     assert yard.count(wide.id, "resize-requested") == 0
     yard.cancel(waiting)
-    yard.later(10)
+    yard.advance(10)
     assert yard.count(wide.id, "resize-requested") == 1
 
 
@@ -133,7 +133,7 @@ def test_a_gang_that_was_resized_is_left_as_it_is_for_a_while_by_whoever_decides
     for core in (yard.core, yard.refold(), yard.recover()):
         assert "resize-requested" not in [draft.name for draft in core.decide(yard.now)]
         assert core.next_wakeup() == after(yard.now, GROW_EVERY_S)
-    yard.later(GROW_EVERY_S)
+    yard.advance(GROW_EVERY_S)
     assert yard.count(wide.id, "resize-requested") == 2
 
 
@@ -142,17 +142,17 @@ def test_a_gang_grows_as_far_as_its_quota_goes() -> None:
     first = yard.runs("first", queue="a", gpus=2)
     wide = runs(yard, elastic("wide", least=1, replicas=8))
     yard.exited(first)
-    yard.later(10)
-    assert len(yard.last(wide.id, "resize-requested").payload.slots) == 3
+    yard.advance(10)
+    assert len(yard.last("resize-requested", wide.id).payload.slots) == 3
 
 
 def test_it_says_the_same_until_it_is_folded() -> None:
     yard = Yard(gpus=4, quotas={"a": 4})
     first = yard.runs("first", queue="a", gpus=2)
     runs(yard, elastic("wide", least=1, replicas=4))
-    yard.later(20)
-    yard.say("agent", "job", first.id, "pods-exited", PodsExited(attempt=1, outcome=PodsOutcome.SUCCEEDED))
-    yard.step()  # it ended
+    yard.advance(20)
+    yard.write("agent", "job", first.id, "pods-exited", PodsExited(attempt=1, outcome=PodsOutcome.SUCCEEDED))
+    yard.decide_once("scheduler")  # it ended
     once, twice = yard.core.decide(yard.now), yard.core.decide(yard.now)
     assert "resize-requested" in [draft.name for draft in once]
     assert once == twice
@@ -161,15 +161,15 @@ def test_it_says_the_same_until_it_is_folded() -> None:
 def test_two_gangs_that_shrink_and_grow_come_to_rest() -> None:
     yard = Yard(gpus=4, quotas={"a": 2, "b": 2}, within_queue=PreemptionPolicy().within_queue)
     one = runs(yard, elastic("one", least=1, replicas=4))
-    yard.later(HOUR_S)
+    yard.advance(HOUR_S)
     two = elastic("two", least=1, replicas=4, queue="b")
     yard.names_of[two.id] = "two"
     yard.route(two)
-    yard.run()
+    yard.settle()
     resized(yard, one)
     yard.started(two)
     for _ in range(6):
-        yard.later(HOUR_S)
+        yard.advance(HOUR_S)
         for each in (one, two):
             record = yard.core.state.jobs.records[each.id]
             if record.resize is not None:

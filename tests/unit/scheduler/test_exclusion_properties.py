@@ -3,13 +3,13 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kit.scheduler import VirtualScheduler, belief, books_balance, job
 from muster.core import NS_PER_S, Instant
 from muster.scheduler.core.cycle import Limits
 from muster.schemas.facts.job import JobPlaced, JobQueued, JobResizeRequested, PodsExited, PodsOutcome
 from muster.schemas.facts.operations import CheckOrder, PreflightFailed, PreflightPassed, PreflightPlan
 from muster.schemas.job import Phase
 from unit.scheduler.test_elastic import elastic
-from unit.scheduler.world import World, belief, books_balance, job
 
 PLAN = PreflightPlan(suite="quick", checks=(CheckOrder(check="device-count"),))
 JOBS = [
@@ -27,7 +27,7 @@ HISTORY = st.lists(st.tuples(st.sampled_from(OPS), st.integers(0, 5)), min_size=
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(HISTORY)
 def test_no_job_gets_a_place_on_a_node_that_it_is_kept_off(history: list[tuple[str, int]]) -> None:
-    world = World(nodes=4, gpus=2, queues=("lab", "b"), limits=Limits(plan_of=lambda _: PLAN))
+    world = VirtualScheduler(nodes=4, gpus=2, queues=("lab", "b"), limits=Limits(plan_of=lambda _: PLAN))
     routed: set[str] = set()
     for op, which in history:
         one = JOBS[which]
@@ -39,26 +39,26 @@ def test_no_job_gets_a_place_on_a_node_that_it_is_kept_off(history: list[tuple[s
             case "fail" if record is not None and record.phase is Phase.PLACED:
                 bad = record.slots[which % len(record.slots)].node
                 verdict = PreflightFailed(attempt=record.attempt, suite="quick", nodes=(bad,), reason="sick")
-                world.say("health", "job", one.id, "preflight-failed", verdict)
+                world.write("health", "job", one.id, "preflight-failed", verdict)
             case "pass" if record is not None and record.phase is Phase.PLACED:
                 passed = PreflightPassed(attempt=record.attempt, suite="quick")
-                world.say("health", "job", one.id, "preflight-passed", passed)
+                world.write("health", "job", one.id, "preflight-passed", passed)
             case "start" if record is not None and record.phase is Phase.PLACED:
                 world.started(one, attempt=record.attempt)
             case "exit" if record is not None and record.phase in (Phase.RUNNING, Phase.STOPPING):
                 gone = PodsExited(attempt=record.attempt, outcome=PodsOutcome.STOPPED)
-                world.say("agent", "job", one.id, "pods-exited", gone)
+                world.write("agent", "job", one.id, "pods-exited", gone)
             case "wait":
                 world.now = Instant(world.now + (which + 1) * 1_200 * NS_PER_S)
             case "starve":
                 world.now = Instant(world.now + 2_000 * NS_PER_S)
-        world.run()
+        world.settle()
     check(world)
     books_balance(world.core)
     assert belief(world.refold())["jobs"] == belief(world.core)["jobs"]  # type: ignore[index]
 
 
-def check(world: World) -> None:
+def check(world: VirtualScheduler) -> None:
     """Told from the log alone: nodes in `excluded` until their moment, and slots of `placed` and of growth."""
     until: dict[tuple[str, str], int] = {}
     had: dict[str, set[str]] = {}

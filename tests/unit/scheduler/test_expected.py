@@ -3,17 +3,17 @@
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
+from kit.scheduler import VirtualScheduler, belief, job
 from muster.core import NS_PER_S, Instant
 from muster.scheduler.core import answers
 from muster.schemas.job import Job, Phase
 from muster.schemas.queries import AskDryRun, AskJob, DryRunAnswer, WhyAnswer
-from unit.scheduler.world import World, belief, job
 
 STARVES_S = 1_800.0
 GRACE_S = 30.0
 
 
-class Yard(World):
+class Yard(VirtualScheduler):
     """A world in which jobs run as soon as they have their places, and ends when they are told to, after the grace."""
 
     def runs(self, name: str, **spec: object) -> Job:
@@ -37,7 +37,7 @@ class Yard(World):
         """Time passes, in steps of ten seconds, with pods that do as they are told at the last moment."""
         told: dict[str, Instant] = {}
         for _ in range(round(seconds / 10)):
-            self.later(10)
+            self.advance(10)
             for record in tuple(self.core.state.jobs.records.values()):
                 if record.phase is Phase.PLACED:
                     self.started(record.job, attempt=record.attempt)
@@ -51,7 +51,7 @@ class Yard(World):
 def test_it_waits_for_the_total_run_time_of_who_may_not_be_preempted() -> None:
     yard = Yard(nodes=1)
     yard.runs("holder", gpus=8, preemptible=False, total_run_time_s=1_000.0)
-    yard.later(100)
+    yard.advance(100)
     answer = yard.why(yard.submit("mine", gpus=1))
     assert yard.in_s(answer) == 900 + GRACE_S
     assert answer.expected_basis == "holder is at the end of what others must grant by then"
@@ -66,7 +66,7 @@ def test_it_waits_for_the_end_of_a_slice_if_it_is_entitled_to_the_place_then() -
 def test_who_is_entitled_only_when_it_starves_waits_until_then() -> None:
     yard = Yard(nodes=1)
     yard.runs("equal", gpus=8, min_slice_s=600.0)
-    yard.later(1_000)
+    yard.advance(1_000)
     assert yard.in_s(yard.why(yard.submit("mine", gpus=1))) == STARVES_S + GRACE_S
 
 
@@ -148,7 +148,7 @@ def test_nothing_is_promised_to_a_job_that_can_never_run() -> None:
 def test_who_has_a_reservation_is_told_its_moment() -> None:
     yard = Yard(nodes=1)
     yard.runs("low", gpus=8, priority=10)
-    yard.later(3_600)
+    yard.advance(3_600)
     mine = yard.submit("mine", gpus=1)
     answer = yard.why(mine)
     assert yard.in_s(answer) == GRACE_S
@@ -202,7 +202,7 @@ def test_a_job_starts_no_later_than_was_said(
     assert all(said.values())
     yard.play(10.0 * 62 * 9)
     for job_id, at in said.items():
-        placed = yard.last(job_id, "placed")
+        placed = yard.last("placed", job_id)
         assert placed.time <= at + 10 * NS_PER_S
 
 
@@ -212,7 +212,7 @@ def test_a_dry_run_says_who_would_have_to_make_way() -> None:
     within_slice = yard.dry_run(gpus=2)
     assert within_slice.preempts == ()
     assert yard.in_s(within_slice) == 3_600 + GRACE_S
-    yard.later(3_600)
+    yard.advance(3_600)
     answer = yard.dry_run(gpus=2)
     assert answer.preempts == (low.id,)
     assert (answer.placed, answer.reason, yard.in_s(answer)) == (False, "gpu", GRACE_S)

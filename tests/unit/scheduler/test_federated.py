@@ -2,17 +2,17 @@
 
 import pytest
 
+from kit.scheduler import CLUSTER, VirtualScheduler, belief, job
+from kit.scheduler_member import LOST_AFTER_S, MemberScheduler
 from muster.scheduler.core.answers import answer_why
 from muster.scheduler.core.federated import ENDING_S_MAX
 from muster.schemas.facts.federation import ContactLost, JobRecalled
 from muster.schemas.job import Job, Phase
 from muster.schemas.queries import AskJob
-from unit.scheduler.federation import LOST_AFTER_S, Member
-from unit.scheduler.world import CLUSTER, World, belief, job
 
 
 def test_a_job_that_waits_is_given_back_and_forgotten() -> None:
-    world, one = Member(), job("one")
+    world, one = MemberScheduler(), job("one")
     world.give(one)
     recalled = world.recall(one)
     assert world.of(one)[-1] == "returned"
@@ -24,7 +24,7 @@ def test_a_job_that_waits_is_given_back_and_forgotten() -> None:
 
 @pytest.mark.parametrize("runs", [False, True])
 def test_a_job_that_has_its_places_is_not_given_back(runs: bool) -> None:
-    world, one = Member(nodes=1), job("one")
+    world, one = MemberScheduler(nodes=1), job("one")
     world.give(one)
     if runs:
         world.started(one)
@@ -35,7 +35,7 @@ def test_a_job_that_has_its_places_is_not_given_back(runs: bool) -> None:
 
 
 def test_a_job_that_waits_again_after_a_run_has_started() -> None:
-    world, one = Member(nodes=1), job("one")
+    world, one = MemberScheduler(nodes=1), job("one")
     world.give(one)
     world.started(one)
     world.lose("n0")
@@ -45,18 +45,18 @@ def test_a_job_that_waits_again_after_a_run_has_started() -> None:
 
 
 def test_of_two_who_pass_each_other_the_placement_stands() -> None:
-    world, one = Member(nodes=1), job("one")
+    world, one = MemberScheduler(nodes=1), job("one")
     world.route(one)
     drafts = world.core.decide(world.now)
-    world.say("federation", "job", one.id, "recall-forwarded", JobRecalled(assignment=1))
+    world.write("federation", "job", one.id, "recall-forwarded", JobRecalled(assignment=1))
     for draft in drafts:
-        world.append(draft)
-    world.run()
+        world.append("scheduler", draft)
+    world.settle()
     assert world.of(one) == ["queued", "placed", "return-refused"]
 
 
 def test_a_held_job_and_one_that_nobody_wants_any_more() -> None:
-    world, held, gone = Member(), job("held"), job("gone")
+    world, held, gone = MemberScheduler(), job("held"), job("gone")
     for one in (held, gone):
         world.give(one)
     world.hold(held)
@@ -68,7 +68,7 @@ def test_a_held_job_and_one_that_nobody_wants_any_more() -> None:
 
 
 def test_a_recall_of_another_assignment_or_of_no_job_says_nothing() -> None:
-    world, one = Member(), job("one")
+    world, one = MemberScheduler(), job("one")
     world.give(one)
     before = len(world.log)
     world.recall(one, assignment=2)
@@ -77,7 +77,7 @@ def test_a_recall_of_another_assignment_or_of_no_job_says_nothing() -> None:
 
 
 def test_a_job_may_come_again_and_its_runs_have_numbers_of_their_own() -> None:
-    world, one = Member(), job("one")
+    world, one = MemberScheduler(), job("one")
     world.give(one)
     world.recall(one)
     world.give(one, assignment=3)
@@ -90,7 +90,7 @@ def test_a_job_may_come_again_and_its_runs_have_numbers_of_their_own() -> None:
 
 
 def test_a_job_may_come_again_after_an_end_that_counted_for_nothing() -> None:
-    world, one = Member(nodes=1), job("one")
+    world, one = MemberScheduler(nodes=1), job("one")
     world.give(one)
     world.started(one)
     world.exited(one)
@@ -101,17 +101,17 @@ def test_a_job_may_come_again_after_an_end_that_counted_for_nothing() -> None:
 
 
 def test_what_it_waited_elsewhere_counts_for_its_place_in_line() -> None:
-    world, first, old = Member(), job("first"), job("old")
+    world, first, old = MemberScheduler(), job("first"), job("old")
     world.give(first)
-    world.later(10)
+    world.advance(10)
     world.give(old, assignment=2, age_s=60)
     world.join("n0", gpus=1)
     assert [fact.subject_id for fact in world.log if fact.name == "placed"] == [old.id]
 
 
-def leased(nodes: int = 1) -> tuple[Member, Job]:
+def leased(nodes: int = 1) -> tuple[MemberScheduler, Job]:
     """A job runs that may be given to others, and the federation was heard."""
-    world, one = Member(nodes=nodes), job("one")
+    world, one = MemberScheduler(nodes=nodes), job("one")
     world.give(one, lost_after_s=LOST_AFTER_S)
     world.renew()
     world.started(one)
@@ -119,16 +119,16 @@ def leased(nodes: int = 1) -> tuple[Member, Job]:
 
 
 def test_nothing_is_numbered_where_no_job_may_be_given_to_others() -> None:
-    world = World(nodes=1)
+    world = VirtualScheduler(nodes=1)
     world.submit("one")
-    world.later(60)
+    world.advance(60)
     numbers = {fact.payload.number for fact in world.log if fact.name == "summarised"}
     assert numbers == {0}
     assert world.core.next_wakeup() is None or world.core.next_wakeup() > world.now
 
 
 def test_a_job_that_may_be_given_to_others_starts_once_the_federation_was_heard() -> None:
-    world, one = Member(nodes=1), job("one")
+    world, one = MemberScheduler(nodes=1), job("one")
     world.give(one, lost_after_s=LOST_AFTER_S)
     assert world.of(one) == ["queued"]
     why = answer_why(world.core, AskJob(job_id=one.id), world.now)
@@ -141,7 +141,7 @@ def test_a_job_that_may_be_given_to_others_starts_once_the_federation_was_heard(
 def test_signs_of_life_go_on_whether_they_are_answered_or_not_and_say_which_answer_came() -> None:
     world, _ = leased()
     answered = world.summaries()[-1].number
-    world.later(20)
+    world.advance(20)
     numbers = [summary.number for summary in world.summaries() if summary.number]
     assert len(numbers) >= 4
     assert numbers == sorted(set(numbers))
@@ -156,7 +156,7 @@ def test_without_contact_what_ran_waits_until_the_federation_is_heard_and_uses_n
     assert "out of contact" in world.log[-1].payload.detail
     record = world.core.state.jobs.records[one.id]
     assert (record.retries_used, record.is_cut_off) == (0, True)
-    world.later(30)
+    world.advance(30)
     world.renew()
     assert world.of(one)[-1] == "placed"
 
@@ -166,7 +166,7 @@ def test_an_answer_to_a_summary_of_long_ago_lets_nothing_start() -> None:
     old = world.summaries()[-1].number
     world.lose_contact()
     world.exited(one, "stopped")
-    world.later(LOST_AFTER_S)
+    world.advance(LOST_AFTER_S)
     world.renew(old)
     world.renew(old + 1)
     assert world.of(one)[-1] == "queued"
@@ -198,7 +198,7 @@ def test_a_job_that_was_given_to_others_is_ended_and_its_end_counts_for_nothing(
 
 
 def test_a_job_that_was_given_to_others_while_it_waits_goes_at_once() -> None:
-    world, one = Member(), job("one")
+    world, one = MemberScheduler(), job("one")
     world.give(one, lost_after_s=LOST_AFTER_S)
     world.drop(one)
     assert world.of(one) == ["queued", "returned"]
@@ -209,7 +209,7 @@ def test_a_core_from_a_checkpoint_goes_on_alike() -> None:
     two = job("two")
     steps = [
         lambda: world.give(two, assignment=2, lost_after_s=LOST_AFTER_S, age_s=5),
-        lambda: world.later(7),
+        lambda: world.advance(7),
         world.lose_contact,
         lambda: world.recall(two, assignment=2),
         lambda: world.drop(one),
@@ -245,18 +245,18 @@ def test_a_run_that_ends_late_of_the_loss_of_contact_uses_no_retry_though_contac
 
 
 def test_a_placement_that_passed_the_loss_of_contact_uses_no_retry() -> None:
-    world, one = Member(), job("one")
+    world, one = MemberScheduler(), job("one")
     world.give(one, lost_after_s=LOST_AFTER_S)
     world.renew()
     world.join_quietly("n0", gpus=1)
     drafts = world.core.decide(world.now)
     assert not any(draft.name == "placed" for draft in drafts), "the node is not released yet"
     for draft in drafts:
-        world.append(draft)
+        world.append("scheduler", draft)
     placed = world.core.decide(world.now)
-    world.say("agent", "cluster", CLUSTER, "contact-lost", ContactLost())
+    world.write("agent", "cluster", CLUSTER, "contact-lost", ContactLost())
     for draft in placed:
-        world.append(draft)
+        world.append("scheduler", draft)
     world.exited(one, "failed", exit_code=143)
     assert (world.of(one)[-1], world.core.state.jobs.records[one.id].node_losses) == ("queued", 1)
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.scheduler import VirtualScheduler, belief, job
 from muster.scheduler.core.answers import answer_dry_run, answer_job, answer_why
 from muster.schemas.facts.job import PodsExited, PodsOutcome, PodsStarted
 from muster.schemas.facts.job_wishes import Ask
@@ -12,24 +13,23 @@ from muster.schemas.job import Job, Phase
 from muster.schemas.queries import AskDryRun, AskJob, WhyAnswer
 from unit.scheduler.test_backfill import floor, hard
 from unit.scheduler.test_preemption import HOUR_S, Yard
-from unit.scheduler.world import World, belief, job
 
 
-def full(*, gpus: int = 1, **queue: object) -> tuple[World, Job]:
+def full(*, gpus: int = 1, **queue: object) -> tuple[VirtualScheduler, Job]:
     """A cluster whose one job holds everything."""
-    world = World(nodes=1, gpus=gpus)
+    world = VirtualScheduler(nodes=1, gpus=gpus)
     if queue:
         world.queue("lab", **queue)
     return world, world.submit("runs", gpus=gpus)
 
 
-def in_line(world: World) -> list[str]:
+def in_line(world: VirtualScheduler) -> list[str]:
     """Names of those that stand in line, in the order in which they come."""
     entries = sorted(entry for lane in world.core.state.line.lanes.values() for entry in lane.jobs)
     return [world.core.state.jobs.records[job_id].job.spec.name for _, job_id in entries]
 
 
-def why(world: World, one: Job) -> WhyAnswer:
+def why(world: VirtualScheduler, one: Job) -> WhyAnswer:
     return answer_why(world.core, AskJob(job_id=one.id), world.now)
 
 
@@ -53,11 +53,11 @@ def test_a_job_that_is_held_as_its_place_comes_free_is_not_placed() -> None:
 
 
 def test_a_job_that_is_held_before_it_was_queued_is_queued_and_held() -> None:
-    world = World(nodes=1)
+    world = VirtualScheduler(nodes=1)
     one = job("one")
     world.route(one)
     world.ask(one, Ask.HOLD)
-    world.run()
+    world.settle()
     assert world.names(one) == ["queued", "held"]
 
 
@@ -65,8 +65,8 @@ def test_the_answers_say_who_asked_why_and_what_led_to_them() -> None:
     world, _ = full()
     one = world.submit("one")
     asked = world.ask(one, Ask.HOLD, reason="wrong data")
-    world.run()
-    held = world.last(one.id, "held")
+    world.settle()
+    held = world.last("held", one.id)
     assert (held.payload.principal, held.payload.reason, held.causes) == ("ada", "wrong data", (asked.id,))
     assert held.trace == one.trace
 
@@ -92,7 +92,7 @@ def test_nothing_is_told_to_a_held_job_about_room() -> None:
     world.hold(one)
     told = world.count(one.id, "unschedulable")
     world.submit("other")
-    world.later(60)
+    world.advance(60)
     assert world.count(one.id, "unschedulable") == told
 
 
@@ -110,19 +110,19 @@ def test_a_held_job_stands_in_nobody_s_way_when_starts_are_foreseen() -> None:
 def test_a_held_job_loses_what_was_reserved_for_it_and_keeps_its_age() -> None:
     world = floor()
     hard(world, "long", gpus=3, run_s=1_000)
-    world.later(1)
+    world.advance(1)
     large = hard(world, "large", gpus=4, run_s=10)
-    world.later(200)
+    world.advance(200)
     record = world.core.state.jobs.records[large.id]
     assert record.reserved is not None, "it starves"
     queued_at = record.queued_at
     world.hold(large)
     assert (record.reserved, record.queued_at) == (None, queued_at)
     assert large.id not in world.core.state.books.bookings.all
-    world.later(200)
+    world.advance(200)
     assert record.reserved is None, "nothing is kept for it while it is held"
     world.release(large)
-    world.later(200)
+    world.advance(200)
     assert record.reserved is not None, "it is as old as it was"
     assert belief(world.recover()) == belief(world.core)
 
@@ -130,21 +130,21 @@ def test_a_held_job_loses_what_was_reserved_for_it_and_keeps_its_age() -> None:
 def test_a_job_that_is_held_as_all_that_is_reserved_for_it_comes_free_is_not_placed() -> None:
     world = floor()
     long = hard(world, "long", gpus=3, run_s=1_000)
-    world.later(1)
+    world.advance(1)
     large = hard(world, "large", gpus=4, run_s=10)
-    world.later(200)
+    world.advance(200)
     assert world.core.state.jobs.records[large.id].reserved is not None
     payload = PodsExited(attempt=1, outcome=PodsOutcome.SUCCEEDED)
-    world.say("agent", "job", long.id, "pods-exited", payload)
-    world.step()
+    world.write("agent", "job", long.id, "pods-exited", payload)
+    world.decide_once("scheduler")
     world.ask(large, Ask.HOLD)
-    world.run()
+    world.settle()
     assert world.names(large)[-1] == "held"
 
 
 @pytest.mark.parametrize("phase", [Phase.PLACED, Phase.RUNNING, Phase.STOPPING])
 def test_a_job_that_has_its_places_is_not_held(phase: Phase) -> None:
-    world = World(nodes=1)
+    world = VirtualScheduler(nodes=1)
     one = world.submit("one")
     if phase is not Phase.PLACED:
         world.started(one)
@@ -152,20 +152,20 @@ def test_a_job_that_has_its_places_is_not_held(phase: Phase) -> None:
         world.cancel(one)
     assert world.phase(one) is phase
     world.hold(one)
-    refused = world.last(one.id, "hold-refused").payload
+    refused = world.last("hold-refused", one.id).payload
     assert (refused.principal, world.phase(one)) == ("ada", phase)
     assert refused.reason.endswith("only a job that waits can be held")
 
 
 def test_a_hold_that_comes_too_late_is_refused_when_the_job_was_placed_meanwhile() -> None:
-    world = World(nodes=1)
+    world = VirtualScheduler(nodes=1)
     one = job("one")
     world.route(one)
     drafts = world.core.decide(world.now)
     world.ask(one, Ask.HOLD)
     for draft in drafts:
-        world.append(draft)
-    world.run()
+        world.append("scheduler", draft)
+    world.settle()
     assert world.names(one) == ["queued", "placed", "hold-refused"]
 
 
@@ -213,13 +213,13 @@ def test_a_released_job_is_placed_at_once_if_there_is_room() -> None:
 def test_a_released_job_is_told_again_why_it_waits() -> None:
     world, _ = full()
     jobs = [world.submit("one"), world.submit("behind")]
-    told = [world.last(one.id, "unschedulable").payload for one in jobs]
+    told = [world.last("unschedulable", one.id).payload for one in jobs]
     for one in jobs:
         world.hold(one)
         world.release(one)
         assert world.core.state.jobs.records[one.id].reason == "released"
-    world.later(10)
-    assert [world.last(one.id, "unschedulable").payload for one in jobs] == told
+    world.advance(10)
+    assert [world.last("unschedulable", one.id).payload for one in jobs] == told
     assert {world.core.state.jobs.records[one.id].reason for one in jobs} == {"gpu"}
 
 
@@ -227,7 +227,7 @@ def test_a_job_that_nobody_holds_is_not_released() -> None:
     world, _ = full()
     one = world.submit("one")
     world.release(one)
-    assert world.last(one.id, "release-refused").payload.reason == "it is not held"
+    assert world.last("release-refused", one.id).payload.reason == "it is not held"
     assert in_line(world) == ["one"]
 
 
@@ -238,8 +238,8 @@ def test_the_newest_wish_counts_also_when_the_answer_to_the_one_before_is_on_its
     drafts = world.core.decide(world.now)
     world.ask(one, Ask.RELEASE)
     for draft in drafts:
-        world.append(draft)
-    world.run()
+        world.append("scheduler", draft)
+    world.settle()
     assert world.names(one)[-2:] == ["held", "unheld"]
     assert in_line(world) == ["one"]
 
@@ -252,7 +252,7 @@ def test_a_higher_priority_brings_a_waiting_job_forward_at_once() -> None:
     first, second = world.submit("first"), world.submit("second")
     world.prioritise(second, 90)
     assert in_line(world) == ["second", "first"]
-    fact = world.last(second.id, "reprioritised").payload
+    fact = world.last("reprioritised", second.id).payload
     assert (fact.priority, fact.was, fact.principal) == (90, 50, "ada")
     world.exited(runs)
     assert (world.phase(first), world.phase(second)) == (Phase.QUEUED, Phase.PLACED)
@@ -295,7 +295,7 @@ def test_a_held_job_moves_in_line_and_stays_held() -> None:
 def test_a_running_job_of_lower_priority_than_it_had_makes_way() -> None:
     yard = Yard(gpus=1, quotas={"a": 1})
     runs = yard.runs("runs", queue="a", priority=50)
-    yard.later(HOUR_S)
+    yard.advance(HOUR_S)
     mine = yard.waits("mine", queue="a", priority=50)
     assert yard.told() == {}
     yard.prioritise(runs, 10)
@@ -307,7 +307,7 @@ def test_a_running_job_of_lower_priority_than_it_had_makes_way() -> None:
 def test_a_running_job_of_higher_priority_than_it_had_is_left_alone() -> None:
     yard = Yard(gpus=2, quotas={"a": 2})
     one, two = yard.runs("one", queue="a", priority=10), yard.runs("two", queue="a", priority=20)
-    yard.later(HOUR_S)
+    yard.advance(HOUR_S)
     yard.prioritise(one, 90)
     yard.waits("mine", queue="a", priority=50)
     assert yard.told() == {"two": "mine"}
@@ -318,29 +318,29 @@ def test_a_running_job_of_higher_priority_than_it_had_is_left_alone() -> None:
 def test_a_waiting_job_of_higher_priority_than_it_had_has_others_make_way() -> None:
     yard = Yard(gpus=1, quotas={"a": 1})
     yard.runs("runs", queue="a", priority=50)
-    yard.later(HOUR_S)
+    yard.advance(HOUR_S)
     mine = yard.waits("mine", queue="a", priority=50)
     yard.prioritise(mine, 51)
     assert yard.told() == {"runs": "mine"}
 
 
 def test_a_job_that_is_being_cancelled_gets_no_other_priority() -> None:
-    world = World(nodes=1)
+    world = VirtualScheduler(nodes=1)
     one = world.submit("one")
     world.started(one)
     world.cancel(one)
     world.prioritise(one, 90)
-    assert world.last(one.id, "priority-refused").payload.reason == "it is being ended for good"
+    assert world.last("priority-refused", one.id).payload.reason == "it is being ended for good"
 
 
 def test_what_is_asked_of_a_job_that_ended_is_counted_and_changes_nothing() -> None:
-    world = World(nodes=1)
+    world = VirtualScheduler(nodes=1)
     one = world.submit("one")
     world.exited(one)
     before = world.names(one)
     for ask in Ask:
         world.ask(one, ask)
-    world.run()
+    world.settle()
     assert world.names(one) == before
     assert all(world.core.state.anomalies[f"{ask.value}-forwarded of no live job"] == 1 for ask in Ask)
 
@@ -350,15 +350,15 @@ def test_a_job_is_asked_for_more_than_one_thing_at_a_time() -> None:
     one = world.submit("one")
     for ask in (Ask.HOLD, Ask.PRIORITY):
         world.ask(one, ask, priority=90)
-    world.run()
+    world.settle()
     assert set(world.names(one)[-2:]) == {"held", "reprioritised"}
     assert world.core.state.jobs.records[one.id].wishes == ()
 
 
 def test_the_end_of_a_run_answers_before_what_was_asked_of_it() -> None:
-    world = World(nodes=1, gpus=1)
+    world = VirtualScheduler(nodes=1, gpus=1)
     one = world.submit("one", retries=1)
-    world.say("agent", "job", one.id, "pods-started", PodsStarted(attempt=1))
+    world.write("agent", "job", one.id, "pods-started", PodsStarted(attempt=1))
     world.ask(one, Ask.HOLD)
     world.exited(one, "failed", attempt=1)
     assert world.names(one)[-2:] == ["queued", "held"], "it waits again, so it can be held"

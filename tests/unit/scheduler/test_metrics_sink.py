@@ -10,18 +10,18 @@ import pytest_asyncio
 from nats.aio.client import Client
 from prometheus_client import REGISTRY
 
+from kit.scheduler import VirtualScheduler
 from muster.bus.labels import OTHER, BoundedLabels
 from muster.bus.service import Seat
 from muster.scheduler.metrics_sink import SchedulerSink
 from muster.schemas.ids import trace_id
-from unit.scheduler.world import World
 
 
 class Followed:
     """A world whose folds the sink follows."""
 
     def __init__(self) -> None:
-        self.world = World(nodes=2, gpus=4, queues=("lab", "other"))
+        self.world = VirtualScheduler(nodes=2, gpus=4, queues=("lab", "other"))
         self.world.queue("bounded", gpu_milli_quota=2_000, gpu_milli_limit=3_000)
         self.sink = SchedulerSink(one_in=1)
         self.seen = 0
@@ -57,7 +57,7 @@ async def test_teams_queues_and_gpus_show_who_waits_and_who_holds(it: Followed) 
     it.world.submit("runs", gpus=4)
     it.world.submit("runs-2", gpus=4, queue="other")
     it.world.submit("waits", gpus=1)
-    it.world.later(30.0)
+    it.world.advance(30.0)
     await it.look()
     assert sample("team_jobs", team="lab", state="placed") == 2
     assert sample("team_jobs", team="lab", state="waiting") == 1
@@ -89,7 +89,7 @@ async def test_how_long_placing_took_leads_to_the_jobs_trace(it: Followed) -> No
     it.world.submit("quick", gpus=4)
     it.world.submit("quick-2", gpus=4)
     slow = it.world.submit("slow", gpus=4)
-    it.world.later(10.0)
+    it.world.advance(10.0)
     it.world.started(next(iter(it.world.core.state.jobs.records.values())).job)
     await it.look()
     assert counted("submit_to_placed_seconds_count", waited="no") == at_once + 2

@@ -1,14 +1,14 @@
 """Who makes way for whom: the rules one by one, the least that is needed, and all of it said at once."""
 
+from kit.scheduler import VirtualScheduler, job
 from muster.schemas.facts.job import JobCheckpointed, JobReserved, JobStopRequested, StopReason
 from muster.schemas.facts.queue import PreemptionPolicy
 from muster.schemas.job import Job, Phase
-from unit.scheduler.world import World, job
 
 HOUR_S = 3_600.0
 
 
-class Yard(World):
+class Yard(VirtualScheduler):
     """One node, and queues with these quotas below `org`, which has some more to lend (spare)."""
 
     def __init__(self, *, gpus: int, quotas: dict[str, int], nodes: int = 1, spare: int = 0, **knobs: object) -> None:
@@ -52,7 +52,7 @@ class Yard(World):
 def test_a_lower_priority_of_the_same_queue_makes_way() -> None:
     yard = Yard(gpus=2, quotas={"a": 2})
     low, high = yard.runs("low", queue="a", priority=10), yard.runs("high", queue="a", priority=90)
-    yard.later(HOUR_S)
+    yard.advance(HOUR_S)
     mine = yard.waits("mine", queue="a", priority=50)
     assert yard.told() == {"low": "mine"}
     yard.obey()
@@ -65,11 +65,11 @@ def test_all_of_it_is_said_in_one_batch_and_the_place_is_kept() -> None:
     yard = Yard(gpus=2, quotas={"a": 2})
     yard.runs("one", queue="a", priority=10, grace_s=20.0)
     yard.runs("two", queue="a", priority=20, grace_s=60.0)
-    yard.later(HOUR_S)
+    yard.advance(HOUR_S)
     yard.now += 1
     mine = yard.waits("mine", queue="a", gpus=2)
     stops = [fact for fact in yard.log if fact.name == "stop-requested"]
-    reserved = yard.last(mine.id, "reserved")
+    reserved = yard.last("reserved", mine.id)
     assert isinstance(reserved.payload, JobReserved)
     assert [fact.seq for fact in (*stops, reserved)] == [reserved.seq - 2, reserved.seq - 1, reserved.seq]
     assert [fact.payload.grace_s for fact in stops] == [20.0, 60.0]
@@ -81,12 +81,12 @@ def test_all_of_it_is_said_in_one_batch_and_the_place_is_kept() -> None:
 def test_the_parts_of_a_decision_share_one_token() -> None:
     yard = Yard(gpus=1, quotas={"a": 1})
     yard.runs("low", queue="a", priority=10)
-    yard.later(HOUR_S)
+    yard.advance(HOUR_S)
     mine = yard.waits("unasked", queue="a", priority=5)
     yard.cancel(mine)
     one = job("mine", queue="a", priority=50)
     yard.route(one)
-    yard.step()
+    yard.decide_once("scheduler")
     drafts = [draft for draft in yard.core.decide(yard.now) if draft.together]
     assert [draft.name for draft in drafts] == ["stop-requested", "reserved"]
     assert len({draft.together for draft in drafts}) == 1
@@ -95,12 +95,12 @@ def test_the_parts_of_a_decision_share_one_token() -> None:
 def test_nobody_makes_way_before_its_slice_is_over_and_somebody_does_at_once_when_it_is() -> None:
     yard = Yard(gpus=4, quotas={"a": 2, "b": 2})
     yard.runs("borrowing", queue="b", gpus=4, priority=90)
-    yard.later(100)
+    yard.advance(100)
     yard.waits("mine", queue="a", gpus=2)
     assert yard.told() == {}
-    yard.later(HOUR_S - 101)
+    yard.advance(HOUR_S - 101)
     assert yard.told() == {}
-    yard.later(1)
+    yard.advance(1)
     assert yard.told() == {"borrowing": "mine"}, "at the end of the slice, without another event"
 
 
@@ -108,7 +108,7 @@ def test_nominal_quota_is_reclaimed_from_who_borrows_whatever_its_priority() -> 
     yard = Yard(gpus=4, quotas={"a": 2, "b": 2})
     yard.runs("own", queue="b", gpus=2, priority=10)
     yard.runs("borrowing", queue="b", gpus=2, priority=900)
-    yard.later(HOUR_S)
+    yard.advance(HOUR_S)
     yard.waits("mine", queue="a", gpus=2, priority=0)
     assert yard.told() == {"own": "mine"}, "of those of the queue that borrows the lower priority"
 
@@ -117,7 +117,7 @@ def test_of_quota_may_be_reclaimed_only_as_much_as_there_is() -> None:
     yard = Yard(gpus=4, quotas={"a": 2, "b": 2}, fair_share=())
     yard.runs("own", queue="b", gpus=2)
     yard.runs("borrowing", queue="b", gpus=2)
-    yard.later(HOUR_S)
+    yard.advance(HOUR_S)
     mine = yard.waits("mine", queue="a", gpus=3)
     assert yard.told() == {}
     assert yard.phase(mine) is Phase.QUEUED
@@ -127,9 +127,9 @@ def test_a_queue_that_borrows_nothing_is_left_alone() -> None:
     yard = Yard(gpus=4, quotas={"a": 1, "b": 3})
     yard.runs("theirs", queue="b", gpus=3, priority=0)
     yard.runs("ours", queue="a", gpus=1, priority=900)
-    yard.later(24 * HOUR_S)
+    yard.advance(24 * HOUR_S)
     yard.waits("mine", queue="a", gpus=1, priority=800)
-    yard.later(24 * HOUR_S)
+    yard.advance(24 * HOUR_S)
     assert yard.told() == {}
 
 
@@ -138,7 +138,7 @@ def test_reclaiming_can_be_limited_to_lower_priorities_or_forbidden() -> None:
         yard = Yard(gpus=4, quotas={"a": 2, "b": 2}, reclaim=reclaim, fair_share=(), over_slice="never")
         yard.runs("equal", queue="b", gpus=2)
         yard.runs("low", queue="b", gpus=2, priority=49)
-        yard.later(HOUR_S)
+        yard.advance(HOUR_S)
         yard.waits("mine", queue="a", gpus=2)
         assert yard.told() == expected
 
@@ -149,7 +149,7 @@ def kueue(**knobs: object) -> Yard:
     yard.runs("a-one", queue="a", gpus=3)
     yard.runs("b-low", queue="b", gpus=5, priority=0)
     yard.runs("b-high", queue="b", gpus=1, priority=1)
-    yard.later(HOUR_S)
+    yard.advance(HOUR_S)
     yard.waits("a-two", queue="a", gpus=1)
     return yard
 
@@ -170,7 +170,7 @@ def test_initial_share_is_tried_if_final_share_is_not_enough() -> None:
     yard = Yard(gpus=9, quotas={"a": 0, "b": 0}, spare=9)
     yard.runs("b-one", queue="b", gpus=5, priority=40)
     yard.runs("b-two", queue="b", gpus=4)
-    yard.later(HOUR_S)
+    yard.advance(HOUR_S)
     yard.waits("mine", queue="a", gpus=5)
     assert yard.told() == {"b-one": "mine"}, "5/9 is more than b's 4/9 without it, and less than its 9/9 with it"
 
@@ -179,7 +179,7 @@ def test_by_the_initial_share_one_job_of_a_queue_is_taken() -> None:
     yard = Yard(gpus=9, quotas={"a": 0, "b": 0}, spare=9, fair_share=("initial-share",))
     for name in ("one", "two", "three"):
         yard.runs(name, queue="b", gpus=3)
-    yard.later(HOUR_S)
+    yard.advance(HOUR_S)
     yard.waits("mine", queue="a", gpus=4)
     assert yard.told() == {}
     yard.waits("modest", queue="a", gpus=3)
@@ -190,12 +190,12 @@ def test_the_least_work_is_lost() -> None:
     yard = Yard(gpus=3, quotas={"a": 3})
     for name in ("old", "fresh", "older"):
         yard.runs(name, queue="a", priority=10)
-    yard.later(HOUR_S)
+    yard.advance(HOUR_S)
     for name, after_s in (("older", 0), ("old", 600), ("fresh", 600)):
-        yard.later(after_s)
+        yard.advance(after_s)
         one = next(job_id for job_id, known in yard.names_of.items() if known == name)
-        yard.say("agent", "job", one, "checkpointed", JobCheckpointed(attempt=1))
-    yard.later(60)
+        yard.write("agent", "job", one, "checkpointed", JobCheckpointed(attempt=1))
+    yard.advance(60)
     yard.waits("mine", queue="a")
     assert yard.told() == {"fresh": "mine"}
 
@@ -204,9 +204,9 @@ def test_one_that_never_reports_counts_at_the_median_of_those_that_do() -> None:
     yard = Yard(gpus=5, quotas={"a": 5})
     jobs = {name: yard.runs(name, queue="a", priority=10) for name in ("silent", "lost5", "lost4", "lost2", "lost1")}
     for name, hours in (("lost5", 1), ("lost4", 1), ("lost2", 2), ("lost1", 1)):
-        yard.later(hours * HOUR_S)
-        yard.say("agent", "job", jobs[name].id, "checkpointed", JobCheckpointed(attempt=1))
-    yard.later(HOUR_S)
+        yard.advance(hours * HOUR_S)
+        yard.write("agent", "job", jobs[name].id, "checkpointed", JobCheckpointed(attempt=1))
+    yard.advance(HOUR_S)
     yard.waits("mine", queue="a", gpus=3)
     assert yard.told().keys() == {"lost1", "lost2", "silent"}, "it ran 6 h; the median of what the others lose is 3 h"
 
@@ -215,7 +215,7 @@ def test_more_is_not_taken_than_is_needed() -> None:
     yard = Yard(gpus=4, quotas={"a": 4})
     for name, gpus in (("small", 1), ("large", 3)):
         yard.runs(name, queue="a", gpus=gpus, priority=10)
-    yard.later(HOUR_S)
+    yard.advance(HOUR_S)
     yard.waits("mine", queue="a", gpus=3)
     assert yard.told() == {"large": "mine"}
 
@@ -223,7 +223,7 @@ def test_more_is_not_taken_than_is_needed() -> None:
 def test_nobody_is_stopped_if_the_whole_gang_would_still_not_fit() -> None:
     yard = Yard(gpus=2, quotas={"a": 8})
     yard.runs("low", queue="a", priority=10, gpus=2)
-    yard.later(HOUR_S)
+    yard.advance(HOUR_S)
     yard.waits("mine", queue="a", gpus=2, replicas=2)
     assert yard.told() == {}
 
@@ -231,20 +231,20 @@ def test_nobody_is_stopped_if_the_whole_gang_would_still_not_fit() -> None:
 def test_one_that_may_not_be_preempted_is_left_alone() -> None:
     yard = Yard(gpus=1, quotas={"a": 1})
     yard.runs("firm", queue="a", priority=10, preemptible=False)
-    yard.later(24 * HOUR_S)
+    yard.advance(24 * HOUR_S)
     yard.waits("mine", queue="a", priority=90)
-    yard.later(24 * HOUR_S)
+    yard.advance(24 * HOUR_S)
     assert yard.told() == {}
 
 
 def test_one_that_starves_takes_the_place_of_an_equal_that_is_past_its_slice() -> None:
     yard = Yard(gpus=1, quotas={"a": 1})
     yard.runs("long", queue="a")
-    yard.later(HOUR_S)
+    yard.advance(HOUR_S)
     yard.waits("mine", queue="a")
-    yard.later(1_799)
+    yard.advance(1_799)
     assert yard.told() == {}
-    yard.later(1)
+    yard.advance(1)
     assert yard.told() == {"long": "mine"}
 
 
@@ -252,7 +252,7 @@ def test_who_is_told_already_is_not_told_again_and_frees_its_place_for_one() -> 
     yard = Yard(gpus=2, quotas={"a": 2})
     yard.runs("low", queue="a", priority=10)
     yard.runs("lower", queue="a", priority=5)
-    yard.later(HOUR_S)
+    yard.advance(HOUR_S)
     first, second = yard.waits("first", queue="a"), yard.waits("second", queue="a")
     assert yard.told() == {"lower": "first", "low": "second"}
     yard.obey()
@@ -263,7 +263,7 @@ def test_who_leaves_anyway_is_waited_for() -> None:
     yard = Yard(gpus=2, quotas={"a": 2})
     leaving = yard.runs("leaving", queue="a", priority=90)
     yard.runs("low", queue="a", priority=10)
-    yard.later(HOUR_S)
+    yard.advance(HOUR_S)
     yard.cancel(leaving)
     yard.waits("mine", queue="a")
     assert yard.told() == {}
@@ -272,9 +272,9 @@ def test_who_leaves_anyway_is_waited_for() -> None:
 def test_it_is_not_said_again_before_it_is_folded() -> None:
     yard = Yard(gpus=1, quotas={"a": 1})
     yard.runs("low", queue="a", priority=10)
-    yard.later(HOUR_S)
+    yard.advance(HOUR_S)
     yard.route(job("mine", queue="a"))
-    yard.step()
+    yard.decide_once("scheduler")
     once, twice = yard.core.decide(yard.now), yard.core.decide(yard.now)
     assert once == twice
     assert [draft.name for draft in once if draft.kind == "job"][:2] == ["stop-requested", "reserved"]

@@ -15,8 +15,8 @@ def test_a_checkpoint_after_any_fact_of_making_way() -> None:
     yard = WatchedYard(gpus=4, quotas={"a": 2, "b": 2})
     kept = yard.runs("kept", queue="a", gpus=2, priority=90)
     lent = yard.runs("lent", queue="a", gpus=2)
-    yard.later(HOUR_S)
-    yard.say("agent", "job", kept.id, "checkpointed", JobCheckpointed(attempt=1))
+    yard.advance(HOUR_S)
+    yard.write("agent", "job", kept.id, "checkpointed", JobCheckpointed(attempt=1))
     mine = yard.waits("mine", queue="b", gpus=2)
     assert yard.told() == {"lent": "mine"}
     yard.obey()
@@ -29,11 +29,11 @@ def test_a_checkpoint_after_any_fact_of_making_way() -> None:
 def test_a_checkpoint_after_any_fact_of_a_gang_that_shrinks_and_grows() -> None:
     yard = WatchedYard(gpus=4, quotas={"a": 2, "b": 2})
     wide = runs(yard, elastic("wide", least=1, replicas=4))
-    yard.later(HOUR_S)
+    yard.advance(HOUR_S)
     mine = yard.waits("mine", queue="b", gpus=2)
     resized(yard, wide)
     yard.started(mine)
-    yard.later(20)  # the fleet is looked at for growth now and then; a checkpoint does not know when it was last
+    yard.advance(20)  # the fleet is looked at for growth now and then; a checkpoint does not know when it was last
     yard.exited(mine)
     resized(yard, wide)
     assert len(yard.slots(wide)) == 4
@@ -42,7 +42,7 @@ def test_a_checkpoint_after_any_fact_of_a_gang_that_shrinks_and_grows() -> None:
 def test_a_job_for_which_others_make_way_and_that_is_cancelled_leaves_its_place_to_others() -> None:
     yard = WatchedYard(gpus=1, quotas={"a": 1})
     low = yard.runs("low", queue="a", priority=10)
-    yard.later(HOUR_S)
+    yard.advance(HOUR_S)
     mine = yard.waits("mine", queue="a", priority=90)
     yard.cancel(mine)
     yard.obey()

@@ -3,12 +3,12 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kit.scheduler import VirtualScheduler, belief, books_balance, job
 from muster.core import NS_PER_S, Draft, Fact
 from muster.schemas.facts.job import JobReserved, JobResizeRequested, JobStopRequested, PodsResized, StopReason
 from muster.schemas.facts.queue import PreemptionPolicy
 from muster.schemas.job import Phase
 from unit.scheduler.test_elastic import elastic
-from unit.scheduler.world import World, belief, books_balance, job
 
 ROUNDS_MAX = 60
 """Rounds at one moment after which nothing more may change: jobs stop, start and are resized in each."""
@@ -50,7 +50,7 @@ JOBS = st.lists(
 )
 
 
-class Ring(World):
+class Ring(VirtualScheduler):
     """A world whose agent does at once what it is told."""
 
     def __init__(self, *, nodes: int, gpus: int, queues: list[tuple], knobs: dict, slice_s: float) -> None:
@@ -80,9 +80,10 @@ class Ring(World):
         else:
             self.route(job(name, queue=queue_name, gpus=gpus, replicas=replicas, **spec))
 
-    def append(self, draft: Draft) -> Fact:
-        self.check(draft)
-        return super().append(draft)
+    def append(self, writer: str, draft: Draft, **rest: str) -> Fact:
+        if writer == "scheduler":
+            self.check(draft)
+        return super().append(writer, draft, **rest)
 
     def check(self, draft: Draft) -> None:
         """Nobody is preempted who may not be, or before its slice is over, or takes from who borrows nothing."""
@@ -125,18 +126,18 @@ class Ring(World):
                 done = True
             elif record.resize is not None:
                 payload = PodsResized(attempt=record.attempt, slots=len(record.resize.slots))
-                self.say("agent", "job", record.id, "pods-resized", payload)
-                self.run()
+                self.write("agent", "job", record.id, "pods-resized", payload)
+                self.settle()
                 done = True
         return done
 
     def rest(self) -> None:
         """Everything that follows at this moment happens."""
         for _ in range(ROUNDS_MAX):
-            self.run()
+            self.settle()
             while (wake := self.core.next_wakeup()) is not None and wake <= self.now + PATIENCE_NS:
                 self.now = max(self.now, wake)
-                self.run()
+                self.settle()
             books_balance(self.core)
             if not self.obey():
                 return

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kit.scheduler import VirtualScheduler, belief, books_balance
 from muster.scheduler.core import answers
 from muster.scheduler.core.cycle import Limits
 from muster.scheduler.core.preflight import EXCLUDED_S, FAILURES_MAX, UNJUDGED_S
@@ -10,58 +11,57 @@ from muster.schemas.facts.operations import CheckOrder, PreflightFailed, Preflig
 from muster.schemas.job import Job, JobSpec, Phase
 from muster.schemas.queries import AskJob
 from unit.scheduler.test_elastic import elastic
-from unit.scheduler.world import World, belief, books_balance
 
 PLAN = PreflightPlan(suite="quick", checks=(CheckOrder(check="device-count"),), limit_s=100.0)
 
 
-def checked(nodes: int = 2, *, gpus: int = 2, plan: PreflightPlan = PLAN, blame_s: float = 0.0) -> World:
+def checked(nodes: int = 2, *, gpus: int = 2, plan: PreflightPlan = PLAN, blame_s: float = 0.0) -> VirtualScheduler:
     """A cluster where jobs are checked unless they name "none"."""
 
     def plan_of(spec: JobSpec) -> PreflightPlan | None:
         return None if spec.preflight == "none" else plan
 
-    return World(nodes=nodes, gpus=gpus, limits=Limits(plan_of=plan_of, blame_s=blame_s))
+    return VirtualScheduler(nodes=nodes, gpus=gpus, limits=Limits(plan_of=plan_of, blame_s=blame_s))
 
 
-def attempt(world: World, one: Job) -> int:
+def attempt(world: VirtualScheduler, one: Job) -> int:
     return world.core.state.jobs.records[one.id].attempt
 
 
-def passed(world: World, one: Job) -> None:
+def passed(world: VirtualScheduler, one: Job) -> None:
     payload = PreflightPassed(attempt=attempt(world, one), suite="quick")
-    world.say("health", "job", one.id, "preflight-passed", payload)
-    world.run()
+    world.write("health", "job", one.id, "preflight-passed", payload)
+    world.settle()
 
 
-def failed(world: World, one: Job, *nodes: str) -> None:
+def failed(world: VirtualScheduler, one: Job, *nodes: str) -> None:
     payload = PreflightFailed(
         attempt=attempt(world, one), suite="quick", nodes=nodes, reason="2 GPUs asked for, 1 seen"
     )
-    world.say("health", "job", one.id, "preflight-failed", payload)
-    world.run()
+    world.write("health", "job", one.id, "preflight-failed", payload)
+    world.settle()
 
 
-def gone(world: World, one: Job, outcome: str = "stopped", *, node: str = "") -> None:
+def gone(world: VirtualScheduler, one: Job, outcome: str = "stopped", *, node: str = "") -> None:
     payload = PodsExited(attempt=attempt(world, one), outcome=PodsOutcome(outcome), node=node, exit_code=7)
-    world.say("agent", "job", one.id, "pods-exited", payload)
-    world.run()
+    world.write("agent", "job", one.id, "pods-exited", payload)
+    world.settle()
 
 
-def nodes_of(world: World, one: Job) -> set[str]:
+def nodes_of(world: VirtualScheduler, one: Job) -> set[str]:
     return {node for node, _ in world.slots(one)}
 
 
 def test_the_plan_stands_in_placed_and_the_gate_opens_when_it_passed() -> None:
     world = checked()
     one = world.submit("one")
-    assert world.last(one.id, "placed").payload.preflight == PLAN
+    assert world.last("placed", one.id).payload.preflight == PLAN
     world.started(one)
     assert world.phase(one) is Phase.PLACED
     passed(world, one)
-    running = world.last(one.id, "running")
+    running = world.last("running", one.id)
     assert running.payload.preflight == "quick"
-    assert set(running.causes) == {world.last(one.id, "pods-started").id, world.last(one.id, "preflight-passed").id}
+    assert set(running.causes) == {world.last("pods-started", one.id).id, world.last("preflight-passed", one.id).id}
 
 
 def test_a_verdict_that_comes_before_the_pods_are_told_to_run_waits_for_them() -> None:
@@ -77,7 +77,7 @@ def test_a_job_without_a_plan_runs_when_its_pods_do() -> None:
     world = checked()
     one = world.submit("one", preflight="none")
     world.started(one)
-    assert world.last(one.id, "running").payload.preflight == "null"
+    assert world.last("running", one.id).payload.preflight == "null"
 
 
 def test_a_gang_that_failed_waits_again_whole_away_from_the_node_and_uses_no_retry() -> None:
@@ -86,10 +86,10 @@ def test_a_gang_that_failed_waits_again_whole_away_from_the_node_and_uses_no_ret
     world.started(gang)
     bad, good = sorted(nodes_of(world, gang))
     failed(world, gang, bad)
-    stop = world.last(gang.id, "stop-requested").payload
+    stop = world.last("stop-requested", gang.id).payload
     assert (stop.reason, stop.grace_s) == (StopReason.NODE_LOST, 0)
     gone(world, gang, "failed")
-    queued = world.last(gang.id, "queued").payload
+    queued = world.last("queued", gang.id).payload
     assert (queued.reason, [one.node for one in queued.excluded]) == (QueuedReason.PREFLIGHT_FAILED, [bad])
     assert queued.detail == f"quick failed on {bad}: 2 GPUs asked for, 1 seen"
     record = world.core.state.jobs.records[gang.id]
@@ -122,7 +122,7 @@ def test_nobody_makes_way_for_it_where_it_is_kept_off() -> None:
     low = world.submit("low", priority=10, min_slice_s=0.0)
     world.started(low)
     passed(world, low)
-    world.later(3_600)
+    world.advance(3_600)
     assert (world.phase(high), world.phase(low)) == (Phase.QUEUED, Phase.RUNNING)
 
 
@@ -130,13 +130,13 @@ def test_an_elastic_job_does_not_grow_to_where_it_is_kept_off() -> None:
     world = checked(nodes=2, gpus=1)
     one = elastic("one", least=1, replicas=2, queue="lab")
     world.route(one)
-    world.run()
+    world.settle()
     bad = min(nodes_of(world, one))
     failed(world, one, bad)
     gone(world, one)
     world.started(one, attempt=2)
     passed(world, one)
-    world.later(600)
+    world.advance(600)
     assert (world.phase(one), nodes_of(world, one)) == (Phase.RUNNING, {"n0", "n1"} - {bad})
     assert "resize-requested" not in world.names(one)
 
@@ -146,9 +146,9 @@ def test_after_a_while_it_is_tried_there_again() -> None:
     one = world.submit("one")
     failed(world, one, "n0")
     gone(world, one)
-    world.later(EXCLUDED_S - 1)
+    world.advance(EXCLUDED_S - 1)
     assert world.phase(one) is Phase.QUEUED
-    world.later(2)
+    world.advance(2)
     assert world.phase(one) is Phase.PLACED
 
 
@@ -160,7 +160,7 @@ def test_a_crash_loop_ends_and_says_why() -> None:
         failed(world, one, *nodes_of(world, one))
         gone(world, one)
     assert world.phase(one) is Phase.FAILED
-    reason = world.last(one.id, "failed").payload.reason
+    reason = world.last("failed", one.id).payload.reason
     assert reason.startswith(
         f"preflight: {FAILURES_MAX} runs in a row ended before their first step; quick failed on n"
     )
@@ -176,7 +176,7 @@ def test_a_run_that_came_to_its_first_step_ends_the_row() -> None:
     passed(world, one)
     assert world.core.state.jobs.records[one.id].preflight_failures == 0
     gone(world, one, "failed")
-    assert world.last(one.id, "queued").payload.reason is QueuedReason.RETRY
+    assert world.last("queued", one.id).payload.reason is QueuedReason.RETRY
 
 
 @pytest.mark.parametrize("blame_s", [0.0, 12.0])
@@ -185,7 +185,7 @@ def test_pods_that_end_with_an_error_before_the_gate_opened_use_no_retry_and_wai
     one = world.submit("one")
     world.started(one)
     gone(world, one, "failed", node="n0")
-    queued = world.last(one.id, "queued").payload
+    queued = world.last("queued", one.id).payload
     assert (queued.reason, [one.node for one in queued.excluded]) == (QueuedReason.PREFLIGHT_FAILED, ["n0"])
 
 
@@ -194,16 +194,16 @@ def test_if_nobody_judges_the_plan_says_what_that_means(passes: bool, phase: Pha
     world = checked(plan=PLAN.model_copy(update={"cannot_run_passes": passes}))
     one = world.submit("one")
     world.started(one)
-    world.later(PLAN.limit_s + UNJUDGED_S - 1)
+    world.advance(PLAN.limit_s + UNJUDGED_S - 1)
     assert world.phase(one) is Phase.PLACED
-    world.later(2)
+    world.advance(2)
     assert world.phase(one) is phase
 
 
 def test_a_verdict_on_another_run_or_a_second_one_changes_nothing() -> None:
     world = checked()
     one = world.submit("one")
-    world.say("health", "job", one.id, "preflight-passed", PreflightPassed(attempt=9, suite="quick"))
+    world.write("health", "job", one.id, "preflight-passed", PreflightPassed(attempt=9, suite="quick"))
     world.started(one)
     assert world.phase(one) is Phase.PLACED
     passed(world, one)

@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from invariants import violations
+from kit.scheduler import VirtualScheduler, belief, books_balance, job
 from muster.core import Draft, Fact
 from muster.scheduler.core.cycle import Limits
 from muster.schemas.facts.job import (
@@ -21,7 +22,6 @@ from muster.schemas.facts.node import NodeLeft, Withheld, WithholdRequested, Wit
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.job import Job, Phase
 from unit.scheduler.test_elastic import elastic
-from unit.scheduler.world import World, belief, books_balance, job
 
 JOBS = [
     job("whole", gpus=2, queue="a", retries=1),
@@ -50,7 +50,7 @@ class House:
     """A world whose agent's and federation's words are late: they wait in `mail` until they are delivered."""
 
     def __init__(self) -> None:
-        self.world = World(nodes=2, gpus=2, queues=("a", "b"), limits=Limits(checkpoint_every_facts=25))
+        self.world = VirtualScheduler(nodes=2, gpus=2, queues=("a", "b"), limits=Limits(checkpoint_every_facts=25))
         self.mail: list[Callable[[], Fact]] = []
         self.routed: set[str] = set()
 
@@ -123,7 +123,7 @@ class House:
             self.mail.append(lambda: self.world.ask(one, Ask(op), priority=(10, 50, 90, 50)[extra]))
 
     def post(self, writer: str, kind: str, subject_id: str, name: str, payload: object) -> None:
-        self.mail.append(lambda: self.world.say(writer, kind, subject_id, name, payload))
+        self.mail.append(lambda: self.world.write(writer, kind, subject_id, name, payload))
 
     def observe(self, one: Job, op: str, extra: int) -> None:
         """The agent sees pods of the present run start or end; when that is told is another matter."""
@@ -158,7 +158,7 @@ class House:
         elif name in world.nodes:
             if op == "leave":
                 del world.nodes[name]
-                world.say("agent", "node", name, "left", NodeLeft())
+                world.write("agent", "node", name, "left", NodeLeft())
             else:
                 world.set_lost_quietly(name, lost=op == "lose-node")
 
@@ -175,7 +175,7 @@ class House:
     def store(self, drafts: list[Draft]) -> None:
         for draft in drafts:
             self.check(draft)
-            self.world.append(draft)
+            self.world.append("scheduler", draft)
 
     def check(self, draft: Draft) -> None:
         """Invariants 4 and 5, and that nobody is placed who is held, as the draft reaches the log."""
@@ -215,7 +215,7 @@ class House:
         world = self.world
         while self.mail:
             self.mail.pop(0)()
-        world.run()
+        world.settle()
         for one in JOBS:
             record = world.core.state.jobs.records.get(one.id)
             if record is not None and record.held is not None:
@@ -269,7 +269,7 @@ def test_a_log_with_holes_and_doubles_still_folds(
     facts = [fact for fact in world.log if fact.seq not in holes for _ in range(1 + (fact.seq in doubles))]
     cores = []
     for _ in range(2):
-        core = World(queues=()).core
+        core = VirtualScheduler(queues=()).core
         for fact in facts:
             core.apply(fact)
             core.decide(world.now)

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kit.scheduler import VirtualScheduler, job
 from muster.scheduler.core.waiting import Line
 from muster.schemas.facts.job import JobCancelRequested, JobPlaced, PodsExited, PodsOutcome
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.job import Job, Phase
-from unit.scheduler.world import World, job
 
 RACK = {"level": "rack", "required": True}
 NODE = {"level": "node", "required": True}
@@ -33,13 +33,13 @@ HISTORY = st.lists(
 )
 
 
-def fleet() -> World:
-    world = World(queues=("a", "b"))
+def fleet() -> VirtualScheduler:
+    world = VirtualScheduler(queues=("a", "b"))
     world.queue("c", parent="a")
     world.queue("d", parent="b")
     for index in range(5):
         world.join_quietly(f"n{index}", gpus=2 + index % 3, rack=f"r{index // 2}")
-    world.run()
+    world.settle()
     return world
 
 
@@ -52,7 +52,7 @@ class House:
 
     def settle(self) -> None:
         """Decide until nothing more is decided; then nobody who could be placed may be left."""
-        self.world.run()
+        self.world.settle()
         is_filed_in_line(self.world.core.state.line)
         self.world.core.state.line.reopen()
         missed = [draft for draft in self.world.core.decide(self.world.now) if isinstance(draft.payload, JobPlaced)]
@@ -61,7 +61,7 @@ class House:
     def store(self, share: float) -> None:
         drafts = self.world.core.decide(self.world.now)
         for draft in drafts[: round(len(drafts) * share)]:
-            self.world.append(draft)
+            self.world.append("scheduler", draft)
 
     def do(self, op: str, which: int, extra: int) -> None:
         world = self.world
@@ -86,7 +86,7 @@ class House:
             case "join" if f"n{which}" not in world.nodes:
                 world.join_quietly(f"n{which}", gpus=1 + extra, rack=f"r{extra % 3}", model=("H100", "L4")[extra % 2])
             case "limit":
-                world.say(*limit("abcd"[which % 4], extra, which))
+                world.write(*limit("abcd"[which % 4], extra, which))
 
 
 def is_filed_in_line(line: Line) -> None:
@@ -118,13 +118,13 @@ def limit(name: str, extra: int, which: int) -> tuple[object, ...]:
     return "federation", "queue", name, "change-forwarded", wish
 
 
-def exited(world: World, one: Job, outcome: str, attempt: int) -> None:
+def exited(world: VirtualScheduler, one: Job, outcome: str, attempt: int) -> None:
     payload = PodsExited(attempt=attempt, outcome=PodsOutcome(outcome), ran_s=1.0)
-    world.say("agent", "job", one.id, "pods-exited", payload)
+    world.write("agent", "job", one.id, "pods-exited", payload)
 
 
-def cancel(world: World, one: Job) -> None:
-    world.say("federation", "job", one.id, "cancel-forwarded", JobCancelRequested(principal="ada"))
+def cancel(world: VirtualScheduler, one: Job) -> None:
+    world.write("federation", "job", one.id, "cancel-forwarded", JobCancelRequested(principal="ada"))
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -137,7 +137,7 @@ def test_whoever_could_be_placed_is_tried(history: list[tuple[str, int, int]]) -
 
 
 def test_only_those_for_whom_there_is_room_are_tried_when_a_job_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(nodes=2, gpus=8)
+    world = VirtualScheduler(nodes=2, gpus=8)
     holder = world.submit("holder", gpus=2)
     for index in range(14):
         world.submit(f"other-{index}")
@@ -153,7 +153,7 @@ def test_only_those_for_whom_there_is_room_are_tried_when_a_job_ends(monkeypatch
 
 
 def test_quota_that_was_used_up_again_costs_nothing_more() -> None:
-    world = World(nodes=1, gpus=8, queues=())
+    world = VirtualScheduler(nodes=1, gpus=8, queues=())
     world.queue("lab", quota={"gpu_milli": 2_000})
     holder = world.submit("holder", queue="lab", gpus=2)
     waiting = [world.submit(f"w{index}", queue="lab", gpus=1 + index % 2, cpu_milli=100 + index) for index in range(9)]
@@ -164,11 +164,11 @@ def test_quota_that_was_used_up_again_costs_nothing_more() -> None:
 
 def test_who_is_stopped_by_the_quota_of_one_model_is_tried_when_others_take_that_model() -> None:
     """Then fewer of its replicas find a place on that model, and more on another."""
-    world = World(queues=("b",))
+    world = VirtualScheduler(queues=("b",))
     world.queue("a", quota={"gpu_milli": 8_000, "gpu_milli:H100": 1_000})
     world.join_quietly("h", gpus=4, model="H100")
     world.join_quietly("l", gpus=4, model="L4")
-    world.run()
+    world.settle()
     wide = world.submit("wide", queue="a", gpus=1, replicas=5)
     assert world.phase(wide) is Phase.QUEUED
     world.submit("other", queue="b", gpus=3, gpu_models=("H100",))

@@ -3,13 +3,13 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kit.scheduler import belief, books_balance
+from kit.scheduler_runs import RunningScheduler
 from muster.core import NS_PER_S
 from muster.schemas.facts.job import JobPlaced
 from muster.schemas.facts.node import NodeLeft, WithholdRequested
 from muster.schemas.facts.reservation import Repeat, ReservationSpec, ReserveEndRequested, ReserveRequested
 from muster.schemas.job import Phase
-from unit.scheduler.floor import Floor
-from unit.scheduler.world import belief, books_balance
 
 QUEUES = ("a", "b")
 OPS = ("job", "job", "job", "job", "wait", "wait", "reserve", "unreserve", "lose", "back", "leave", "join",
@@ -21,7 +21,7 @@ HISTORY = st.lists(
 )
 
 
-class Yard(Floor):
+class Yard(RunningScheduler):
     """Two queues below one, three nodes, and anything that may happen to them."""
 
     def __init__(self) -> None:
@@ -51,25 +51,25 @@ class Yard(Floor):
                     full_node=which == 5,
                 )
             case "wait":
-                self.later(amount / 4)
+                self.advance(amount / 4)
             case "reserve":
                 self.reserve(f"r{which % 3}", node, which, amount)
             case "unreserve":
                 payload = ReserveEndRequested(principal="root")
-                self.say("federation", "reservation", f"r{which % 3}", "end-forwarded", payload)
+                self.write("federation", "reservation", f"r{which % 3}", "end-forwarded", payload)
             case "lose" | "back" if node in self.nodes:
                 self.set_lost_quietly(node, lost=op == "lose")
             case "leave" if node in self.nodes:
                 del self.nodes[node]
-                self.say("agent", "node", node, "left", NodeLeft())
+                self.write("agent", "node", node, "left", NodeLeft())
             case "join":
                 self.join_quietly(node, gpus=4 + which % 2)
             case "withhold":
                 request = WithholdRequested(request_id=name, force=False)
-                self.say("composer", "node", node, "withhold-requested", request)
+                self.write("composer", "node", node, "withhold-requested", request)
             case "cancel" if self.works:
                 self.cancel(list(self.works.values())[which % len(self.works)].job)
-        self.run()
+        self.settle()
 
     def reserve(self, name: str, node: str, which: int, amount: int) -> None:
         owner = ({"queue": "a"}, {"queue": "top"}, {})[which % 3]
@@ -83,7 +83,7 @@ class Yard(Floor):
             **what,
         )
         payload = ReserveRequested(spec=spec, principal="root")
-        self.say("federation", "reservation", name, "reserve-forwarded", payload)
+        self.write("federation", "reservation", name, "reserve-forwarded", payload)
 
     def check(self) -> None:
         """What holds after every event."""

@@ -4,6 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.scheduler import START, VirtualScheduler, belief, job
+from kit.scheduler_runs import RunningScheduler
 from muster.core import NS_PER_S
 from muster.scheduler.core.reservation_answers import answer_reservation_check, answer_reservations
 from muster.scheduler.core.reservations import WEEK_NS, Window
@@ -18,14 +20,12 @@ from muster.schemas.facts.reservation import (
 )
 from muster.schemas.job import Job, Phase
 from muster.schemas.queries import AskFleet, AskReservation
-from unit.scheduler.floor import Floor
-from unit.scheduler.world import START, World, belief, job
 
 WEEK_S = 7 * 86_400.0
 
 
-def floor(*, nodes: int = 2, gpus: int = 4) -> Floor:
-    return Floor(nodes=nodes, gpus=gpus, queues=("lab", "other"))
+def floor(*, nodes: int = 2, gpus: int = 4) -> RunningScheduler:
+    return RunningScheduler(nodes=nodes, gpus=gpus, queues=("lab", "other"))
 
 
 def spec(name: str = "night", *, in_s: float = 1_000.0, for_s: float = 500.0, **rest: object) -> ReservationSpec:
@@ -33,26 +33,26 @@ def spec(name: str = "night", *, in_s: float = 1_000.0, for_s: float = 500.0, **
     return ReservationSpec(name=name, starts_at=starts_at, duration_s=for_s, **rest)
 
 
-def reserve(world: World, wish: ReservationSpec) -> object:
+def reserve(world: VirtualScheduler, wish: ReservationSpec) -> object:
     """What the scheduler answers."""
     payload = ReserveRequested(spec=wish, principal="root")
-    asked = world.say("federation", "reservation", wish.name, "reserve-forwarded", payload)
-    world.run()
+    asked = world.write("federation", "reservation", wish.name, "reserve-forwarded", payload)
+    world.settle()
     return next(fact.payload for fact in reversed(world.log) if asked.id in fact.causes)
 
 
-def end(world: World, name: str) -> str:
+def end(world: VirtualScheduler, name: str) -> str:
     payload = ReserveEndRequested(principal="root", reason="not needed")
-    asked = world.say("federation", "reservation", name, "end-forwarded", payload)
-    world.run()
+    asked = world.write("federation", "reservation", name, "end-forwarded", payload)
+    world.settle()
     return next(fact.name for fact in reversed(world.log) if asked.id in fact.causes)
 
 
-def hard(world: Floor, name: str, *, run_s: float, **rest: object) -> Job:
+def hard(world: RunningScheduler, name: str, *, run_s: float, **rest: object) -> Job:
     return world.come(name, run_s=run_s, total_run_time_s=run_s, preemptible=False, grace_s=0.0, **rest)
 
 
-def kept_milli(world: World, name: str = "night") -> int:
+def kept_milli(world: VirtualScheduler, name: str = "night") -> int:
     return world.core.state.books.bookings.all[f"reservation/{name}"].kept_milli
 
 
@@ -60,7 +60,7 @@ def test_before_it_starts_only_who_is_gone_by_then_is_placed_there() -> None:
     world = floor(nodes=1)
     assert isinstance(reserve(world, spec(nodes=("n0",), queue="other")), Booked)
     long, short = hard(world, "long", run_s=980), hard(world, "short", run_s=900)
-    world.later(1)
+    world.advance(1)
     assert world.phase(long) is Phase.QUEUED
     assert world.phase(short) is Phase.RUNNING
 
@@ -69,10 +69,10 @@ def test_while_it_lasts_only_the_jobs_of_its_queue_are_placed_there_and_those_be
     world = floor(nodes=1)
     world.queue("below", parent="other")
     reserve(world, spec(nodes=("n0",), queue="other"))
-    world.later(1_001)
+    world.advance(1_001)
     others, mine = hard(world, "others", run_s=10), hard(world, "mine", run_s=10, queue="other")
     below = hard(world, "below", run_s=5_000, queue="below")
-    world.later(1)
+    world.advance(1)
     assert [world.phase(one) for one in (others, mine, below)] == [Phase.QUEUED, Phase.RUNNING, Phase.RUNNING]
 
 
@@ -80,9 +80,9 @@ def test_who_waits_for_a_reservation_is_placed_when_it_starts() -> None:
     world = floor(nodes=1)
     reserve(world, spec(nodes=("n0",), queue="other"))
     mine = hard(world, "mine", run_s=5_000, gpus=4, queue="other")
-    world.later(900)
+    world.advance(900)
     assert world.phase(mine) is Phase.QUEUED
-    world.later(101)
+    world.advance(101)
     assert world.start_of(mine) == 1_000
 
 
@@ -90,17 +90,17 @@ def test_those_it_is_for_are_placed_there_first_and_leave_the_rest_to_others() -
     world = floor(nodes=2)
     reserve(world, spec(nodes=("n1",), queue="other", in_s=0.0))
     mine, theirs = hard(world, "mine", run_s=50, gpus=4, queue="other"), hard(world, "theirs", run_s=50, gpus=4)
-    world.later(1)
+    world.advance(1)
     assert [world.slots(one)[0][0] for one in (mine, theirs)] == ["n1", "n0"]
 
 
 def test_for_one_job_it_is_also_if_others_of_its_shape_came_before() -> None:
     world = floor(nodes=1)
     hard(world, "holder", run_s=20, gpus=4)
-    world.later(1)
+    world.advance(1)
     before, mine = hard(world, "before", run_s=50), hard(world, "mine", run_s=50)
     reserve(world, spec(nodes=("n0",), job_id=mine.id, in_s=10.0))
-    world.later(30)
+    world.advance(30)
     assert (world.start_of(before), world.start_of(mine)) == (None, 20.0)
 
 
@@ -110,10 +110,10 @@ def test_for_one_job_it_is_for_nobody_else_and_over_with_the_job() -> None:
     hard(world, "first", run_s=900, gpus=4)
     reserve(world, spec(nodes=("n0",), job_id=mine.id, for_s=10_000.0))
     other = hard(world, "other", run_s=5_000)
-    world.later(1_100)
+    world.advance(1_100)
     assert world.phase(mine) is Phase.RUNNING
     assert world.phase(other) is Phase.QUEUED
-    world.later(2_000)
+    world.advance(2_000)
     assert world.count("night", "ended") == 1
     assert world.phase(other) is Phase.RUNNING
 
@@ -122,9 +122,9 @@ def test_maintenance_is_for_nobody_until_it_is_over() -> None:
     world = floor(nodes=1)
     reserve(world, spec(nodes=("n0",)))
     one = hard(world, "one", run_s=2_000)
-    world.later(1_499)
+    world.advance(1_499)
     assert world.phase(one) is Phase.QUEUED
-    world.later(2)
+    world.advance(2)
     assert world.phase(one) is Phase.RUNNING
     assert world.core.state.reservations.booked == {}
 
@@ -135,9 +135,9 @@ def test_who_is_over_the_slice_makes_way_at_the_start_and_who_is_not_at_the_end_
     within = world.come("within", run_s=9_000, min_slice_s=1_200.0)
     stays = hard(world, "stays", run_s=9_000)
     owned = world.come("owned", run_s=9_000, min_slice_s=100.0, queue="other")
-    world.later(1)
+    world.advance(1)
     reserve(world, spec(nodes=("n0",), queue="other"))
-    world.later(1_400)
+    world.advance(1_400)
     asked = {fact.subject_id: fact for fact in world.log if fact.name == "stop-requested"}
     assert asked.keys() == {over.id, within.id}
     assert (asked[over.id].time - START) / NS_PER_S == 970
@@ -149,13 +149,13 @@ def test_who_is_over_the_slice_makes_way_at_the_start_and_who_is_not_at_the_end_
 def test_a_weekly_one_comes_back_until_it_is_ended() -> None:
     world = floor(nodes=1)
     reserve(world, spec(nodes=("n0",), repeat=Repeat.WEEKLY))
-    world.later(1_501)
+    world.advance(1_501)
     assert world.core.state.reservations.booked["night"].starts_at == START + 1_000 * NS_PER_S + WEEK_NS
     one = hard(world, "one", run_s=8 * 86_400)
-    world.later(10)
+    world.advance(10)
     assert world.phase(one) is Phase.QUEUED
     assert end(world, "night") == "ended"
-    world.later(1)
+    world.advance(1)
     assert world.phase(one) is Phase.RUNNING
 
 
@@ -163,7 +163,7 @@ def test_gpus_are_chosen_where_they_are_free_by_then_and_chosen_anew_when_a_node
     world = floor(nodes=3)
     for index in range(2):
         hard(world, f"long{index}", run_s=50_000, gpus=3)
-    world.later(1)
+    world.advance(1)
     busy = {node for index in range(2) for node, _ in world.slots(world.works[next(iter(world.works))].job)}
     answer = reserve(world, spec(gpus=4, queue="other"))
     assert isinstance(answer, Booked)
@@ -171,8 +171,8 @@ def test_gpus_are_chosen_where_they_are_free_by_then_and_chosen_anew_when_a_node
     assert slot.node not in busy
     assert slot.devices == (0, 1, 2, 3)
     assert kept_milli(world) == 4_000
-    world.say("agent", "node", slot.node, "left", NodeLeft())
-    world.run()
+    world.write("agent", "node", slot.node, "left", NodeLeft())
+    world.settle()
     assert slot.node not in {slot.node for slot in world.core.state.reservations.booked["night"].slots}
 
 
@@ -216,9 +216,9 @@ def test_the_end_of_what_is_not_there_is_refused() -> None:
 def test_all_are_listed_with_what_is_kept_already() -> None:
     world = floor(nodes=1)
     hard(world, "one", run_s=5_000)
-    world.later(1)
+    world.advance(1)
     reserve(world, spec(nodes=("n0",)))
-    world.later(1_100)
+    world.advance(1_100)
     (view,) = answer_reservations(world.core, AskFleet(), world.now).reservations
     assert (view.name, view.active, view.held_gpu_milli) == ("night", True, 3_000)
     assert answer_reservation_check(world.core, AskReservation(spec=spec(gpus=1, in_s=9_000)), world.now).field == ""
@@ -229,7 +229,7 @@ def test_a_checkpoint_keeps_reservations_and_wishes() -> None:
     reserve(world, spec("a", gpus=3, queue="lab"))
     reserve(world, spec("b", nodes=("n1",), repeat=Repeat.WEEKLY, in_s=2_000))
     payload = ReserveRequested(spec=spec("c", gpus=1), principal="root")
-    world.say("federation", "reservation", "c", "reserve-forwarded", payload)
+    world.write("federation", "reservation", "c", "reserve-forwarded", payload)
     for kinds in (None, ("reservation", "job", "agent", "device", "node", "queue", "cluster")):
         other = world.recover(kinds) if kinds else world.recover()
         assert belief(other) == belief(world.core)
@@ -246,11 +246,11 @@ def test_who_starves_is_planned_for_around_what_is_reserved() -> None:
     reserve(world, spec(nodes=("n0",), in_s=1_000, for_s=500))
     before = hard(world, "before", run_s=50, gpus=4)
     after = hard(world, "after", run_s=200, gpus=4)
-    world.later(100)
+    world.advance(100)
     records = world.core.state.jobs.records
     assert (records[before.id].reserved.starts_at - START) / NS_PER_S == 900
     assert (records[after.id].reserved.starts_at - START) / NS_PER_S == 1_500
-    world.later(2_000)
+    world.advance(2_000)
     assert world.start_of(before) == 900
     assert world.start_of(after) == 1_500
 

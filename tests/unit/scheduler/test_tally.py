@@ -2,12 +2,12 @@
 
 from hypothesis import HealthCheck, given, settings
 
+from kit.scheduler import VirtualScheduler
 from muster.scheduler.tally import HELD, RUNNING, WAITING, Tally, changed_by
 from unit.scheduler.test_properties import HISTORY, House
-from unit.scheduler.world import World
 
 
-def counted_anew(world: World) -> Tally:
+def counted_anew(world: VirtualScheduler) -> Tally:
     tally = Tally()
     tally.see_all(world.core.state.jobs.records.values())
     return tally
@@ -38,11 +38,11 @@ def test_what_is_counted_as_it_changes_is_what_there_is(history: list[tuple[str,
 
 
 def test_the_first_of_a_queue_tells_how_long_is_waited() -> None:
-    world = World(nodes=1, gpus=1)
+    world = VirtualScheduler(nodes=1, gpus=1)
     world.submit("runs")
     first = world.submit("first")
     since = world.now
-    world.later(60.0)
+    world.advance(60.0)
     world.submit("second")
     tally = counted_anew(world)
     assert tally.oldest_wait("lab") == since

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kit.scheduler import CLUSTER, VirtualScheduler, job
 from muster.core import NS_PER_S, Instant
 from muster.quota import shares
 from muster.quota.policy import resolve
@@ -16,7 +17,6 @@ from muster.schemas import ids
 from muster.schemas.facts.job import JobRouted
 from muster.schemas.facts.queue import QueueOrder, QueueSpec
 from muster.schemas.job import Job, Phase, TaskGroup
-from unit.scheduler.world import CLUSTER, World, job
 
 GPU = "gpu_milli"
 
@@ -25,17 +25,17 @@ def gpus(amount: float) -> dict[str, int]:
     return {GPU: round(1_000 * amount)}
 
 
-def placed(world: World) -> Counter[str]:
+def placed(world: VirtualScheduler) -> Counter[str]:
     """GPUs held, by queue."""
     return Counter(
         {name: queue.held_milli // 1_000 for name, queue in world.core.state.queues.queues.items() if queue.held_milli}
     )
 
 
-def surge(world: World, counts: dict[str, int], **spec: object) -> None:
+def surge(world: VirtualScheduler, counts: dict[str, int], **spec: object) -> None:
     """So many jobs for each queue, all at once."""
     world.route(*(job(f"{queue}-{n}", queue=queue, **spec) for queue, count in counts.items() for n in range(count)))
-    world.run()
+    world.settle()
 
 
 def elastic(name: str, *, queue: str, replicas: int, least: int, **group: object) -> Job:
@@ -50,16 +50,16 @@ def by(principal: str, name: str, **spec: object) -> Job:
     return one.model_copy(update=update)
 
 
-def reason(world: World, one: Job) -> str:
+def reason(world: VirtualScheduler, one: Job) -> str:
     """What it was told last."""
-    return world.last(one.id, "unschedulable").payload.reason
+    return world.last("unschedulable", one.id).payload.reason
 
 
 # --- between queues --------------------------------------------------------------------------------------------------
 
 
 def test_what_is_lent_is_shared_by_weight() -> None:
-    world = World(nodes=2, gpus=8, queues=())
+    world = VirtualScheduler(nodes=2, gpus=8, queues=())
     world.queue("org", quota=gpus(16))
     world.queue("one", parent="org")
     world.queue("three", parent="org", weight=3.0)
@@ -68,7 +68,7 @@ def test_what_is_lent_is_shared_by_weight() -> None:
 
 
 def test_who_stays_within_quota_goes_before_anybody_who_borrows() -> None:
-    world = World(nodes=1, gpus=8, queues=())
+    world = VirtualScheduler(nodes=1, gpus=8, queues=())
     world.queue("org")
     world.queue("owner", parent="org", quota=gpus(6))
     world.queue("guest", parent="org", quota=gpus(2))
@@ -78,7 +78,7 @@ def test_who_stays_within_quota_goes_before_anybody_who_borrows() -> None:
 
 def test_shares_are_compared_level_by_level() -> None:
     """Two teams share alike, however many users one of them has."""
-    world = World(nodes=1, gpus=8, queues=())
+    world = VirtualScheduler(nodes=1, gpus=8, queues=())
     world.queue("org", quota=gpus(8))
     for team, users in (("many", 3), ("few", 1)):
         world.queue(team, parent="org")
@@ -89,7 +89,7 @@ def test_shares_are_compared_level_by_level() -> None:
 
 
 def test_a_queue_s_own_jobs_count_as_one_more_child() -> None:
-    world = World(nodes=1, gpus=6, queues=())
+    world = VirtualScheduler(nodes=1, gpus=6, queues=())
     world.queue("team", quota=gpus(6))
     world.queue("ada", parent="team")
     world.queue("bob", parent="team")
@@ -98,7 +98,7 @@ def test_a_queue_s_own_jobs_count_as_one_more_child() -> None:
 
 
 def test_queues_without_any_quota_share_the_cluster_by_weight() -> None:
-    world = World(nodes=3, gpus=4, queues=())
+    world = VirtualScheduler(nodes=3, gpus=4, queues=())
     world.queue("a", weight=2.0)
     world.queue("b")
     surge(world, {"a": 12, "b": 12})
@@ -107,37 +107,37 @@ def test_queues_without_any_quota_share_the_cluster_by_weight() -> None:
 
 def test_the_next_job_counts_before_it_runs() -> None:
     """With equal use a queue whose next job is small goes before one whose next job is large."""
-    world = World(nodes=1, gpus=4, queues=("a", "b"))
+    world = VirtualScheduler(nodes=1, gpus=4, queues=("a", "b"))
     large, small = job("large", queue="a", gpus=3), job("small", queue="b", gpus=2)
     world.route(large, small)
-    world.run()
+    world.settle()
     assert (world.phase(large), world.phase(small)) == (Phase.QUEUED, Phase.PLACED)
 
 
 def test_who_used_much_lately_yields() -> None:
-    world = World(nodes=1, gpus=4, queues=("a", "b"))
+    world = VirtualScheduler(nodes=1, gpus=4, queues=("a", "b"))
     for name in ("a", "b"):
         world.queue(name, half_life_s=3_600.0)
     surge(world, {"a": 4})
-    world.later(3 * 3_600)
+    world.advance(3 * 3_600)
     for index in range(4):
         world.exited(job(f"a-{index}", queue="a"))
     one, other = job("one", queue="a", gpus=2), job("other", queue="b", gpus=3)
     world.route(one, other)
-    world.run()
+    world.settle()
     assert (world.phase(one), world.phase(other)) == (Phase.QUEUED, Phase.PLACED), "though a's next job is smaller"
 
 
 def test_a_fifo_queue_takes_whoever_came_first_below_it() -> None:
-    world = World(nodes=1, gpus=3, queues=())
+    world = VirtualScheduler(nodes=1, gpus=3, queues=())
     world.queue("org", order=QueueOrder.FIFO)
     world.queue("a", parent="org")
     world.queue("b", parent="org")
     jobs = [job(f"j{n}", queue=queue) for n, queue in enumerate("aaabbb")]
     for one in jobs:
         world.now = Instant(world.now + NS_PER_S)
-        world.say("federation", "job", one.id, "routed", JobRouted(job=one, cluster=CLUSTER))
-    world.run()
+        world.write("federation", "job", one.id, "routed", JobRouted(job=one, cluster=CLUSTER))
+    world.settle()
     assert [world.phase(one) is Phase.PLACED for one in jobs] == [True] * 3 + [False] * 3
 
 
@@ -206,7 +206,7 @@ def test_kept_keys_choose_as_keys_made_anew(queues: list[tuple], jobs: list[tupl
 @given(st.lists(st.integers(1, 4), min_size=2, max_size=5))
 def test_fairness_converges_to_the_weights(weights: list[int]) -> None:
     """Everybody always wants more: what each holds differs from its part by less than one job."""
-    world = World(nodes=5, gpus=8, queues=())
+    world = VirtualScheduler(nodes=5, gpus=8, queues=())
     world.queue("org", quota=gpus(40))
     for index, weight in enumerate(weights):
         world.queue(f"q{index}", parent="org", weight=float(weight))
@@ -243,10 +243,10 @@ def test_in_a_fifo_queue_only_the_moment_counts() -> None:
 
 
 def test_the_rank_is_kept_when_a_job_is_queued_again() -> None:
-    world = World(nodes=1, gpus=1)
+    world = VirtualScheduler(nodes=1, gpus=1)
     one = world.submit("one")
     before = world.core.state.jobs.records[one.id].rank
-    world.later(600)
+    world.advance(600)
     other = world.submit("other")
     world.exited(one, "node-lost")
     assert world.core.state.jobs.records[one.id].rank == before
@@ -254,16 +254,16 @@ def test_the_rank_is_kept_when_a_job_is_queued_again() -> None:
 
 
 def test_in_a_plain_queue_principals_take_turns_by_what_they_used() -> None:
-    world = World(nodes=1, gpus=2)
+    world = VirtualScheduler(nodes=1, gpus=2)
     holders = [by("ada", f"h{n}") for n in range(2)]
     world.route(*holders)
-    world.run()
-    world.later(3_600)
+    world.settle()
+    world.advance(3_600)
     world.route(by("ada", "first"))
     world.now = Instant(world.now + 60 * NS_PER_S)
     bob = by("bob", "second")
     world.route(bob)
-    world.run()
+    world.settle()
     world.exited(holders[0])
     assert world.phase(bob) is Phase.PLACED, "though ada's came first"
 
@@ -272,13 +272,13 @@ def test_in_a_plain_queue_principals_take_turns_by_what_they_used() -> None:
 
 
 def test_an_elastic_gang_takes_what_quota_allows_and_no_less_than_its_least() -> None:
-    world = World(nodes=2, gpus=8, queues=())
+    world = VirtualScheduler(nodes=2, gpus=8, queues=())
     world.queue("lab", quota=gpus(5))
     one, other = elastic("one", queue="lab", replicas=8, least=3), elastic("other", queue="lab", replicas=4, least=2)
     world.route(one)
-    world.run()
+    world.settle()
     world.route(other)
-    world.run()
+    world.settle()
     assert len(world.slots(one)) == 5
     assert reason(world, other) == "quota"
     world.queue("lab", quota=gpus(8))
@@ -286,11 +286,11 @@ def test_an_elastic_gang_takes_what_quota_allows_and_no_less_than_its_least() ->
 
 
 def test_a_model_whose_quota_is_used_up_is_left_aside() -> None:
-    world = World(queues=())
+    world = VirtualScheduler(queues=())
     world.queue("lab", quota={"gpu_milli:H100": 2_000})
     world.join_quietly("h", gpus=8, model="H100")
     world.join_quietly("l", gpus=8, model="L4")
-    world.run()
+    world.settle()
     jobs = [world.submit(f"j{n}", queue="lab", gpus=2) for n in range(4)]
     assert Counter(world.slots(one)[0][0] for one in jobs) == {"h": 1, "l": 3}
     only = world.submit("only", queue="lab", gpu_models=("H100",))
@@ -300,19 +300,19 @@ def test_a_model_whose_quota_is_used_up_is_left_aside() -> None:
 
 
 def test_a_job_that_found_only_a_model_without_quota_is_tried_when_another_comes_free() -> None:
-    world = World(queues=())
+    world = VirtualScheduler(queues=())
     world.queue("lab", quota={"gpu_milli:H100": 0})
     world.join_quietly("h", gpus=1, model="H100")
-    world.run()
+    world.settle()
     one = world.submit("one", queue="lab")
     assert reason(world, one) == "quota"
     world.join_quietly("l", gpus=1, model="L4")
-    world.run()
+    world.settle()
     assert world.phase(one) is Phase.PLACED
 
 
 def test_a_node_of_another_model_is_counted_as_what_it_is() -> None:
-    world = World(nodes=1, gpus=2, queues=())
+    world = VirtualScheduler(nodes=1, gpus=2, queues=())
     world.queue("lab", quota={"gpu_milli:L4": 9_000})
     world.submit("one", queue="lab")
     held = world.core.state.queues.queues["lab"].held
@@ -323,7 +323,7 @@ def test_a_node_of_another_model_is_counted_as_what_it_is() -> None:
 
 
 def test_what_may_not_be_preempted_waits_for_nominal_quota() -> None:
-    world = World(nodes=1, gpus=8, queues=())
+    world = VirtualScheduler(nodes=1, gpus=8, queues=())
     world.queue("org")
     world.queue("a", parent="org", quota=gpus(2))
     world.queue("b", parent="org", quota=gpus(6))
@@ -336,7 +336,7 @@ def test_what_may_not_be_preempted_waits_for_nominal_quota() -> None:
 
 
 def test_a_cap_wakes_when_a_sibling_gives_back_what_it_borrowed() -> None:
-    world = World(nodes=1, gpus=8, queues=())
+    world = VirtualScheduler(nodes=1, gpus=8, queues=())
     world.queue("org")
     world.queue("a", parent="org", quota=gpus(2))
     world.queue("b", parent="org", quota=gpus(2))
@@ -349,57 +349,57 @@ def test_a_cap_wakes_when_a_sibling_gives_back_what_it_borrowed() -> None:
 
 
 def test_placed_carries_the_slice_of_the_queue() -> None:
-    world = World(nodes=1, gpus=8, queues=())
+    world = VirtualScheduler(nodes=1, gpus=8, queues=())
     world.queue("lab", min_slice_max_s=60.0, run_time_default_s=500.0)
     spec = job("one").spec.model_copy(update={"left_out": ("total_run_time_s",), "queue": "lab"})
     one = job("one").model_copy(update={"spec": spec})
     world.route(one)
-    world.run()
-    queued = world.last(one.id, "queued").payload
+    world.settle()
+    queued = world.last("queued", one.id).payload
     assert (queued.total_run_time_s, queued.min_slice_s) == (500.0, 60.0)
-    assert world.last(one.id, "placed").payload.slice_s == 60.0
+    assert world.last("placed", one.id).payload.slice_s == 60.0
     assert world.core.state.jobs.records[one.id].kind.bound_s == 60.0
 
 
 # --- queues per user -------------------------------------------------------------------------------------------------
 
 
-def template(world: World, **more: object) -> None:
+def template(world: VirtualScheduler, **more: object) -> None:
     world.queue("lab", user_template={"quota": gpus(2), "weight": 2.0}, **more)
 
 
 def test_the_queue_of_a_user_is_made_for_its_first_job() -> None:
-    world = World(nodes=1, gpus=8, queues=())
+    world = VirtualScheduler(nodes=1, gpus=8, queues=())
     template(world)
     one, two = by("ada", "one", gpus=1), by("ada", "two", gpus=1)
     world.route(one)
-    world.run()
+    world.settle()
     world.route(two)
-    world.run()
-    changed = world.last("lab-ada", "changed")
+    world.settle()
+    changed = world.last("changed", "lab-ada")
     assert changed.payload.spec == QueueSpec(name="lab-ada", parent="lab", quota=gpus(2), weight=2.0)
     assert changed.causes == (next(fact.id for fact in world.log if fact.name == "routed"),)
     assert world.count("lab-ada", "changed") == 1
-    assert [world.last(one.id, "queued").payload.queue for one in (one, two)] == ["lab-ada", "lab-ada"]
+    assert [world.last("queued", one.id).payload.queue for one in (one, two)] == ["lab-ada", "lab-ada"]
     assert [world.phase(one), world.phase(two)] == [Phase.PLACED, Phase.PLACED]
     assert world.core.state.anomalies == {}
 
 
 def test_users_of_one_template_share_alike() -> None:
-    world = World(nodes=1, gpus=8, queues=())
+    world = VirtualScheduler(nodes=1, gpus=8, queues=())
     world.queue("lab", quota=gpus(8), user_template={})
     world.route(*(by(user, f"j{n}") for user, count in (("ada", 8), ("bob", 8)) for n in range(count)))
-    world.run()
+    world.settle()
     assert placed(world) == {"lab": 8, "lab-ada": 4, "lab-bob": 4}
 
 
 @pytest.mark.parametrize("principal", ["Ada.Lovelace@example.org", "x" * 80, "ada lovelace", "Ä"])
 def test_a_principal_s_name_is_made_to_fit(principal: str) -> None:
-    world = World(nodes=1, gpus=8, queues=())
+    world = VirtualScheduler(nodes=1, gpus=8, queues=())
     template(world)
     one = by(principal, "one")
     world.route(one)
-    world.run()
+    world.settle()
     assert world.phase(one) is Phase.PLACED
     queue = world.core.state.jobs.records[one.id].queue
     assert queue.startswith("lab-")
@@ -407,21 +407,21 @@ def test_a_principal_s_name_is_made_to_fit(principal: str) -> None:
 
 
 def test_principals_whose_names_look_alike_do_not_share_a_queue() -> None:
-    world = World(nodes=1, gpus=8, queues=())
+    world = VirtualScheduler(nodes=1, gpus=8, queues=())
     template(world)
     jobs = [by(name, "one") for name in ("ada", "Ada", "a.d.a", "a-d-a")]
     world.route(*jobs)
-    world.run()
+    world.settle()
     assert len({world.core.state.jobs.records[one.id].queue for one in jobs}) == 4
 
 
 def test_a_queue_that_an_operator_made_for_a_user_is_used_and_another_of_that_name_is_not() -> None:
-    world = World(nodes=1, gpus=8, queues=("lab-bob",))
+    world = VirtualScheduler(nodes=1, gpus=8, queues=("lab-bob",))
     template(world)
     world.queue("lab-ada", parent="lab", weight=9.0)
     jobs = [by(name, "one") for name in ("ada", "bob")]
     world.route(*jobs)
-    world.run()
+    world.settle()
     queues = [world.core.state.jobs.records[one.id].queue for one in jobs]
     assert queues[0] == "lab-ada"
     assert queues[1].startswith("lab-bob-")
@@ -429,7 +429,7 @@ def test_a_queue_that_an_operator_made_for_a_user_is_used_and_another_of_that_na
 
 
 def test_a_job_waits_for_its_user_s_queue_over_a_crash() -> None:
-    world = World(nodes=1, gpus=8, queues=())
+    world = VirtualScheduler(nodes=1, gpus=8, queues=())
     template(world)
     one = by("ada", "one")
     world.route(one)
@@ -441,29 +441,31 @@ def test_a_job_waits_for_its_user_s_queue_over_a_crash() -> None:
 
 
 def test_jobs_of_a_closed_queue_s_users_are_refused() -> None:
-    world = World(nodes=1, gpus=8, queues=())
+    world = VirtualScheduler(nodes=1, gpus=8, queues=())
     template(world, closed=True)
     one = by("ada", "one")
     world.route(one)
-    world.run()
+    world.settle()
     assert world.phase(one) is Phase.FAILED
     assert world.count("lab-ada", "changed") == 0
 
 
 def test_without_the_template_jobs_that_wait_for_a_user_s_queue_go_to_the_queue_itself() -> None:
-    world = World(nodes=1, gpus=8, queues=())
+    world = VirtualScheduler(nodes=1, gpus=8, queues=())
     template(world)
     one = by("ada", "one")
-    wish = world.last("lab", "change-forwarded").payload
-    world.say("federation", "queue", "lab", "change-forwarded", wish.model_copy(update={"spec": QueueSpec(name="lab")}))
+    wish = world.last("change-forwarded", "lab").payload
+    world.write(
+        "federation", "queue", "lab", "change-forwarded", wish.model_copy(update={"spec": QueueSpec(name="lab")})
+    )
     world.route(one)
-    world.run()
+    world.settle()
     assert world.core.state.jobs.records[one.id].queue == "lab"
     assert world.phase(one) is Phase.PLACED
 
 
 def test_a_new_queue_s_quota_is_lent_to_who_waits_beside_it() -> None:
-    world = World(nodes=1, gpus=8, queues=())
+    world = VirtualScheduler(nodes=1, gpus=8, queues=())
     world.queue("org")
     world.queue("a", parent="org", quota=gpus(1))
     waits = world.submit("waits", queue="a", gpus=3)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kit.closing import FINISH, MOVE, REQUEUE, ask, checkpointed, person, withdraw
+from kit.scheduler import VirtualScheduler, belief, books_balance, job
 from muster.core import NS_PER_S, Fact, Instant
 from muster.scheduler.core.exclusions import closed
 from muster.scheduler.core.explained import OF_PLACES, explain
@@ -15,8 +17,6 @@ from muster.schemas.facts.job import JobPlaced, JobStopRequested
 from muster.schemas.facts.node import RunningJobs, WithholdRequested, WithholdWithdrawn
 from muster.schemas.facts.reservation import Booked, ReservationSpec, ReserveEndRequested, ReserveRequested
 from muster.schemas.job import Checkpointing, Job, Phase
-from unit.scheduler.closing import FINISH, MOVE, REQUEUE, ask, checkpointed, person, withdraw
-from unit.scheduler.world import World, belief, books_balance, job
 
 HOUR = 3_600.0
 SHORT, LONG = {"total_run_time_s": HOUR / 2}, {"total_run_time_s": 8 * HOUR}
@@ -114,7 +114,7 @@ class Watcher:
             assert REQUEUE in asked, "nobody asked for that"
 
 
-def close(world: World, op: str, which: int, extra: int) -> None:
+def close(world: VirtualScheduler, op: str, which: int, extra: int) -> None:
     """What people and services ask of nodes and devices."""
     name, device = NODES[extra], DEVICES[2 * extra + which % 2]
     in_s, running = (0.0, HOUR, 2 * HOUR, 12 * HOUR)[which % 4], (FINISH, MOVE, REQUEUE)[which % 3]
@@ -126,21 +126,21 @@ def close(world: World, op: str, which: int, extra: int) -> None:
         case "ask-device":
             ask(world, device, kind="device", running=running, in_s=in_s, request=device)
         case "withdraw-device":
-            world.say("upgrader", "device", device, "withhold-withdrawn", WithholdWithdrawn(request_id=device))
+            world.write("upgrader", "device", device, "withhold-withdrawn", WithholdWithdrawn(request_id=device))
         case "reserve":
             starts_at = world.now + (1 + which) * 3 * HOUR * NS_PER_S
             spec = ReservationSpec(name=f"m-{name}", nodes=(name,), starts_at=int(starts_at), duration_s=RESERVED_S)
             asked = ReserveRequested(spec=spec, principal="root")
-            world.say("federation", "reservation", spec.name, "reserve-forwarded", asked)
+            world.write("federation", "reservation", spec.name, "reserve-forwarded", asked)
         case "end":
             over = ReserveEndRequested(principal="root")
-            world.say("federation", "reservation", f"m-{name}", "end-forwarded", over)
+            world.write("federation", "reservation", f"m-{name}", "end-forwarded", over)
         case "person":
             person(world, name, ("cordon", "drain", "resume")[which % 3])
 
 
-def play(history: list[tuple[str, int, int]]) -> World:
-    world = World(nodes=3, gpus=2)
+def play(history: list[tuple[str, int, int]]) -> VirtualScheduler:
+    world = VirtualScheduler(nodes=3, gpus=2)
     watcher = Watcher({one.id: one for one in JOBS})
     routed: set[str] = set()
     seen = 0
@@ -162,7 +162,7 @@ def play(history: list[tuple[str, int, int]]) -> World:
                 world.now = Instant(world.now + (1 + which) * 600 * NS_PER_S)
             case _:
                 close(world, op, which, extra)
-        world.run()
+        world.settle()
         for fact in world.log[seen:]:
             watcher.watch(fact)
         seen = len(world.log)
@@ -184,7 +184,7 @@ def test_what_is_closed_or_will_be_is_left_alone_and_nobody_is_killed_for_it(
         assert recovered[part] == belief(world.core)[part]  # type: ignore[index]
 
 
-def told_what_is_in_the_way(world: World) -> None:
+def told_what_is_in_the_way(world: VirtualScheduler) -> None:
     """Who would have a place if nothing were kept is not told that the cluster lacks one."""
     state = world.core.state
     for record in state.jobs.records.values():

@@ -1,15 +1,16 @@
-"""A cluster in virtual time for the scheduler's tests: facts in, drafts out, drafts back in as facts."""
+"""The scheduler's core in virtual time, in a cluster of which the test says what happens."""
 
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable
 
-from muster.core import NS_PER_S, Draft, Fact, Instant
+from kit.log import CLUSTER, START, VirtualService
+from muster.core import Draft, Fact
+from muster.core.virtual import recover
 from muster.scheduler.core import SchedulerCore
 from muster.scheduler.core.cycle import Limits
 from muster.scheduler.core.jobs import HOLDING, JobRecord
 from muster.schemas import ids
-from muster.schemas.base import Payload
 from muster.schemas.facts.job import (
     JobCancelRequested,
     JobRouted,
@@ -21,10 +22,7 @@ from muster.schemas.facts.job_wishes import Ask, JobHoldRequested, JobPriorityRe
 from muster.schemas.facts.node import NodeJoined, NodeLost, NodeReturned, NodeState
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.job import Job, JobSpec, Phase, TaskGroup
-from muster.schemas.registry import StreamRole, fact_type
 
-CLUSTER = "atlas"
-START = Instant(1_000_000 * NS_PER_S)
 KINDS = ("queue", "node", "device", "agent", "job", "reservation", "cluster")
 """Parts of a checkpoint: the scheduler's by kind, and the agent's."""
 
@@ -49,84 +47,65 @@ def job(name: str, *, queue: str = "lab", replicas: int = 1, gpus: int = 1, **sp
     )
 
 
-class World:
-    """log: all facts so far; core: has folded them all."""
+class VirtualScheduler(VirtualService[SchedulerCore]):
+    """nodes: as the agent would record them in a checkpoint."""
 
     def __init__(
         self, *, nodes: int = 0, gpus: int = 8, queues: Iterable[str] = ("lab",), limits: Limits | None = None
     ) -> None:
         self.limits = limits or Limits()
-        self.core = SchedulerCore(cluster=CLUSTER, limits=self.limits)
-        self.log: list[Fact] = []
-        self.now = START
+        super().__init__("scheduler", self.new_core())
         self.nodes: dict[str, NodeState] = {}
         for name in queues:
             self.queue(name)
         for index in range(nodes):
             self.join(f"n{index}", gpus=gpus)
-        self.run()
+        self.settle()
+
+    def new_core(self) -> SchedulerCore:
+        """One that has folded nothing."""
+        return SchedulerCore(cluster=CLUSTER, limits=self.limits)
 
     # --- what happens ---
 
-    def say(
-        self,
-        writer: str,
-        kind: str,
-        subject_id: str,
-        name: str,
-        payload: Payload,
-        *,
-        causes: Iterable[str] = (),
-        trace: str = "",
-    ) -> Fact:
-        """Append a fact and fold it."""
-        row = fact_type(StreamRole.LOG, writer, kind, name)
-        assert row is not None, f"{writer} may not say {kind} {name}"
-        assert isinstance(payload, row.payload)
-        seq = len(self.log) + 1
-        fact = Fact(f"f{seq}", seq, self.now, CLUSTER, writer, kind, subject_id, name, tuple(causes), trace, payload)
-        self.log.append(fact)
-        self.core.apply(fact)
-        return fact
-
     def route(self, *jobs: Job) -> None:
         for one in jobs:
-            self.say("federation", "job", one.id, "routed", JobRouted(job=one, cluster=CLUSTER), trace=one.trace)
+            self.write("federation", "job", one.id, "routed", JobRouted(job=one, cluster=CLUSTER), trace=one.trace)
 
     def submit(self, name: str, **spec: object) -> Job:
         """Route a job and let the scheduler answer."""
         one = job(name, **spec)
         self.route(one)
-        self.run()
+        self.settle()
         return one
 
     def cancel(self, one: Job) -> None:
-        self.say("federation", "job", one.id, "cancel-forwarded", JobCancelRequested(principal="ada"))
-        self.run()
+        self.write("federation", "job", one.id, "cancel-forwarded", JobCancelRequested(principal="ada"))
+        self.settle()
 
     def ask(self, one: Job, ask: Ask, *, priority: int = 50, reason: str = "") -> Fact:
         """Somebody's wish arrives; nobody has decided yet."""
         if ask is Ask.PRIORITY:
             wanted = JobPriorityRequested(principal="ada", priority=priority, reason=reason)
-            return self.say("federation", "job", one.id, "priority-forwarded", wanted)
+            return self.write("federation", "job", one.id, "priority-forwarded", wanted)
         hold = JobHoldRequested(principal="ada", reason=reason)
-        return self.say("federation", "job", one.id, f"{ask.value}-forwarded", hold)
+        return self.write("federation", "job", one.id, f"{ask.value}-forwarded", hold)
 
     def hold(self, one: Job, *, reason: str = "") -> None:
         self.ask(one, Ask.HOLD, reason=reason)
-        self.run()
+        self.settle()
 
     def release(self, one: Job) -> None:
         self.ask(one, Ask.RELEASE)
-        self.run()
+        self.settle()
 
     def prioritise(self, one: Job, priority: int) -> None:
         self.ask(one, Ask.PRIORITY, priority=priority)
-        self.run()
+        self.settle()
 
     def started(self, one: Job, *, attempt: int = 1) -> None:
-        self.say("agent", "job", one.id, "pods-started", PodsStarted(attempt=attempt))
-        self.run()
+        self.write("agent", "job", one.id, "pods-started", PodsStarted(attempt=attempt))
+        self.settle()
 
     def exited(
         self, one: Job, outcome: str = "succeeded", *, attempt: int = 1, exit_code: int = 0, ran_s: float = 0.0,
@@ -135,17 +114,17 @@ class World:
         payload = PodsExited(
             attempt=attempt, outcome=PodsOutcome(outcome), exit_code=exit_code, ran_s=ran_s, reason=reason
         )
-        self.say("agent", "job", one.id, "pods-exited", payload)
-        self.run()
+        self.write("agent", "job", one.id, "pods-exited", payload)
+        self.settle()
 
     def queue(self, name: str, **spec: object) -> None:
         payload = QueueChangeRequested(spec=QueueSpec(name=name, **spec), principal="root")
-        self.say("federation", "queue", name, "change-forwarded", payload)
-        self.run()
+        self.write("federation", "queue", name, "change-forwarded", payload)
+        self.settle()
 
     def join(self, name: str, *, gpus: int = 8) -> None:
         self.join_quietly(name, gpus=gpus)
-        self.run()
+        self.settle()
 
     def join_quietly(self, name: str, *, gpus: int, rack: str = "r0", model: str = "H100") -> None:
         """The node joins; nobody has decided yet."""
@@ -156,7 +135,7 @@ class World:
             gpu_uuids=tuple(f"{name}-gpu-{index}" for index in range(gpus)),
             domains=(("rack", rack),),
         )
-        fact = self.say("agent", "node", name, "joined", description)
+        fact = self.write("agent", "node", name, "joined", description)
         self.nodes[name] = NodeState(description=description, last_fact=fact.id)
 
     def plug(self, name: str, index: int, *, there: bool) -> None:
@@ -172,59 +151,28 @@ class World:
                 "gpu_uuids": tuple(f"{'empty' if at in absent else f'{name}-gpu'}-{at}" for at in range(len(uuids))),
             }
         )
-        fact = self.say("agent", "node", name, "joined", description)
+        fact = self.write("agent", "node", name, "joined", description)
         self.nodes[name] = before.model_copy(update={"description": description, "lost": False, "last_fact": fact.id})
 
     def lose(self, name: str) -> None:
         self.set_lost_quietly(name, lost=True)
-        self.run()
+        self.settle()
 
     def back(self, name: str) -> None:
         self.set_lost_quietly(name, lost=False)
-        self.run()
+        self.settle()
 
     def set_lost_quietly(self, name: str, *, lost: bool) -> None:
         """The node is lost or returns; nobody has decided yet."""
         said = ("lost", NodeLost()) if lost else ("returned", NodeReturned())
-        fact = self.say("agent", "node", name, *said)
+        fact = self.write("agent", "node", name, *said)
         self.nodes[name] = self.nodes[name].model_copy(update={"lost": lost, "last_fact": fact.id})
-
-    def later(self, seconds: float) -> None:
-        """Time passes; the scheduler is asked when it wished to be."""
-        end = Instant(self.now + round(seconds * NS_PER_S))
-        while (wake := self.core.next_wakeup()) is not None and wake <= end:
-            before, self.now = len(self.log), max(self.now, wake)
-            self.run()
-            if len(self.log) == before and self.core.next_wakeup() == wake:
-                raise AssertionError("it wished to be asked and had nothing to say")
-        self.now = end
-        self.run()
-
-    def run(self) -> None:
-        """Decide and fold until nothing more is decided."""
-        for _ in range(1_000):
-            if not self.step():
-                return
-        raise AssertionError("decisions never end")
-
-    def step(self) -> list[Fact]:
-        """One decision, folded."""
-        drafts = self.core.decide(self.now)
-        return [self.append(draft) for draft in drafts]
-
-    def append(self, draft: Draft) -> Fact:
-        return self.say(
-            "scheduler", draft.kind, draft.subject_id, draft.name, draft.payload, causes=draft.causes, trace=draft.trace
-        )
 
     # --- what is seen ---
 
     def names(self, one: Job) -> list[str]:
         """Everything that the scheduler said of a job, in order."""
         return [fact.name for fact in self.log if fact.subject_id == one.id and fact.writer == "scheduler"]
-
-    def last(self, subject_id: str, name: str) -> Fact:
-        return next(fact for fact in reversed(self.log) if fact.subject_id == subject_id and fact.name == name)
 
     def count(self, subject_id: str, name: str) -> int:
         return sum(fact.subject_id == subject_id and fact.name == name for fact in self.log)
@@ -237,27 +185,14 @@ class World:
 
     def refold(self) -> SchedulerCore:
         """A core that folded the same log."""
-        core = SchedulerCore(cluster=CLUSTER, limits=self.limits)
-        for fact in self.log:
-            core.apply(fact)
-        return core
+        return recover(self.new_core(), (), self.log)
 
     def recover(self, kinds: Iterable[str] = KINDS) -> SchedulerCore:
         """A core that folded a checkpoint of now: the scheduler's own part and the agent's, kinds in this order."""
-        core = SchedulerCore(cluster=CLUSTER, limits=self.limits)
-        parts = {kind: [draft for draft in self.core.snapshot() if draft.kind == kind] for kind in kinds}
-        parts["agent"] = [Draft("node", name, "state-recorded", node) for name, node in self.nodes.items()]
-        for kind, drafts in parts.items():
-            for draft in drafts:
-                core.apply(state_fact(draft, writer="agent" if kind == "agent" else "scheduler", seq=len(self.log)))
-        return core
-
-
-def state_fact(draft: Draft, *, writer: str, seq: int) -> Fact:
-    """A part of a checkpoint, as it is folded."""
-    return Fact(
-        "", seq, START, CLUSTER, writer, draft.kind, draft.subject_id, draft.name, (), draft.trace, draft.payload
-    )
+        parts = {kind: [fact for fact in self.snapshot() if fact.kind == kind] for kind in kinds}
+        agents = [Draft("node", name, "state-recorded", node) for name, node in self.nodes.items()]
+        parts["agent"] = self.state_facts("agent", agents)
+        return recover(self.new_core(), [fact for facts in parts.values() for fact in facts])
 
 
 def facts_of(record: JobRecord) -> tuple[object, ...]:

@@ -2,15 +2,15 @@
 
 from collections import Counter
 
+from kit.scheduler import VirtualScheduler
 from muster.scheduler.core.jobs import HOLDING
 from muster.schemas.facts.job import PodsStarted
 from muster.schemas.facts.node import NodeJoined, NodeState
 from muster.schemas.job import Job, Slot
-from unit.scheduler.world import World
 
 
-class Counted(World):
-    """As `World`; its nodes show places, or devices of their own if they are named."""
+class CountingScheduler(VirtualScheduler):
+    """As `VirtualScheduler`; its nodes show places, or devices of their own if they are named."""
 
     def join_quietly(
         self,
@@ -32,22 +32,22 @@ class Counted(World):
             kubelet_picks=True,
             share_milli=share_milli,
         )
-        fact = self.say("agent", "node", name, "joined", description)
+        fact = self.write("agent", "node", name, "joined", description)
         self.nodes[name] = NodeState(description=description, last_fact=fact.id)
 
     def describe(
         self, name: str, *, gpus: int = 0, share_milli: tuple[int, ...] | None = None, uuids: tuple[str, ...] = ()
     ) -> None:
         self.join_quietly(name, gpus=gpus, share_milli=share_milli, uuids=uuids or None)
-        self.run()
+        self.settle()
 
     def picked(self, one: Job, *uuids: str) -> None:
         """The pods run on these devices."""
-        self.say("agent", "job", one.id, "pods-started", PodsStarted(attempt=1, device_uuids=(uuids,)))
-        self.run()
+        self.write("agent", "job", one.id, "pods-started", PodsStarted(attempt=1, device_uuids=(uuids,)))
+        self.settle()
 
     def placed(self, one: Job) -> tuple[Slot, ...]:
-        return self.last(one.id, "placed").payload.slots
+        return self.last("placed", one.id).payload.slots
 
     def idle(self, name: str) -> int:
         """Milli-GPUs that are idle on a node, whoever may use them."""

@@ -1,0 +1,51 @@
+"""One service's core over a log in virtual time; a test writes what the other services write."""
+
+from typing import Generic, TypeVar
+
+from muster.core import NS_PER_S, Core, Fact, Instant, after
+from muster.core.virtual import STEPS_MAX, VirtualCluster
+from muster.schemas.registry import StreamRole
+
+START = Instant(1_000_000 * NS_PER_S)
+CLUSTER = "atlas"
+
+CoreT = TypeVar("CoreT", bound=Core)
+
+
+class VirtualService(VirtualCluster, Generic[CoreT]):
+    """service: that the core is of. now, log, write, settle, advance: see VirtualCluster."""
+
+    def __init__(
+        self,
+        service: str,
+        core: CoreT,
+        *,
+        cluster: str = CLUSTER,
+        start: Instant = START,
+        role: StreamRole = StreamRole.LOG,
+        steps_max: int = STEPS_MAX,
+    ) -> None:
+        super().__init__(cluster, start=start, cores={service: core}, role=role, steps_max=steps_max)
+        self.service = service
+
+    @property
+    def core(self) -> CoreT:
+        """The core under test; set it to let another one take its place."""
+        return self.cores[self.service]  # type: ignore[return-value]
+
+    @core.setter
+    def core(self, core: CoreT) -> None:
+        self.replace(self.service, core)
+
+    def skip(self, seconds: float) -> None:
+        """Let time pass without asking anybody on the way."""
+        self.now = after(self.now, seconds)
+
+    def facts(self, name: str) -> list[Fact]:
+        """All facts of a name, oldest first."""
+        return [fact for fact in self.log if fact.name == name]
+
+    def last(self, name: str, subject_id: str = "") -> Fact:
+        """The newest fact of a name, if given about this subject."""
+        found = (fact for fact in reversed(self.log) if fact.name == name and subject_id in ("", fact.subject_id))
+        return next(found)
