@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from hosted_services import HostedServices
+from kit.federation import VirtualFederation, job
 from living_stack import until_async
 from muster.bus.nats_log import NatsLog
 from muster.bus.requests import append_single
@@ -16,7 +17,6 @@ from muster.schemas.facts.job import JobEnded, JobFinished, JobRouted
 from muster.schemas.ids import request_fact_id
 from muster.schemas.subjects import FED_LOG, FED_UP_LOG, LogName
 from servers import CLUSTER, DECLARATIONS, running_nats
-from unit.federation.world import World, job
 
 pytestmark = pytest.mark.connected
 
@@ -158,7 +158,7 @@ async def give(house: HostedServices, name: str, cluster: str) -> str:
 async def test_a_cell_ends_no_job_of_another_and_keeps_no_end_of_its_own_out(house: HostedServices) -> None:
     """The core that is asked first knows of no job yet: what stands in FED counts."""
     desk = Desk()
-    desk.seat(World().core)
+    desk.seat(VirtualFederation().core)
     await house.host(Copier(DECLARATION, desk=desk))
     own, others = await give(house, "own", CLUSTER), await give(house, "others", "west")
     await end_of(house, "own", assignment=1_000)

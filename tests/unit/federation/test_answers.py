@@ -2,25 +2,25 @@
 
 import pytest
 
+from kit.federation import job
+from kit.federation_clusters import LEASED, LOST_AFTER_S, MARGIN_S, FederatedClusters
 from muster.federation.core import answers
 from muster.schemas.facts.federation import ClusterPhase
 from muster.schemas.job import Job
 from muster.schemas.members import AskAssignment, AskFederation, AskRoutesCheck, AssignmentView, FederationView
 from muster.schemas.routing import RoutingPolicy
-from unit.federation.clusters import LEASED, LOST_AFTER_S, MARGIN_S, Clusters
-from unit.federation.world import job
 
 
-def seen(world: Clusters) -> FederationView:
+def seen(world: FederatedClusters) -> FederationView:
     return answers.answer_federation(world.core, AskFederation(), world.now)
 
 
-def assignment(world: Clusters, one: Job) -> AssignmentView:
+def assignment(world: FederatedClusters, one: Job) -> AssignmentView:
     return answers.answer_assignment(world.core, AskAssignment(job_id=one.id), world.now)
 
 
 def test_clusters_are_told_with_what_they_said_last_and_what_they_were_given() -> None:
-    world = Clusters(LEASED)
+    world = FederatedClusters(LEASED)
     world.submit_all(job("one"), job("two"))
     world.summary("east", number=101, nodes=4, gpu_milli_total=32_000, gpu_milli_free=30_000, jobs_running=2)
     east, west = seen(world).clusters
@@ -32,7 +32,7 @@ def test_clusters_are_told_with_what_they_said_last_and_what_they_were_given() -
 
 
 def test_a_drained_cluster_says_who_drains_it_and_where_to() -> None:
-    world = Clusters()
+    world = FederatedClusters()
     world.drain("east", "west")
     east = seen(world).clusters[0]
     assert (east.state, east.to, east.by, east.reason) == (ClusterPhase.DRAINED, ("west",), "root", "to be replaced")
@@ -50,7 +50,7 @@ def test_a_drained_cluster_says_who_drains_it_and_where_to() -> None:
     ],
 )
 def test_what_waits_is_told_why(policy: dict[str, object], reason: str, words: str) -> None:
-    world, one = Clusters(policy=policy), job("one", task_groups=({"gpus": 4},))
+    world, one = FederatedClusters(policy=policy), job("one", task_groups=({"gpus": 4},))
     world.summary("east", jobs_queued=1)
     world.submit_all(one)
     (waiting,) = seen(world).waiting
@@ -60,7 +60,7 @@ def test_what_waits_is_told_why(policy: dict[str, object], reason: str, words: s
 
 
 def test_a_job_without_any_cluster_that_takes_jobs_is_told_so() -> None:
-    world, one = Clusters(), job("one")
+    world, one = FederatedClusters(), job("one")
     world.drain("east")
     world.drain("west")
     world.submit_all(one)
@@ -68,7 +68,7 @@ def test_a_job_without_any_cluster_that_takes_jobs_is_told_so() -> None:
 
 
 def test_where_a_job_is_and_whether_it_is_on_its_way() -> None:
-    world, one = Clusters(), job("one")
+    world, one = FederatedClusters(), job("one")
     assert not assignment(world, one).known
     world.submit_all(one)
     world.reroute(one, "west")
@@ -81,7 +81,7 @@ def test_where_a_job_is_and_whether_it_is_on_its_way() -> None:
 
 
 def test_a_policy_is_judged_before_it_is_asked_for() -> None:
-    world = Clusters()
+    world = FederatedClusters()
     moon = RoutingPolicy.model_validate({"rules": [{"name": "all", "clusters": [{"cluster": "moon"}]}]})
     told = answers.answer_routes_check(world.core, AskRoutesCheck(policy=moon), world.now)
     assert (told.field, told.reason) == ("rules", "there is no cluster moon; there are east, west")

@@ -2,13 +2,13 @@
 
 import pytest
 
+from kit.federation import belief, job
+from kit.federation_clusters import LEASED, LOST_AFTER_S, MARGIN_S, FederatedClusters
 from muster.core import Instant, after
 from muster.federation.core import MemberPlan
 from muster.federation.core.turns import SETTLE_S
 from muster.schemas.facts.federation import ClusterPhase
-from unit.federation.clusters import LEASED, LOST_AFTER_S, MARGIN_S, Clusters
 from unit.federation.test_drains import phase
-from unit.federation.world import belief, job
 
 GIVEN_UP_S = LOST_AFTER_S + MARGIN_S
 
@@ -17,77 +17,77 @@ FIRST = 100
 """Clusters number their summaries from there on."""
 
 
-def heard(world: Clusters, cluster: str = "east", *, number: int, contact: int = 0) -> None:
+def heard(world: FederatedClusters, cluster: str = "east", *, number: int, contact: int = 0) -> None:
     world.summary(cluster, number=number and FIRST + number, contact=contact and FIRST + contact)
 
 
-def renewals(world: Clusters, cluster: str = "east") -> list[int]:
+def renewals(world: FederatedClusters, cluster: str = "east") -> list[int]:
     """Which summaries were answered; the greeting answers none."""
     numbers = [f.payload.number for f in world.log if f.name == "contact-renewed" and f.subject_id == cluster]
     return [number - FIRST for number in numbers if number > FIRST]
 
 
 def test_a_summary_that_asks_for_it_is_answered_with_what_the_cluster_may_count_on() -> None:
-    world = Clusters(LEASED)
+    world = FederatedClusters(LEASED)
     heard(world, number=1)
-    renewed = world.last("east", "contact-renewed")
+    renewed = world.last("contact-renewed", "east")
     assert (renewed.cluster, renewed.payload.number) == ("east", FIRST + 1)
     assert (renewed.payload.lost_after_s, renewed.payload.margin_s) == (LOST_AFTER_S, MARGIN_S)
 
 
 def test_every_cluster_that_may_be_given_up_is_greeted_once_and_lost_if_it_never_answers() -> None:
-    world = Clusters(LEASED)
-    world.run()
-    world.wait(GIVEN_UP_S - 1)
+    world = FederatedClusters(LEASED)
+    world.settle()
+    world.advance(GIVEN_UP_S - 1)
     assert [f.subject_id for f in world.log] == ["east", "west"]
     assert renewals(world) == []
-    world.wait(1)
+    world.advance(1)
     assert (phase(world), phase(world, "west")) == (ClusterPhase.LOST, ClusterPhase.LOST)
 
 
 def test_summaries_that_ask_for_nothing_and_clusters_that_are_never_given_up_get_no_answer() -> None:
-    world = Clusters(LEASED)
+    world = FederatedClusters(LEASED)
     heard(world, number=0)
     assert renewals(world) == []
-    never = Clusters()
+    never = FederatedClusters()
     heard(never, number=1)
     assert renewals(never) == []
     assert never.core.next_wakeup() is None
 
 
 def test_an_old_summary_that_comes_late_is_not_answered() -> None:
-    world = Clusters(LEASED)
+    world = FederatedClusters(LEASED)
     heard(world, number=5)
     heard(world, number=4)
     assert renewals(world) == [5]
 
 
 def test_a_cluster_that_answers_no_more_is_lost_after_that_and_the_margin() -> None:
-    world, one = Clusters(LEASED), job("one")
+    world, one = FederatedClusters(LEASED), job("one")
     world.submit_all(one)
-    assert world.last(one.id, "routed").payload.lost_after_s == LOST_AFTER_S
+    assert world.last("routed", one.id).payload.lost_after_s == LOST_AFTER_S
     heard(world, number=1)
     heard(world, "west", number=1)
-    world.wait(GIVEN_UP_S - 1)
+    world.advance(GIVEN_UP_S - 1)
     heard(world, "west", number=2, contact=1)
     assert (phase(world), world.where(one)) == (ClusterPhase.ACTIVE, "east")
-    world.wait(1)
+    world.advance(1)
     assert (phase(world), world.where(one)) == (ClusterPhase.LOST, "west")
     assert world.names(one) == ["routed", "drop-forwarded", "routed"]
-    dropped = world.last(one.id, "drop-forwarded")
+    dropped = world.last("drop-forwarded", one.id)
     assert (dropped.cluster, dropped.payload.assignment) == ("east", 1)
-    assert world.last(one.id, "routed").payload.assignment == 2
+    assert world.last("routed", one.id).payload.assignment == 2
 
 
-def lost_with(*jobs: object) -> Clusters:
+def lost_with(*jobs: object) -> FederatedClusters:
     """East had these jobs, and is lost; west answers."""
-    world = Clusters(LEASED)
+    world = FederatedClusters(LEASED)
     world.submit_all(*jobs)  # type: ignore[arg-type]
     heard(world, number=1)
     heard(world, "west", number=1)
-    world.wait(GIVEN_UP_S - 1)
+    world.advance(GIVEN_UP_S - 1)
     heard(world, "west", number=2, contact=1)
-    world.wait(1)
+    world.advance(1)
     assert phase(world) is ClusterPhase.LOST
     return world
 
@@ -96,7 +96,7 @@ def test_a_pinned_job_stays_with_its_cluster() -> None:
     one = job("one", pin=True)
     world = lost_with(one)
     assert (world.where(one), world.names(one)) == ("east", ["routed"])
-    assert world.last(one.id, "routed").payload.lost_after_s == 0
+    assert world.last("routed", one.id).payload.lost_after_s == 0
 
 
 def test_a_late_end_of_what_was_given_away_ends_nothing() -> None:
@@ -120,7 +120,7 @@ def test_a_job_does_not_go_back_where_it_was_until_that_cluster_has_dropped_it()
     assert world.where(one) == "", "east may still be ending it"
     world.give_back(one, assignment=1, cluster="east")
     assert world.where(one) == "east"
-    assert world.last(one.id, "routed").payload.assignment == 3
+    assert world.last("routed", one.id).payload.assignment == 3
 
 
 def test_word_of_an_assignment_before_the_dropped_one_lets_the_job_go_nowhere() -> None:
@@ -142,39 +142,39 @@ def test_a_lost_cluster_gets_jobs_again_once_it_says_that_it_gets_the_answers() 
 
 
 def test_a_cluster_that_is_heard_but_hears_nothing_is_lost_too() -> None:
-    world, one = Clusters(LEASED), job("one")
+    world, one = FederatedClusters(LEASED), job("one")
     world.submit_all(one)
     for number in range(1, 60):
         heard(world, number=number, contact=1)
         heard(world, "west", number=number, contact=number - 1)
-        world.wait(10)
+        world.advance(10)
         if phase(world) is ClusterPhase.LOST:
             break
-    lost_at = world.last("east", "lost").time
+    lost_at = world.last("lost", "east").time
     told = [f for f in world.log if f.name == "contact-renewed" and f.subject_id == "east"]
-    answered_last = [f.time for f in told if f.seq < world.last("east", "lost").seq][-1]
+    answered_last = [f.time for f in told if f.seq < world.last("lost", "east").seq][-1]
     assert (lost_at - answered_last) / 1e9 >= GIVEN_UP_S - 0.001
     assert world.where(one) == "west"
 
 
 def test_with_no_other_cluster_a_job_of_a_lost_one_stays_and_is_let_go_if_nobody_wants_it() -> None:
-    world, one = Clusters(LEASED), job("one")
+    world, one = FederatedClusters(LEASED), job("one")
     world.drain("west")
     world.submit_all(one)
     heard(world, number=1)
-    world.wait(GIVEN_UP_S)
+    world.advance(GIVEN_UP_S)
     assert (phase(world), world.where(one)) == (ClusterPhase.LOST, "east")
     world.cancel(one)
-    world.run()
+    world.settle()
     assert world.names(one) == ["routed", "cancel-forwarded", "drop-forwarded", "cancelled"]
 
 
 def test_while_others_could_take_its_jobs_a_lost_cluster_is_not_answered_until_they_have_them() -> None:
-    world, one = Clusters(LEASED), job("one")
+    world, one = FederatedClusters(LEASED), job("one")
     world.drain("west")
     world.submit_all(one)
     heard(world, number=1)
-    world.wait(GIVEN_UP_S)
+    world.advance(GIVEN_UP_S)
     heard(world, number=2)
     assert renewals(world) == [1, 2], "nobody else could take them"
     heard(world, "west", number=1)
@@ -184,21 +184,21 @@ def test_while_others_could_take_its_jobs_a_lost_cluster_is_not_answered_until_t
     assert world.where(one) == "east", "what was answered last has to be over first"
     for number in (2, 3, 4):  # often enough not to be thought silent
         assert world.where(one) == "east"
-        world.wait(GIVEN_UP_S / 3)
+        world.advance(GIVEN_UP_S / 3)
         heard(world, "west", number=number, contact=number - 1)
     assert world.where(one) == "west"
     assert renewals(world) == [1, 2, 3]
-    assert world.last("east", "contact-renewed").seq > world.last(one.id, "routed").seq
+    assert world.last("contact-renewed", "east").seq > world.last("routed", one.id).seq
 
 
 def test_a_new_leader_blames_nobody_for_the_time_without_one() -> None:
-    world, one = Clusters(LEASED), job("one")
+    world, one = FederatedClusters(LEASED), job("one")
     world.submit_all(one)
     heard(world, number=1)
     world.now += round(10 * GIVEN_UP_S * 1e9)  # type: ignore[assignment]
     world.new_leader()
     assert phase(world) is ClusterPhase.ACTIVE
-    world.wait(2 * LOST_AFTER_S)
+    world.advance(2 * LOST_AFTER_S)
     assert phase(world) is ClusterPhase.LOST
 
 
@@ -206,42 +206,42 @@ def test_a_new_leader_blames_nobody_for_the_time_without_one() -> None:
     "policy", [{}, {"rules": [{"name": "all", "clusters": [{"cluster": "east"}, {"cluster": "west"}]}]}]
 )
 def test_new_jobs_go_past_a_cluster_that_may_be_about_to_be_lost(policy: dict[str, object]) -> None:
-    world = Clusters(LEASED, policy=policy)
+    world = FederatedClusters(LEASED, policy=policy)
     heard(world, number=1)
-    world.wait(LOST_AFTER_S * 0.6)
+    world.advance(LOST_AFTER_S * 0.6)
     heard(world, "west", number=1)
     world.submit_all(job("one"))
     assert world.where(job("one")) == "west"
 
 
 def test_it_asks_to_be_woken_when_a_cluster_would_be_lost() -> None:
-    world = Clusters(LEASED)
+    world = FederatedClusters(LEASED)
     heard(world, number=1)
     heard(world, "west", number=1)
     assert world.core.next_wakeup() == world.now + round(GIVEN_UP_S * 1e9)
 
 
 def test_one_that_waits_for_a_cluster_to_settle_is_not_woken_for_others_that_have_settled() -> None:
-    world, one = Clusters((*LEASED, MemberPlan("south", LOST_AFTER_S))), job("one")
+    world, one = FederatedClusters((*LEASED, MemberPlan("south", LOST_AFTER_S))), job("one")
     world.submit_all(one)
     for cluster in ("east", "west", "south"):
         heard(world, cluster, number=1)
-    world.wait(GIVEN_UP_S)
+    world.advance(GIVEN_UP_S)
     assert {phase(world, name) for name in ("east", "west", "south")} == {ClusterPhase.LOST}
-    world.wait(5)
+    world.advance(5)
     come_back(world, "west", number=2)
     world.drain("west")
-    world.wait(SETTLE_S - 20)
+    world.advance(SETTLE_S - 20)
     come_back(world, "south", number=2)
-    settled_at = after(Instant(world.last("south", "returned").time), SETTLE_S)
-    world.wait(30)  # west came back longer ago than that takes, and takes nothing
+    settled_at = after(Instant(world.last("returned", "south").time), SETTLE_S)
+    world.advance(30)  # west came back longer ago than that takes, and takes nothing
     assert (world.where(one), world.core.next_wakeup()) == ("east", settled_at)
     heard(world, "south", number=4, contact=3)
-    world.wait(SETTLE_S - 30)
+    world.advance(SETTLE_S - 30)
     assert world.where(one) == "south"
 
 
-def come_back(world: Clusters, cluster: str, *, number: int) -> None:
+def come_back(world: FederatedClusters, cluster: str, *, number: int) -> None:
     """It says that it gets the answers."""
     heard(world, cluster, number=number, contact=1)
     heard(world, cluster, number=number + 1, contact=number)
@@ -249,7 +249,7 @@ def come_back(world: Clusters, cluster: str, *, number: int) -> None:
 
 def test_a_core_from_a_checkpoint_believes_the_same_of_clusters_that_were_lost() -> None:
     one, pinned = job("one"), job("pinned", pin=True)
-    for world in (Clusters(LEASED), lost_with(one, pinned)):
+    for world in (FederatedClusters(LEASED), lost_with(one, pinned)):
         heard(world, number=20)
         recovered = world.recover()
         assert belief(recovered) == belief(world.core)

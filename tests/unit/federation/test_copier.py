@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+from kit.federation import START, VirtualFederation, job
 from muster.bus.errors import ApiError, FactRefusedError
 from muster.bus.memory_log import MemoryLog
 from muster.bus.ports import LogUnavailableError
@@ -13,7 +14,6 @@ from muster.core import Draft
 from muster.federation.copier import GROUP_MAX, copy_group
 from muster.schemas.facts.job import JobFinished
 from muster.schemas.subjects import cluster_log
-from unit.federation.world import START, World, job
 
 
 class Fed:
@@ -116,14 +116,14 @@ async def test_copying_again_from_one_group_before_the_newest_adds_nothing() -> 
 
 
 async def test_copies_end_the_jobs_of_the_federation() -> None:
-    world = World()
+    world = VirtualFederation()
     ones = [job(f"j{index}") for index in range(3)]
     for one in ones:
         world.submit(one)
-    world.run()
+    world.settle()
 
     async def store(draft: Draft, fact_id: str) -> Outcome:
-        world.append(draft)
+        world.append("federation", draft)
         return Outcome.STORED
 
     log = await reports(3)

@@ -1,37 +1,37 @@
 """Clusters are drained and resumed; jobs that have not started move, keeping their age; a person may move one, too."""
 
+from kit.federation import belief, job
+from kit.federation_clusters import FederatedClusters
 from muster.core import after
 from muster.schemas.facts.federation import ClusterPhase, JobRerouteRequested, JobReturned
 from muster.schemas.facts.job_wishes import Ask
-from unit.federation.clusters import Clusters
-from unit.federation.world import belief, job
 
 
-def phase(world: Clusters, cluster: str = "east") -> ClusterPhase:
+def phase(world: FederatedClusters, cluster: str = "east") -> ClusterPhase:
     return world.core.state.members[cluster].phase
 
 
 def test_a_drained_cluster_gets_no_new_jobs_and_is_asked_for_those_that_have_not_started() -> None:
-    world, old, new = Clusters(), job("old"), job("new")
+    world, old, new = FederatedClusters(), job("old"), job("new")
     world.submit_all(old)
     world.drain("east", "west")
     world.submit_all(new)
     assert (phase(world), world.where(new)) == (ClusterPhase.DRAINING, "west")
-    recalled = world.last(old.id, "recall-forwarded")
+    recalled = world.last("recall-forwarded", old.id)
     assert (recalled.cluster, recalled.payload.assignment) == ("east", 1)
     assert world.where(old) == "east", "it is there until the cluster gives it back"
 
 
 def test_what_was_given_back_goes_elsewhere_with_its_age_and_what_was_asked_of_it() -> None:
-    world, one = Clusters(), job("one")
+    world, one = FederatedClusters(), job("one")
     world.submit_all(one)
     world.ask(one, Ask.HOLD, reason="wrong data")
     world.ask(one, Ask.PRIORITY, priority=90)
-    world.run()
+    world.settle()
     world.now = after(world.now, 100)
     world.drain("east", "west")
     world.give_back(one)
-    routed = world.last(one.id, "routed")
+    routed = world.last("routed", one.id)
     assert (routed.cluster, routed.payload.assignment) == ("west", 2)
     assert 100 <= routed.payload.age_s < 101
     told = [(fact.name, fact.cluster) for fact in world.log if fact.name in ("hold-forwarded", "priority-forwarded")]
@@ -39,25 +39,25 @@ def test_what_was_given_back_goes_elsewhere_with_its_age_and_what_was_asked_of_i
 
 
 def test_what_has_started_finishes_there_and_then_the_cluster_is_drained() -> None:
-    world, one = Clusters(), job("one")
+    world, one = FederatedClusters(), job("one")
     world.submit_all(one)
     world.drain("east")
     world.keep(one)
     assert (phase(world), world.where(one)) == (ClusterPhase.DRAINING, "east")
     world.end_job(one)
     assert phase(world) is ClusterPhase.DRAINED
-    assert world.last("east", "drained").causes == (world.last("east", "draining").id,)
+    assert world.last("drained", "east").causes == (world.last("draining", "east").id,)
 
 
 def test_a_pinned_job_is_not_asked_back() -> None:
-    world, one = Clusters(), job("one", pin=True)
+    world, one = FederatedClusters(), job("one", pin=True)
     world.submit_all(one)
     world.drain("east")
     assert world.names(one) == ["routed"]
 
 
 def test_a_resumed_cluster_gets_jobs_again() -> None:
-    world = Clusters()
+    world = FederatedClusters()
     world.drain("east")
     assert phase(world) is ClusterPhase.DRAINED
     world.resume("east")
@@ -66,7 +66,7 @@ def test_a_resumed_cluster_gets_jobs_again() -> None:
 
 
 def test_with_nowhere_to_go_jobs_wait_with_the_federation() -> None:
-    world, one = Clusters(), job("one")
+    world, one = FederatedClusters(), job("one")
     world.drain("west")
     world.drain("east")
     world.submit_all(one)
@@ -76,7 +76,7 @@ def test_with_nowhere_to_go_jobs_wait_with_the_federation() -> None:
 
 
 def test_what_cannot_be_drained_or_resumed_is_refused() -> None:
-    world = Clusters()
+    world = FederatedClusters()
     world.drain("moon")
     world.drain("east", "moon")
     world.drain("east", "east")
@@ -92,36 +92,36 @@ def test_what_cannot_be_drained_or_resumed_is_refused() -> None:
 
 
 def test_a_job_is_moved_by_hand_while_it_has_not_started() -> None:
-    world, one = Clusters(), job("one")
+    world, one = FederatedClusters(), job("one")
     world.submit_all(one)
     world.reroute(one, "west")
     world.give_back(one)
     assert world.where(one) == "west"
-    assert world.last(one.id, "routed").payload.rule == "as asked"
+    assert world.last("routed", one.id).payload.rule == "as asked"
 
 
 def test_a_job_that_is_moved_to_no_cluster_by_name_goes_to_another() -> None:
-    world, one = Clusters(), job("one")
+    world, one = FederatedClusters(), job("one")
     world.submit_all(one)
     assert world.where(one) == "east"
     world.reroute(one)
-    world.say("federation", "job", one.id, "job-returned", JobReturned(assignment=1, cluster="east"))
+    world.write("federation", "job", one.id, "job-returned", JobReturned(assignment=1, cluster="east"))
     assert belief(world.recover()) == belief(world.core), "also from a checkpoint"
-    world.run()
+    world.settle()
     assert world.where(one) == "west"
 
 
 def test_where_no_other_takes_it_a_job_that_is_moved_goes_back() -> None:
-    world, one = Clusters(), job("one")
+    world, one = FederatedClusters(), job("one")
     world.drain("west")
     world.submit_all(one)
     world.reroute(one)
     world.give_back(one)
-    assert (world.where(one), world.last(one.id, "routed").payload.assignment) == ("east", 2)
+    assert (world.where(one), world.last("routed", one.id).payload.assignment) == ("east", 2)
 
 
 def test_a_job_that_cannot_be_moved_stays_and_who_asked_is_told() -> None:
-    world, one, pinned = Clusters(), job("one"), job("pinned", pin=True)
+    world, one, pinned = FederatedClusters(), job("one"), job("pinned", pin=True)
     world.submit_all(one, pinned)
     world.reroute(one, "west")
     world.keep(one)
@@ -139,17 +139,17 @@ def test_a_job_that_cannot_be_moved_stays_and_who_asked_is_told() -> None:
 
 
 def test_a_cancellation_of_a_job_that_is_on_its_way_ends_it() -> None:
-    world, one = Clusters(), job("one")
+    world, one = FederatedClusters(), job("one")
     world.submit_all(one)
     world.reroute(one, "west")
     world.cancel(one)
-    world.run()
+    world.settle()
     world.give_back(one)
     assert world.names(one)[-2:] == ["job-returned", "cancelled"]
 
 
 def test_an_end_that_passes_the_recall_is_the_end() -> None:
-    world, one = Clusters(), job("one")
+    world, one = FederatedClusters(), job("one")
     world.submit_all(one)
     world.drain("east", "west")
     world.end_job(one)
@@ -159,7 +159,7 @@ def test_an_end_that_passes_the_recall_is_the_end() -> None:
 
 
 def test_a_core_from_a_checkpoint_goes_on_at_every_step_of_a_move() -> None:
-    world, one = Clusters(), job("one")
+    world, one = FederatedClusters(), job("one")
     steps = [
         lambda: world.submit_all(one),
         lambda: world.drain("east"),
@@ -177,7 +177,7 @@ def test_a_core_from_a_checkpoint_goes_on_at_every_step_of_a_move() -> None:
 
 
 def test_jobs_that_were_routed_while_the_drain_began_are_asked_back_too() -> None:
-    world, ones = Clusters(), [job(f"j{index}") for index in range(4)]
+    world, ones = FederatedClusters(), [job(f"j{index}") for index in range(4)]
     for one in ones:
         world.submit(one)
     world.drain("east")  # folded together with what was submitted: one decision answers both
@@ -187,8 +187,8 @@ def test_jobs_that_were_routed_while_the_drain_began_are_asked_back_too() -> Non
 
 
 def test_a_refused_move_by_hand_keeps_no_job_on_a_drained_cluster() -> None:
-    world, one = Clusters(), job("one")
+    world, one = FederatedClusters(), job("one")
     world.submit_all(one)
-    world.say("gateway", "job", one.id, "reroute-requested", JobRerouteRequested(principal="ada", to="moon"))
+    world.write("gateway", "job", one.id, "reroute-requested", JobRerouteRequested(principal="ada", to="moon"))
     world.drain("east")
     assert world.names(one)[-2:] == ["reroute-refused", "recall-forwarded"]

@@ -2,10 +2,10 @@
 
 from prometheus_client import REGISTRY
 
+from kit.federation import job
+from kit.federation_clusters import LEASED, LOST_AFTER_S, MARGIN_S, FederatedClusters
 from muster.bus.service import Seat
 from muster.federation.metrics_sink import FederationSink
-from unit.federation.clusters import LEASED, LOST_AFTER_S, MARGIN_S, Clusters
-from unit.federation.world import job
 
 SEAT = Seat(lambda: None, lambda: True)
 
@@ -15,16 +15,16 @@ def value(name: str, **labels: str) -> float | None:
 
 
 async def test_clusters_jobs_that_wait_and_moves_are_shown_while_it_leads() -> None:
-    world = Clusters(LEASED, policy={"teams": [{"team": "physics", "gpus": 0}]})
+    world = FederatedClusters(LEASED, policy={"teams": [{"team": "physics", "gpus": 0}]})
     sink = FederationSink()
     await sink.open(world.core, None, SEAT)  # type: ignore[arg-type]
     moved, lost = (value("job_moves_total", how="dropped") or 0), (value("cluster_losses_total", cluster="east") or 0)
     world.submit_all(job("one"), job("held", team="physics"))
     world.summary("east", number=1)
     world.summary("west", number=1)
-    world.wait(LOST_AFTER_S + MARGIN_S - 1)
+    world.advance(LOST_AFTER_S + MARGIN_S - 1)
     world.summary("west", number=2, contact=1, gpu_milli_total=8_000, gpu_milli_free=6_000, jobs_queued=3)
-    world.wait(1)
+    world.advance(1)
     await sink.after_fold(world.log, last_seq=len(world.log), now=world.now)
     assert value("cluster_state", cluster="east", state="lost") == 1
     assert value("cluster_state", cluster="east", state="active") == 0

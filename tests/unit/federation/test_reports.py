@@ -2,6 +2,7 @@
 
 from nats.aio.client import Client
 
+from kit.federation import START, VirtualFederation, job
 from muster.core import Draft
 from muster.federation.core import MemberPlan
 from muster.federation.core.copies import assignment_in, is_awaited
@@ -10,16 +11,15 @@ from muster.schemas.facts.control import ClusterSummary
 from muster.schemas.facts.federation import Assignment, JobReturned, JobReturnRefused, Reroute
 from muster.schemas.facts.job import JobEnded
 from muster.schemas.job import Phase
-from unit.federation.world import START, World, job
 
 TWO = (MemberPlan("east"), MemberPlan("west"))
 
 
-def routed() -> tuple[World, str]:
+def routed() -> tuple[VirtualFederation, str]:
     """A job of the first cluster, by its first assignment."""
-    world, one = World(members=TWO), job("a")
+    world, one = VirtualFederation(members=TWO), job("a")
     world.submit(one)
-    world.run()
+    world.settle()
     assert world.core.state.jobs[one.id].cluster == "east"
     return world, one.id
 
@@ -94,7 +94,7 @@ def test_of_many_summaries_each_clusters_newest_is_said_once_in_a_while() -> Non
 
 
 async def test_whoever_asks_for_the_state_waits_for_the_first_core_and_then_has_the_newest() -> None:
-    desk, first, second = Desk(), World().core, World().core
+    desk, first, second = Desk(), VirtualFederation().core, VirtualFederation().core
     assert desk.seat(first) is first
     assert await desk.state() is first.state
     desk.seat(second)

@@ -3,12 +3,12 @@
 import pytest
 from pydantic import ValidationError
 
+from kit.federation import job
+from kit.federation_clusters import EAST, WEST, FederatedClusters
 from muster.federation.core import FederationCore
 from muster.federation.core.routes import rule_for
 from muster.schemas.job import TaskGroup
 from muster.schemas.routing import RoutingPolicy
-from unit.federation.clusters import EAST, WEST, Clusters
-from unit.federation.world import job
 
 ALL_EAST = {"name": "rest", "clusters": [{"cluster": "east"}]}
 
@@ -53,16 +53,16 @@ def test_a_rule_may_name_users() -> None:
 
 
 def test_a_job_goes_by_the_first_rule_that_matches_and_is_told_which() -> None:
-    world, one, other = Clusters(policy=rules(to_west(teams=["lab"]))), job("one"), job("two", team="physics")
+    world, one, other = FederatedClusters(policy=rules(to_west(teams=["lab"]))), job("one"), job("two", team="physics")
     world.submit_all(one, other)
     assert (world.where(one), world.where(other)) == ("west", "east")
-    assert world.last(one.id, "routed").payload.rule == "rule special"
+    assert world.last("routed", one.id).payload.rule == "rule special"
 
 
 def test_without_rules_every_job_goes_to_the_first_cluster() -> None:
-    world, one = Clusters(), job("one")
+    world, one = FederatedClusters(), job("one")
     world.submit_all(one)
-    routed = world.last(one.id, "routed").payload
+    routed = world.last("routed", one.id).payload
     assert (routed.cluster, routed.assignment, routed.age_s, routed.rule) == ("east", 1, 0.0, "")
 
 
@@ -82,7 +82,7 @@ def overflowing(**condition: object) -> dict[str, object]:
 
 
 def test_jobs_go_on_to_the_next_cluster_where_too_many_wait_counting_those_routed_since_it_said_so() -> None:
-    world = Clusters(policy=overflowing(queue_max=3))
+    world = FederatedClusters(policy=overflowing(queue_max=3))
     world.summary("east", jobs_queued=1)
     world.submit_all(*(job(f"j{n}") for n in range(4)))
     assert [world.where(job(f"j{n}")) for n in range(4)] == ["east", "east", "west", "west"]
@@ -92,7 +92,7 @@ def test_jobs_go_on_to_the_next_cluster_where_too_many_wait_counting_those_route
 
 
 def test_jobs_go_on_where_they_would_start_too_late() -> None:
-    world = Clusters(policy=overflowing(expected_start_s_max=60))
+    world = FederatedClusters(policy=overflowing(expected_start_s_max=60))
     first = [job(f"first-{n}") for n in range(4)]
     world.summary("east", gpu_milli_total=4000, gpu_milli_free=4000)
     world.submit_all(*first)
@@ -108,33 +108,33 @@ def test_jobs_go_on_where_they_would_start_too_late() -> None:
 
 
 def test_what_is_not_known_of_a_cluster_is_no_overflow() -> None:
-    world = Clusters(policy=overflowing(queue_max=1, expected_start_s_max=1))
+    world = FederatedClusters(policy=overflowing(queue_max=1, expected_start_s_max=1))
     world.submit_all(job("one"))
     assert world.where(job("one")) == "east"
 
 
 def test_where_every_cluster_overflows_the_job_goes_to_the_first_unless_it_waits() -> None:
     full = {"name": "all", "clusters": [{"cluster": "east", "queue_max": 0}]}
-    world = Clusters(policy={"rules": [full]})
+    world = FederatedClusters(policy={"rules": [full]})
     world.summary("east", jobs_queued=5)
     world.submit_all(job("goes"))
     assert world.where(job("goes")) == "east"
     world.change_policy({"rules": [{"name": "all", "clusters": [{"cluster": "east", "queue_max": 1}], "waits": True}]})
     world.submit_all(job("waits"))
     assert world.where(job("waits")) == ""
-    world.wait(30)
+    world.advance(30)
     world.summary("east", jobs_queued=0)
     assert world.where(job("waits")) == "east"
-    assert world.last(job("waits").id, "routed").payload.age_s == pytest.approx(30, abs=0.01), "its age counts there"
+    assert world.last("routed", job("waits").id).payload.age_s == pytest.approx(30, abs=0.01), "its age counts there"
 
 
 def test_another_policy_moves_nothing_that_has_a_cluster() -> None:
-    world, before, later = Clusters(), job("before"), job("later")
+    world, before, later = FederatedClusters(), job("before"), job("later")
     world.submit_all(before)
     world.change_policy({"rules": [{"name": "all", "clusters": [{"cluster": "west"}]}]})
     world.submit_all(later)
     assert (world.where(before), world.where(later)) == ("east", "west")
-    assert world.last("policy", "changed").payload.version == 1
+    assert world.last("changed", "policy").payload.version == 1
 
 
 @pytest.mark.parametrize(
@@ -145,8 +145,8 @@ def test_another_policy_moves_nothing_that_has_a_cluster() -> None:
     ],
 )
 def test_a_policy_that_cannot_stand_is_refused(policy: dict[str, object], based_on: int, field: str) -> None:
-    world = Clusters()
+    world = FederatedClusters()
     world.change_policy(policy, based_on=based_on)
-    refused = world.last("policy", "change-refused").payload
+    refused = world.last("change-refused", "policy").payload
     assert (refused.field, refused.principal) == (field, "root")
     assert world.core.state.policy_version == 0

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.federation import job
+from kit.federation_clusters import LEASED, FederatedClusters
 from muster.schemas.job import TaskGroup
-from unit.federation.clusters import LEASED, Clusters
-from unit.federation.world import job
 
 TEAMS = ("lab", "physics", "vision")
 
@@ -15,7 +15,7 @@ def limited(**gpus: float) -> dict[str, object]:
 
 
 def test_a_team_at_its_limit_waits_with_the_federation_until_jobs_of_it_end() -> None:
-    world = Clusters(policy=limited(lab=2))
+    world = FederatedClusters(policy=limited(lab=2))
     jobs = [job(f"j{n}") for n in range(3)]
     world.submit_all(*jobs, job("free", team="physics"))
     assert [world.where(one) for one in jobs] == ["east", "east", ""]
@@ -25,14 +25,14 @@ def test_a_team_at_its_limit_waits_with_the_federation_until_jobs_of_it_end() ->
 
 
 def test_a_job_above_the_limit_of_its_team_keeps_none_of_another_size_from_going() -> None:
-    world = Clusters(policy=limited(lab=2))
+    world = FederatedClusters(policy=limited(lab=2))
     wide = job("wide", task_groups=({"name": "main", "gpus": 4},))
     world.submit_all(wide, job("small"))
     assert (world.where(wide), world.where(job("small"))) == ("", "east")
 
 
 def test_a_raised_limit_lets_those_go_that_waited() -> None:
-    world, one = Clusters(policy=limited(lab=0)), job("one")
+    world, one = FederatedClusters(policy=limited(lab=0)), job("one")
     world.submit_all(one)
     assert world.where(one) == ""
     world.change_policy(limited(lab=1))
@@ -42,7 +42,7 @@ def test_a_raised_limit_lets_those_go_that_waited() -> None:
 def test_who_has_least_for_its_weight_over_all_clusters_goes_next() -> None:
     window = {"name": "all", "clusters": [{"cluster": "east", "queue_max": 4}], "waits": True}
     heavy = {"team": "physics", "weight": 3.0}
-    world = Clusters(policy={"rules": [window], "teams": [heavy]})
+    world = FederatedClusters(policy={"rules": [window], "teams": [heavy]})
     world.summary("east", jobs_queued=4)
     lab, physics = ([job(f"{team}-{n}", team=team) for n in range(6)] for team in ("lab", "physics"))
     world.submit_all(*lab, *physics)
@@ -52,10 +52,10 @@ def test_who_has_least_for_its_weight_over_all_clusters_goes_next() -> None:
 
 
 def test_a_job_that_is_cancelled_while_it_waits_ends_here() -> None:
-    world, one = Clusters(policy=limited(lab=0)), job("one")
+    world, one = FederatedClusters(policy=limited(lab=0)), job("one")
     world.submit_all(one)
     world.cancel(one)
-    world.run()
+    world.settle()
     assert world.names(one) == ["cancelled"]
     assert len(world.core.state.lanes) == 0
 
@@ -68,7 +68,7 @@ def test_a_job_that_is_cancelled_while_it_waits_ends_here() -> None:
 def test_no_team_ever_has_more_than_its_limit_and_nobody_waits_without_need(
     asked: list[tuple[str, int]], limits: dict[str, int], data: st.DataObject
 ) -> None:
-    world = Clusters(policy=limited(**limits))
+    world = FederatedClusters(policy=limited(**limits))
     jobs = [job(f"j{n}", team=team, task_groups=({"gpus": gpus},)) for n, (team, gpus) in enumerate(asked)]
     world.submit_all(*jobs)
     for one in data.draw(st.permutations(jobs)):
@@ -86,13 +86,13 @@ def _gpus(one: object) -> int:
     return sum(group.gpus for group in one.spec.task_groups)  # type: ignore[attr-defined]
 
 
-def _has_cluster(world: Clusters, one: object) -> bool:
+def _has_cluster(world: FederatedClusters, one: object) -> bool:
     record = world.core.state.jobs[one.id]  # type: ignore[attr-defined]
     return bool(record.cluster) and not record.phase.is_terminal
 
 
 def test_jobs_without_gpus_count_nothing_and_end_one_after_the_other() -> None:
-    world = Clusters(LEASED)
+    world = FederatedClusters(LEASED)
     plain = tuple(job(name, task_groups=(TaskGroup(gpus=0),)) for name in ("one", "two"))
     world.submit_all(*plain)
     for one in plain:

@@ -1,10 +1,11 @@
-"""FED in virtual time for the federation's tests."""
+"""The federation's core over its own log in virtual time."""
 
-from muster.core import NS_PER_S, Draft, Fact, Instant
+from kit.log import START, VirtualService
+from muster.core import Fact
+from muster.core.virtual import recover
 from muster.federation.core import FederationCore, MemberPlan
 from muster.federation.core.copies import copy_of
 from muster.schemas import ids
-from muster.schemas.base import Payload
 from muster.schemas.devices import ComposabilitySpec
 from muster.schemas.facts.composability import ComposeRequested, DecomposeRequested, DetachRequested
 from muster.schemas.facts.job import JobCancelRequested, JobFinished, JobSubmitted
@@ -12,10 +13,9 @@ from muster.schemas.facts.job_wishes import Ask, JobHoldRequested, JobPriorityRe
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec, ReserveEndRequested, ReserveRequested
 from muster.schemas.job import Job, JobSpec, TaskGroup
-from muster.schemas.registry import StreamRole, fact_type
+from muster.schemas.registry import StreamRole
 from muster.schemas.routing import RoutingPolicy
 
-START = Instant(1_000_000 * NS_PER_S)
 MEMBERS = (MemberPlan("atlas"),)
 
 
@@ -30,8 +30,8 @@ def job(name: str, **spec: object) -> Job:
     )
 
 
-class World:
-    """log: all of FED so far; core: has folded it."""
+class VirtualFederation(VirtualService[FederationCore]):
+    """Facts are about no cluster, unless their drafts name one."""
 
     def __init__(
         self,
@@ -42,73 +42,51 @@ class World:
         checkpoint_every_facts: int = 100_000,
     ) -> None:
         self.options = {"members": members, "policy": policy, "margin_s": margin_s}
-        self.core = self.new_core(checkpoint_every_facts=checkpoint_every_facts)
-        self.now = START
-        self.log: list[Fact] = []
+        core = self.new_core(checkpoint_every_facts=checkpoint_every_facts)
+        super().__init__("federation", core, cluster="", role=StreamRole.FED)
         self.reports = 0
 
     def new_core(self, **rest: object) -> FederationCore:
+        """One that has folded nothing."""
         return FederationCore(**self.options, **rest)  # type: ignore[arg-type]
 
-    def say(self, writer: str, kind: str, subject_id: str, name: str, payload: Payload, **rest: object) -> Fact:
-        row = fact_type(StreamRole.FED, writer, kind, name)
-        assert row is not None, f"{writer} may not say {kind} {name}"
-        assert isinstance(payload, row.payload)
-        seq = len(self.log) + 1
-        fact = Fact(
-            id=f"f{seq}",
-            seq=seq,
-            time=self.now,
-            cluster=str(rest.get("cluster", "")),
-            writer=writer,
-            kind=kind,
-            subject_id=subject_id,
-            name=name,
-            causes=tuple(rest.get("causes", ())),  # type: ignore[call-overload]
-            trace=str(rest.get("trace", "")),
-            payload=payload,
-        )
-        self.log.append(fact)
-        self.core.apply(fact)
-        return fact
-
     def submit(self, one: Job) -> None:
-        self.say("gateway", "job", one.id, "submitted", JobSubmitted(job=one), trace=one.trace)
+        self.write("gateway", "job", one.id, "submitted", JobSubmitted(job=one), trace=one.trace)
 
     def cancel(self, one: Job) -> None:
-        self.say("gateway", "job", one.id, "cancel-requested", JobCancelRequested(principal="ada", reason="enough"))
+        self.write("gateway", "job", one.id, "cancel-requested", JobCancelRequested(principal="ada", reason="enough"))
 
     def ask(self, one: Job, ask: Ask, *, priority: int = 50, reason: str = "") -> Fact:
         if ask is Ask.PRIORITY:
             wanted = JobPriorityRequested(principal="ada", priority=priority, reason=reason)
-            return self.say("gateway", "job", one.id, "priority-requested", wanted)
+            return self.write("gateway", "job", one.id, "priority-requested", wanted)
         hold = JobHoldRequested(principal="ada", reason=reason)
-        return self.say("gateway", "job", one.id, f"{ask.value}-requested", hold)
+        return self.write("gateway", "job", one.id, f"{ask.value}-requested", hold)
 
     def change(self, name: str) -> None:
         payload = QueueChangeRequested(spec=QueueSpec(name=name), principal="root")
-        self.say("gateway", "queue", name, "change-requested", payload)
+        self.write("gateway", "queue", name, "change-requested", payload)
 
     def reserve(self, name: str) -> None:
         spec = ReservationSpec(name=name, gpus=8, starts_at=START, duration_s=3600)
-        self.say("gateway", "reservation", name, "reserve-requested", ReserveRequested(spec=spec, principal="root"))
+        self.write("gateway", "reservation", name, "reserve-requested", ReserveRequested(spec=spec, principal="root"))
 
     def end(self, name: str) -> None:
         payload = ReserveEndRequested(principal="root", reason="enough")
-        self.say("gateway", "reservation", name, "end-requested", payload)
+        self.write("gateway", "reservation", name, "end-requested", payload)
 
     def compose(self, name: str, *, cluster: str = "") -> Fact:
         spec = ComposabilitySpec(model="H100", size=2)
         payload = ComposeRequested(spec=spec, principal="root", may_force=True, cluster=cluster)
-        return self.say("gateway", "composability", name, "compose-requested", payload, trace="t-compose")
+        return self.write("gateway", "composability", name, "compose-requested", payload, trace="t-compose")
 
     def decompose(self, name: str, *, cluster: str = "") -> Fact:
         payload = DecomposeRequested(principal="root", reason="enough", force=True, may_force=True, cluster=cluster)
-        return self.say("gateway", "composability", name, "decompose-requested", payload)
+        return self.write("gateway", "composability", name, "decompose-requested", payload)
 
     def detach(self, uuid: str, *, cluster: str = "") -> Fact:
         payload = DetachRequested(principal="root", cluster=cluster)
-        return self.say("gateway", "device", uuid, "detach-requested", payload)
+        return self.write("gateway", "device", uuid, "detach-requested", payload)
 
     def report(self, one: Job, name: str = "succeeded", *, cluster: str = "atlas") -> Fact:
         """A cluster's terminal fact, as it stands in FED_UP."""
@@ -119,44 +97,14 @@ class World:
     def copy(self, report: Fact) -> None:
         draft = copy_of(report)
         assert draft is not None
-        self.append(draft)
-
-    def append(self, draft: Draft) -> Fact:
-        return self.say(
-            "federation",
-            draft.kind,
-            draft.subject_id,
-            draft.name,
-            draft.payload,
-            causes=draft.causes,
-            trace=draft.trace,
-            cluster=draft.cluster,
-        )
-
-    def step(self) -> list[Fact]:
-        return [self.append(draft) for draft in self.core.decide(self.now)]
-
-    def run(self) -> None:
-        for _ in range(100):
-            if not self.step():
-                return
-        raise AssertionError("decisions never end")
+        self.append("federation", draft)
 
     def names(self, one: Job) -> list[str]:
         return [fact.name for fact in self.log if fact.subject_id == one.id and fact.writer == "federation"]
 
-    def last(self, subject_id: str, name: str) -> Fact:
-        return next(fact for fact in reversed(self.log) if fact.subject_id == subject_id and fact.name == name)
-
     def recover(self) -> FederationCore:
         """A core that folded a checkpoint of now."""
-        core = self.new_core()
-        for draft in self.core.snapshot():
-            core.apply(
-                Fact("", len(self.log), START, "", "federation", draft.kind, draft.subject_id, draft.name, (),
-                     draft.trace, draft.payload)
-            )  # fmt: skip
-        return core
+        return recover(self.new_core(), self.snapshot())
 
 
 def belief(core: FederationCore) -> object:
