@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from kit.scaler_state import CDI, PLAIN, ScalerState, config
 from muster.core import Instant
 from muster.scaler.core import autoscaler
 from muster.scaler.core.demand import Waiting, waiting_of
@@ -11,24 +12,23 @@ from muster.scaler.core.groups import Mode
 from muster.scaler.core.signals import NodeRefused, NodeUnneeded, NodeWanted, RemovalBlocked
 from muster.schemas.facts.node import NodeLost
 from muster.schemas.facts.scale import AutoscalerSignal, ScaleChosen
-from unit.scaler.surplus_world import CDI, PLAIN, World, config
 
 
-def waiting(world: World, name: str, **spec: object) -> Waiting:
+def waiting(world: ScalerState, name: str, **spec: object) -> Waiting:
     job_id = world.waits(name, **spec)
-    world.at(world.second)
+    world.at_second(world.second)
     return waiting_of(world.state.jobs.records[job_id])
 
 
 def test_a_job_that_lacks_memory_wants_a_node_of_the_group_that_draws_least() -> None:
-    world = World(config(replace(CDI, idle_w=300.0), replace(PLAIN, idle_w=100.0, gpus=0, gpu_models=())))
+    world = ScalerState(config(replace(CDI, idle_w=300.0), replace(PLAIN, idle_w=100.0, gpus=0, gpu_models=())))
     found = autoscaler.wants(world.state, waiting(world, "big", memory_mib=60_000))
     assert isinstance(found, NodeWanted)
     assert (found.group, found.nodes) == ("plain", 1)
 
 
 def test_a_composable_group_is_taken_to_have_the_most_gpus_a_node_can_have() -> None:
-    world = World(config(CDI))
+    world = ScalerState(config(CDI))
     world.node("cdi-0001", gpus=1)
     world.runs("busy", "cdi-0001", 0)
     found = autoscaler.wants(world.state, waiting(world, "four", gpus=4))
@@ -37,7 +37,7 @@ def test_a_composable_group_is_taken_to_have_the_most_gpus_a_node_can_have() -> 
 
 @pytest.mark.parametrize("replicas", [2, 3, 4, 6, 8])
 def test_a_gang_wants_as_many_nodes_as_it_needs_beside_what_is_free(replicas: int) -> None:
-    world = World(config(replace(CDI, nodes_max=9)))
+    world = ScalerState(config(replace(CDI, nodes_max=9)))
     world.node("cdi-0001", gpus=4)
     found = autoscaler.wants(world.state, waiting(world, "gang", replicas=replicas, gpus=4))
     assert isinstance(found, NodeWanted)
@@ -45,7 +45,7 @@ def test_a_gang_wants_as_many_nodes_as_it_needs_beside_what_is_free(replicas: in
 
 
 def test_asking_leaves_the_fleet_as_it_was() -> None:
-    world = World(config(CDI))
+    world = ScalerState(config(CDI))
     world.node("cdi-0001", gpus=4)
     asked = waiting(world, "gang", replicas=3, gpus=4)
     ledger = world.state.books.fleet.ledger
@@ -58,23 +58,23 @@ def test_asking_leaves_the_fleet_as_it_was() -> None:
 def test_a_gang_that_must_stand_in_one_rack_wants_nodes_that_share_one() -> None:
     topology = {"level": "rack", "required": True}
     for rack_size, is_wanted in ((4, True), (1, False)):
-        world = World(config(replace(CDI, rack_size=rack_size)))
+        world = ScalerState(config(replace(CDI, rack_size=rack_size)))
         found = autoscaler.wants(world.state, waiting(world, "close", replicas=2, gpus=4, topology=topology))
         assert isinstance(found, NodeWanted) is is_wanted
 
 
 def test_new_nodes_stand_in_the_rack_of_their_neighbours() -> None:
-    world = World(config(CDI))
+    world = ScalerState(config(CDI))
     joined = world.description("cdi-0001", (), model="A100", group="cdi")
     placed = joined.model_copy(update={"domains": (("block", "b7"), ("rack", "r9"))})
-    world.say("agent", "node", "cdi-0001", "joined", placed)
+    world.write("agent", "node", "cdi-0001", "joined", placed)
     narrow = replace(CDI, rack_size=2)
     assert autoscaler.expected_domains(world.state, narrow, "cdi-0002") == (("block", "b7"), ("rack", "r9"))
     assert autoscaler.expected_domains(world.state, narrow, "cdi-0003") == (("rack", "cdi-r1"),)
 
 
 def test_a_group_at_its_limit_refuses_with_the_numbers() -> None:
-    world = World(config(replace(CDI, nodes_max=1)))
+    world = ScalerState(config(replace(CDI, nodes_max=1)))
     world.node("cdi-0001", gpus=1)
     world.runs("busy", "cdi-0001", 0)
     found = autoscaler.wants(world.state, waiting(world, "four", gpus=4))
@@ -83,28 +83,28 @@ def test_a_group_at_its_limit_refuses_with_the_numbers() -> None:
 
 
 def test_nodes_that_are_on_their_way_count() -> None:
-    world = World(config(replace(CDI, nodes_max=1)))
+    world = ScalerState(config(replace(CDI, nodes_max=1)))
     adding = ScaleChosen(case=1, group="cdi", node="cdi-0001")
     world.chosen("s000001", "node-add-chosen", adding)
     assert isinstance(autoscaler.wants(world.state, waiting(world, "four", gpus=4)), NodeRefused)
 
 
 def test_a_group_to_which_a_node_could_not_be_added_is_left_alone_for_a_while() -> None:
-    world = World(config(CDI, delay_after_failure_s=180.0))
+    world = ScalerState(config(CDI, delay_after_failure_s=180.0))
     adding = ScaleChosen(case=1, group="cdi", node="cdi-0001")
     world.chosen("s000001", "node-add-chosen", adding)
     world.ended("s000001", failed=True)
     asked = waiting(world, "four", gpus=4)
-    world.at(179)
+    world.at_second(179)
     found = autoscaler.wants(world.state, asked)
     assert isinstance(found, NodeRefused)
     assert "could not be added a moment ago" in found.reason
-    world.at(180)
+    world.at_second(180)
     assert isinstance(autoscaler.wants(world.state, asked), NodeWanted)
 
 
 def test_what_no_groups_nodes_can_ever_serve_is_refused_by_all_of_them() -> None:
-    world = World(config(CDI, PLAIN))
+    world = ScalerState(config(CDI, PLAIN))
     found = autoscaler.wants(world.state, waiting(world, "huge", memory_mib=64_001))
     assert isinstance(found, NodeRefused)
     assert (found.group, found.reason) == (
@@ -114,31 +114,31 @@ def test_what_no_groups_nodes_can_ever_serve_is_refused_by_all_of_them() -> None
 
 
 def test_an_empty_node_is_unneeded_after_its_time_and_not_while_it_is_lost() -> None:
-    world = World(config(CDI))
+    world = ScalerState(config(CDI))
     world.node("cdi-0001")
-    assert list(autoscaler.unneeded(world.state, world.at(59))) == []
-    assert list(autoscaler.unneeded(world.state, world.at(60))) == [
+    assert list(autoscaler.unneeded(world.state, world.at_second(59))) == []
+    assert list(autoscaler.unneeded(world.state, world.at_second(60))) == [
         NodeUnneeded("cdi-0001", Instant(world.log[0].time))
     ]
-    world.say("agent", "node", "cdi-0001", "lost", NodeLost())
-    assert list(autoscaler.unneeded(world.state, world.at(61))) == []
+    world.write("agent", "node", "cdi-0001", "lost", NodeLost())
+    assert list(autoscaler.unneeded(world.state, world.at_second(61))) == []
 
 
 def test_the_cluster_autoscaler_is_followed_instead_when_the_mode_says_so() -> None:
-    world = World(config(CDI, mode=Mode.CLUSTER_AUTOSCALER))
+    world = ScalerState(config(CDI, mode=Mode.CLUSTER_AUTOSCALER))
     world.node("cdi-0001", gpus=1)
     asked = waiting(world, "four", gpus=4)
     assert autoscaler.of_job(world.state, asked) is None
-    world.say("agent", "autoscaler", "cdi", "node-refused", AutoscalerSignal(jobs=(asked.job_id,), reason="no quota"))
-    world.say("agent", "autoscaler", "cdi-0001", "removal-blocked", AutoscalerSignal(reason="a pod may not move"))
+    world.write("agent", "autoscaler", "cdi", "node-refused", AutoscalerSignal(jobs=(asked.job_id,), reason="no quota"))
+    world.write("agent", "autoscaler", "cdi-0001", "removal-blocked", AutoscalerSignal(reason="a pod may not move"))
     assert autoscaler.of_job(world.state, asked) == NodeRefused((asked.job_id,), "cdi", "no quota", world.log[-2].id)
-    (blocked,) = autoscaler.of_nodes(world.state, world.at(500))
+    (blocked,) = autoscaler.of_nodes(world.state, world.at_second(500))
     assert isinstance(blocked, RemovalBlocked)
     assert blocked.reason == "a pod may not move"
 
 
 def test_nobody_is_followed_when_the_mode_is_off() -> None:
-    world = World(config(CDI, mode=Mode.OFF))
+    world = ScalerState(config(CDI, mode=Mode.OFF))
     world.node("cdi-0001", gpus=1)
     assert autoscaler.of_job(world.state, waiting(world, "four", gpus=4)) is None
-    assert list(autoscaler.of_nodes(world.state, world.at(500))) == []
+    assert list(autoscaler.of_nodes(world.state, world.at_second(500))) == []

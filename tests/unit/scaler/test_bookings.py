@@ -1,5 +1,6 @@
 """What advance reservations keep is idle for a reason, and stays."""
 
+from kit.scaler_state import START, ScalerState
 from muster.core import after
 from muster.scaler.core.consolidate import donors
 from muster.scaler.core.surplus import surplus
@@ -7,7 +8,6 @@ from muster.schemas.facts.reservation import Booked, BookingEnded, ReservationSp
 from muster.schemas.facts.scale import ScaleChosen
 from muster.schemas.job import Slot
 from muster.schemas.registry import STATE_NAME
-from unit.scaler.surplus_world import START, World
 
 LONG = 1_000.0
 
@@ -30,16 +30,16 @@ def one_gpu(index: int = 0) -> tuple[Slot, ...]:
     return (Slot(group=0, replica=0, node="cdi-0001", devices=(index,), gpu_milli=1000),)
 
 
-def world_with(window: Booked) -> World:
-    world = World()
+def world_with(window: Booked) -> ScalerState:
+    world = ScalerState()
     world.node("cdi-0001", gpus=2)
-    world.say("scheduler", "reservation", "exam", "booked", window)
+    world.write("scheduler", "reservation", "exam", "booked", window)
     return world
 
 
-def taken(world: World, second: float) -> list[str]:
+def taken(world: ScalerState, second: float) -> list[str]:
     """Devices and nodes that go, the first choice of each."""
-    found = [choice.payload for choice in surplus(world.state, world.at(second))]
+    found = [choice.payload for choice in surplus(world.state, world.at_second(second))]
     payloads = [payload for payload in found if isinstance(payload, ScaleChosen)]
     return [name for payload in payloads for name in (payload.devices or (payload.node,))]
 
@@ -63,7 +63,7 @@ def test_what_was_kept_goes_once_the_window_is_over_or_ended() -> None:
     assert len(taken(world, LONG - 1)) == 1
     assert len(taken(world, LONG)) == 2
     ended = world_with(booked(LONG - 10, slots=one_gpu(0)))
-    ended.say("scheduler", "reservation", "exam", "ended", BookingEnded())
+    ended.write("scheduler", "reservation", "exam", "ended", BookingEnded())
     assert len(taken(ended, LONG)) == 2
 
 
@@ -76,23 +76,23 @@ def test_a_node_that_is_kept_stays_with_all_that_is_on_it() -> None:
 
 def test_an_empty_node_goes_only_if_another_could_be_there_before_the_window_begins() -> None:
     for early_s, goes in ((51.0, True), (50.0, False)):
-        world = World()
+        world = ScalerState()
         world.node("cdi-0001")
-        world.say("scheduler", "reservation", "exam", "booked", booked(LONG + early_s, nodes=("cdi-0001",)))
+        world.write("scheduler", "reservation", "exam", "booked", booked(LONG + early_s, nodes=("cdi-0001",)))
         assert (taken(world, LONG) == ["cdi-0001"]) is goes
 
 
 def test_other_gpus_that_are_booked_take_the_place_of_the_first() -> None:
     world = world_with(booked(LONG - 10, slots=one_gpu(0)))
-    world.say("scheduler", "reservation", "exam", "booked", booked(LONG - 10, slots=one_gpu(1)))
+    world.write("scheduler", "reservation", "exam", "booked", booked(LONG - 10, slots=one_gpu(1)))
     assert taken(world, LONG) == [world.uuids("cdi-0001")[0]]
 
 
 def test_a_checkpoint_tells_of_windows_and_not_of_mere_wishes() -> None:
     window = booked(LONG - 10, slots=one_gpu(0))
-    world = World()
+    world = ScalerState()
     world.node("cdi-0001", gpus=2)
-    world.say("scheduler", "reservation", "wish", STATE_NAME, ReservationState())
+    world.write("scheduler", "reservation", "wish", STATE_NAME, ReservationState())
     stored = ReservationState(spec=window.spec, starts_at=window.starts_at, slots=window.slots)
-    world.say("scheduler", "reservation", "exam", STATE_NAME, stored)
+    world.write("scheduler", "reservation", "exam", STATE_NAME, stored)
     assert len(taken(world, LONG)) == 1

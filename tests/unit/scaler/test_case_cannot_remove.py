@@ -2,19 +2,19 @@
 
 from dataclasses import replace
 
+from kit.scaler_state import CDI, ScalerState, config
 from muster.core import Instant
 from muster.scaler.core import autoscaler
 from muster.scaler.core.case_cannot_remove import return_gpus
 from muster.scaler.core.choice import Choice
 from muster.scaler.core.signals import RemovalBlocked
 from muster.schemas.facts.scale import ScaleChosen
-from unit.scaler.surplus_world import CDI, World, config
 
 NODE = "cdi-0001"
 
 
-def choose(world: World, second: float) -> Choice | None:
-    now, since = world.at(second), Instant(world.log[0].time)
+def choose(world: ScalerState, second: float) -> Choice | None:
+    now, since = world.at_second(second), Instant(world.log[0].time)
     return return_gpus(world.state, RemovalBlocked(NODE, since, "held by web (no GPU)", ("J",)), now)
 
 
@@ -27,7 +27,7 @@ def chosen(choice: Choice | None) -> ScaleChosen:
 
 
 def test_a_pod_without_gpu_holds_the_node_and_its_idle_gpus_go_back() -> None:
-    world = World()
+    world = ScalerState()
     world.node(NODE, gpus=2)
     world.runs("web", NODE, cpu_milli=1_000)
     payload = chosen(choose(world, 150))
@@ -39,7 +39,7 @@ def test_a_pod_without_gpu_holds_the_node_and_its_idle_gpus_go_back() -> None:
 
 
 def test_a_gpu_that_is_held_stays() -> None:
-    world = World()
+    world = ScalerState()
     world.node(NODE, gpus=3)
     world.runs("train", NODE, 1)
     first, held, last = world.uuids(NODE)
@@ -49,7 +49,7 @@ def test_a_gpu_that_is_held_stays() -> None:
 
 
 def test_a_gpu_of_which_a_share_is_held_stays() -> None:
-    world = World()
+    world = ScalerState()
     world.node(NODE, gpus=1)
     job_id = world.runs("share", NODE, 0, gpus=0, gpu_milli=100)
     assert choose(world, 150) is None
@@ -59,10 +59,10 @@ def test_a_gpu_of_which_a_share_is_held_stays() -> None:
 
 
 def test_a_gpu_idle_for_a_moment_only_stays() -> None:
-    world = World()
+    world = ScalerState()
     world.node(NODE, gpus=1)
     world.runs("web", NODE, cpu_milli=1_000)
-    world.at(140)
+    world.at_second(140)
     world.ends(world.runs("short", NODE, 0))
     assert choose(world, 199) is None
     assert chosen(choose(world, 200)).count == 1
@@ -70,14 +70,14 @@ def test_a_gpu_idle_for_a_moment_only_stays() -> None:
 
 def test_the_nodes_least_and_the_groups_reserve_stay() -> None:
     for limits in ({"gpus_min": 2}, {"warm_gpus": 2}):
-        world = World(config(replace(CDI, **limits)))
+        world = ScalerState(config(replace(CDI, **limits)))
         world.node(NODE, gpus=3)
         world.runs("web", NODE, cpu_milli=1_000)
         assert chosen(choose(world, 150)).count == 1
 
 
 def test_a_gpu_that_somebody_waits_for_stays() -> None:
-    world = World()
+    world = ScalerState()
     world.node(NODE, gpus=1)
     world.runs("web", NODE, cpu_milli=1_000)
     world.waits("later", gpus=1)
@@ -85,20 +85,20 @@ def test_a_gpu_that_somebody_waits_for_stays() -> None:
 
 
 def test_a_node_without_idle_gpus_has_nothing_to_give() -> None:
-    world = World()
+    world = ScalerState()
     world.node(NODE, gpus=1)
     world.runs("train", NODE, 0)
     assert choose(world, 150) is None
 
 
 def test_musters_autoscaler_says_who_holds_a_node_that_is_hardly_used() -> None:
-    world = World()
+    world = ScalerState()
     world.node(NODE, gpus=2)
     web = world.runs("web", NODE, cpu_milli=1_000, preemptible=False)
-    assert list(autoscaler.unneeded(world.state, world.at(59))) == []
-    (signal,) = autoscaler.unneeded(world.state, world.at(60))
+    assert list(autoscaler.unneeded(world.state, world.at_second(59))) == []
+    (signal,) = autoscaler.unneeded(world.state, world.at_second(60))
     assert isinstance(signal, RemovalBlocked)
     assert (signal.node, signal.holders) == (NODE, (web,))
     assert signal.reason == "held by web (no GPU, not preemptible); no running job is ended for a scale-down"
     world.runs("train", NODE, 0)
-    assert list(autoscaler.unneeded(world.state, world.at(61))) == [], "half of its GPUs is used now"
+    assert list(autoscaler.unneeded(world.state, world.at_second(61))) == [], "half of its GPUs is used now"

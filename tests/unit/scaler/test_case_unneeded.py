@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from kit.scaler_state import CDI, PLAIN, ScalerState, config
 from muster.core import Instant
 from muster.scaler.core.case_unneeded import remove_node_or_gpus
 from muster.scaler.core.choice import Choice
@@ -13,14 +14,13 @@ from muster.schemas.devices import Origin
 from muster.schemas.facts.device import DeviceDetached
 from muster.schemas.facts.node import Released, WithholdRequested
 from muster.schemas.facts.scale import NothingChosen, ScaleChosen, ScalePart
-from unit.scaler.surplus_world import CDI, PLAIN, World, config
 
 NODE = "cdi-0001"
 
 
-def choose(world: World, second: float, node: str = NODE, *, budget: Budget | None = None) -> Choice | None:
+def choose(world: ScalerState, second: float, node: str = NODE, *, budget: Budget | None = None) -> Choice | None:
     """What is chosen of a node that is unneeded since the world began."""
-    now, since = world.at(second), Instant(world.log[0].time)
+    now, since = world.at_second(second), Instant(world.log[0].time)
     return remove_node_or_gpus(world.state, NodeUnneeded(node, since), now, budget=budget)
 
 
@@ -32,7 +32,7 @@ def chosen(choice: Choice | None, name: str) -> ScaleChosen:
 
 
 def test_a_composable_nodes_gpus_go_back_first_all_of_them_if_the_node_will_follow() -> None:
-    world = World(config(replace(CDI, gpus_min=1)))
+    world = ScalerState(config(replace(CDI, gpus_min=1)))
     world.node(NODE, gpus=2)
     payload = chosen(choose(world, 200), "gpu-remove-chosen")
     assert (payload.node, payload.count, payload.device_model) == (NODE, 2, "A100")
@@ -43,7 +43,7 @@ def test_a_composable_nodes_gpus_go_back_first_all_of_them_if_the_node_will_foll
 
 
 def test_a_composable_node_without_gpus_goes() -> None:
-    world = World()
+    world = ScalerState()
     world.node(NODE)
     payload = chosen(choose(world, 60), "node-remove-chosen")
     assert (payload.node, payload.group, payload.watts, payload.ready_s) == (NODE, "cdi", 200.0, 10.0)
@@ -51,7 +51,7 @@ def test_a_composable_node_without_gpus_goes() -> None:
 
 
 def test_the_node_and_the_request_to_withhold_it_are_said_together() -> None:
-    world = World()
+    world = ScalerState()
     world.node(NODE)
     choice = choose(world, 60)
     assert choice is not None
@@ -64,14 +64,14 @@ def test_the_node_and_the_request_to_withhold_it_are_said_together() -> None:
 
 
 def test_a_composable_node_stays_while_taking_it_away_would_have_saved_nothing_yet() -> None:
-    world = World(config(replace(CDI, provision_s=300.0, deprovision_s=20.0)))
+    world = ScalerState(config(replace(CDI, provision_s=300.0, deprovision_s=20.0)))
     world.node(NODE)
     assert choose(world, 319) is None
     chosen(choose(world, 320), "node-remove-chosen")
 
 
 def test_only_gpus_go_while_the_node_does_not_pay_and_its_least_stays_on_it() -> None:
-    world = World(config(replace(CDI, provision_s=300.0, gpus_min=1)))
+    world = ScalerState(config(replace(CDI, provision_s=300.0, gpus_min=1)))
     world.node(NODE, gpus=3)
     payload = chosen(choose(world, 200), "gpu-remove-chosen")
     assert payload.count == 2
@@ -80,7 +80,7 @@ def test_only_gpus_go_while_the_node_does_not_pay_and_its_least_stays_on_it() ->
 
 
 def test_an_ordinary_node_goes_with_its_gpus_when_its_time_is_over() -> None:
-    world = World(config(PLAIN))
+    world = ScalerState(config(PLAIN))
     world.node("plain-0001", gpus=2, model="H100", group="plain")
     payload = chosen(choose(world, 60, "plain-0001"), "node-remove-chosen")
     assert payload.watts == PLAIN.idle_w + 2 * 60.0
@@ -88,7 +88,7 @@ def test_an_ordinary_node_goes_with_its_gpus_when_its_time_is_over() -> None:
 
 @pytest.mark.parametrize("gpus", [0, 1])
 def test_the_group_keeps_its_least_number_of_nodes(gpus: int) -> None:
-    world = World(config(replace(CDI, nodes_min=1)))
+    world = ScalerState(config(replace(CDI, nodes_min=1)))
     world.node(NODE, gpus=gpus)
     choice = choose(world, 200)
     if gpus:
@@ -98,17 +98,17 @@ def test_the_group_keeps_its_least_number_of_nodes(gpus: int) -> None:
 
 
 def test_nodes_that_are_chosen_together_leave_the_least_together() -> None:
-    world = World(config(replace(CDI, nodes_min=1)))
+    world = ScalerState(config(replace(CDI, nodes_min=1)))
     world.node(NODE)
     world.node("cdi-0002")
-    world.at(200)
+    world.at_second(200)
     budget = Budget(world.state)
     assert choose(world, 200, budget=budget) is not None
     assert choose(world, 200, "cdi-0002", budget=budget) is None
 
 
 def test_a_node_that_is_leaving_counts_as_gone() -> None:
-    world = World(config(replace(CDI, nodes_min=1)))
+    world = ScalerState(config(replace(CDI, nodes_min=1)))
     world.node(NODE)
     world.node("cdi-0002")
     world.chosen("s000001", "node-remove-chosen", ScaleChosen(case=3, group="cdi", node=NODE, request_id="s000001"))
@@ -117,14 +117,14 @@ def test_a_node_that_is_leaving_counts_as_gone() -> None:
 
 
 def test_nothing_goes_from_a_node_that_holds_a_job() -> None:
-    world = World()
+    world = ScalerState()
     world.node(NODE, gpus=2)
     world.runs("busy", NODE, cpu_milli=1_000)
     assert choose(world, 200) is None
 
 
 def test_gpus_that_a_waiting_job_could_use_stay_and_so_does_the_node() -> None:
-    world = World()
+    world = ScalerState()
     world.node(NODE, gpus=2)
     world.node("cdi-0002")
     world.waits("later", gpus=1, gpu_models=("A100",))
@@ -133,7 +133,7 @@ def test_gpus_that_a_waiting_job_could_use_stay_and_so_does_the_node() -> None:
 
 
 def test_a_waiting_job_of_another_model_keeps_no_gpu() -> None:
-    world = World()
+    world = ScalerState()
     world.node(NODE, gpus=2)
     world.waits("other", gpus=1, gpu_models=("H100",))
     payload = chosen(choose(world, 200), "gpu-remove-chosen")
@@ -142,7 +142,7 @@ def test_a_waiting_job_of_another_model_keeps_no_gpu() -> None:
 
 
 def test_a_job_that_was_refused_and_could_never_use_what_there_is_keeps_nothing() -> None:
-    world = World()
+    world = ScalerState()
     world.node(NODE, gpus=2)
     job_id = world.waits("huge", gpus=3, gpu_models=("A100",))
     assert choose(world, 200) is None
@@ -151,7 +151,7 @@ def test_a_job_that_was_refused_and_could_never_use_what_there_is_keeps_nothing(
 
 
 def test_the_warm_reserve_stays() -> None:
-    world = World(config(replace(CDI, warm_gpus=2)))
+    world = ScalerState(config(replace(CDI, warm_gpus=2)))
     world.node(NODE, gpus=2)
     world.node("cdi-0002", gpus=1)
     payload = chosen(choose(world, 200), "gpu-remove-chosen")
@@ -160,17 +160,17 @@ def test_the_warm_reserve_stays() -> None:
 
 
 def test_no_node_goes_a_moment_after_one_was_added_to_its_group() -> None:
-    world = World(config(delay_after_add_s=500.0))
+    world = ScalerState(config(delay_after_add_s=500.0))
     world.node(NODE)
     assert choose(world, 499) is None
     assert choose(world, 500) is not None
 
 
 def test_nothing_goes_for_a_while_after_something_could_not_be_taken() -> None:
-    world = World(config(delay_after_failure_s=180.0))
+    world = ScalerState(config(delay_after_failure_s=180.0))
     world.node(NODE, gpus=1)
     removal = ScaleChosen(case=3, group="cdi", node=NODE, devices=world.uuids(NODE))
-    world.at(200)
+    world.at_second(200)
     world.chosen("s000001", "gpu-remove-chosen", removal)
     assert choose(world, 201) is None
     world.ended("s000001", failed=True)
@@ -179,25 +179,25 @@ def test_nothing_goes_for_a_while_after_something_could_not_be_taken() -> None:
 
 
 def test_a_device_that_was_attached_a_moment_ago_stays() -> None:
-    world = World()
+    world = ScalerState()
     world.node(NODE)
-    world.at(100)
+    world.at_second(100)
     world.node(NODE, gpus=1)
     assert choose(world, 190) is None
     assert chosen(choose(world, 200), "gpu-remove-chosen").count == 1
 
 
 def test_a_device_that_is_not_online_yet_is_not_taken_and_its_node_does_not_go() -> None:
-    world = World()
+    world = ScalerState()
     world.node(NODE, gpus=1, fresh=True)
     assert choose(world, 500) is None
 
 
 def test_devices_that_somebody_asked_for_stay_and_so_does_their_node() -> None:
-    world = World(config(replace(CDI, gpus_min=1)))
+    world = ScalerState(config(replace(CDI, gpus_min=1)))
     world.node(NODE, gpus=2)
     mine, _ = world.uuids(NODE)
-    world.say("composer", "attachment", f"a-{mine}", "detached", DeviceDetached(device_uuid=mine, node=NODE))
+    world.write("composer", "attachment", f"a-{mine}", "detached", DeviceDetached(device_uuid=mine, node=NODE))
     world.attachment(mine, NODE, "A100", origin=Origin.REQUEST)
     payload = chosen(choose(world, 200), "gpu-remove-chosen")
     assert mine not in payload.devices
@@ -206,33 +206,33 @@ def test_devices_that_somebody_asked_for_stay_and_so_does_their_node() -> None:
 
 
 def test_a_node_that_carries_memory_of_a_fabric_stays() -> None:
-    world = World()
+    world = ScalerState()
     world.node(NODE)
     world.attachment("CXL-1", NODE, "CXL-512", device_type="cxlmemory")
     assert choose(world, 200) is None
 
 
 def test_a_node_keeps_its_least_while_a_device_of_it_cannot_go_yet() -> None:
-    world = World(config(replace(CDI, gpus_min=2)))
+    world = ScalerState(config(replace(CDI, gpus_min=2)))
     world.node(NODE, gpus=2)
-    world.at(150)
+    world.at_second(150)
     uuids = (*world.uuids(NODE), "GPU-new")
     world.attachment("GPU-new", NODE, "A100")
-    world.say("agent", "node", NODE, "joined", world.description(NODE, uuids, model="A100", group="cdi"))
-    world.say("scheduler", "device", "GPU-new", "released", Released())
+    world.write("agent", "node", NODE, "joined", world.description(NODE, uuids, model="A100", group="cdi"))
+    world.write("scheduler", "device", "GPU-new", "released", Released())
     assert chosen(choose(world, 200), "gpu-remove-chosen").count == 1
     assert chosen(choose(world, 250), "gpu-remove-chosen").count == 3
 
 
 def test_a_node_to_which_a_device_is_on_its_way_stays() -> None:
-    world = World()
+    world = ScalerState()
     world.node(NODE)
     world.attachment("GPU-new", NODE, "A100", is_online=False)
     assert choose(world, 200) is None
 
 
 def test_a_node_for_which_something_is_chosen_stays() -> None:
-    world = World()
+    world = ScalerState()
     world.node(NODE)
     part = ScalePart(node=NODE, count=1, fabric="rack", device_model="A100")
     world.chosen("s000001", "gpu-attach-chosen", ScaleChosen(case=1, group="cdi", node=NODE, parts=(part,)))
@@ -240,8 +240,8 @@ def test_a_node_for_which_something_is_chosen_stays() -> None:
 
 
 def test_a_node_with_a_device_of_which_the_composer_has_not_told_stays() -> None:
-    world = World()
+    world = ScalerState()
     joined = world.description(NODE, ("GPU-1",), model="A100", group="cdi")
-    world.say("agent", "node", NODE, "joined", joined)
-    world.say("scheduler", "node", NODE, "released", Released())
+    world.write("agent", "node", NODE, "joined", joined)
+    world.write("scheduler", "node", NODE, "released", Released())
     assert choose(world, 200) is None

@@ -2,23 +2,23 @@
 
 from dataclasses import replace
 
+from kit.scaler_state import CDI, ScalerState, config
 from muster.core import after
 from muster.scaler.core.consolidate import donors
 from muster.schemas.facts.device import CallFailure, DetachWanted
 from muster.schemas.facts.fabric import BreakerOpened
 from muster.schemas.facts.scale import ScaleChosen, ScalePlace
-from unit.scaler.surplus_world import CDI, World, config
 
 LONG = 10_000.0
 
 
-def offered(world: World) -> list[str]:
-    world.at(LONG)
+def offered(world: ScalerState) -> list[str]:
+    world.at_second(LONG)
     return donors(world.state)
 
 
 def test_idle_gpus_are_offered_and_held_ones_never() -> None:
-    world = World()
+    world = ScalerState()
     world.node("cdi-0001", gpus=3)
     world.runs("train", "cdi-0001", 1)
     first, _, last = world.uuids("cdi-0001")
@@ -26,7 +26,7 @@ def test_idle_gpus_are_offered_and_held_ones_never() -> None:
 
 
 def test_gpus_of_empty_nodes_come_first_then_those_of_nodes_with_the_fewest() -> None:
-    world = World()
+    world = ScalerState()
     world.node("cdi-0001", gpus=2)
     world.node("cdi-0002", gpus=2)
     world.node("cdi-0003", gpus=1)
@@ -39,24 +39,24 @@ def test_gpus_of_empty_nodes_come_first_then_those_of_nodes_with_the_fewest() ->
 
 
 def test_each_node_keeps_its_least() -> None:
-    world = World(config(replace(CDI, gpus_min=1)))
+    world = ScalerState(config(replace(CDI, gpus_min=1)))
     world.node("cdi-0001", gpus=2)
     world.node("cdi-0002", gpus=1)
     assert len(offered(world)) == 1
 
 
 def test_gpus_on_their_way_back_or_chosen_to_go_are_not_offered() -> None:
-    world = World()
+    world = ScalerState()
     world.node("cdi-0001", gpus=3)
     leaving, chosen, left = world.uuids("cdi-0001")
-    world.say("composer", "attachment", f"a-{leaving}", "detach-wanted", DetachWanted(request_id="r"))
+    world.write("composer", "attachment", f"a-{leaving}", "detach-wanted", DetachWanted(request_id="r"))
     removal = ScaleChosen(case=3, group="cdi", node="cdi-0001", devices=(chosen,))
     world.chosen("s000001", "gpu-remove-chosen", removal)
     assert offered(world) == [left]
 
 
 def test_gpus_that_are_kept_for_a_job_are_not_offered() -> None:
-    world = World()
+    world = ScalerState()
     world.node("cdi-0001", gpus=2)
     job_id = world.waits("soon", gpus=1)
     place = ScalePlace(node="cdi-0001", group=0, replicas=1)
@@ -66,19 +66,19 @@ def test_gpus_that_are_kept_for_a_job_are_not_offered() -> None:
 
 
 def test_a_gpu_that_came_a_moment_ago_is_not_moved_on() -> None:
-    world = World()
+    world = ScalerState()
     world.node("cdi-0001")
-    world.at(LONG - 99)
+    world.at_second(LONG - 99)
     world.node("cdi-0001", gpus=1)
     assert offered(world) == []
-    world.at(LONG + 1)
+    world.at_second(LONG + 1)
     assert len(donors(world.state)) == 1
 
 
 def test_nothing_is_moved_over_a_fabric_that_takes_no_calls() -> None:
-    world = World()
+    world = ScalerState()
     world.node("cdi-0001", gpus=1)
-    world.at(LONG)
+    world.at_second(LONG)
     opened = BreakerOpened(failures=5, failure=CallFailure.TIMEOUT, retry_at=after(world.now, 30))
-    world.say("composer", "fabric", "rack", "breaker-opened", opened)
+    world.write("composer", "fabric", "rack", "breaker-opened", opened)
     assert offered(world) == []

@@ -3,6 +3,7 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kit.scaler import MODEL, VirtualScaler, composable, config
 from muster.placement.growth import grow
 from muster.scaler.core.demand import waiting_of
 from muster.scaler.core.enlarge import gpus_enough
@@ -10,11 +11,10 @@ from muster.scaler.core.expected import settle
 from muster.scaler.core.options import Lack, Option
 from muster.schemas.facts.scale import ScalePart
 from muster.schemas.job import TaskGroup, Topology
-from unit.scaler.scaling_world import MODEL, World, composable, config
 from unit.scaler.test_case_add import busy, part
 
 
-def option_of(world: World, **spec: object) -> Option | Lack:
+def option_of(world: VirtualScaler, **spec: object) -> Option | Lack:
     """What is found for this job alone."""
     one = world.submit("asked", **spec)
     settle(world.core.state)
@@ -22,7 +22,7 @@ def option_of(world: World, **spec: object) -> Option | Lack:
     return gpus_enough(world.core.state, waiting_of(world.core.state.jobs.records[one.id]))
 
 
-def fits(world: World, parts: tuple[ScalePart, ...]) -> bool:
+def fits(world: VirtualScaler, parts: tuple[ScalePart, ...]) -> bool:
     """Whether the job fits once the nodes have these devices. The world is not used afterwards."""
     state = world.core.state
     (line,) = state.demand.lines.values()
@@ -60,9 +60,9 @@ gangs = st.one_of(
 nodes = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.sampled_from(["r0", "r1"])), min_size=1, max_size=4)
 
 
-def build(found: list[tuple[int, int, str]], pool: int) -> World:
+def build(found: list[tuple[int, int, str]], pool: int) -> VirtualScaler:
     """Nodes with so many GPUs, so many of them held, in these racks."""
-    world = World(config(composable(nodes_max=len(found))), pool=pool)
+    world = VirtualScaler(config(composable(nodes_max=len(found))), pool=pool)
     for index, (gpus, held, rack) in enumerate(found, start=1):
         name = world.join("comp", index, gpus=gpus, rack=rack)
         if held := min(held, gpus):
@@ -91,7 +91,7 @@ def test_with_these_devices_the_gang_fits_and_with_one_fewer_it_does_not(
         assert not fits(build_with(found, pool, gang), (*option.parts[:at], fewer, *option.parts[at + 1 :]))
 
 
-def build_with(found: list[tuple[int, int, str]], pool: int, gang: dict[str, object]) -> World:
+def build_with(found: list[tuple[int, int, str]], pool: int, gang: dict[str, object]) -> VirtualScaler:
     world = build(found, pool)
     world.submit("asked", **gang)
     return world
@@ -142,11 +142,11 @@ def test_the_fleet_is_left_as_it_was(found: list[tuple[int, int, str]], pool: in
 
 
 def test_idle_devices_of_other_nodes_are_moved_before_nodes_are_thought_of() -> None:
-    world = World(config(composable(nodes_max=2), gpu_idle_s=0))
+    world = VirtualScaler(config(composable(nodes_max=2), gpu_idle_s=0))
     world.survey(free=0, attached=3)
     here, there = busy(world, 1), world.join("comp", 2, gpus=1)
     world.fill("cpu", there, (), cpu_milli=15_500)
-    world.later(3_600)
+    world.skip(3_600)
     option = option_of(world, cpu_milli=4_000)
     assert isinstance(option, Option)
     assert option.devices == world.nodes[there].description.gpu_uuids
@@ -154,7 +154,7 @@ def test_idle_devices_of_other_nodes_are_moved_before_nodes_are_thought_of() -> 
 
 
 def test_a_fabric_whose_breaker_is_open_gives_nothing() -> None:
-    world = World(config(composable()), pool=4)
+    world = VirtualScaler(config(composable()), pool=4)
     busy(world)
     world.core.state.pool.open_breaker("f0", world.now + 1)
     option = option_of(world)
@@ -164,7 +164,7 @@ def test_a_fabric_whose_breaker_is_open_gives_nothing() -> None:
 
 
 def test_the_reason_names_what_the_nodes_lack_that_could_get_gpus() -> None:
-    world = World(config(composable()), pool=4)
+    world = VirtualScaler(config(composable()), pool=4)
     busy(world)
     option = option_of(world, memory_mib=65_000)
     assert isinstance(option, Lack)

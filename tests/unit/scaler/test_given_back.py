@@ -2,24 +2,24 @@
 
 import pytest
 
+from kit.scaler import VirtualScaler, config, ordinary
 from muster.core import Draft
 from muster.schemas.facts.node import WithholdWithdrawn
 from muster.schemas.facts.scale import ScaleChosen
-from unit.scaler.scaling_world import World, config, ordinary
 
 
-def asked() -> tuple[World, ScaleChosen]:
+def asked() -> tuple[VirtualScaler, ScaleChosen]:
     """The only node of a group is to go, and the scheduler has not given it in time."""
-    world = World(config(ordinary(), node_unneeded_s=60, delay_after_add_s=0, withhold_s=30))
+    world = VirtualScaler(config(ordinary(), node_unneeded_s=60, delay_after_add_s=0, withhold_s=30))
     world.join("ord", 1)
-    world.later(60)
-    chosen = world.run()[0].payload
+    world.skip(60)
+    chosen = world.settle()[0].payload
     assert isinstance(chosen, ScaleChosen)
-    world.later(30)
+    world.skip(30)
     return world, chosen
 
 
-def crossed(*, is_given_first: bool) -> tuple[World, ScaleChosen]:
+def crossed(*, is_given_first: bool) -> tuple[VirtualScaler, ScaleChosen]:
     """What the scaler decided and what the scheduler said were decided without knowledge of each other."""
     world, chosen = asked()
     drafts = world.core.decide(world.now)
@@ -27,7 +27,7 @@ def crossed(*, is_given_first: bool) -> tuple[World, ScaleChosen]:
     if is_given_first:
         world.withheld("node", chosen.node, chosen.request_id)
     for draft in drafts:
-        world.append(draft)
+        world.append("scaler", draft)
     if not is_given_first:
         world.withheld("node", chosen.node, chosen.request_id)
     return world, chosen
@@ -47,7 +47,7 @@ def test_a_node_given_too_late_is_given_back_once(is_given_first: bool) -> None:
     back = [(chosen.node, chosen.request_id, True)]
     assert given_back(world.core.decide(world.now)) == back
     assert given_back(world.core.decide(world.now)) == back, "the same until it is in the log"
-    world.run()
+    world.settle()
     world.release("node", chosen.node)
     assert world.core.state.books.nodes[chosen.node].usable
     assert given_back(world.core.decide(world.now)) == []
@@ -66,14 +66,14 @@ def test_who_takes_over_gives_it_back_too(is_given_first: bool) -> None:
 def test_a_node_that_is_on_its_way_out_is_not_given_back() -> None:
     world, chosen = asked()
     world.withheld("node", chosen.node, chosen.request_id)
-    assert world.run() == []
+    assert world.settle() == []
     world.leave(chosen.node)
-    assert [fact.name for fact in world.run()] == ["ended"]
+    assert [fact.name for fact in world.settle()] == ["ended"]
     assert not world.core.state.withheld
 
 
 def test_what_others_asked_for_is_not_given_back() -> None:
-    world = World(config(ordinary(nodes_min=1)))
+    world = VirtualScaler(config(ordinary(nodes_min=1)))
     node = world.join("ord", 1)
     world.withheld("node", node, "maintenance")
-    assert world.run() == []
+    assert world.settle() == []

@@ -1,41 +1,41 @@
 """What keeps devices and nodes from going: who waits, what has just moved, what has just failed."""
 
+from kit.scaler_state import CDI, ScalerState, config
 from muster.scaler.core.hysteresis import Claims
 from muster.scaler.core.surplus import next_wakeup, surplus
 from muster.schemas.facts.scale import NothingChosen, ScaleChosen
-from unit.scaler.surplus_world import CDI, World, config
 
 
-def claims(world: World) -> Claims:
-    world.at(world.second)
+def claims(world: ScalerState) -> Claims:
+    world.at_second(world.second)
     return Claims(world.state)
 
 
 def test_a_waiting_job_claims_gpus_of_every_model_that_it_takes() -> None:
-    world = World()
+    world = ScalerState()
     job_id = world.waits("any", gpus=1)
     assert claims(world).on_model("A100") == claims(world).on_model("H100") == job_id
-    other = World()
+    other = ScalerState()
     other.waits("choosy", gpus=1, gpu_models=("A100",))
     assert claims(other).on_model("A100")
     assert not claims(other).on_model("H100")
 
 
 def test_a_job_without_gpus_claims_nodes_but_no_gpu() -> None:
-    world = World()
+    world = ScalerState()
     world.waits("cpu", reason="cpu", gpus=0)
     assert claims(world).on_nodes()
     assert not claims(world).on_model("A100")
 
 
 def test_a_job_that_waits_for_its_quota_claims_nothing() -> None:
-    world = World()
+    world = ScalerState()
     world.waits("poor", reason="quota", gpus=1)
     assert not claims(world).on_nodes()
 
 
 def test_a_job_that_was_refused_goes_on_claiming_what_it_could_use_if_it_were_idle() -> None:
-    world = World()
+    world = ScalerState()
     world.node("cdi-0001", gpus=2)
     fits, never = world.waits("fits", gpus=2), world.waits("never", gpus=3)
     for job_id in (fits, never):
@@ -46,12 +46,12 @@ def test_a_job_that_was_refused_goes_on_claiming_what_it_could_use_if_it_were_id
 
 
 def test_devices_idle_for_long_go_back_by_node_and_the_nodes_stay() -> None:
-    world = World(config(CDI, node_unneeded_s=10_000.0))
+    world = ScalerState(config(CDI, node_unneeded_s=10_000.0))
     world.node("cdi-0001", gpus=2)
     world.node("cdi-0002", gpus=1)
     world.runs("web", "cdi-0001", cpu_milli=1_000)
-    assert surplus(world.state, world.at(99)) == []
-    found = surplus(world.state, world.at(100))
+    assert surplus(world.state, world.at_second(99)) == []
+    found = surplus(world.state, world.at_second(100))
     assert [choice.name for choice in found] == ["gpu-remove-chosen"] * 2
     payloads = [choice.payload for choice in found if isinstance(choice.payload, ScaleChosen)]
     assert [(payload.node, payload.case) for payload in payloads] == [("cdi-0002", 3), ("cdi-0001", 3)]
@@ -60,29 +60,29 @@ def test_devices_idle_for_long_go_back_by_node_and_the_nodes_stay() -> None:
 
 
 def test_each_device_is_taken_by_one_choice_only() -> None:
-    world = World()
+    world = ScalerState()
     for index in (1, 2, 3):
         world.node(f"cdi-{index:04d}", gpus=2)
     world.runs("web", "cdi-0001", cpu_milli=1_000)
-    found = surplus(world.state, world.at(1_000))
+    found = surplus(world.state, world.at_second(1_000))
     devices = [uuid for one in found if isinstance(one.payload, ScaleChosen) for uuid in one.payload.devices]
     assert len(devices) == len(set(devices)) == 6
 
 
 def test_the_same_is_chosen_again_until_something_is_folded() -> None:
-    world = World()
+    world = ScalerState()
     world.node("cdi-0001", gpus=2)
-    assert surplus(world.state, world.at(200)) == surplus(world.state, world.at(200)) != []
+    assert surplus(world.state, world.at_second(200)) == surplus(world.state, world.at_second(200)) != []
 
 
 def test_it_wakes_when_the_first_thing_may_go_and_never_for_what_may_go_already() -> None:
-    world = World(config(CDI, delay_after_add_s=300.0))
+    world = ScalerState(config(CDI, delay_after_add_s=300.0))
     world.node("cdi-0001")
     moments = []
-    now = world.at(0)
+    now = world.at_second(0)
     while (wake := next_wakeup(world.state, now)) is not None:
         assert wake > now
-        now = world.at(round((wake - world.log[0].time) / 1e9))
+        now = world.at_second(round((wake - world.log[0].time) / 1e9))
         moments.append(world.second)
         if surplus(world.state, now):
             break

@@ -7,11 +7,11 @@ import pytest_asyncio
 from nats.aio.client import Client
 from prometheus_client import REGISTRY
 
+from kit.scaler import CLUSTER, VirtualScaler, composable, config
 from muster.bus.service import Seat
 from muster.scaler.core import ScalerCore
 from muster.scaler.core.choices import ADD, ATTACH
 from muster.scaler.metrics_sink import ChoicesSink
-from unit.scaler.scaling_world import CLUSTER, World, composable, config
 from unit.scaler.test_case_add import busy
 
 
@@ -19,7 +19,7 @@ class Followed:
     """A world whose folds the sink follows."""
 
     def __init__(self) -> None:
-        self.world = World(config(composable()), pool=4)
+        self.world = VirtualScaler(config(composable()), pool=4)
         busy(self.world)
         self.sink = ChoicesSink(CLUSTER)
         self.seen = 0
@@ -54,14 +54,14 @@ async def test_a_choice_is_open_until_it_is_done(it: Followed) -> None:
     it.world.submit("gang", replicas=2, cpu_milli=1_000)
     await it.look()
     assert sample("waiting_jobs", cluster=CLUSTER) == 1
-    (chosen,) = it.world.run()
+    (chosen,) = it.world.settle()
     await it.look()
     assert (sample("choices_open", choice=ATTACH), sample("choices_open", choice=ADD)) == (1, 0)
     names = it.world.accept(chosen)
-    it.world.later(42)
+    it.world.skip(42)
     for name in names:
         it.world.online(name)
-    it.world.run()
+    it.world.settle()
     await it.look()
     assert sample("choices_open", choice=ATTACH) == 0
     assert ended(ATTACH, "done") - done == 1
@@ -71,13 +71,13 @@ async def test_a_choice_is_open_until_it_is_done(it: Followed) -> None:
 async def test_one_that_fails_is_told_by_its_case_also_to_who_leads_since_then(it: Followed) -> None:
     failed = ended(ATTACH, "failed")
     it.world.submit("gang", replicas=2, cpu_milli=1_000)
-    (chosen,) = it.world.run()
+    (chosen,) = it.world.settle()
     await it.sink.close()
     assert sample("choices_open", choice=ATTACH) is None, "a follower shows nothing"
     await it.open()
     assert sample("choices_open", choice=ATTACH) == 1
     it.world.refuse(chosen.subject_id)
-    it.world.step()
+    it.world.decide_once("scaler")
     await it.look()
     assert ended(ATTACH, "failed") - failed == 1
 
@@ -85,7 +85,7 @@ async def test_one_that_fails_is_told_by_its_case_also_to_who_leads_since_then(i
 async def test_nothing_chosen_is_told_with_what_stands_in_the_way(it: Followed) -> None:
     before = ended("nothing-chosen", "pool")
     it.world.submit("big", replicas=8, cpu_milli=1_000)
-    it.world.run()
+    it.world.settle()
     await it.look()
     assert it.world.log[-1].name == "nothing-chosen"
     assert ended("nothing-chosen", "pool") - before == 1

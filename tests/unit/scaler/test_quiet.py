@@ -2,10 +2,10 @@
 
 import pytest
 
+from kit.scaler import VirtualScaler, composable, config
 from muster.scaler.core import walk as walks
 from muster.scaler.core.limits import LOOKS_MAX
 from muster.schemas.facts.scale import NothingChosen, ScaleChosen
-from unit.scaler.scaling_world import World, composable, config
 
 SHAPES = 120
 
@@ -24,29 +24,29 @@ class Seen:
         monkeypatch.setattr(walks.Walk, "_see", counted)
 
 
-def refused(**values: object) -> World:
+def refused(**values: object) -> VirtualScaler:
     """Many shapes wait for GPUs that nobody has."""
-    world = World(config(composable(nodes_max=2, **values)), pool=0)
+    world = VirtualScaler(config(composable(nodes_max=2, **values)), pool=0)
     world.join("comp", 1)
     for i in range(SHAPES):
         world.submit(f"j{i}", cpu_milli=1_000 + i)
-    said = world.run()
+    said = world.settle()
     assert sum(isinstance(fact.payload, NothingChosen) for fact in said) == SHAPES
     return world
 
 
 def test_a_job_more_is_seen_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     world = refused()
-    world.step()
+    world.decide_once("scaler")
     seen = Seen(monkeypatch)
     world.submit("more", cpu_milli=999)
-    world.run()
+    world.settle()
     assert seen.jobs <= 2 * LOOKS_MAX, "it, and the last that were told"
 
 
 def test_a_change_of_the_pool_has_each_of_them_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     world = refused()
-    world.step()
+    world.decide_once("scaler")
     seen = Seen(monkeypatch)
     world.survey(free=0)
     while world.core.decide(world.now) or world.core.next_wakeup() == world.now:
@@ -56,44 +56,44 @@ def test_a_change_of_the_pool_has_each_of_them_looked_at_once(monkeypatch: pytes
 
 def test_what_the_pool_gets_is_given_to_the_first_of_them() -> None:
     world = refused()
-    world.step()
+    world.decide_once("scaler")
     world.survey(free=1)
-    (chosen,) = [fact for fact in world.run() if isinstance(fact.payload, ScaleChosen)]
+    (chosen,) = [fact for fact in world.settle() if isinstance(fact.payload, ScaleChosen)]
     assert world.jobs[chosen.payload.jobs[0]].job.spec.name == "j0"
 
 
 def test_a_quota_that_is_raised_is_noticed() -> None:
-    world = World(config(composable(nodes_max=1)), pool=1)
+    world = VirtualScaler(config(composable(nodes_max=1)), pool=1)
     world.queue("lab", quota={"gpu_milli": 0}, borrowing_limit={"gpu_milli": 0})
     world.join("comp", 1)
     world.submit("one")
-    assert world.run() == []
+    assert world.settle() == []
     world.queue("lab")
-    assert [fact.name for fact in world.run()] == ["gpu-attach-chosen"]
+    assert [fact.name for fact in world.settle()] == ["gpu-attach-chosen"]
 
 
 def test_nothing_is_taken_while_not_everybody_who_waits_was_looked_at() -> None:
-    world = World(config(composable(nodes_max=2, nodes_min=2), gpu_idle_s=60), pool=0)
+    world = VirtualScaler(config(composable(nodes_max=2, nodes_min=2), gpu_idle_s=60), pool=0)
     world.join("comp", 1, gpus=1)
     world.join("comp", 2)
-    world.later(60)
+    world.skip(60)
     for i in range(SHAPES):
         world.submit(f"j{i}", gpus=4, cpu_milli=1_000 + i)
-    assert {fact.name for fact in world.step()} == {"nothing-chosen"}
+    assert {fact.name for fact in world.decide_once("scaler")} == {"nothing-chosen"}
 
 
 def test_a_job_is_helped_once_an_idle_device_has_stood_for_its_time() -> None:
-    world = World(config(composable(nodes_max=2), gpu_idle_s=100, node_unneeded_s=10_000), pool=1)
+    world = VirtualScaler(config(composable(nodes_max=2), gpu_idle_s=100, node_unneeded_s=10_000), pool=1)
     world.join("comp", 1)
     world.join("comp", 2)
     first = world.submit("first", cpu_milli=1_000)
-    (chosen,) = world.run()
+    (chosen,) = world.settle()
     device = world.online(*world.accept(chosen))
-    world.run()
+    world.settle()
     world.end(first)
     world.fill("hog", chosen.payload.parts[0].node, (), cpu_milli=14_000)
     world.submit("second", cpu_milli=8_000)
-    assert [fact.name for fact in world.run()] == ["nothing-chosen"]
+    assert [fact.name for fact in world.settle()] == ["nothing-chosen"]
     wake = world.core.next_wakeup()
     assert wake == world.now + 100_000_000_000
     world.now = wake

@@ -2,15 +2,15 @@
 
 import pytest
 
+from kit.scaler import VirtualScaler, composable, config
 from muster.scaler.core import limits
 from muster.schemas.base import FACT_BYTES_MAX
 from muster.schemas.facts.scale import IdleSince, Refused, ScalerState
-from unit.scaler.scaling_world import World, composable, config
 
 
-def waiting(shapes: int) -> World:
+def waiting(shapes: int) -> VirtualScaler:
     """So many shapes wait for GPUs that nobody has."""
-    world = World(config(composable(nodes_max=1)), pool=0)
+    world = VirtualScaler(config(composable(nodes_max=1)), pool=0)
     world.join("comp", 1)
     for i in range(shapes):
         world.submit(f"j{i}", cpu_milli=1_000 + i)
@@ -20,13 +20,13 @@ def waiting(shapes: int) -> World:
 def test_beyond_what_is_remembered_nothing_is_said_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "REFUSED_KEPT", 5)
     world = waiting(8)
-    world.run()
-    assert world.run() == [], "the same is not said again and again"
+    world.settle()
+    assert world.settle() == [], "the same is not said again and again"
 
 
 def test_many_entries_are_recorded_in_parts_that_fit_in_a_fact() -> None:
     world = waiting(1)
-    world.run()
+    world.settle()
     state = world.core.state
     state.refused |= {
         f"{i:026d}": Refused(name=f"{i:026d}", case=2, code="together", at=world.now, reason="x" * 1_024)

@@ -1,10 +1,10 @@
 """What `muster scale` is told."""
 
+from kit.scaler import VirtualScaler, composable, config
 from muster.core import Instant
 from muster.scaler.core import ScalerCore
 from muster.scaler.core.answers import answer_choices
 from muster.schemas.queries import AskFleet, ScaleChoiceView
-from unit.scaler.scaling_world import World, composable, config
 from unit.scaler.test_case_add import busy
 
 
@@ -12,19 +12,19 @@ def choices(core: ScalerCore, now: Instant) -> tuple[ScaleChoiceView, ...]:
     return answer_choices(core, AskFleet(), now).choices
 
 
-def lived() -> World:
+def lived() -> VirtualScaler:
     """One choice was carried out, one is under way."""
-    world = World(config(composable()), pool=4)
+    world = VirtualScaler(config(composable()), pool=4)
     busy(world)
     first = world.submit("first")
-    (chosen,) = world.run()
-    world.later(40)
+    (chosen,) = world.settle()
+    world.skip(40)
     world.online(*world.accept(chosen))
     world.place(first, ("comp-0001", (1,)))
-    world.run()
-    world.later(5)
+    world.settle()
+    world.skip(5)
     world.submit("second")
-    world.run()
+    world.settle()
     return world
 
 
@@ -43,15 +43,15 @@ def test_they_are_shown_by_a_scaler_that_starts_from_a_checkpoint() -> None:
     assert choices(world.recover(), world.now) == choices(world.core, world.now)
 
 
-def refused() -> World:
+def refused() -> VirtualScaler:
     """One job waits for more than the pool has, another asks for a model of no group."""
-    world = World(config(composable(nodes_max=1)), pool=1)
+    world = VirtualScaler(config(composable(nodes_max=1)), pool=1)
     busy(world)
     world.submit("large", gpus=3)
-    world.run()
-    world.later(5)
+    world.settle()
+    world.skip(5)
     world.submit("strange", gpu_models=("X9",))
-    world.run()
+    world.settle()
     return world
 
 

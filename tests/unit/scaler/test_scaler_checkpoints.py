@@ -4,13 +4,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from kit.scaler import VirtualScaler, composable, config, ordinary
 from muster.core import Draft
 from muster.scaler.core import ScalerCore
 from muster.scaler.core.expected import settle
 from muster.scaler.core.limits import LOOKS_MAX
 from muster.schemas.facts.scale import ScaleChosen
 from muster.schemas.job import Job
-from unit.scaler.scaling_world import World, composable, config, ordinary
 
 SETTINGS = config(
     composable(nodes_max=3), ordinary(nodes_max=2), gpu_idle_s=60, node_unneeded_s=90, delay_after_add_s=30
@@ -61,7 +61,7 @@ class Histories(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World(SETTINGS)
+        self.world = VirtualScaler(SETTINGS)
         self.world.survey(free=6, attached=2)
         self.world.join("comp", 1, gpus=2)
         self.jobs: list[Job] = []
@@ -98,14 +98,14 @@ class Histories(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1, 20, 100, 1_000]))
     def later(self, seconds: int) -> None:
-        self.world.later(seconds)
+        self.world.skip(seconds)
 
     @rule()
     def decide(self) -> None:
         """What it remembers of its earlier decisions changes nothing in this one."""
         afresh = chosen(self.world.refold().decide(self.world.now))
         assert chosen(self.world.core.decide(self.world.now)) == afresh
-        for fact in self.world.step():
+        for fact in self.world.decide_once("scaler"):
             if not isinstance(fact.payload, ScaleChosen):
                 continue
             if fact.name == "gpu-attach-chosen":

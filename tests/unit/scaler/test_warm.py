@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
+from kit.scaler_state import CDI, ScalerState, config
 from muster.scaler.core.choice import Choice
 from muster.scaler.core.consolidate import donors
 from muster.scaler.core.surplus import surplus
 from muster.schemas.facts.scale import ScaleChosen
-from unit.scaler.surplus_world import CDI, World, config
 
 LONG = 10_000.0
 
@@ -15,8 +15,8 @@ def taken(choices: list[Choice]) -> set[str]:
     return {uuid for choice in choices if isinstance(choice.payload, ScaleChosen) for uuid in choice.payload.devices}
 
 
-def three_nodes(warm: int) -> World:
-    world = World(config(replace(CDI, warm_gpus=warm, nodes_min=3)))
+def three_nodes(warm: int) -> ScalerState:
+    world = ScalerState(config(replace(CDI, warm_gpus=warm, nodes_min=3)))
     for index in (1, 2, 3):
         world.node(f"cdi-{index:04d}", gpus=2)
     return world
@@ -24,28 +24,28 @@ def three_nodes(warm: int) -> World:
 
 def test_all_that_one_decision_takes_leaves_the_reserve() -> None:
     world = three_nodes(warm=4)
-    assert len(taken(surplus(world.state, world.at(LONG)))) == 2
+    assert len(taken(surplus(world.state, world.at_second(LONG)))) == 2
 
 
 def test_held_gpus_are_no_reserve() -> None:
     world = three_nodes(warm=2)
     world.runs("train", "cdi-0001", 0, 1)
-    assert len(taken(surplus(world.state, world.at(LONG)))) == 2
+    assert len(taken(surplus(world.state, world.at_second(LONG)))) == 2
 
 
 def test_gpus_that_were_chosen_to_go_are_no_reserve() -> None:
     world = three_nodes(warm=4)
-    (first,) = surplus(world.state, world.at(LONG))
+    (first,) = surplus(world.state, world.at_second(LONG))
     world.chosen("s000001", first.name, first.payload)
-    assert surplus(world.state, world.at(LONG)) == []
+    assert surplus(world.state, world.at_second(LONG)) == []
 
 
 def test_a_gang_elsewhere_gets_of_the_reserve_what_it_needs() -> None:
     world = three_nodes(warm=5)
-    world.at(LONG)
+    world.at_second(LONG)
     assert len(donors(world.state)) == 6
 
 
 def test_without_a_reserve_all_go() -> None:
     world = three_nodes(warm=0)
-    assert len(taken(surplus(world.state, world.at(LONG)))) == 6
+    assert len(taken(surplus(world.state, world.at_second(LONG)))) == 6

@@ -1,6 +1,8 @@
 """A small composable cluster for the scaler's removing cases: its state, folded from what others would say."""
 
-from muster.core import NS_PER_S, Fact, Instant
+from kit.log import CLUSTER, START
+from muster.core import Instant, after, seconds_between
+from muster.core.virtual import VirtualCluster
 from muster.fabric.layout import device_uuids
 from muster.scaler.core.expected import settle
 from muster.scaler.core.fold import fold
@@ -17,7 +19,6 @@ from muster.schemas.facts.queue import QueueChanged, QueueSpec
 from muster.schemas.facts.scale import ScaleEnded
 from muster.schemas.job import Job, JobSpec, Slot, TaskGroup
 
-START = 1_000_000 * NS_PER_S
 CDI = NodeGroup(
     "cdi", composable=True, nodes_max=4, gpus_max=4, gpu_models=("A100",), fabric="rack",
     cpu_milli=16_000, memory_mib=64_000, provision_s=40.0, deprovision_s=10.0, idle_w=200.0,
@@ -52,32 +53,24 @@ def job_of(name: str, **spec: object) -> Job:
     )
 
 
-class World:
-    """state: has folded all that happened. Moments are seconds since the world began."""
+class ScalerState(VirtualCluster):
+    """state: has folded all that happened."""
 
     def __init__(self, scaling: ScalingConfig | None = None) -> None:
         self.state = State(scaling or config())
-        self.log: list[Fact] = []
-        self.second = 0.0
-        self.say("scheduler", "queue", "lab", "changed", QueueChanged(spec=QueueSpec(name="lab")))
+        super().__init__(CLUSTER, start=START, watch=lambda fact: fold(self.state, fact))
+        self.write("scheduler", "queue", "lab", "changed", QueueChanged(spec=QueueSpec(name="lab")))
 
     @property
-    def now(self) -> Instant:
-        return Instant(round(START + self.second * NS_PER_S))
+    def second(self) -> float:
+        """Seconds since the log began."""
+        return seconds_between(START, self.now)
 
-    def at(self, second: float) -> Instant:
+    def at_second(self, second: float) -> Instant:
         """Go on to this moment, with the state as a decision finds it."""
-        self.second = second
-        self.state.now = self.now
+        self.now = self.state.now = after(START, second)
         settle(self.state)
         return self.now
-
-    def say(self, writer: str, kind: str, subject: str, name: str, payload: Payload) -> Fact:
-        seq = len(self.log) + 1
-        fact = Fact(f"f{seq}", seq, self.now, "c", writer, kind, subject, name, (), "", payload)
-        self.log.append(fact)
-        fold(self.state, fact)
-        return fact
 
     # --- nodes and devices ---
 
@@ -87,10 +80,10 @@ class World:
         if group == "cdi":
             for uuid in uuids:
                 self.attachment(uuid, name, model, is_online=not fresh)
-        self.say("agent", "node", name, "joined", self.description(name, uuids, model=model, group=group))
-        self.say("scheduler", "node", name, "released", Released())
+        self.write("agent", "node", name, "joined", self.description(name, uuids, model=model, group=group))
+        self.write("scheduler", "node", name, "released", Released())
         for uuid in [uuid for uuid in uuids if uuid in self.state.books.devices]:
-            self.say("scheduler", "device", uuid, "released", Released())
+            self.write("scheduler", "device", uuid, "released", Released())
 
     def description(self, name: str, uuids: tuple[str, ...], *, model: str, group: str) -> NodeJoined:
         return NodeJoined(
@@ -121,11 +114,11 @@ class World:
             type=device_type,
             request="mine",
         )
-        self.say("composer", "attachment", f"a-{uuid}", "requested", wish)
+        self.write("composer", "attachment", f"a-{uuid}", "requested", wish)
         attached = DeviceAttached(device_uuid=uuid, device_id=f"d-{uuid}", node=node, model=model)
-        self.say("composer", "attachment", f"a-{uuid}", "attached", attached)
+        self.write("composer", "attachment", f"a-{uuid}", "attached", attached)
         if is_online:
-            self.say("composer", "attachment", f"a-{uuid}", "online", DeviceOnline())
+            self.write("composer", "attachment", f"a-{uuid}", "online", DeviceOnline())
 
     def uuids(self, name: str) -> tuple[str, ...]:
         described = self.state.books.describe(name)
@@ -133,36 +126,36 @@ class World:
 
     def pool(self, free: int, model: str = "A100") -> None:
         found = FabricSurveyed(pool=(PoolModel(model=model, free=free),))
-        self.say("composer", "fabric", "rack", "surveyed", found)
+        self.write("composer", "fabric", "rack", "surveyed", found)
 
     # --- jobs ---
 
     def queued(self, name: str, **spec: object) -> str:
         one = job_of(name, **spec)
-        self.say("federation", "job", one.id, "routed", JobRouted(job=one, cluster="c"))
-        self.say("scheduler", "job", one.id, "queued", JobQueued(queue="lab", attempt=1))
+        self.write("federation", "job", one.id, "routed", JobRouted(job=one, cluster=CLUSTER))
+        self.write("scheduler", "job", one.id, "queued", JobQueued(queue="lab", attempt=1))
         return one.id
 
     def waits(self, name: str, *, reason: str = "gpu", **spec: object) -> str:
         """A job has no place."""
         job_id = self.queued(name, **spec)
-        self.say("scheduler", "job", job_id, "unschedulable", JobUnschedulable(reason=reason))
+        self.write("scheduler", "job", job_id, "unschedulable", JobUnschedulable(reason=reason))
         return job_id
 
     def runs(self, name: str, node: str, *devices: int, **spec: object) -> str:
         """A job of one replica holds these devices of a node."""
         job_id = self.queued(name, **{"gpus": len(devices), **spec})
         slot = Slot(group=0, replica=0, node=node, devices=devices, gpu_milli=1000 if devices else 0)
-        self.say("scheduler", "job", job_id, "placed", JobPlaced(attempt=1, slots=(slot,)))
+        self.write("scheduler", "job", job_id, "placed", JobPlaced(attempt=1, slots=(slot,)))
         return job_id
 
     def ends(self, job_id: str) -> None:
-        self.say("scheduler", "job", job_id, "succeeded", JobFinished())
+        self.write("scheduler", "job", job_id, "succeeded", JobFinished())
 
     # --- choices ---
 
     def chosen(self, choice_id: str, name: str, payload: Payload) -> None:
-        self.say("scaler", "scale", choice_id, name, payload)
+        self.write("scaler", "scale", choice_id, name, payload)
 
     def ended(self, choice_id: str, *, failed: bool = False) -> None:
-        self.say("scaler", "scale", choice_id, "ended", ScaleEnded(failed=failed))
+        self.write("scaler", "scale", choice_id, "ended", ScaleEnded(failed=failed))

@@ -1,9 +1,11 @@
-"""A cluster in virtual time for the scaler's tests: facts in, drafts out, drafts back in as facts."""
+"""The scaler's core in virtual time, in a cluster of which the test says what happens."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from muster.core import NS_PER_S, Draft, Fact, Instant
+from kit.log import CLUSTER, START, VirtualService
+from muster.core import Draft, Fact
+from muster.core.virtual import recover
 from muster.fabric.layout import device_uuids, node_name
 from muster.scaler.core import ScalerCore
 from muster.scaler.core.groups import GpuModel, Mode, NodeGroup, ScalingConfig
@@ -45,10 +47,9 @@ from muster.schemas.facts.node import (
 from muster.schemas.facts.queue import QueueChanged, QueueSpec, QueueState
 from muster.schemas.facts.scale import ScaleChosen
 from muster.schemas.job import Job, JobSpec, Phase, Slot, TaskGroup
-from muster.schemas.registry import STATE_NAME, StreamRole, fact_type
+from muster.schemas.registry import STATE_NAME
 
-CLUSTER, FABRIC, MODEL = "atlas", "f0", "H100"
-START = Instant(1_000_000 * NS_PER_S)
+FABRIC, MODEL = "f0", "H100"
 
 
 def composable(name: str = "comp", **values: object) -> NodeGroup:
@@ -99,14 +100,13 @@ def job(name: str, *, queue: str = "lab", replicas: int = 1, gpus: int = 1, **sp
     )
 
 
-class World:
-    """log: all facts so far; core: has folded them all. What others would record in a checkpoint is kept beside."""
+class VirtualScaler(VirtualService[ScalerCore]):
+    """nodes, grants, jobs, queues, attachments, pools: what others would record in a checkpoint."""
 
     def __init__(self, settings: ScalingConfig, *, pool: int = 0, queues: Iterable[str] = ("lab",)) -> None:
+        super().__init__("scaler", ScalerCore(settings))
         self.settings = settings
-        self.core = ScalerCore(settings)
-        self.log: list[Fact] = []
-        self.now = START
+        self.watch = self._note_wish
         self.nodes: dict[str, NodeState] = {}
         self.grants: dict[tuple[str, str], GrantState] = {}
         self.jobs: dict[str, JobState] = {}
@@ -120,43 +120,17 @@ class World:
 
     # --- what happens ---
 
-    def say(
-        self,
-        writer: str,
-        kind: str,
-        subject_id: str,
-        name: str,
-        payload: Payload,
-        *,
-        causes: Iterable[str] = (),
-        trace: str = "",
-    ) -> Fact:
-        """Append a fact and fold it."""
-        row = fact_type(StreamRole.LOG, writer, kind, name)
-        assert row is not None, f"{writer} may not say {kind} {name}"
-        assert isinstance(payload, row.payload)
-        seq = len(self.log) + 1
-        fact = Fact(f"f{seq}", seq, self.now, CLUSTER, writer, kind, subject_id, name, tuple(causes), trace, payload)
-        self.log.append(fact)
-        self.core.apply(fact)
-        self._note_wish(fact)
-        return fact
-
-    def later(self, seconds: float) -> None:
-        """Time passes; nobody has decided yet."""
-        self.now = Instant(self.now + round(seconds * NS_PER_S))
-
     def queue(self, name: str, **spec: object) -> None:
         """A queue is made, or is another one."""
         queue = QueueSpec(name=name, **spec)
-        self.say("scheduler", "queue", name, "changed", QueueChanged(spec=queue))
+        self.write("scheduler", "queue", name, "changed", QueueChanged(spec=queue))
         self.queues[name] = QueueState(spec=queue, changed_at=self.now)
 
     def survey(self, *, free: int, attached: int = 0, model: str = MODEL, fabric: str = FABRIC) -> None:
         """The composer tells of a pool of one model; other models are as they were."""
         told = PoolModel(model=model, free=free, attached=attached)
         pool = self.pools.get(fabric, FabricState()).pool | {(told.type, model): told}
-        self.say("composer", "fabric", fabric, "surveyed", FabricSurveyed(pool=tuple(pool.values())))
+        self.write("composer", "fabric", fabric, "surveyed", FabricSurveyed(pool=tuple(pool.values())))
         self.pools[fabric] = FabricState(pool=pool, surveyed=True)
 
     def join(
@@ -185,7 +159,7 @@ class World:
     def show(self, name: str, description: NodeJoined) -> None:
         """The node is so."""
         known = self.nodes.get(name)
-        fact = self.say("agent", "node", name, "joined", description)
+        fact = self.write("agent", "node", name, "joined", description)
         self.nodes[name] = NodeState(description=description, last_fact=fact.id)
         if known is None:
             self.grants["node", name] = GrantState(released=False)
@@ -195,21 +169,23 @@ class World:
 
     def release(self, kind: str, name: str) -> None:
         """The scheduler lets it be used."""
-        self.say("scheduler", kind, name, "released", Released())
+        self.write("scheduler", kind, name, "released", Released())
         known = self.grants.get((kind, name), GrantState(released=False))
         wishes = tuple(wish for wish in known.wishes if not wish.answered)
         self.grants[kind, name] = GrantState(released=True, wishes=wishes)
 
     def leave(self, name: str) -> None:
         """The node is gone."""
-        self.say("agent", "node", name, "left", NodeLeft())
+        self.write("agent", "node", name, "left", NodeLeft())
         del self.nodes[name], self.grants["node", name]
 
     def submit(self, name: str, *, reason: str = "gpu", detail: str = "gpu: none free", **spec: object) -> Job:
         """A job comes, is queued, and cannot be placed (unless the reason is "")."""
         one = job(name, **spec)
-        self.say("federation", "job", one.id, "routed", JobRouted(job=one, cluster=CLUSTER), trace=one.trace)
-        self.say("scheduler", "job", one.id, "queued", JobQueued(queue=one.spec.queue_name, attempt=1), trace=one.trace)
+        self.write("federation", "job", one.id, "routed", JobRouted(job=one, cluster=CLUSTER), trace=one.trace)
+        self.write(
+            "scheduler", "job", one.id, "queued", JobQueued(queue=one.spec.queue_name, attempt=1), trace=one.trace
+        )
         self.jobs[one.id] = JobState(
             job=one, phase=Phase.QUEUED, queue=one.spec.queue_name, queued_at=self.now, routed_seq=len(self.log) - 1,
             last_fact=self.log[-1].id,
@@ -221,7 +197,7 @@ class World:
     def told(self, one: Job, reason: str, detail: str = "") -> Fact:
         """The scheduler says why the job waits."""
         payload = JobUnschedulable(reason=reason, detail=detail)
-        fact = self.say("scheduler", "job", one.id, "unschedulable", payload, trace=one.trace)
+        fact = self.write("scheduler", "job", one.id, "unschedulable", payload, trace=one.trace)
         self._job(one, reason=reason, detail=detail, explained_at=self.now)
         return fact
 
@@ -231,7 +207,7 @@ class World:
             Slot(group=0, replica=replica, node=node, devices=devices, gpu_milli=1000 if devices else 0)
             for replica, (node, devices) in enumerate(places)
         )
-        self.say("scheduler", "job", one.id, "placed", JobPlaced(attempt=1, slots=slots), trace=one.trace)
+        self.write("scheduler", "job", one.id, "placed", JobPlaced(attempt=1, slots=slots), trace=one.trace)
         self._job(one, phase=Phase.PLACED, slots=slots, reason="", detail="")
 
     def fill(self, name: str, node: str, devices: tuple[int, ...], **spec: object) -> Job:
@@ -242,7 +218,7 @@ class World:
 
     def end(self, one: Job) -> None:
         """The job is over."""
-        self.say("scheduler", "job", one.id, "succeeded", JobFinished(attempt=1), trace=one.trace)
+        self.write("scheduler", "job", one.id, "succeeded", JobFinished(attempt=1), trace=one.trace)
         del self.jobs[one.id]
 
     # --- the composer, as the scaler sees it ---
@@ -258,7 +234,7 @@ class World:
                     request=fact.subject_id, model=part.device_model, node=part.node, fabric=part.fabric,
                     machine=f"m-{part.node}", origin=Origin.SCALER,
                 )  # fmt: skip
-                self.say("composer", "attachment", name, "requested", requested)
+                self.write("composer", "attachment", name, "requested", requested)
                 self.attachments[name] = AttachmentState(
                     requested=requested, phase=AttachmentPhase.REQUESTED, since=self.now
                 )
@@ -288,19 +264,19 @@ class World:
 
     def attach_fails(self, name: str) -> None:
         """One attachment is over."""
-        self.say("composer", "attachment", name, "failed", AttachmentFailed(reason="timed out"))
+        self.write("composer", "attachment", name, "failed", AttachmentFailed(reason="timed out"))
         del self.attachments[name]
 
     def refuse(self, choice: str, *, field: str = "size", reason: str = "the pool is empty") -> None:
         """The composer says no to a choice."""
-        self.say("composer", "composability", choice, "refused", RequestRefused(field=field, reason=reason))
+        self.write("composer", "composability", choice, "refused", RequestRefused(field=field, reason=reason))
 
     def detach(self, uuid: str) -> None:
         """A device goes back to its pool."""
         name = next(name for name, one in self.attachments.items() if one.device_uuid == uuid)
         requested = self.attachments[name].requested
         self._move(name, "detach-wanted", DetachWanted(request_id=f"{name}-1"), AttachmentPhase.WITHHOLDING)
-        self.say("composer", "attachment", name, "detached", DeviceDetached(device_uuid=uuid, node=requested.node))
+        self.write("composer", "attachment", name, "detached", DeviceDetached(device_uuid=uuid, node=requested.node))
         del self.attachments[name]
         self._in_pool(requested.fabric, requested.model, 1)
         node = self.nodes[requested.node].description
@@ -313,55 +289,32 @@ class World:
 
     def withheld(self, kind: str, name: str, request_id: str) -> None:
         """The scheduler gives it away."""
-        self.say("scheduler", kind, name, "withheld", Withheld(request_id=request_id))
-
-    # --- what the scaler does ---
-
-    def step(self) -> list[Fact]:
-        """One decision, folded."""
-        return [self.append(draft) for draft in self.core.decide(self.now)]
-
-    def run(self) -> list[Fact]:
-        """Decide and fold until nothing more is decided. Returns all that was."""
-        found: list[Fact] = []
-        for _ in range(100):
-            facts = self.step()
-            found += facts
-            if not facts:
-                return found
-        raise AssertionError("decisions never end")
-
-    def append(self, draft: Draft) -> Fact:
-        return self.say(
-            "scaler", draft.kind, draft.subject_id, draft.name, draft.payload, causes=draft.causes, trace=draft.trace
-        )
+        self.write("scheduler", kind, name, "withheld", Withheld(request_id=request_id))
 
     # --- what is seen ---
 
     def recover(self) -> ScalerCore:
         """A core that folded a checkpoint of now, everybody's part of it."""
-        core = ScalerCore(self.settings)
-        parts: list[tuple[str, str, str, Payload]] = [
-            *(("scheduler", "queue", name, one) for name, one in self.queues.items()),
-            *(("scheduler", kind, name, one) for (kind, name), one in self.grants.items()),
-            *(("scheduler", "job", name, one) for name, one in self.jobs.items()),
-            *(("agent", "node", name, one) for name, one in self.nodes.items()),
-            *(("composer", "attachment", name, one) for name, one in self.attachments.items()),
-            *(("composer", "fabric", name, one) for name, one in self.pools.items()),
-            *(("scaler", draft.kind, draft.subject_id, draft.payload) for draft in self.core.snapshot()),
+        grants = [Draft(kind, name, STATE_NAME, one) for (kind, name), one in self.grants.items()]
+        parts = [
+            self._states("scheduler", "queue", self.queues),
+            self.state_facts("scheduler", grants),
+            self._states("scheduler", "job", self.jobs),
+            self._states("agent", "node", self.nodes),
+            self._states("composer", "attachment", self.attachments),
+            self._states("composer", "fabric", self.pools),
+            self.snapshot(),
         ]
-        for writer, kind, name, payload in parts:
-            core.apply(Fact("", len(self.log), START, CLUSTER, writer, kind, name, STATE_NAME, (), "", payload))
-        return core
+        return recover(ScalerCore(self.settings), [fact for part in parts for fact in part])
 
     def refold(self) -> ScalerCore:
         """A core that folded the same log and decided nothing."""
-        core = ScalerCore(self.settings)
-        for fact in self.log:
-            core.apply(fact)
-        return core
+        return recover(ScalerCore(self.settings), (), self.log)
 
     # --- inside ---
+
+    def _states(self, writer: str, kind: str, states: Mapping[str, Payload]) -> list[Fact]:
+        return self.state_facts(writer, [Draft(kind, name, STATE_NAME, one) for name, one in states.items()])
 
     def _note_wish(self, fact: Fact) -> None:
         """What the scheduler would keep of requests to withhold, for a checkpoint."""
@@ -388,7 +341,7 @@ class World:
         self.jobs[one.id] = dataclasses.replace(self.jobs[one.id], **changes)
 
     def _move(self, name: str, word: str, payload: Payload, phase: AttachmentPhase, **changes: object) -> None:
-        self.say("composer", "attachment", name, word, payload)
+        self.write("composer", "attachment", name, word, payload)
         self.attachments[name] = dataclasses.replace(
             self.attachments[name], **{"phase": phase, "since": self.now} | changes
         )
@@ -396,7 +349,7 @@ class World:
     def _found(self, node: str, uuid: str, model: str) -> None:
         name = f"a{len(self.attachments) + 1:04d}"
         requested = AttachmentRequested(model=model, node=node, fabric=FABRIC, machine=f"m-{node}", origin=Origin.FOUND)
-        self.say("composer", "attachment", name, "requested", requested)
+        self.write("composer", "attachment", name, "requested", requested)
         self.attachments[name] = AttachmentState(requested=requested, phase=AttachmentPhase.REQUESTED)
         for word, payload, phase in (
             (
