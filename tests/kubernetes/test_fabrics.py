@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_shell import AgentShell
+from kit.agent_shell import AgentShell
 from kube_manifests import kubectl
 from kube_planes import AnyPlane
 from muster.agent.core.cluster import AddNode, CancelScale
@@ -57,7 +57,7 @@ async def agent(plane: AnyPlane, settings: KubernetesSettings, *, operated: str 
         return await KubeConnection.open(kubeconfig=plane.kubeconfig(), user_agent="muster-agent/test")
 
     async with AgentShell(settings, GROUPS, connect, operated=operated, patience_s=PATIENCE_S) as shell:
-        await shell.until(lambda: bool(shell.said("cluster", "described")))
+        await shell.until(lambda: bool(shell.facts("cluster", "described")))
         yield shell
 
 
@@ -108,12 +108,12 @@ async def test_an_object_is_kept_until_its_devices_are_back(plane: AnyPlane, kub
     }  # fmt: skip
     async with agent(plane, settings(requests="muster")) as shell:
         await kube.create(resources.COMPOSABILITY_REQUESTS, body)
-        await shell.until(lambda: bool(shell.said("composability", "compose-requested")))
+        await shell.until(lambda: bool(shell.facts("composability", "compose-requested")))
         accepted = RequestAccepted(
             spec=ComposabilitySpec.model_validate(spec), principal="kubernetes:composabilityrequests"
         )
-        shell.say("composer", "composability", "gpus-of-test", "accepted", accepted)
-        shell.say("composer", "composability", "gpus-of-test", "moved", RequestMoved(phase=RequestPhase.RUNNING))
+        shell.write("composer", "composability", "gpus-of-test", "accepted", accepted)
+        shell.write("composer", "composability", "gpus-of-test", "moved", RequestMoved(phase=RequestPhase.RUNNING))
 
         async def is_running() -> bool:
             raw = await kube.get(resources.COMPOSABILITY_REQUESTS, "gpus-of-test")
@@ -121,10 +121,10 @@ async def test_an_object_is_kept_until_its_devices_are_back(plane: AnyPlane, kub
 
         await shell.until_async(is_running)
         await kube.delete(resources.COMPOSABILITY_REQUESTS, "gpus-of-test")
-        await shell.until(lambda: bool(shell.said("composability", "decompose-requested")))
+        await shell.until(lambda: bool(shell.facts("composability", "decompose-requested")))
         raw = await kube.get(resources.COMPOSABILITY_REQUESTS, "gpus-of-test")
         assert sequence(raw, "metadata", "finalizers") == ["muster.dev/composability"]
-        shell.say("composer", "composability", "gpus-of-test", "ended", RequestEnded())
+        shell.write("composer", "composability", "gpus-of-test", "ended", RequestEnded())
 
         async def is_gone() -> bool:
             try:
@@ -140,8 +140,8 @@ async def test_the_operators_objects_follow_the_composer(plane: AnyPlane, kube: 
     async with agent(plane, settings(requests="operator"), operated="f") as shell:
         order = DeviceOrder(id="gpu-1", node="n1", fabric="f", machine="n1")
         accepted = RequestAccepted(spec=ComposabilitySpec(model="A100", size=1), orders=(order,))
-        shell.say("composer", "composability", "r", "accepted", accepted)
-        shell.say("composer", "attachment", "gpu-1", "attaching", CallStarted(attempt=1, deadline_at=1))
+        shell.write("composer", "composability", "r", "accepted", accepted)
+        shell.write("composer", "attachment", "gpu-1", "attaching", CallStarted(attempt=1, deadline_at=1))
 
         async def ours() -> list[JsonObject]:
             return [one async for one in listed(kube, resources.COMPOSABILITY_REQUESTS)]
@@ -164,11 +164,11 @@ async def test_the_operators_objects_follow_the_composer(plane: AnyPlane, kube: 
         await shell.until(
             lambda: any(
                 isinstance(fact.payload, OperatorSeen) and any(one.state == "Online" for one in fact.payload.devices)
-                for fact in shell.said("fabric", "operator-seen")
+                for fact in shell.facts("fabric", "operator-seen")
             )
         )
         detaching = CallStarted(attempt=2, deadline_at=1, device_id="res-1", device_uuid="GPU-1")
-        shell.say("composer", "attachment", "gpu-1", "detaching", detaching)
+        shell.write("composer", "attachment", "gpu-1", "detaching", detaching)
 
         async def is_lowered() -> bool:
             return [at(one, "spec", "resource", "size") for one in await ours()] == [0]
@@ -187,7 +187,7 @@ async def test_the_operators_objects_follow_the_composer(plane: AnyPlane, kube: 
 async def test_a_pool_is_published_as_a_slice_of_no_node(plane: AnyPlane, kube: KubeConnection) -> None:
     published = settings(devices="dra", pool=PoolSettings(names={"A100": "a100"}, fabrics={"f": 0}))
     async with agent(plane, published) as shell:
-        shell.say("composer", "fabric", "f", "surveyed", FabricSurveyed(pool=(PoolModel(model="A100", free=3),)))
+        shell.write("composer", "fabric", "f", "surveyed", FabricSurveyed(pool=(PoolModel(model="A100", free=3),)))
 
         async def count() -> int:
             try:
@@ -205,7 +205,7 @@ async def test_a_pool_is_published_as_a_slice_of_no_node(plane: AnyPlane, kube: 
 
         try:
             await shell.until_async(is_three)
-            shell.say("composer", "fabric", "f", "surveyed", FabricSurveyed(pool=(PoolModel(model="A100", free=1),)))
+            shell.write("composer", "fabric", "f", "surveyed", FabricSurveyed(pool=(PoolModel(model="A100", free=1),)))
             await shell.until_async(is_one)
             raw = await kube.get(resources.RESOURCE_SLICES, "a100-fabric0")
             assert integer(raw, "spec", "pool", "generation") > 1

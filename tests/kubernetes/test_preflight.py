@@ -12,7 +12,7 @@ from typing import Literal
 
 import pytest
 
-from agent_shell import AgentShell
+from kit.agent_shell import AgentShell
 from kube_manifests import kubectl
 from kube_planes import open_plane
 from muster.agent.core.kubernetes.names import CHECK_POD_LABEL
@@ -119,7 +119,7 @@ async def agent(
         await KubeConnection.open(kubeconfig=plane.kubeconfig(), user_agent="muster-test/1") as kube,
         AgentShell(settings, ScalingSettings(), connect, patience_s=PATIENCE_S, preflight=preflight) as shell,
     ):
-        await shell.until(lambda: len({fact.subject_id for fact in shell.said("node", "joined")}) == len(FLEET))
+        await shell.until(lambda: len({fact.subject_id for fact in shell.facts("node", "joined")}) == len(FLEET))
         yield shell, kube
 
 
@@ -127,16 +127,16 @@ def place(shell: AgentShell, *nodes: str, job_id: str = JOB) -> None:
     group = TaskGroup(replicas=len(nodes), gpus=1)
     spec = JobSpec(name="train", team="blue", task_groups=(group,), labels={"sim.muster.dev/run-s": "0.5"})
     job = Job(id=job_id, spec=spec, principal="ann", idempotency_key=job_id, body_hash="")
-    shell.say("federation", "job", job_id, "routed", JobRouted(job=job, cluster="atlas"))
+    shell.write("federation", "job", job_id, "routed", JobRouted(job=job, cluster="atlas"))
     slots = tuple(Slot(group=0, replica=index, node=node, gpus=1) for index, node in enumerate(nodes))
-    shell.say("scheduler", "job", job_id, "placed", JobPlaced(attempt=1, slots=slots, preflight=PLAN))
+    shell.write("scheduler", "job", job_id, "placed", JobPlaced(attempt=1, slots=slots, preflight=PLAN))
 
 
 async def take_up(shell: AgentShell, name: str) -> Job:
     """The wish of an object is accepted, and its job is routed here."""
 
     def wishes() -> list[WorkloadSubmitRequested]:
-        payloads = [fact.payload for fact in shell.said("workload", "submit-requested")]
+        payloads = [fact.payload for fact in shell.facts("workload", "submit-requested")]
         asked = [one for one in payloads if isinstance(one, WorkloadSubmitRequested)]
         return [one for one in asked if one.origin.name == name]
 
@@ -146,24 +146,24 @@ async def take_up(shell: AgentShell, name: str) -> Job:
         id=wish.job_id, spec=wish.spec, principal=wish.principal, idempotency_key=wish.job_id, body_hash="",
         trace=wish.trace, origin=wish.origin,
     )  # fmt: skip
-    shell.say("federation", "job", job.id, "routed", JobRouted(job=job, cluster="atlas"))
+    shell.write("federation", "job", job.id, "routed", JobRouted(job=job, cluster="atlas"))
     return job
 
 
 def put(shell: AgentShell, job: Job, *nodes: str, attempt: int = 1) -> None:
     """On these nodes, with checks before."""
     slots = tuple(Slot(group=0, replica=index, node=node, gpus=1) for index, node in enumerate(nodes))
-    shell.say("scheduler", "job", job.id, "placed", JobPlaced(attempt=attempt, slots=slots, preflight=PLAN))
+    shell.write("scheduler", "job", job.id, "placed", JobPlaced(attempt=attempt, slots=slots, preflight=PLAN))
 
 
 def exits(shell: AgentShell, job: Job) -> list[tuple[int, str]]:
     """Attempts that are over, and how."""
-    facts = [fact.payload for fact in shell.said("job", "pods-exited") if fact.subject_id == job.id]
+    facts = [fact.payload for fact in shell.facts("job", "pods-exited") if fact.subject_id == job.id]
     return [(one.attempt, one.outcome.value) for one in facts if isinstance(one, PodsExited)]
 
 
 def found(shell: AgentShell, kind: str, subject: str) -> list[tuple[str, str, CheckOutcome]]:
-    payloads = [fact.payload for fact in shell.said(kind, "checks-reported") if fact.subject_id == subject]
+    payloads = [fact.payload for fact in shell.facts(kind, "checks-reported") if fact.subject_id == subject]
     results: Iterable[ChecksReported] = (one for one in payloads if isinstance(one, ChecksReported))
     return [(one.node, one.check, one.outcome) for report in results for one in report.results]
 
@@ -186,15 +186,15 @@ async def cordon(kube: KubeConnection, node: str, *, unschedulable: bool) -> Non
 async def test_a_gang_is_checked_waits_at_its_gate_and_then_runs(plane: ControlPlane) -> None:
     async with agent(plane) as (shell, kube):
         place(shell, "good-0000", "good-0001")
-        await shell.until(lambda: bool(shell.said("job", "checks-reported")))
+        await shell.until(lambda: bool(shell.facts("job", "checks-reported")))
         assert [fact.name for fact in shell.log if fact.subject_id == JOB][2:] == ["pods-started", "checks-reported"]
         assert {outcome for _, _, outcome in found(shell, "job", JOB)} == {CheckOutcome.PASS}
         waiting = await pods(kube)
         assert [text(one, "status", "phase") for one in waiting] == ["Pending", "Pending"]
         assert all(GATE_ANNOTATION not in strings(one, "metadata", "annotations") for one in waiting)
-        shell.say("scheduler", "job", JOB, "running", JobRunning(attempt=1, preflight="quick"))
-        await shell.until(lambda: bool(shell.said("job", "pods-exited")))
-        (exited,) = shell.said("job", "pods-exited")
+        shell.write("scheduler", "job", JOB, "running", JobRunning(attempt=1, preflight="quick"))
+        await shell.until(lambda: bool(shell.facts("job", "pods-exited")))
+        (exited,) = shell.facts("job", "pods-exited")
         assert isinstance(exited.payload, PodsExited)
         assert (exited.payload.outcome.value, exited.payload.exit_code) == ("succeeded", 0)
 
@@ -207,9 +207,9 @@ async def test_a_bad_node_is_named_and_its_gang_never_begins(plane: ControlPlane
         failed = {node for node, _, outcome in found(shell, "job", job_id) if outcome is CheckOutcome.FAIL}
         assert failed == {"bad-0000"}
         stop = JobStopRequested(attempt=1, reason=StopReason.NODE_LOST)
-        shell.say("scheduler", "job", job_id, "stop-requested", stop)
-        await shell.until(lambda: bool(shell.said("job", "pods-exited")))
-        (exited,) = shell.said("job", "pods-exited")
+        shell.write("scheduler", "job", job_id, "stop-requested", stop)
+        await shell.until(lambda: bool(shell.facts("job", "pods-exited")))
+        (exited,) = shell.facts("job", "pods-exited")
         assert isinstance(exited.payload, PodsExited)
         assert (exited.payload.outcome.value, exited.payload.ran_s) == ("stopped", 0.0)
 
@@ -217,7 +217,7 @@ async def test_a_bad_node_is_named_and_its_gang_never_begins(plane: ControlPlane
 async def test_the_api_server_takes_the_patch_of_a_gate_only_for_the_pod_that_was_meant(plane: ControlPlane) -> None:
     async with agent(plane) as (shell, kube):
         place(shell, "good-0000", job_id="R" * 26)
-        await shell.until(lambda: bool(shell.said("job", "checks-reported")))
+        await shell.until(lambda: bool(shell.facts("job", "checks-reported")))
         (pod,) = await pods(kube)
         body: JsonObject = {"metadata": {"uid": "another", "annotations": {GATE_ANNOTATION: "open"}}}
         with pytest.raises(Exception, match=r"uid|[Pp]recondition|conflict"):
@@ -240,7 +240,7 @@ async def test_a_job_of_kubernetes_is_let_go_when_its_nodes_were_checked(plane: 
             return "are checked before it begins" in note(await kube.get(JOBS, "sweep", namespace=SPACE), REASON)
 
         await shell.until_async(tells_why)
-        shell.say("scheduler", "job", job.id, "running", JobRunning(attempt=1, preflight="quick"))
+        shell.write("scheduler", "job", job.id, "running", JobRunning(attempt=1, preflight="quick"))
         await shell.until(lambda: exits(shell, job) == [(1, "succeeded")])
         assert {text(one, "spec", "nodeName") for one in await pods(kube, SPACE)} == {"good-0000", "good-0001"}
         assert not [one for one in await pods(kube) if strings(one, "metadata", "labels").get(CHECK_POD_LABEL)]
@@ -258,7 +258,7 @@ async def test_with_chosen_devices_those_that_were_checked_are_the_jobs(plane: C
         await kube.create(JOBS, body, namespace=SPACE)
         job = await take_up(shell, "chosen")
         slot = Slot(group=0, replica=0, node="dra-0000", devices=(5, 2))
-        shell.say("scheduler", "job", job.id, "placed", JobPlaced(attempt=1, slots=(slot,), preflight=PLAN))
+        shell.write("scheduler", "job", job.id, "placed", JobPlaced(attempt=1, slots=(slot,), preflight=PLAN))
         checked: set[str] = set()
 
         async def have_reported() -> bool:
@@ -268,7 +268,7 @@ async def test_with_chosen_devices_those_that_were_checked_are_the_jobs(plane: C
 
         await shell.until_async(have_reported)
         assert (len(checked), await held(kube, SPACE)) == (2, [])
-        shell.say("scheduler", "job", job.id, "running", JobRunning(attempt=1, preflight="quick"))
+        shell.write("scheduler", "job", job.id, "running", JobRunning(attempt=1, preflight="quick"))
 
         async def holds() -> bool:
             return await held(kube, SPACE) == sorted(checked)
@@ -289,13 +289,13 @@ async def test_pods_that_people_made_wait_unbound_until_they_are_on_nodes_that_p
             ("bad-0000", CheckOutcome.FAIL)
         }
         stop = JobStopRequested(attempt=1, reason=StopReason.NODE_LOST)
-        shell.say("scheduler", "job", job.id, "stop-requested", stop)
+        shell.write("scheduler", "job", job.id, "stop-requested", stop)
         await shell.until(lambda: exits(shell, job) == [(1, "stopped")])
         rings = [one for one in await pods(kube, SPACE) if name_of(one).startswith("ring")]
         assert [(text(one, "spec", "nodeName"), text(one, "status", "phase")) for one in rings] == [("", "Pending")] * 2
         put(shell, job, "good-0000", "good-0001", attempt=2)
         await shell.until(lambda: len(found(shell, "job", job.id)) > 4)
-        shell.say("scheduler", "job", job.id, "running", JobRunning(attempt=2, preflight="quick"))
+        shell.write("scheduler", "job", job.id, "running", JobRunning(attempt=2, preflight="quick"))
         await shell.until(lambda: exits(shell, job)[1:] == [(2, "succeeded")])
         rings = [one for one in await pods(kube, SPACE) if name_of(one).startswith("ring")]
         assert [text(one, "spec", "nodeName") for one in rings] == ["good-0000", "good-0001"]
@@ -318,11 +318,11 @@ async def test_work_on_a_node_is_a_job_that_a_cordon_does_not_keep_away(plane: C
     async with agent(plane) as (shell, kube):
         await cordon(kube, "bad-0000", unschedulable=True)
         asked = NodeActionRequested(request_id="reset-1", action=NodeAction.RESET, device="GPU-7")
-        shell.say("health", "node", "bad-0000", "action-requested", asked)
+        shell.write("health", "node", "bad-0000", "action-requested", asked)
         checks = ChecksRequested(request_id="look-1", checks=PLAN.checks)
-        shell.say("health", "node", "bad-0000", "checks-requested", checks)
-        await shell.until(lambda: bool(shell.said("node", "action-ended") and shell.said("node", "checks-reported")))
-        (ended,) = shell.said("node", "action-ended")
+        shell.write("health", "node", "bad-0000", "checks-requested", checks)
+        await shell.until(lambda: bool(shell.facts("node", "action-ended") and shell.facts("node", "checks-reported")))
+        (ended,) = shell.facts("node", "action-ended")
         assert isinstance(ended.payload, NodeActionEnded)
         assert (ended.payload.outcome, ended.payload.version) == (ActionOutcome.DONE, "9.9")
         made = (await kube.list_page(JOBS, select=Selection("muster-nodes"))).items
@@ -335,7 +335,7 @@ async def test_another_agent_finds_the_work_of_the_first_and_begins_nothing_twic
     asked = NodeActionRequested(request_id="reset-2", action=NodeAction.RESET)
     for _ in range(2):
         async with agent(plane) as (shell, kube):
-            shell.say("health", "node", "good-0000", "action-requested", asked)
+            shell.write("health", "node", "good-0000", "action-requested", asked)
             await shell.until(lambda of=shell: bool(of.said("node", "action-ended")))  # type: ignore[misc]
             made = (await kube.list_page(JOBS, select=Selection("muster-nodes"))).items
             marks = [strings(one, "metadata", "annotations").get(WORK_ANNOTATION) for one in made]
@@ -346,15 +346,15 @@ async def test_a_label_asks_an_operator_whose_answer_is_awaited(plane: ControlPl
     async with agent(plane) as (shell, kube):
         await kube.patch(NODES, "good-0001", {"metadata": {"labels": {STATE: "upgrade-done"}}}, kind=Patch.MERGE)
         asked = NodeActionRequested(request_id="driver-1", action=NodeAction.DRIVER, version="580.105")
-        shell.say("upgrader", "node", "good-0001", "action-requested", asked)
+        shell.write("upgrader", "node", "good-0001", "action-requested", asked)
 
         async def is_asked() -> bool:
             return strings(await kube.get(NODES, "good-0001"), "metadata", "labels").get(STATE) == "upgrade-required"
 
         await shell.until_async(is_asked)
-        assert shell.said("node", "action-ended") == []
+        assert shell.facts("node", "action-ended") == []
         await kube.patch(NODES, "good-0001", {"metadata": {"labels": {STATE: "upgrade-done"}}}, kind=Patch.MERGE)
-        await shell.until(lambda: bool(shell.said("node", "action-ended")))
+        await shell.until(lambda: bool(shell.facts("node", "action-ended")))
 
         async def is_taken_back() -> bool:
             return WORK_ANNOTATION not in strings(await kube.get(NODES, "good-0001"), "metadata", "annotations")

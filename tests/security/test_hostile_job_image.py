@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError
 
-from agent_shell import AgentShell
+from kit.agent_shell import AgentShell
 from kube_fake import EXIT_CODE, RUN_S, FakeKube, FakeKubelet, fake_kube, node
 from kubernetes_house import NAMESPACE, kubeconfig_for, open_kubernetes_house
 from living_stack import TEAM, House, job
@@ -105,8 +105,8 @@ async def test_a_teams_name_opens_no_namespace_that_was_not_given_to_the_team(na
     """Operators may submit for any team's name."""
     async with fake_kube() as kube, agent_of(kube, namespace) as shell:
         place(shell, team=team)
-        await shell.until(lambda: bool(shell.said("job", "pods-exited")))
-        (ended,) = [one.payload for one in shell.said("job", "pods-exited") if isinstance(one.payload, PodsExited)]
+        await shell.until(lambda: bool(shell.facts("job", "pods-exited")))
+        (ended,) = [one.payload for one in shell.facts("job", "pods-exited") if isinstance(one.payload, PodsExited)]
         assert "is not marked as the one of team" in ended.reason
         assert kube.count("create", "pods") == 0
 
@@ -129,16 +129,16 @@ async def agent_of(kube: FakeKube, namespace: str) -> AsyncIterator[AgentShell]:
     kube.add(NODES, node(BAD))
     settings = KubernetesSettings(image="busybox", devices="device-plugin", own_nodes=False, namespace=namespace)
     async with AgentShell(settings, ScalingSettings(), connect) as shell:
-        await shell.until(lambda: bool(shell.said("node", "joined")))
+        await shell.until(lambda: bool(shell.facts("node", "joined")))
         yield shell
 
 
 def place(shell: AgentShell, *, team: str) -> None:
     spec = JobSpec(name="train", team=team, task_groups=(TaskGroup(gpus=1),))
     asked = Job(id="J" * 26, spec=spec, principal="ann", idempotency_key="k", body_hash="")
-    shell.say("federation", "job", asked.id, "routed", JobRouted(job=asked, cluster="atlas"))
+    shell.write("federation", "job", asked.id, "routed", JobRouted(job=asked, cluster="atlas"))
     slots = (Slot(group=0, replica=0, node=BAD, gpus=1),)
-    shell.say("scheduler", "job", asked.id, "placed", JobPlaced(attempt=1, slots=slots))
+    shell.write("scheduler", "job", asked.id, "placed", JobPlaced(attempt=1, slots=slots))
 
 
 SCRIPTS = (

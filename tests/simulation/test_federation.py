@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kit.federated import LOST_AFTER_S, MARGIN_S, Federated, job
 from muster.schemas.facts.federation import ClusterPhase
-from simulation.federated import LOST_AFTER_S, MARGIN_S, Federated, job
 
 LEASE_S, GIVEN_UP_S = LOST_AFTER_S - MARGIN_S, LOST_AFTER_S + MARGIN_S
 SPREAD = {

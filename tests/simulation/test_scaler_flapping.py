@@ -7,11 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from muster.core import seconds_between
+from kit.log import START
+from kit.scaled_cluster import FABRIC, MODEL, ScaledCluster, composable
+from muster.core import after, seconds_between
 from muster.scaler.core.groups import GpuModel, ScalingConfig
 from muster.schemas.base import Payload
 from muster.schemas.facts.job import JobUnschedulable
-from simulation.scaled_cluster import FABRIC, MODEL, START, ScaledCluster, composable
 
 AFTER_LOAD_S = 1_500.0
 
@@ -96,17 +97,17 @@ def play(
     for index, one in enumerate(arrivals):
         second += one.gap_s
         cluster.at(
-            second,
+            after(START, second),
             lambda one=one, index=index: cluster.submit(
                 f"job-{index}", gpus=one.gpus, run_s=one.run_s, cpu_milli=1_000 * one.cores
             ),
         )
     for moment in restarts:
-        cluster.at(moment, cluster.restart_scaler)
+        cluster.at(after(START, moment), cluster.restart_scaler)
     for moment in looks:
-        cluster.at(moment, lambda: None)
+        cluster.at(after(START, moment), lambda: cluster.step(ask_all=True))
     second += sum(one.run_s for one in arrivals) + 40.0 * len(arrivals) + AFTER_LOAD_S
-    cluster.run(second)
+    cluster.advance_to(after(START, second))
     return cluster, second
 
 

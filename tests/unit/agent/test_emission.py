@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.agent import VirtualAgent, job, slot
 from muster.agent.core.core import AgentCore
 from muster.agent.core.output import output_of
 from muster.agent.emission import Emission
@@ -17,7 +18,6 @@ from muster.core import Instant
 from muster.core.simulation_settings import SimulationSettings
 from muster.schemas.job import Slot
 from muster.schemas.telemetry import OutputLines
-from unit.agent.harness import VirtualAgent, job, slot
 
 
 @dataclass
@@ -46,7 +46,7 @@ def agent() -> VirtualAgent:
         agent.launch(
             job(number, run_s=1000.0), Slot(group=0, replica=0, node="gpu-0001", devices=(2,), gpu_milli=milli)
         )
-    agent.run(5)
+    agent.advance(5)
     return agent
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kit.agent import VirtualAgent, fleet_of, job, slot
 from muster.agent.core.behaviour import Behaviour
 from muster.core import Draft
 from muster.schemas.facts.job import JobCheckpointed, JobPlaced, JobState, PodsExited, PodsResized, PodsStarted
 from muster.schemas.job import Checkpointing, Job, Phase, Slot
-from unit.agent.harness import VirtualAgent, fleet_of, job, slot
 
 NODES = 3
 RESTLESS = Behaviour(seed=5, run_s=20.0, job_failure_share=0.3, node_failures_per_day=400.0, node_repair_s=15.0)
@@ -85,7 +85,7 @@ class Cell:
     def do(self, step: tuple[str, int]) -> None:
         name, number = step
         if name == "pass":
-            self.agent.run(number / 4)
+            self.agent.advance(number / 4)
         else:
             {
                 "launch": self.launch,
@@ -114,7 +114,7 @@ def outcome(steps: list[tuple[str, int]], deaths: list[str]) -> Cell:
                 cell.agent.recover_from_checkpoint(cell.states())
             case "checkpoint reversed":
                 cell.agent.recover_from_checkpoint(cell.states()[::-1])
-    cell.agent.run(200)
+    cell.agent.advance(200)
     return cell
 
 

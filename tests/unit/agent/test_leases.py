@@ -2,13 +2,13 @@
 
 import pytest
 
+from kit.agent import VirtualAgent, job, slot
 from muster.agent.core.leases import UNHEARD_SHARE
 from muster.core import NS_PER_S, Draft, Instant, seconds_between
 from muster.schemas.facts.control import ClusterState, ClusterSummary
 from muster.schemas.facts.federation import ContactRenewed, ContactState, Heartbeat, JobReturned
 from muster.schemas.facts.job import JobQueued, JobRouted, JobState, PodsExited, PodsOutcome
 from muster.schemas.job import Job, Phase
-from unit.agent.harness import VirtualAgent, job, slot
 
 LOST_AFTER_S, MARGIN_S = 100.0, 20.0
 LEASE_S = LOST_AFTER_S - MARGIN_S
@@ -46,12 +46,12 @@ def agent() -> Leased:
 def test_without_an_answer_pods_end_the_margin_before_the_cluster_is_given_up(agent: Leased) -> None:
     began, wanted = agent.now, job(1, run_s=1_000.0)
     agent.launch_leased(wanted)
-    agent.run(LEASE_S - 1)
+    agent.advance(LEASE_S - 1)
     assert agent.exits() == []
-    agent.run(2)
+    agent.advance(2)
     (lost,) = agent.facts("contact-lost")
     assert seconds_between(began, lost.time) == pytest.approx(LEASE_S)
-    agent.run(MARGIN_S / 2)
+    agent.advance(MARGIN_S / 2)
     (gone,) = agent.exits()
     assert gone.outcome is PodsOutcome.STOPPED
 
@@ -59,9 +59,9 @@ def test_without_an_answer_pods_end_the_margin_before_the_cluster_is_given_up(ag
 def test_the_time_counts_from_when_the_answered_summary_was_written_not_from_the_answer(agent: Leased) -> None:
     agent.launch_leased(job(1, run_s=1_000.0))
     agent.sign_of_life(2)
-    agent.run(LEASE_S - 10)
+    agent.advance(LEASE_S - 10)
     agent.answer(2)
-    agent.run(11)
+    agent.advance(11)
     assert agent.facts("contact-lost")
 
 
@@ -70,7 +70,7 @@ def test_answers_in_time_keep_the_pods_running(agent: Leased) -> None:
     agent.launch_leased(wanted)
     for number in range(2, 52):
         agent.sign_of_life(number)
-        agent.run(10)
+        agent.advance(10)
         agent.answer(number)
     assert agent.facts("contact-lost") == []
     assert [gone.outcome for gone in agent.exits()] == [PodsOutcome.SUCCEEDED]
@@ -79,9 +79,9 @@ def test_answers_in_time_keep_the_pods_running(agent: Leased) -> None:
 @pytest.mark.parametrize("number", [0, 7])
 def test_an_answer_to_no_summary_that_is_remembered_counts_for_nothing(agent: Leased, number: int) -> None:
     agent.launch_leased(job(1, run_s=1_000.0))
-    agent.run(50)
+    agent.advance(50)
     agent.answer(number or 1)
-    agent.run(40)
+    agent.advance(40)
     assert agent.facts("contact-lost")
 
 
@@ -89,15 +89,15 @@ def test_what_is_pinned_or_never_given_away_runs_on(agent: Leased) -> None:
     pinned, leased = job(1, run_s=300.0), job(2, run_s=300.0)
     agent.launch_leased(pinned, lost_after_s=0.0)
     agent.launch_leased(leased)
-    agent.run(400)
+    agent.advance(400)
     by_job = {fact.subject_id: fact.payload.outcome for fact in agent.facts("pods-exited")}
     assert by_job == {pinned.id: PodsOutcome.SUCCEEDED, leased.id: PodsOutcome.STOPPED}
 
 
 def test_a_placement_that_passes_the_loss_of_contact_is_ended_at_once(agent: Leased) -> None:
-    agent.run(LEASE_S + 1)
+    agent.advance(LEASE_S + 1)
     agent.launch_leased(job(1, run_s=1_000.0))
-    agent.run(5)
+    agent.advance(5)
     assert [gone.outcome for gone in agent.exits()] == [PodsOutcome.STOPPED]
     assert agent.facts("pods-started") == []
 
@@ -105,12 +105,12 @@ def test_a_placement_that_passes_the_loss_of_contact_is_ended_at_once(agent: Lea
 def test_after_contact_came_back_attempts_run_again(agent: Leased) -> None:
     wanted = job(1, run_s=30.0)
     agent.launch_leased(wanted)
-    agent.run(1_000)
+    agent.advance(1_000)
     agent.sign_of_life(2)
     agent.answer(2)
     again = job(2, run_s=30.0)
     agent.launch_leased(again)
-    agent.run(60)
+    agent.advance(60)
     assert agent.told(again.id) == ["pods-started", "pods-exited"]
 
 
@@ -120,16 +120,16 @@ def test_where_no_cluster_is_given_up_the_agent_never_wakes_for_it() -> None:
     before = agent.core.next_wakeup()
     agent.sign_of_life(0)
     assert agent.core.next_wakeup() == before
-    agent.run(1_000)
+    agent.advance(1_000)
     assert agent.facts("contact-lost") == []
 
 
 @pytest.mark.parametrize("at_s", [10.0, LEASE_S - 0.5, LEASE_S + 0.5])
 def test_a_crash_changes_nothing(agent: Leased, at_s: float) -> None:
     agent.launch_leased(job(1, run_s=1_000.0))
-    agent.run(at_s)
+    agent.advance(at_s)
     agent.crash()
-    agent.run(200)
+    agent.advance(200)
     assert len(agent.facts("contact-lost")) == 1
     assert [gone.outcome for gone in agent.exits()] == [PodsOutcome.STOPPED]
 
@@ -137,7 +137,7 @@ def test_a_crash_changes_nothing(agent: Leased, at_s: float) -> None:
 def test_what_a_checkpoint_says_of_contact_ends_pods_in_time(agent: Leased) -> None:
     wanted = job(1, run_s=1_000.0)
     agent.launch_leased(wanted)
-    agent.run(30)
+    agent.advance(30)
     contact = ContactState(
         number=1, until=agent.now + 10 * 10**9, unanswered=(Heartbeat(number=2, at=agent.now),), lost_after_s=100.0,
         margin_s=MARGIN_S, last=2,
@@ -148,9 +148,9 @@ def test_what_a_checkpoint_says_of_contact_ends_pods_in_time(agent: Leased) -> N
     states = [*agent.core.snapshot(), Draft("job", wanted.id, "state-recorded", stored)]
     cluster = Draft("cluster", "local", "state-recorded", ClusterState(contact=contact))
     agent.recover_from_checkpoint([*states, cluster])
-    agent.run(9)
+    agent.advance(9)
     assert agent.exits() == []
-    agent.run(15)
+    agent.advance(15)
     assert [gone.outcome for gone in agent.exits()] == [PodsOutcome.STOPPED]
 
 
@@ -160,7 +160,7 @@ def test_a_job_that_was_given_back_is_forgotten_and_may_come_again(agent: Leased
     agent.write("scheduler", "job", wanted.id, "returned", JobReturned(assignment=1))
     assert wanted.id not in agent.core.jobs
     agent.launch_leased(wanted)
-    agent.run(5)
+    agent.advance(5)
     assert agent.told(wanted.id) == ["pods-started"]
     assert agent.core.anomalies == 0
 
@@ -224,7 +224,7 @@ def test_what_is_placed_before_anybody_could_say_that_contact_is_lost_is_ended_a
     full.wait(LEASE_S + 1)
     late = job(3, run_s=1_000.0)
     full.launch_leased(late)  # the log has room, and the scheduler was faster
-    full.run(5)
+    full.advance(5)
     assert full.told(late.id) == ["pods-exited"]
 
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kit.agent import job
+from kit.agent_scaling import Scaled, scaled
 from muster.agent.core.behaviour import Behaviour
 from muster.core import Draft
 from muster.schemas.facts.job import JobPlaced, JobState
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.facts.scale import ScaleChosen
 from muster.schemas.job import Job, Phase, Slot
-from unit.agent.harness import job
-from unit.agent.scaling import Scaled, scaled
 
 RESTLESS = Behaviour(
     seed=5, run_s=60.0, node_failures_per_day=300.0, node_repair_s=15.0, provision_failure_share=0.3
@@ -79,7 +79,7 @@ class Cell:
             self.world.agent.write_loss(NODES[number % len(NODES)])
 
     def pass_time(self, number: int) -> None:
-        self.world.agent.run(number / 2)
+        self.world.agent.advance(number / 2)
 
     def states(self) -> list[Draft]:
         states = [*self.world.agent.core.snapshot(), *self.world.states()]
@@ -110,7 +110,7 @@ def outcome(steps: list[tuple[str, int]], deaths: list[str]) -> Cell:
                 cell.world.agent.recover_from_checkpoint(cell.states())
             case "checkpoint reversed":
                 cell.world.agent.recover_from_checkpoint(cell.states()[::-1])
-    cell.world.agent.run(200)
+    cell.world.agent.advance(200)
     return cell
 
 

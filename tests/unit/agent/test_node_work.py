@@ -1,5 +1,6 @@
 """Actions and checks on nodes: each request once, told once, whatever crashes."""
 
+from kit.agent import QUICK, VirtualAgent
 from muster.agent.core.node_work import ENDED_MAX
 from muster.core.preflight_settings import SimulatedWorkSettings
 from muster.schemas.facts.node import NodeJoined
@@ -13,7 +14,6 @@ from muster.schemas.facts.operations import (
     NodeActionEnded,
     NodeActionRequested,
 )
-from unit.agent.harness import QUICK, VirtualAgent
 
 NODE = "gpu-0001"
 BAD = QUICK.model_copy(update={"work": SimulatedWorkSettings(bad_nodes={NODE: "gpu-health"})})
@@ -48,7 +48,7 @@ def outcomes(agent: VirtualAgent) -> list[CheckOutcome]:
 def test_an_action_is_carried_out_and_told_once_with_its_cause_and_trace() -> None:
     agent = VirtualAgent()
     act(agent)
-    agent.run(100)
+    agent.advance(100)
     (asked,), (ended,) = agent.facts("action-requested"), agent.facts("action-ended")
     assert (ended.subject_id, ended.causes, ended.trace) == (NODE, (asked.id,), "00-t-s-01")
     assert [(one.request_id, one.outcome) for one in ends(agent)] == [("a-1", ActionOutcome.DONE)]
@@ -59,9 +59,9 @@ def test_the_same_request_again_is_not_carried_out_again() -> None:
     agent = VirtualAgent()
     act(agent)
     act(agent)
-    agent.run(100)
+    agent.advance(100)
     act(agent)
-    agent.run(100)
+    agent.advance(100)
     assert len(ends(agent)) == 1
     assert agent.core.anomalies == 0
 
@@ -69,10 +69,10 @@ def test_the_same_request_again_is_not_carried_out_again() -> None:
 def test_nor_is_it_by_an_agent_that_begins_from_a_checkpoint() -> None:
     agent = VirtualAgent()
     act(agent)
-    agent.run(100)
+    agent.advance(100)
     agent.recover_from_checkpoint(list(agent.core.snapshot()))
     act(agent)
-    agent.run(100)
+    agent.advance(100)
     assert len(ends(agent)) == 1
 
 
@@ -80,11 +80,11 @@ def test_what_is_under_way_goes_on_after_a_crash_and_after_a_checkpoint() -> Non
     plain, crashed, recovered = (VirtualAgent() for _ in range(3))
     for agent in (plain, crashed, recovered):
         act(agent)
-        agent.run(5)
+        agent.advance(5)
     crashed.crash()
     recovered.recover_from_checkpoint(list(recovered.core.snapshot()))
     for agent in (plain, crashed, recovered):
-        agent.run(100)
+        agent.advance(100)
     moments = [[(fact.time, fact.causes, fact.trace) for fact in agent.facts("action-ended")]
                for agent in (plain, crashed, recovered)]  # fmt: skip
     assert moments[0] == moments[1] == moments[2]
@@ -93,19 +93,19 @@ def test_what_is_under_way_goes_on_after_a_crash_and_after_a_checkpoint() -> Non
 def test_an_upgrade_changes_the_version_that_the_node_tells_also_from_a_checkpoint() -> None:
     agent = VirtualAgent()
     act(agent, action=NodeAction.DRIVER, version="580.105")
-    agent.run(100)
+    agent.advance(100)
     told = [fact.payload for fact in agent.facts("joined") if fact.subject_id == NODE]
     assert isinstance(told[-1], NodeJoined)
     assert told[-1].versions == (("driver", "580.105"),)
     agent.recover_from_checkpoint(list(agent.core.snapshot()))
-    agent.run(10)
+    agent.advance(10)
     assert len([fact for fact in agent.facts("joined") if fact.subject_id == NODE]) == len(told)
 
 
 def test_an_action_that_takes_longer_than_its_limit_failed() -> None:
     agent = VirtualAgent()
     act(agent, limit_s=1.0)
-    agent.run(100)
+    agent.advance(100)
     assert [(one.outcome, one.took_s) for one in ends(agent)] == [(ActionOutcome.FAILED, 1.0)]
 
 
@@ -114,7 +114,7 @@ def test_failures_can_be_injected() -> None:
     agent = VirtualAgent(behaviour=QUICK.model_copy(update={"work": work}))
     act(agent)
     check(agent)
-    agent.run(100)
+    agent.advance(100)
     assert [one.outcome for one in ends(agent)] == [ActionOutcome.FAILED]
     assert outcomes(agent) == [CheckOutcome.FAIL]
 
@@ -122,21 +122,21 @@ def test_failures_can_be_injected() -> None:
 def test_a_bad_node_is_well_after_a_repair_and_stays_so_after_a_checkpoint() -> None:
     agent = VirtualAgent(behaviour=BAD)
     check(agent, "c-1")
-    agent.run(20)
+    agent.advance(20)
     act(agent, action=NodeAction.RESET)
-    agent.run(100)
+    agent.advance(100)
     agent.recover_from_checkpoint(list(agent.core.snapshot()))
     check(agent, "c-2")
-    agent.run(20)
+    agent.advance(20)
     assert outcomes(agent) == [CheckOutcome.FAIL, CheckOutcome.PASS]
 
 
 def test_a_new_driver_repairs_no_hardware() -> None:
     agent = VirtualAgent(behaviour=BAD)
     act(agent, action=NodeAction.DRIVER, version="580.105")
-    agent.run(100)
+    agent.advance(100)
     check(agent)
-    agent.run(20)
+    agent.advance(20)
     assert outcomes(agent) == [CheckOutcome.FAIL]
 
 

@@ -2,12 +2,12 @@
 
 import pytest
 
+from kit.agent import QUICK, VirtualAgent, fleet_of, job, slot
 from muster.agent.core.behaviour import Behaviour
 from muster.core import Draft
 from muster.schemas.facts.job import PodsExited, PodsOutcome
 from muster.schemas.facts.node import NodeJoined, NodeLost, NodeReturned
 from muster.schemas.job import Slot
-from unit.agent.harness import QUICK, VirtualAgent, fleet_of, job, slot
 
 FAILING = Behaviour(seed=11, run_s=1e9, node_failures_per_day=24.0, node_repair_s=60.0)
 
@@ -22,7 +22,7 @@ def test_every_node_joins_once() -> None:
     assert len(agent.facts("joined")) == 1750
     assert len({fact.subject_id for fact in agent.facts("joined")}) == 1750
     agent.crash()
-    agent.run(60)
+    agent.advance(60)
     assert len(agent.facts("joined")) == 1750, "what the log has is not told again"
 
 
@@ -43,10 +43,10 @@ def test_a_node_that_is_no_longer_there_leaves_and_ends_what_ran_on_it() -> None
     agent.settle()
     wanted = job(1, run_s=1000.0)
     agent.launch(wanted, slot(2))
-    agent.run(5)
+    agent.advance(5)
     agent.new_core = VirtualAgent(fleet=fleet_of(nodes=1)).new_core
     agent.crash()
-    agent.run(5)
+    agent.advance(5)
     assert agent.told("gpu-0002") == ["joined", "left"]
     assert agent.told(wanted.id) == ["pods-started", "pods-exited"]
 
@@ -57,9 +57,9 @@ def test_the_loss_of_one_node_ends_the_whole_gang() -> None:
     gang, other = job(1, run_s=1000.0), job(2, run_s=1000.0)
     agent.launch(gang, slot(1), Slot(group=0, replica=1, node="gpu-0002", devices=(0,), gpu_milli=1000))
     agent.launch(other, slot(2, 1))
-    agent.run(10)
+    agent.advance(10)
     lost = lose(agent, "gpu-0001")
-    agent.run(1)
+    agent.advance(1)
     (exited,) = agent.facts("pods-exited")
     assert isinstance(exited.payload, PodsExited)
     assert (exited.subject_id, exited.payload.outcome, exited.payload.node) == (
@@ -76,7 +76,7 @@ def test_a_placement_that_passed_the_loss_of_its_node_ends_at_once(node: int) ->
     lose(agent, "gpu-0001")
     wanted = job(1)
     agent.launch(wanted, slot(node))
-    agent.run(1)
+    agent.advance(1)
     (exited,) = agent.facts("pods-exited")
     assert isinstance(exited.payload, PodsExited)
     assert exited.payload.outcome is PodsOutcome.NODE_LOST
@@ -100,10 +100,10 @@ def test_a_stop_during_the_loss_does_not_end_the_pods_twice() -> None:
     agent.settle()
     wanted = job(1, run_s=1000.0)
     agent.launch(wanted)
-    agent.run(10)
+    agent.advance(10)
     lost = lose(agent, "gpu-0001")
     agent.stop(wanted)
-    agent.run(1)
+    agent.advance(1)
     (exited,) = agent.facts("pods-exited")
     assert exited.causes == (lost,)
     assert isinstance(exited.payload, PodsExited)
@@ -112,7 +112,7 @@ def test_a_stop_during_the_loss_does_not_end_the_pods_twice() -> None:
 
 def test_nodes_fail_by_rate_and_return_after_repair() -> None:
     agent = VirtualAgent(fleet=fleet_of(nodes=50), behaviour=FAILING)
-    agent.run(3600)
+    agent.advance(3600)
     lost = len(agent.facts("lost"))
     assert 30 <= lost <= 75, "50 nodes, one failure an hour each"
     assert lost - len(agent.facts("returned")) <= 5
@@ -125,9 +125,9 @@ def test_a_node_lost_by_hand_returns_after_its_repair() -> None:
     agent = VirtualAgent(behaviour=QUICK)
     agent.settle()
     lose(agent, "gpu-0001")
-    agent.run(119)
+    agent.advance(119)
     assert agent.facts("returned") == []
-    agent.run(2)
+    agent.advance(2)
     assert isinstance(agent.facts("returned")[0].payload, NodeReturned)
 
 

@@ -2,13 +2,13 @@
 
 import pytest
 
+from kit.agent import QUICK, VirtualAgent, fleet_of, job, job_id, slot
 from muster.core import Draft, Fact
 from muster.core.preflight_settings import SimulatedWorkSettings
 from muster.schemas.facts.job import JobPlaced, JobRunning, JobState, PodsExited, PodsStarted
 from muster.schemas.facts.operations import CheckOrder, CheckOutcome, ChecksReported, PreflightPlan
 from muster.schemas.job import Checkpointing, Job, JobSpec, Phase, Slot, TaskGroup
 from muster.schemas.labels import PREFLIGHT, RUN_S
-from unit.agent.harness import QUICK, VirtualAgent, fleet_of, job, job_id, slot
 
 PLAN = PreflightPlan(suite="quick", checks=(CheckOrder(check="device-count"), CheckOrder(check="gpu-health")))
 BAD = QUICK.model_copy(update={"work": SimulatedWorkSettings(bad_nodes={"gpu-0002": "gpu-health"})})
@@ -28,7 +28,7 @@ def begin(agent: VirtualAgent, wanted: Job, *slots: Slot, attempt: int = 1) -> N
         agent.route(wanted)
     placed = JobPlaced(attempt=attempt, slots=slots or (slot(),), preflight=PLAN)
     agent.write("scheduler", "job", wanted.id, "placed", placed)
-    agent.run(10)
+    agent.advance(10)
 
 
 def allow(agent: VirtualAgent, wanted: Job, *, attempt: int = 1) -> Fact:
@@ -46,12 +46,12 @@ def test_checks_are_reported_after_the_start_and_the_run_waits_for_its_gate() ->
     wanted = job(1, run_s=30.0)
     begin(agent, wanted)
     assert agent.told(wanted.id) == ["pods-started", "checks-reported"]
-    agent.run(1000)
+    agent.advance(1000)
     assert agent.told(wanted.id) == ["pods-started", "checks-reported"]
     allow(agent, wanted)
-    agent.run(29)
+    agent.advance(29)
     assert agent.told(wanted.id) == ["pods-started", "checks-reported"]
-    agent.run(2)
+    agent.advance(2)
     (exited,) = agent.facts("pods-exited")
     assert isinstance(exited.payload, PodsExited)
     assert exited.payload.ran_s == 30.0
@@ -71,7 +71,7 @@ def test_a_job_without_a_plan_runs_when_its_pods_do() -> None:
     wanted = job(1, run_s=30.0)
     agent.settle()
     agent.launch(wanted)
-    agent.run(40)
+    agent.advance(40)
     assert agent.told(wanted.id) == ["pods-started", "pods-exited"]
 
 
@@ -99,7 +99,7 @@ def test_fail_once_is_about_the_first_attempt() -> None:
     wanted = wishing("fail-once")
     begin(agent, wanted)
     agent.stop(wanted)
-    agent.run(10)
+    agent.advance(10)
     begin(agent, wanted, attempt=2)
     assert [one[2].value for one in found(agent)].count("fail") == 1
     assert {one[2].value for one in found(agent)[-2:]} == {"pass"}
@@ -109,7 +109,7 @@ def test_checks_that_hang_are_never_reported() -> None:
     agent = VirtualAgent()
     wanted = wishing("hang")
     begin(agent, wanted)
-    agent.run(10_000)
+    agent.advance(10_000)
     assert agent.told(wanted.id) == ["pods-started"]
 
 
@@ -133,10 +133,10 @@ def test_checkpoints_begin_with_the_first_step_and_count_from_there() -> None:
     agent = VirtualAgent()
     wanted = job(1, run_s=1000.0, checkpointing=Checkpointing(interval_s=60.0))
     begin(agent, wanted)
-    agent.run(500)
+    agent.advance(500)
     assert agent.facts("checkpointed") == []
     opened = allow(agent, wanted)
-    agent.run(70)
+    agent.advance(70)
     (saved,) = agent.facts("checkpointed")
     assert 50 <= (saved.time - opened.time) / 1e9 <= 70
 
@@ -153,12 +153,12 @@ def test_a_crash_at_any_moment_changes_nothing(seconds: float) -> None:
         placed = JobPlaced(attempt=1, slots=(slot(2),), preflight=PLAN)
         agent.write("scheduler", "job", wanted.id, "placed", placed)
         for _ in range(3):
-            agent.run(seconds)
+            agent.advance(seconds)
             if crashes:
                 agent.crash()
-        agent.run(100)
+        agent.advance(100)
         allow(agent, wanted)
-        agent.run(100)
+        agent.advance(100)
         return [(fact.name, fact.time) for fact in agent.log]
 
     assert history(crashes=True) == history(crashes=False)
@@ -173,14 +173,14 @@ def test_a_checkpoint_of_the_log_keeps_how_far_the_checks_are(opened: bool) -> N
         allow(agent, wanted)
     states = list(agent.core.snapshot())
     agent.recover_from_checkpoint((*states, scheduler_state(wanted)))
-    agent.run(1)
+    agent.advance(1)
     assert agent.told(wanted.id).count("checks-reported") == 1
     assert agent.told(wanted.id).count("pods-started") == 1
     if not opened:
-        agent.run(500)
+        agent.advance(500)
         assert agent.facts("pods-exited") == []
         allow(agent, wanted)
-    agent.run(40)
+    agent.advance(40)
     assert len(agent.facts("pods-exited")) == 1
 
 
@@ -193,9 +193,9 @@ def test_a_verdict_that_passed_the_exit_opens_nothing() -> None:
     wanted = job(1)
     begin(agent, wanted)
     agent.stop(wanted)
-    agent.run(5)
+    agent.advance(5)
     allow(agent, wanted)
-    agent.run(5)
+    agent.advance(5)
     assert agent.told(wanted.id) == ["pods-started", "checks-reported", "pods-exited"]
     assert agent.core.anomalies == 0
 
@@ -215,5 +215,5 @@ def test_a_start_told_by_another_leader_begins_the_checks() -> None:
     agent.route(wanted)
     agent.write("scheduler", "job", wanted.id, "placed", JobPlaced(attempt=1, slots=(slot(),), preflight=PLAN))
     agent.write("agent", "job", wanted.id, "pods-started", PodsStarted(attempt=1))
-    agent.run(10)
+    agent.advance(10)
     assert agent.told(wanted.id) == ["pods-started", "checks-reported"]

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
+from kit.agent import VirtualAgent, job, slot
 from muster.core import NS_PER_S, Draft, Instant
 from muster.schemas.facts.job import JobPlaced, JobState, StopReason
 from muster.schemas.job import Checkpointing, Phase
-from unit.agent.harness import VirtualAgent, job, slot
 
 Story = list[Callable[[VirtualAgent], object]]
 
@@ -20,21 +20,21 @@ def preempt(agent: VirtualAgent) -> None:
 
 PREEMPTED: Story = [
     lambda agent: agent.launch(SAVING),
-    lambda agent: agent.run(150),
+    lambda agent: agent.advance(150),
     preempt,
-    lambda agent: agent.run(0.2),
-    lambda agent: agent.run(30),
+    lambda agent: agent.advance(0.2),
+    lambda agent: agent.advance(30),
     lambda agent: agent.place(SAVING, attempt=2),
-    lambda agent: agent.run(10),
-    lambda agent: agent.run(500),
+    lambda agent: agent.advance(10),
+    lambda agent: agent.advance(500),
 ]
 LOST_WITHIN_THE_GRACE: Story = [
     lambda agent: agent.launch(SAVING),
-    lambda agent: agent.run(50),
+    lambda agent: agent.advance(50),
     preempt,
-    lambda agent: agent.run(0.1),
+    lambda agent: agent.advance(0.1),
     lambda agent: agent.write_loss("gpu-0001"),
-    lambda agent: agent.run(30),
+    lambda agent: agent.advance(30),
 ]
 LOST_AFTER_THE_LAST_CHECKPOINT: Story = [
     *LOST_WITHIN_THE_GRACE[:3],
@@ -45,16 +45,16 @@ STOPPED_AS_IT_STARTED: Story = [
     lambda agent: agent.launch(SAVING),
     preempt,
     lambda agent: agent.write_start(SAVING),  # was decided before the stop
-    lambda agent: agent.run(30),
+    lambda agent: agent.advance(30),
 ]
 RESIZED: Story = [
     lambda agent: agent.launch(SAVING, slot(1, 0), slot(2, 0)),
-    lambda agent: agent.run(5),
+    lambda agent: agent.advance(5),
     lambda agent: agent.resize(SAVING, slot(1, 0), slot(2, 1), slot(2, 2), grace_s=10.0),
-    lambda agent: agent.run(0.1),
-    lambda agent: agent.run(10),
+    lambda agent: agent.advance(0.1),
+    lambda agent: agent.advance(10),
     lambda agent: agent.write_loss("gpu-0002"),
-    lambda agent: agent.run(10),
+    lambda agent: agent.advance(10),
 ]
 STORIES = {
     "preempted and resumed": PREEMPTED,

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from kit.agent_workloads import POLICY, has_asked
 from muster.agent.core.cluster import CreatePods, PodsStartedSeen
 from muster.agent.core.kubernetes.calls import Bind, Call, Merge
 from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
@@ -15,7 +16,6 @@ from muster.core import Instant
 from muster.schemas.facts.job import PodsOutcome
 from muster.schemas.job import JobSpec, TaskGroup, WorkloadRef
 from unit.agent.kubernetes.rig import JOB, SPACE, Manifests, Rig, at, failed, slot
-from unit.agent.objects import POLICY, has_asked
 
 DONE = End(succeeded=True, finished_at=at(10))
 ORIGIN = WorkloadRef(cluster="local", api_version="batch/v1", kind="Job", namespace=SPACE, name="j", uid="u-1")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kit.agent_workloads import SPEC, WatchingAgent, seen
 from muster.agent.core.workloads.asking.pods import GuestProjection
 from muster.agent.core.workloads.asking.views import WorkloadProjection
 from muster.agent.core.workloads.guests import Guest, PodAsks
@@ -12,7 +13,6 @@ from muster.kube.objects import JsonObject, mapping, objects
 from muster.kube.workload_kinds import RESOURCES
 from muster.schemas.facts.workload import WorkloadRejected
 from objects_that_ask import asking_pod, batch_job, job_set, mpi_job
-from unit.agent.objects import SPEC, WatchingAgent, seen
 
 POLICY = WorkloadPolicy(cluster="local", teams={"physics": "physics"})
 NO_COUNT = SPEC.model_copy(update={"task_groups": (SPEC.task_groups[0].model_copy(update={"gpus": 0, "replicas": 2}),)})

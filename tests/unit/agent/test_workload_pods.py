@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.agent_workloads import POLICY as SEEN_POLICY
+from kit.agent_workloads import WatchingAgent, has_asked, seen
 from muster.agent.core.cluster import CreatePods, DeletePods
 from muster.agent.core.kubernetes.calls import Delete, Merge, Refused
 from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
@@ -27,8 +29,6 @@ from muster.schemas.facts.job import JobStopRequested, StopReason
 from muster.schemas.job import JobSpec, Slot, TaskGroup, WorkloadRef
 from objects_that_ask import asking_pod
 from unit.agent.kubernetes.rig import SPACE, Manifests, Rig, slot
-from unit.agent.objects import POLICY as SEEN_POLICY
-from unit.agent.objects import WatchingAgent, has_asked, seen
 
 POLICY = WorkloadPolicy(cluster="local", teams={"physics": "physics"})
 PROJECTION = PodProjection(guest_of=GuestProjection(POLICY))

@@ -2,12 +2,12 @@
 
 import pytest
 
+from kit.agent_workloads import SPEC, UNFIT, WatchingAgent, seen
 from muster.agent.core.workloads.refusals import AGAIN_S, AGAIN_S_MAX, PER_S, SOON_S
 from muster.agent.core.workloads.values import REFUSED, Shown, WorkloadKind, WorkloadView
 from muster.schemas.facts.queue import QueueChanged, QueueSpec
 from muster.schemas.facts.workload import WorkloadState
 from muster.schemas.job import JobSpec
-from unit.agent.objects import SPEC, UNFIT, WatchingAgent, seen
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_a_refused_object_is_asked_for_again_after_a_while_and_seldomer_each_tim
         refuse(agent)
         before, seconds = wishes(agent), 0.0
         while wishes(agent) == before:
-            agent.run(1.0)
+            agent.advance(1.0)
             seconds += 1.0
         waited.append(seconds)
     assert waited == [15.0, 30.0, 60.0, 120.0, 240.0, 480.0, AGAIN_S_MAX, AGAIN_S_MAX]
@@ -46,18 +46,18 @@ def test_it_is_the_same_job_and_becomes_one_when_it_is_accepted(agent: WatchingA
     agent.see(seen())
     first = agent.asked().job_id
     refuse(agent)
-    agent.run(AGAIN_S)
+    agent.advance(AGAIN_S)
     assert agent.accept().id == first
     record = agent.workloads.records["u-1"]
     assert record.refused is None
-    agent.run(AGAIN_S_MAX)
+    agent.advance(AGAIN_S_MAX)
     assert wishes(agent) == 2, "an accepted job is asked for no more"
 
 
 def test_nothing_is_asked_while_an_answer_is_awaited(agent: WatchingAgent) -> None:
     agent.see(seen())
     refuse(agent)
-    agent.run(AGAIN_S_MAX * 3)
+    agent.advance(AGAIN_S_MAX * 3)
     assert wishes(agent) == 2
 
 
@@ -66,7 +66,7 @@ def test_an_object_that_asks_for_something_else_is_asked_for_at_once(agent: Watc
     refuse(agent)
     other = SPEC.model_copy(update={"queue": "green"})
     agent.see(refused(asks=other))
-    agent.run(SOON_S)
+    agent.advance(SOON_S)
     assert wishes(agent) == 2
     assert agent.asked().spec.queue == "green"
 
@@ -75,7 +75,7 @@ def test_an_object_that_became_impossible_waits_until_it_is_mended(agent: Watchi
     agent.see(seen())
     refuse(agent)
     agent.see(refused(asks=UNFIT))  # type: ignore[arg-type] - what can be no job
-    agent.run(AGAIN_S * 4)
+    agent.advance(AGAIN_S * 4)
     assert wishes(agent) == 1
     agent.see(refused())
     assert wishes(agent) == 2
@@ -85,12 +85,12 @@ def test_its_queue_appears_and_it_is_asked_for(agent: WatchingAgent) -> None:
     agent.see(seen())
     for _ in range(4):
         refuse(agent)
-        agent.run(AGAIN_S_MAX)
+        agent.advance(AGAIN_S_MAX)
     refuse(agent)
     before = wishes(agent)
     for name in ("other", "blue"):
         agent.write("scheduler", "queue", name, "changed", QueueChanged(spec=QueueSpec(name=name)))
-        agent.run(SOON_S)
+        agent.advance(SOON_S)
         assert wishes(agent) == before + (name == "blue")
 
 
@@ -102,7 +102,7 @@ def test_many_that_are_refused_do_not_ask_together(agent: WatchingAgent) -> None
     counts = []
     for _ in range(70):
         before = len(agent.facts("submit-requested"))
-        agent.run(1.0)
+        agent.advance(1.0)
         counts.append(len(agent.facts("submit-requested")) - before)
     assert sum(counts) == 100
     assert max(counts) <= PER_S
@@ -112,7 +112,7 @@ def test_a_refused_object_that_goes_is_settled_and_asked_for_no_more(agent: Watc
     agent.see(seen())
     refuse(agent)
     agent.lose("u-1")
-    agent.run(AGAIN_S_MAX)
+    agent.advance(AGAIN_S_MAX)
     assert agent.names() == ["submit-requested", "settled"]
     assert agent.core.next_wakeup() is None
 
@@ -121,7 +121,7 @@ def test_an_object_that_goes_while_it_is_asked_for_again_waits_for_the_answer(ag
     """Else its job could be accepted with nobody to cancel it."""
     agent.see(seen())
     refuse(agent)
-    agent.run(AGAIN_S)
+    agent.advance(AGAIN_S)
     agent.lose("u-1")
     assert agent.names() == ["submit-requested"] * 2
     agent.accept()
@@ -132,7 +132,7 @@ def test_the_answer_to_a_wish_before_the_last_one_counts_for_nothing(agent: Watc
     agent.see(seen())
     first = agent.wish().id
     refuse(agent)
-    agent.run(AGAIN_S)
+    agent.advance(AGAIN_S)
     agent.refuse(wish=first)
     assert agent.workloads.records["u-1"].asked_again
     agent.refuse()
@@ -149,9 +149,9 @@ def test_a_new_leader_and_a_checkpoint_know_when_it_is_due(agent: WatchingAgent)
     [state] = [draft for draft in agent.core.snapshot() if draft.kind == "workload"]
     assert isinstance(state.payload, WorkloadState)
     agent.recover_from_checkpoint([*agent.core.snapshot()])
-    agent.run(1.0)
+    agent.advance(1.0)
     agent.see(refused())
-    agent.run(AGAIN_S)
+    agent.advance(AGAIN_S)
     assert wishes(agent) == 2
 
 
@@ -159,7 +159,7 @@ def test_who_does_not_watch_asks_for_nothing_and_is_not_woken(agent: WatchingAge
     agent.see(seen())
     refuse(agent)
     agent.restart()
-    agent.run(AGAIN_S_MAX)
+    agent.advance(AGAIN_S_MAX)
     assert wishes(agent) == 1
 
 
@@ -177,7 +177,7 @@ def test_who_does_not_watch_keeps_no_moments(agent: WatchingAgent) -> None:
     for _ in range(5):
         refuse(agent)
         agent.write("scheduler", "queue", "blue", "changed", QueueChanged(spec=QueueSpec(name="blue")))
-        agent.run(AGAIN_S_MAX)
+        agent.advance(AGAIN_S_MAX)
     refuse(agent)
     standby = agent.new_core().workloads
     for fact in agent.log:

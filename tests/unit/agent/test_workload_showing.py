@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.agent_workloads import POLICY, UNFIT, WatchingAgent, seen
 from muster.agent.core.workloads.asking.pods import camel_reason, kebab
 from muster.agent.core.workloads.asking.views import WorkloadProjection
 from muster.agent.core.workloads.moments import rfc3339
@@ -20,7 +21,6 @@ from muster.schemas.facts.job import JobPlaced, JobRunning, JobUnschedulable
 from muster.schemas.facts.operations import CheckOrder, PreflightPlan
 from muster.schemas.job import Phase, Slot
 from objects_that_ask import muster_job
-from unit.agent.objects import POLICY, UNFIT, WatchingAgent, seen
 
 
 @pytest.fixture

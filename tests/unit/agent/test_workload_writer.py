@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from kit.agent_workloads import POLICY, UNFIT, WatchingAgent, seen
 from kube_fake import FakeKube, fake_kube
 from muster.agent.core.workloads.asking.views import WorkloadProjection
 from muster.agent.core.workloads.values import WorkloadKind
@@ -16,7 +17,6 @@ from muster.kube.objects import JsonObject, uid_of
 from muster.kube.resources import EVENTS, MUSTER_JOBS, NAMESPACES
 from muster.schemas.facts.job import JobUnschedulable
 from objects_that_ask import SPACE, muster_job, phase
-from unit.agent.objects import POLICY, UNFIT, WatchingAgent, seen
 from waiting import until
 
 

@@ -1,5 +1,7 @@
 """What people see: devices, requests and fabrics, and whether something may be before they ask for it."""
 
+from kit.composer import JOB, VirtualComposer, composer_with, config
+from kit.composer_fabrics import A100
 from muster.composer.core.answers import (
     answer_compose_check,
     answer_detach_check,
@@ -9,16 +11,15 @@ from muster.composer.core.answers import (
 from muster.schemas.devices import AttachmentPhase, BreakerState, ComposabilitySpec, RequestPhase
 from muster.schemas.facts.device import CallFailure
 from muster.schemas.queries import AskCompose, AskDetach, AskFleet, DeviceCheckAnswer
-from unit.composer.house import A100, JOB, House, config, house
 
 
-def check(it: House, *, may_force: bool = False, **spec: object) -> DeviceCheckAnswer:
+def check(it: VirtualComposer, *, may_force: bool = False, **spec: object) -> DeviceCheckAnswer:
     body = ComposabilitySpec.model_validate({"model": A100, "size": 1, **spec})
     return answer_compose_check(it.core, AskCompose(name="r", spec=body, may_force=may_force), it.now)
 
 
 def test_devices_are_listed_with_who_holds_them() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.bring(size=2, target_node="n1")
     it.hold("n1", 1)
     devices = answer_devices(it.core, AskFleet(), it.now).devices
@@ -28,7 +29,7 @@ def test_devices_are_listed_with_who_holds_them() -> None:
 
 
 def test_a_device_on_its_way_shows_its_attempt_and_what_went_wrong() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.compose(target_node="n1")
     it.fabrics.tell(it.fabrics.attaching[0], CallFailure.UNAVAILABLE, "busy")
     it.settle()
@@ -37,7 +38,7 @@ def test_a_device_on_its_way_shows_its_attempt_and_what_went_wrong() -> None:
 
 
 def test_fabrics_show_their_pool_their_calls_and_their_breaker() -> None:
-    it = house("n1", limit=3)
+    it = composer_with("n1", limit=3)
     it.compose(size=4)
     (view,) = answer_devices(it.core, AskFleet(), it.now).fabrics
     assert (view.in_flight, view.limit, view.breaker) == (3, 3, BreakerState.CLOSED)
@@ -45,20 +46,20 @@ def test_fabrics_show_their_pool_their_calls_and_their_breaker() -> None:
 
 
 def test_a_fabric_that_answers_nonsense_is_shown_as_such() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.fabrics.blind = CallFailure.NONSENSE
-    it.wait(40)
+    it.advance(40)
     (view,) = answer_devices(it.core, AskFleet(), it.now).fabrics
     assert view.error == "nobody there"
-    it.wait(60)
+    it.advance(60)
     (view,) = answer_devices(it.core, AskFleet(), it.now).fabrics
     assert view.breaker is not BreakerState.CLOSED
 
 
 def test_requests_are_listed_newest_first_with_their_devices_and_refusals() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.bring("first", size=2)
-    it.wait(1)
+    it.advance(1)
     it.compose("second", model="L4")
     views = answer_requests(it.core, AskFleet(), it.now).requests
     assert [(view.name, view.phase) for view in views] == [
@@ -70,7 +71,7 @@ def test_requests_are_listed_newest_first_with_their_devices_and_refusals() -> N
 
 
 def test_a_request_that_cannot_be_judged_yet_is_listed() -> None:
-    it = House(config())
+    it = VirtualComposer(config())
     it.node("n1")
     it.compose(target_node="n1", settle=False)
     (view,) = answer_requests(it.core, AskFleet(), it.now).requests
@@ -78,7 +79,7 @@ def test_a_request_that_cannot_be_judged_yet_is_listed() -> None:
 
 
 def test_a_check_says_what_the_request_would_be_told() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     assert check(it) == DeviceCheckAnswer()
     assert check(it, model="L4").field == "model"
     assert check(it, size=9).field == "size"
@@ -89,7 +90,7 @@ def test_a_check_says_what_the_request_would_be_told() -> None:
 
 
 def test_a_check_names_the_holder_that_force_would_hurt() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.bring(size=1)
     it.hold("n1", 0)
     answer = check(it, size=0, force_detach=True)
@@ -98,7 +99,7 @@ def test_a_check_names_the_holder_that_force_would_hurt() -> None:
 
 
 def test_a_detachment_is_checked_by_device_and_by_request() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.bring(size=1)
     it.hold("n1", 0)
     held = AskDetach(device_uuid="GPU-1")

@@ -2,15 +2,16 @@
 
 import pytest
 
+from kit.composer import BOUNDS, JOB, TRACE, composer_with
+from kit.composer_fabrics import A100, machine
 from muster.schemas.devices import GPU, Origin, RequestPhase
 from muster.schemas.facts.composability import RequestAccepted, RequestEnded
 from muster.schemas.facts.device import CallFailure
 from muster.schemas.facts.scale import ScaleChosen, ScaleEnded, ScalePart
-from unit.composer.house import A100, BOUNDS, JOB, TRACE, house, machine
 
 
 def test_a_choice_becomes_a_request_of_the_same_name_on_exactly_these_nodes() -> None:
-    it = house("n1", "n2")
+    it = composer_with("n1", "n2")
     chosen = it.choose("s000001", ("n1", 2), ("n2", 1))
     fact = it.last("accepted")
     accepted = fact.payload
@@ -24,24 +25,24 @@ def test_a_choice_becomes_a_request_of_the_same_name_on_exactly_these_nodes() ->
 
 
 def test_a_choice_that_the_pool_cannot_serve_is_refused_whole() -> None:
-    it = house("n1", "n2", pool=2)
+    it = composer_with("n1", "n2", pool=2)
     it.choose("s000001", ("n1", 2), ("n2", 1))
     assert it.last("refused").payload.field == "size"
     assert not it.fabrics.begun
 
 
 def test_choices_of_one_moment_do_not_promise_the_same_devices() -> None:
-    it = house("n1", "n2", pool=3)
+    it = composer_with("n1", "n2", pool=3)
     for name, node in (("s000001", "n1"), ("s000002", "n2")):
         chosen = ScaleChosen(case=1, device_model=A100, parts=(ScalePart(node=node, count=2, fabric="one"),))
-        it.say("scaler", "scale", name, "gpu-attach-chosen", chosen)
+        it.write("scaler", "scale", name, "gpu-attach-chosen", chosen)
     it.settle()
     assert it.names("composability").count("accepted") == 1
     assert it.names("composability").count("refused") == 1
 
 
 def test_if_one_device_cannot_be_had_the_others_go_back() -> None:
-    it = house("n1", "n2")
+    it = composer_with("n1", "n2")
     it.choose("s000001", ("n1", 1), ("n2", 1))
     good, bad = it.fabrics.attaching
     it.fabrics.finish(good)
@@ -57,22 +58,22 @@ def test_if_one_device_cannot_be_had_the_others_go_back() -> None:
 
 
 def test_what_was_not_begun_of_a_failed_choice_is_not_begun_any_more() -> None:
-    it = house("n1", limit=1)
+    it = composer_with("n1", limit=1)
     it.choose("s000001", ("n1", 3))
     it.fabrics.tell(it.fabrics.attaching[0], CallFailure.REFUSED)
-    it.wait(10)
+    it.advance(10)
     assert len(it.fabrics.begun) == 1
     assert it.last("ended").payload.failed
 
 
 def test_if_one_device_is_never_shown_by_its_node_the_others_go_back() -> None:
-    it = house("n1", "n2")
+    it = composer_with("n1", "n2")
     it.choose("s000001", ("n1", 1), ("n2", 1))
     shown, unseen = (it.fabrics.finish(call) for call in it.fabrics.attaching)
     it.settle()
     it.show("n1", shown.device_uuid)
     it.release(shown.device_uuid)
-    it.wait(BOUNDS.visible_s_max + 1)
+    it.advance(BOUNDS.visible_s_max + 1)
     wanted = [fact.subject_id for fact in it.log if fact.name == "detach-wanted"]
     assert wanted == [it.core.state.by_uuid[uuid] for uuid in (unseen.device_uuid, shown.device_uuid)]
     it.withdraw_all()
@@ -83,7 +84,7 @@ def test_if_one_device_is_never_shown_by_its_node_the_others_go_back() -> None:
 
 @pytest.mark.parametrize("loss", ["its node left", "a person took it"])
 def test_a_choice_fails_when_one_of_its_devices_goes_before_all_are_there(loss: str) -> None:
-    it = house("n1", "n2")
+    it = composer_with("n1", "n2")
     it.choose("s000001", ("n1", 1), ("n2", 1))
     first, second = (it.fabrics.finish(call) for call in it.fabrics.attaching)
     it.settle()
@@ -103,21 +104,21 @@ def test_a_choice_fails_when_one_of_its_devices_goes_before_all_are_there(loss: 
 
 
 def test_a_choice_that_was_carried_out_is_not_undone_by_a_later_loss() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.choose("s000001", ("n1", 2))
     for call in it.fabrics.attaching:
         it.fabrics.finish(call)
     it.settle()
     it.plug()
     it.fabrics.on["one"][machine("n1")].pop()
-    it.wait(60)
+    it.advance(60)
     it.withdraw_all()
-    it.wait(60)
+    it.advance(60)
     assert it.phases() == ["online"]
 
 
 def test_a_failed_choice_ends_though_a_job_took_one_of_its_devices() -> None:
-    it = house("n1", "n2")
+    it = composer_with("n1", "n2")
     it.choose("s000001", ("n1", 1), ("n2", 1))
     good, bad = it.fabrics.attaching
     it.fabrics.finish(good)
@@ -125,13 +126,13 @@ def test_a_failed_choice_ends_though_a_job_took_one_of_its_devices() -> None:
     it.plug()
     it.hold("n1", 0)
     it.fabrics.tell(bad, CallFailure.REFUSED)
-    it.wait(BOUNDS.withhold_s_max + 10)
+    it.advance(BOUNDS.withhold_s_max + 10)
     assert it.last("ended").payload.failed
     assert it.phases() == ["online"]
 
 
 def test_devices_are_taken_back_by_uuid_and_the_choice_is_the_cause() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.choose("s000001", ("n1", 2))
     for call in it.fabrics.attaching:
         it.fabrics.finish(call)
@@ -147,11 +148,11 @@ def test_devices_are_taken_back_by_uuid_and_the_choice_is_the_cause() -> None:
 
 
 def test_a_held_device_is_given_up_within_the_scalers_own_bound() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     (uuid,) = it.bring(target_node="n1")
     it.hold("n1", 0)
     it.choose("s000001", devices=(uuid,))
-    it.wait(BOUNDS.scaler_withhold_s + 1)
+    it.advance(BOUNDS.scaler_withhold_s + 1)
     given_up = it.last("detach-given-up")
     chosen = it.last("gpu-remove-chosen")
     assert chosen.id in given_up.causes
@@ -159,14 +160,14 @@ def test_a_held_device_is_given_up_within_the_scalers_own_bound() -> None:
 
 
 def test_a_device_that_no_fabric_attached_is_refused() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.choose("s000001", devices=("GPU-soldered",))
     refused = it.last("refused")
     assert (refused.subject_id, refused.payload.field) == ("s000001", "devices")
 
 
 def test_devices_that_move_come_back_first_and_then_go_out() -> None:
-    it = house("n1", "n2", pool=2)
+    it = composer_with("n1", "n2", pool=2)
     uuids = tuple(it.bring(size=2, target_node="n1"))
     it.choose("s000001", ("n2", 2), devices=uuids, moves=True)
     assert it.names("composability", "s000001") == []
@@ -180,25 +181,25 @@ def test_devices_that_move_come_back_first_and_then_go_out() -> None:
 
 
 def test_a_move_of_a_device_that_stays_is_refused_and_the_holder_is_named() -> None:
-    it = house("n1", "n2")
+    it = composer_with("n1", "n2")
     (uuid,) = it.bring(target_node="n1")
     it.hold("n1", 0)
     it.choose("s000001", ("n2", 1), devices=(uuid,), moves=True)
-    it.wait(BOUNDS.scaler_withhold_s + 1)
+    it.advance(BOUNDS.scaler_withhold_s + 1)
     refused = it.last("refused")
     assert refused.subject_id == "s000001"
     assert (refused.payload.field, refused.payload.holder) == ("devices", JOB)
 
 
 def test_a_choice_for_a_node_that_left_meanwhile_is_refused() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.leave("n1")
     it.choose("s000001", ("n1", 1))
     assert it.last("refused").payload.field == "target_node"
 
 
 def test_nobody_takes_over_the_name_of_a_choice() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.choose("s000001", ("n1", 1))
     it.compose("s000001", size=2)
     assert it.last("refused").payload.field == "name"
@@ -206,11 +207,11 @@ def test_nobody_takes_over_the_name_of_a_choice() -> None:
 
 
 def test_a_refused_choice_takes_nothing_from_who_asks_beside_it() -> None:
-    it = house("n1", "n2", pool=3)
+    it = composer_with("n1", "n2", pool=3)
     parts = (
         ScalePart(node=node, count=count, fabric="one", device_model=A100) for node, count in (("n1", 2), ("x", 1))
     )
-    it.say(
+    it.write(
         "scaler", "scale", "s000001", "gpu-attach-chosen", ScaleChosen(case=1, device_model=A100, parts=tuple(parts))
     )
     it.compose("mine", size=3, target_node="n2")
@@ -219,25 +220,25 @@ def test_a_refused_choice_takes_nothing_from_who_asks_beside_it() -> None:
 
 
 def test_a_choice_that_ended_while_its_request_waited_is_not_accepted_any_more() -> None:
-    it = house("n1", "n2", pool=1)
+    it = composer_with("n1", "n2", pool=1)
     (uuid,) = it.bring(target_node="n1")
     it.choose("s000001", ("n2", 1), devices=(uuid,), moves=True)
-    it.say("scaler", "scale", "s000001", "ended", ScaleEnded(failed=True, reason="it took too long"))
+    it.write("scaler", "scale", "s000001", "ended", ScaleEnded(failed=True, reason="it took too long"))
     it.withdraw_all()
-    it.wait(100)
+    it.advance(100)
     assert it.names("composability", "s000001") == []
     assert not it.fabrics.attaching
     assert "s000001" not in it.core.state.requests
 
 
 def test_what_is_not_all_there_when_a_choice_ended_goes_back() -> None:
-    it = house("n1", "n2")
+    it = composer_with("n1", "n2")
     it.choose("s000001", ("n1", 1), ("n2", 1))
     good, slow = it.fabrics.attaching
     it.fabrics.finish(good)
     it.settle()
     it.plug()
-    it.say("scaler", "scale", "s000001", "ended", ScaleEnded(failed=True, reason="it took too long"))
+    it.write("scaler", "scale", "s000001", "ended", ScaleEnded(failed=True, reason="it took too long"))
     it.settle()
     it.fabrics.finish(slow)
     it.settle()
@@ -248,25 +249,25 @@ def test_what_is_not_all_there_when_a_choice_ended_goes_back() -> None:
 
 
 def test_what_was_all_there_stays_when_its_choice_ended() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.choose("s000001", ("n1", 2))
     for call in it.fabrics.attaching:
         it.fabrics.finish(call)
     it.settle()
     it.plug()
-    it.say("scaler", "scale", "s000001", "ended", ScaleEnded())
-    it.wait(100)
+    it.write("scaler", "scale", "s000001", "ended", ScaleEnded())
+    it.advance(100)
     assert it.phases() == ["online", "online"]
 
 
 def test_a_choice_that_ended_while_it_was_accepted_is_given_back() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     part = ScalePart(node="n1", count=1, fabric="one", device_model=A100)
-    it.say("scaler", "scale", "s000001", "gpu-attach-chosen", ScaleChosen(case=1, device_model=A100, parts=(part,)))
+    it.write("scaler", "scale", "s000001", "gpu-attach-chosen", ScaleChosen(case=1, device_model=A100, parts=(part,)))
     drafts = it.core.decide(it.now)
-    it.say("scaler", "scale", "s000001", "ended", ScaleEnded(failed=True, reason="it took too long"))
+    it.write("scaler", "scale", "s000001", "ended", ScaleEnded(failed=True, reason="it took too long"))
     for draft in drafts:  # decided before that was folded
-        it._append("composer", draft)
+        it.append("composer", draft)
     it.settle()
     assert it.last("ended").payload.failed
     assert not it.fabrics.begun

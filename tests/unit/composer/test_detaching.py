@@ -2,6 +2,8 @@
 
 import pytest
 
+from kit.composer import BOUNDS, CALL_S, JOB, VirtualComposer, composer_with
+from kit.composer_fabrics import machine
 from muster.composer.core.limits import CROSSING_S
 from muster.core import after
 from muster.schemas.devices import GPU, AttachmentPhase
@@ -14,11 +16,10 @@ from muster.schemas.facts.device import (
 )
 from muster.schemas.facts.federation import JobReturned
 from muster.schemas.facts.node import Withheld, WithholdRequested, WithholdWithdrawn
-from unit.composer.house import BOUNDS, CALL_S, JOB, House, house, machine
 
 
-def with_one() -> tuple[House, str]:
-    it = house("n1")
+def with_one() -> tuple[VirtualComposer, str]:
+    it = composer_with("n1")
     (uuid,) = it.bring(target_node="n1")
     return it, uuid
 
@@ -28,7 +29,7 @@ def test_a_device_is_withheld_before_it_is_taken_away() -> None:
     it.detach(uuid)
     assert it.names()[-1] == "detach-wanted"
     assert it.names("device", uuid)[-1] == "withhold-requested"
-    it.wait(5)
+    it.advance(5)
     assert not it.fabrics.detaching
     it.withhold()
     it.settle()
@@ -51,16 +52,16 @@ def test_a_held_device_is_waited_for_then_given_up_and_may_be_used_again() -> No
     it, uuid = with_one()
     it.hold("n1", 0)
     it.detach(uuid)
-    it.wait(BOUNDS.withhold_s_max - 1)
+    it.advance(BOUNDS.withhold_s_max - 1)
     assert it.phases() == ["withholding"]
-    it.wait(2)
+    it.advance(2)
     given_up, withdrawn = it.last("detach-given-up").payload, it.last("withhold-withdrawn").payload
     assert isinstance(given_up, DetachGivenUp)
     assert JOB in given_up.reason
     assert isinstance(withdrawn, WithholdWithdrawn)
     assert not withdrawn.after_withheld
     assert it.phases() == ["online"]
-    it.wait(1_000)
+    it.advance(1_000)
     assert it.names().count("detach-wanted") == 1
 
 
@@ -71,7 +72,7 @@ def test_an_answer_that_crosses_the_withdrawal_is_withdrawn_again() -> None:
     drafts = it.core.decide(it.now)  # decided before the answer is folded
     it.withhold()
     for draft in drafts:
-        it._append("composer", draft)
+        it.append("composer", draft)
     it.settle()
     assert it.last("withhold-withdrawn").payload.after_withheld
     assert it.phases() == ["visible"]
@@ -84,10 +85,10 @@ def test_an_answer_that_crosses_the_withdrawal_is_withdrawn_again() -> None:
 def test_an_answer_that_comes_after_the_withdrawal_is_given_back() -> None:
     it, uuid = with_one()
     it.detach(uuid)
-    it.wait(BOUNDS.withhold_s_max + 1)
+    it.advance(BOUNDS.withhold_s_max + 1)
     asked = it.last("withhold-requested").payload
     assert isinstance(asked, WithholdRequested)
-    it.say("scheduler", "device", uuid, "withheld", Withheld(request_id=asked.request_id))
+    it.write("scheduler", "device", uuid, "withheld", Withheld(request_id=asked.request_id))
     it.settle()
     withdrawn = it.last("withhold-withdrawn").payload
     assert isinstance(withdrawn, WithholdWithdrawn)
@@ -145,7 +146,7 @@ def test_a_failed_call_is_made_again(failure: CallFailure) -> None:
     it.withhold()
     it.settle()
     it.fabrics.tell(it.fabrics.detaching[0], failure)
-    it.wait(CALL_S * 2)
+    it.advance(CALL_S * 2)
     assert [call.attempt for call in it.fabrics.begun] == [1, 2, 3]
     it.fabrics.finish(it.fabrics.detaching[0])
     it.settle()
@@ -174,7 +175,7 @@ def test_a_device_whose_detachment_nobody_knows_is_not_used_again_before_a_look_
         it.fabrics.tell(call, CallFailure.TIMEOUT)
         it.settle()
         assert "detach-given-up" not in it.names()
-        it.wait(CALL_S + 10)
+        it.advance(CALL_S + 10)
     given_up = it.last("detach-given-up")
     assert any(call.deadline_at < looked <= given_up.time for looked in it.fabrics.looked_at)
 
@@ -188,14 +189,14 @@ def test_a_device_is_not_used_again_while_its_fabric_cannot_be_seen_though_a_lat
     it.fabrics.tell(it.fabrics.detaching[0], CallFailure.TIMEOUT)
     it.fabrics.blind = CallFailure.UNAVAILABLE
     for _ in range(60):
-        it.wait(60)
+        it.advance(60)
         for call in it.fabrics.detaching:
             it.fabrics.tell(call, CallFailure.UNAVAILABLE)
         it.settle()
     assert it.phases() == ["detaching"]
     assert not it.fabrics.detaching
     it.fabrics.blind = None
-    it.wait(400)
+    it.advance(400)
     assert it.last("detached").payload.was_gone
     assert "detach-given-up" not in it.names()
 
@@ -208,16 +209,16 @@ def test_a_device_that_was_gone_after_the_last_attempt_is_detached_not_given_up(
     for _ in range(BOUNDS.attempts_max):
         it.fabrics.do(it.fabrics.detaching[0])
         it.fabrics.tell(it.fabrics.detaching[0], CallFailure.TIMEOUT)
-        it.wait(CALL_S + 10)
+        it.advance(CALL_S + 10)
     assert it.last("detached").payload.was_gone
     assert "detach-given-up" not in it.names()
 
 
 def test_the_way_back_has_attempts_of_its_own() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.compose(target_node="n1")
     it.fabrics.tell(it.fabrics.attaching[0], CallFailure.UNAVAILABLE)
-    it.wait(5)
+    it.advance(5)
     there = it.fabrics.finish(it.fabrics.attaching[0])
     it.settle()
     it.plug()
@@ -226,13 +227,13 @@ def test_the_way_back_has_attempts_of_its_own() -> None:
     it.settle()
     for _ in range(BOUNDS.attempts_max - 1):
         it.fabrics.tell(it.fabrics.detaching[0], CallFailure.UNAVAILABLE)
-        it.wait(40)
+        it.advance(40)
     assert it.fabrics.detaching[0].attempt == 2 + BOUNDS.attempts_max
     assert "detach-given-up" not in it.names()
 
 
 def test_devices_of_a_node_that_left_go_back_to_the_pool() -> None:
-    it = house("n1", "n2")
+    it = composer_with("n1", "n2")
     it.bring("spread", size=2, allocation_policy="differentnode")
     it.leave("n1")
     it.settle()
@@ -252,7 +253,7 @@ def test_of_a_device_that_is_gone_nothing_is_withdrawn() -> None:
 
 
 def test_a_detachment_waits_for_room_before_attachments_do() -> None:
-    it = house("n1", "n2", limit=1)
+    it = composer_with("n1", "n2", limit=1)
     (uuid,) = it.bring("old", target_node="n1")
     it.compose("new", target_node="n2", size=2)
     it.detach(uuid)
@@ -274,7 +275,7 @@ def test_a_device_asked_for_twice_is_asked_to_withhold_once() -> None:
 
 
 def test_a_device_that_nobody_knows_is_an_anomaly() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.detach("GPU-unknown")
     assert it.core.state.anomalies["detach of no device"] == 1
 
@@ -303,10 +304,10 @@ def test_a_wish_that_comes_while_an_older_one_is_given_up_stays() -> None:
     it.now = after(it.now, BOUNDS.withhold_s_max)
     drafts = it.core.decide(it.now)
     asked = DetachRequested(principal="ann", force=True, may_force=True)
-    it.say("federation", "device", uuid, "detach-forwarded", asked)
+    it.write("federation", "device", uuid, "detach-forwarded", asked)
     for draft in drafts:  # decided before that was folded
-        it._append("composer", draft)
-    it.wait(10)
+        it.append("composer", draft)
+    it.advance(10)
     asked_again = it.last("withhold-requested").payload
     assert isinstance(asked_again, WithholdRequested)
     assert asked_again.force
@@ -316,9 +317,9 @@ def test_a_person_is_waited_for_longer_than_the_scaler() -> None:
     it, uuid = with_one()
     it.hold("n1", 0)
     it.choose("s000001", devices=(uuid,))
-    it.wait(5)
+    it.advance(5)
     it.detach(uuid)
-    it.wait(BOUNDS.withhold_s_max - 10)
+    it.advance(BOUNDS.withhold_s_max - 10)
     assert it.phases() == ["withholding"]
     it.let_go()
     it.withdraw_all()
@@ -329,9 +330,9 @@ def test_who_asks_again_does_not_wait_for_the_rest_of_what_was_given_up() -> Non
     it, uuid = with_one()
     it.hold("n1", 0)
     it.detach(uuid)
-    it.wait(BOUNDS.withhold_s_max + 1)
+    it.advance(BOUNDS.withhold_s_max + 1)
     it.detach(uuid, force=True, may_force=True)
-    it.wait(CROSSING_S)
+    it.advance(CROSSING_S)
     assert it.phases() == ["withholding"]
 
 
@@ -339,7 +340,7 @@ def test_a_device_that_its_fabric_does_not_give_back_is_tried_ever_more_rarely()
     it, uuid = with_one()
     it.decompose()
     for _ in range(1_000):
-        it.wait(60)
+        it.advance(60)
         it.withhold()
         it.settle()
         for call in it.fabrics.detaching:
@@ -349,7 +350,7 @@ def test_a_device_that_its_fabric_does_not_give_back_is_tried_ever_more_rarely()
             it.release(uuid)
     assert it.names().count("detach-wanted") < 15
     it.detach(uuid)
-    it.wait(CROSSING_S)
+    it.advance(CROSSING_S)
     assert it.phases() == ["withholding"]
 
 
@@ -368,5 +369,5 @@ def test_a_job_that_was_given_back_to_the_federation_holds_nothing_any_more() ->
     it.hold("n1", 0)
     holdings = it.core.state.holdings
     assert (holdings.of_node("n1"), holdings.of_device("n1", 0)) == ((JOB,), (JOB,))
-    it.say("scheduler", "job", JOB, "returned", JobReturned(assignment=1))
+    it.write("scheduler", "job", JOB, "returned", JobReturned(assignment=1))
     assert (holdings.of_node("n1"), holdings.of_device("n1", 0), holdings.amounts_on("n1")) == ((), (), (0, 0))

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 import pytest
 from prometheus_client import REGISTRY
 
+from kit.composer import BOUNDS, VirtualComposer, composer_with, config
+from kit.composer_fabrics import A100, device, machine
 from muster.composer.fabric_watch import SILENT_S, FabricWatch
 from muster.schemas.devices import CXL_MEMORY, GPU, PoolModel
 from muster.schemas.facts.device import CallFailure
 from muster.schemas.facts.fabric import FabricSurveyed
-from unit.composer.house import A100, BOUNDS, House, config, device, house, machine
 
 ONE = "one"
 
@@ -38,7 +39,7 @@ def pool(model: str, *, type: str = GPU) -> tuple[float | None, float | None]:  
 class Watched:
     """A house and who watches it. elapsed_s: what the monotonic clock says."""
 
-    it: House
+    it: VirtualComposer
     elapsed_s: float = 0.0
     seen: int = 0
     watch: FabricWatch = field(init=False)
@@ -56,7 +57,7 @@ class Watched:
 
 @pytest.fixture
 def watched() -> Iterator[Watched]:
-    made = Watched(house("n1", "n2"))
+    made = Watched(composer_with("n1", "n2"))
     yield made
     made.watch.close()
 
@@ -64,7 +65,7 @@ def watched() -> Iterator[Watched]:
 @pytest.fixture
 def unseen() -> Iterator[Watched]:
     """Its fabric has not answered yet."""
-    it = House(config())
+    it = VirtualComposer(config())
     it.fabrics.stock(ONE, (GPU, A100), 1)
     it.fabrics.blind = CallFailure.UNAVAILABLE
     made = Watched(it)
@@ -132,11 +133,11 @@ def test_who_leads_next_shows_what_stands_already(watched: Watched) -> None:
 def test_models_that_no_settings_name_are_one_other(watched: Watched) -> None:
     models = tuple(PoolModel(type=GPU, model=f"odd-{index}", free=1) for index in range(5))
     odd = (*models, PoolModel(type=CXL_MEMORY, model="m", free=1), PoolModel(type="fpga", model="f", attached=2))
-    watched.it.say("composer", "fabric", ONE, "surveyed", FabricSurveyed(pool=odd))
+    watched.it.write("composer", "fabric", ONE, "surveyed", FabricSurveyed(pool=odd))
     watched.look()
     assert pool(A100) == (0, 0)
     assert (pool("other"), pool("other", type=CXL_MEMORY), pool("other", type="other")) == ((5, 0), (1, 0), (0, 2))
-    watched.it.say("composer", "fabric", ONE, "surveyed", FabricSurveyed(pool=()))
+    watched.it.write("composer", "fabric", ONE, "surveyed", FabricSurveyed(pool=()))
     watched.look()
     assert pool("other") == (0, 0), "what went is not shown for ever"
 
@@ -145,7 +146,7 @@ def test_the_age_of_the_newest_look_grows_while_nothing_happens(watched: Watched
     before = fabric("survey_age_seconds")
     watched.elapsed_s += 7
     assert delta(before, fabric("survey_age_seconds")) == 7
-    watched.it.wait(BOUNDS.survey_s * 3)
+    watched.it.advance(BOUNDS.survey_s * 3)
     watched.look()
     age_s = fabric("survey_age_seconds")
     assert age_s is not None
@@ -153,7 +154,7 @@ def test_the_age_of_the_newest_look_grows_while_nothing_happens(watched: Watched
 
 
 def test_without_any_look_the_age_counts_from_the_start(unseen: Watched) -> None:
-    unseen.it.wait(40)
+    unseen.it.advance(40)
     unseen.look()
     unseen.elapsed_s += 2
     assert fabric("survey_age_seconds") == 42
@@ -167,13 +168,13 @@ def test_the_time_to_online_and_the_time_back_are_measured_once(watched: Watched
     watched.it.compose(target_node="n1")
     watched.look()
     (call,) = watched.it.fabrics.attaching
-    watched.it.wait(20)
+    watched.it.advance(20)
     watched.it.fabrics.finish(call)
     watched.it.settle()
     watched.it.plug()
     watched.look()
     watched.it.decompose()
-    watched.it.wait(5)
+    watched.it.advance(5)
     watched.look()
     watched.it.withdraw_all()
     watched.look()
@@ -192,7 +193,7 @@ def test_a_device_that_comes_online_again_after_a_detachment_was_given_up_took_n
     watched.it.settle()
     (call,) = watched.it.fabrics.detaching
     watched.it.fabrics.tell(call, CallFailure.REFUSED)
-    watched.it.wait(60)
+    watched.it.advance(60)
     watched.it.release(uuid)
     watched.it.settle()
     watched.look()
@@ -202,7 +203,7 @@ def test_a_device_that_comes_online_again_after_a_detachment_was_given_up_took_n
 
 
 def test_devices_that_stood_there_took_no_time_to_attach() -> None:
-    it = House(config())
+    it = VirtualComposer(config())
     it.fabrics.place(ONE, machine("n1"), device(901))
     it.node("n1")
     watched, before = Watched(it), sample("attach_seconds_count", fabric=ONE)
@@ -223,7 +224,7 @@ def test_devices_found_after_a_lost_answer_are_counted_as_adopted(watched: Watch
     (call,) = watched.it.fabrics.attaching
     watched.it.fabrics.do(call)
     watched.it.fabrics.tell(call, CallFailure.TIMEOUT)
-    watched.it.wait(200)
+    watched.it.advance(200)
     watched.look()
     assert delta(before, sample("attachments_adopted_total", fabric=ONE)) == 1
 
@@ -282,7 +283,7 @@ def test_a_breaker_that_opens_is_told_with_the_error_and_until_when_and_when_it_
     (line,) = lines(caplog, logging.WARNING)
     assert line.startswith("fabric one gets no calls until 2033-05-18T03:")
     assert f"{BOUNDS.breaker_failures} failure(s) in a row, the last unavailable: 503" in line
-    watched.it.wait(BOUNDS.breaker_s)
+    watched.it.advance(BOUNDS.breaker_s)
     watched.look()
     assert fabric("breaker") == 1
     (call,) = watched.it.fabrics.attaching
@@ -296,7 +297,7 @@ def test_a_breaker_that_opens_is_told_with_the_error_and_until_when_and_when_it_
 def test_orphans_are_told_in_one_line(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
     watched.it.fabrics.place(ONE, machine("n1"), device(901))
     watched.it.fabrics.place(ONE, machine("n2"), device(902))
-    watched.it.wait(40)
+    watched.it.advance(40)
     watched.look()
     assert fabric("orphans") == 2
     (line,) = lines(caplog, logging.WARNING)
@@ -308,15 +309,15 @@ def test_a_fabric_that_never_answered_is_told_once_and_when_it_does(
     unseen: Watched, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    unseen.it.wait(SILENT_S - 1)
+    unseen.it.advance(SILENT_S - 1)
     unseen.look()
     assert not silent(caplog), "managers start, too"
     for _ in range(3):
-        unseen.it.wait(1)
+        unseen.it.advance(1)
         unseen.look()
     assert silent(caplog) == ["fabric one has not answered since the start: nobody there"]
     unseen.it.fabrics.blind = None
-    unseen.it.wait(200)
+    unseen.it.advance(200)
     unseen.look()
     assert "fabric one answers" in lines(caplog, logging.INFO)
 

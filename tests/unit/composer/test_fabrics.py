@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from kit.composer import BOUNDS, CALL_S, VirtualComposer, composer_with, config
+from kit.composer_fabrics import A100, H100, device, machine
 from muster.composer.core.config import GroupConfig
 from muster.composer.core.limits import Bounds
 from muster.core import seconds_between
@@ -18,10 +20,9 @@ from muster.schemas.facts.fabric import (
     OrphanFound,
     OrphanReturned,
 )
-from unit.composer.house import A100, BOUNDS, CALL_S, H100, House, config, device, house, machine
 
 
-def pool(it: House) -> dict[str, tuple[int, int]]:
+def pool(it: VirtualComposer) -> dict[str, tuple[int, int]]:
     told = it.last("surveyed").payload
     assert isinstance(told, FabricSurveyed)
     return {model.model: (model.free, model.attached) for model in told.pool}
@@ -31,13 +32,13 @@ def pool(it: House) -> dict[str, tuple[int, int]]:
 
 
 def test_devices_that_stand_there_at_the_first_look_are_found_not_orphans() -> None:
-    it = House(config())
+    it = VirtualComposer(config())
     it.fabrics.stock("one", (GPU, A100), 3)
     it.fabrics.place("one", machine("n1"), device(901))
     it.fabrics.place("one", machine("n2"), device(902))
     it.node("n1")
     it.node("n2")
-    it.wait(60)
+    it.advance(60)
     it.show("n1", "GPU-901")
     it.release("GPU-901")
     it.settle()
@@ -49,11 +50,11 @@ def test_devices_that_stand_there_at_the_first_look_are_found_not_orphans() -> N
 
 
 def test_what_stands_on_machines_of_others_is_left_alone() -> None:
-    it = House(config())
+    it = VirtualComposer(config())
     it.fabrics.stock("one", (GPU, A100), 3)
     it.fabrics.place("one", "somebody-elses", device(901))
     it.node("n1")
-    it.wait(300)
+    it.advance(300)
     it.detach("GPU-901")
     assert it.names() == []
     assert it.names("fabric") == ["surveyed"]
@@ -63,58 +64,58 @@ def test_what_stands_on_machines_of_others_is_left_alone() -> None:
 def test_devices_of_a_node_that_joins_later_stood_there_before_and_what_comes_then_is_an_orphan(
     *, from_checkpoint: bool
 ) -> None:
-    it = House(config())
+    it = VirtualComposer(config())
     it.fabrics.stock("one", (GPU, A100), 3)
     it.fabrics.place("one", machine("n1"), device(901))
-    it.wait(300)
+    it.advance(300)
     assert it.names() == []
     it.node("n1")
     it.restart(from_checkpoint=from_checkpoint)
-    it.wait(40)
+    it.advance(40)
     (requested,) = [fact.payload for fact in it.log if isinstance(fact.payload, AttachmentRequested)]
     assert (requested.origin, requested.node) == (Origin.FOUND, "n1")
     it.fabrics.place("one", machine("n1"), device(902))
-    it.wait(40)
+    it.advance(40)
     assert it.last("orphan-found").payload.device_id == "res-902"
 
 
 def test_what_a_doubled_call_brings_to_a_new_node_is_an_orphan() -> None:
-    it = House(config())
+    it = VirtualComposer(config())
     it.fabrics.stock("one", (GPU, A100), 3)
-    it.wait(0)
+    it.advance(0)
     it.node("n1")
     it.compose(target_node="n1")
     (call,) = it.fabrics.attaching
     it.fabrics.do(call)
     it.fabrics.finish(call)
-    it.wait(40)
+    it.advance(40)
     assert it.names("fabric").count("orphan-found") == 1
 
 
 def test_machines_that_are_configured_are_known_with_their_nodes_before_these_join() -> None:
     group = GroupConfig("composable", "one", (A100,), machines=(("m-1", "n1"),))
-    it = House(replace(config(), groups=(group,)))
+    it = VirtualComposer(replace(config(), groups=(group,)))
     it.fabrics.stock("one", (GPU, A100), 3)
     it.fabrics.place("one", "m-1", device(901))
-    it.wait(0)
+    it.advance(0)
     (requested,) = [fact.payload for fact in it.log if isinstance(fact.payload, AttachmentRequested)]
     assert (requested.origin, requested.node) == (Origin.FOUND, "n1")
 
 
 @pytest.mark.parametrize("from_checkpoint", [True, False])
 def test_what_comes_late_to_the_machine_of_a_node_that_left_is_an_orphan(*, from_checkpoint: bool) -> None:
-    it = house("n1", "n2")
+    it = composer_with("n1", "n2")
     it.leave("n1")
     it.settle()
     it.restart(from_checkpoint=from_checkpoint)
     it.fabrics.place("one", machine("n1"), device(901))
-    it.wait(40)
+    it.advance(40)
     assert it.last("orphan-found").payload.machine == machine("n1")
 
 
 @pytest.mark.parametrize("from_checkpoint", [True, False])
 def test_a_choice_of_a_device_that_went_back_a_moment_ago_is_none_to_refuse(*, from_checkpoint: bool) -> None:
-    it = house("n1")
+    it = composer_with("n1")
     (uuid,) = it.bring(target_node="n1")
     it.detach(uuid)
     it.withdraw_all()
@@ -124,17 +125,17 @@ def test_a_choice_of_a_device_that_went_back_a_moment_ago_is_none_to_refuse(*, f
 
 
 def test_the_pool_is_told_as_soon_as_what_was_found_is_taken_over() -> None:
-    it = House(config())
+    it = VirtualComposer(config())
     it.fabrics.stock("one", (GPU, A100), 3)
     it.fabrics.place("one", machine("n1"), device(901))
     it.node("n1")
-    it.wait(0)
+    it.advance(0)
     assert pool(it) == {A100: (3, 1)}
     assert it.phases() == ["attached"]
 
 
 def test_what_was_found_can_be_detached_by_its_uuid() -> None:
-    it = House(config())
+    it = VirtualComposer(config())
     it.fabrics.stock("one", (GPU, A100), 0)
     it.fabrics.place("one", machine("n1"), device(901))
     it.node("n1")
@@ -146,31 +147,31 @@ def test_what_was_found_can_be_detached_by_its_uuid() -> None:
 
 
 def test_nothing_is_said_of_a_pool_that_is_as_the_log_says() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     (uuid,) = it.bring(target_node="n1")
-    it.wait(600)
+    it.advance(600)
     it.detach(uuid)
     it.withdraw_all()
-    it.wait(600)
+    it.advance(600)
     assert it.names("fabric").count("surveyed") == 1
 
 
 def test_a_pool_that_grew_is_told_once() -> None:
-    it = house("n1", pool=2)
+    it = composer_with("n1", pool=2)
     it.fabrics.stock("one", (GPU, A100), 5)
-    it.wait(200)
+    it.advance(200)
     assert it.names("fabric").count("surveyed") == 2
     assert pool(it) == {A100: (7, 0)}
 
 
 def test_the_pool_is_not_counted_while_calls_blur_it() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.compose(target_node="n1")
     it.fabrics.free["one"][GPU, A100] -= 1  # reserved by the manager, not yet attached
-    it.wait(CALL_S / 2)
+    it.advance(CALL_S / 2)
     it.fabrics.free["one"][GPU, A100] += 1
     it.fabrics.finish(it.fabrics.attaching[0])
-    it.wait(100)
+    it.advance(100)
     assert it.names("fabric").count("surveyed") == 1
 
 
@@ -178,15 +179,15 @@ def test_the_pool_is_not_counted_while_calls_blur_it() -> None:
 
 
 def test_an_orphan_is_told_watched_and_returned() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.fabrics.place("one", machine("n1"), device(901))
-    it.wait(40)
+    it.advance(40)
     found = it.last("orphan-found").payload
     assert isinstance(found, OrphanFound)
     assert (found.device_uuid, found.machine) == ("GPU-901", machine("n1"))
-    it.wait(BOUNDS.orphan_s - 41)
+    it.advance(BOUNDS.orphan_s - 41)
     assert "requested" not in it.names()
-    it.wait(60)
+    it.advance(60)
     assert it.names() == ["requested", "attached", "detach-wanted"]
     it.withdraw_all()
     returned = it.last("orphan-returned").payload
@@ -196,9 +197,9 @@ def test_an_orphan_is_told_watched_and_returned() -> None:
 
 
 def test_an_orphan_goes_to_the_next_who_asks_for_one_there() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.fabrics.place("one", machine("n1"), device(901))
-    it.wait(40)
+    it.advance(40)
     it.compose(target_node="n1")
     it.settle()
     assert it.last("attached").payload.adopted
@@ -207,31 +208,31 @@ def test_an_orphan_goes_to_the_next_who_asks_for_one_there() -> None:
 
 
 def test_an_orphan_that_somebody_else_took_away_is_told_as_returned() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.fabrics.place("one", machine("n1"), device(901))
-    it.wait(40)
+    it.advance(40)
     it.fabrics.on["one"][machine("n1")].clear()
-    it.wait(60)
+    it.advance(60)
     assert "orphan-returned" in it.names("fabric")
     assert "requested" not in it.names()
 
 
 def test_a_device_that_a_call_under_way_may_have_brought_is_no_orphan() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.compose(target_node="n1")
     it.fabrics.do(it.fabrics.attaching[0])
-    it.wait(CALL_S / 2 + 10)
+    it.advance(CALL_S / 2 + 10)
     assert "orphan-found" not in it.names("fabric")
 
 
 def test_a_look_from_before_a_device_was_taken_away_does_not_bring_it_back() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     (uuid,) = it.bring(target_node="n1")
     it.detach(uuid)
     it.withhold()
     it.settle()
     it.fabrics.slow = {}
-    it.wait(BOUNDS.survey_s)
+    it.advance(BOUNDS.survey_s)
     it.fabrics.finish(it.fabrics.detaching[0])
     it.settle()
     it.compose("next", target_node="n1", size=2)
@@ -242,9 +243,9 @@ def test_a_look_from_before_a_device_was_taken_away_does_not_bring_it_back() -> 
 
 
 def test_devices_on_machines_of_others_are_left_alone() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.fabrics.place("one", "somebody-elses", device(901))
-    it.wait(1_000)
+    it.advance(1_000)
     assert "orphan-found" not in it.names("fabric")
     assert not it.names()
 
@@ -252,31 +253,31 @@ def test_devices_on_machines_of_others_are_left_alone() -> None:
 # --- the breaker --------------------------------------------------------------------------------------------------
 
 
-def failing(it: House, failure: CallFailure = CallFailure.NONSENSE) -> None:
+def failing(it: VirtualComposer, failure: CallFailure = CallFailure.NONSENSE) -> None:
     """Calls fail until the breaker opens."""
     for _ in range(BOUNDS.breaker_failures):
         for call in it.fabrics.attaching:
             it.fabrics.tell(call, failure, "what?")
-        it.wait(1)
+        it.advance(1)
 
 
 def test_a_fabric_that_answers_nonsense_is_left_alone_for_a_while() -> None:
-    it = house("n1", "n2")
+    it = composer_with("n1", "n2")
     it.compose(size=8, allocation_policy="differentnode")
     failing(it)
     opened = it.last("breaker-opened").payload
     assert isinstance(opened, BreakerOpened)
     assert (opened.failure, opened.error) == (CallFailure.NONSENSE, "what?")
     begun = len(it.fabrics.begun)
-    it.wait(seconds_between(it.now, opened.retry_at) - 0.1)
+    it.advance(seconds_between(it.now, opened.retry_at) - 0.1)
     assert len(it.fabrics.begun) == begun
 
 
 def test_then_one_call_is_made_and_its_success_closes_the_breaker() -> None:
-    it = house("n1", "n2")
+    it = composer_with("n1", "n2")
     it.compose(size=8, allocation_policy="differentnode")
     failing(it, CallFailure.UNAVAILABLE)
-    it.wait(BOUNDS.breaker_s)
+    it.advance(BOUNDS.breaker_s)
     assert len(it.fabrics.attaching) == 1
     it.fabrics.finish(it.fabrics.attaching[0])
     it.settle()
@@ -285,10 +286,10 @@ def test_then_one_call_is_made_and_its_success_closes_the_breaker() -> None:
 
 
 def test_its_failure_opens_the_breaker_again() -> None:
-    it = house("n1", "n2")
+    it = composer_with("n1", "n2")
     it.compose(size=8, allocation_policy="differentnode")
     failing(it, CallFailure.UNAVAILABLE)
-    it.wait(BOUNDS.breaker_s)
+    it.advance(BOUNDS.breaker_s)
     it.fabrics.tell(it.fabrics.attaching[0], CallFailure.UNAVAILABLE)
     it.settle()
     assert it.names("fabric").count("breaker-opened") == 2
@@ -296,37 +297,37 @@ def test_its_failure_opens_the_breaker_again() -> None:
 
 
 def test_refusals_say_nothing_against_a_fabric() -> None:
-    it = house("n1", "n2")
+    it = composer_with("n1", "n2")
     it.compose(size=8, allocation_policy="differentnode")
     failing(it, CallFailure.REFUSED)
     assert "breaker-opened" not in it.names("fabric")
 
 
 def test_a_fabric_that_cannot_be_looked_at_trips_its_breaker_and_recovers() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.fabrics.blind = CallFailure.UNAVAILABLE
-    it.wait(100)
+    it.advance(100)
     assert "breaker-opened" in it.names("fabric")
     it.fabrics.blind = None
-    it.wait(200)
+    it.advance(200)
     assert it.names("fabric")[-1] == "breaker-closed"
 
 
 def test_a_fabric_that_is_gone_is_tried_ever_more_rarely() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.fabrics.blind = CallFailure.UNAVAILABLE
-    it.wait(3_600)
+    it.advance(3_600)
     opened = [fact.payload for fact in it.log if isinstance(fact.payload, BreakerOpened)]
     assert 5 <= len(opened) <= 16
 
 
 def test_a_fabric_that_never_told_its_pool_holds_up_no_request_that_can_do_without_it() -> None:
-    it = House(config(fabrics=("one", "two")))
+    it = VirtualComposer(config(fabrics=("one", "two")))
     it.fabrics.stock("one", (GPU, A100), 8)
     it.fabrics.dark.add("two")
     it.node("m1", group="elsewhere")
     it.node("n1")
-    it.wait(0)
+    it.advance(0)
     it.compose(size=1)
     assert [call.machine for call in it.fabrics.attaching] == [machine("n1")]
 
@@ -335,12 +336,12 @@ def test_a_fabric_that_never_told_its_pool_holds_up_no_request_that_can_do_witho
 def test_a_fabric_that_never_told_its_pool_delays_no_refusal_of_what_its_groups_never_take(
     model: str, size: int, field: str
 ) -> None:
-    it = House(config(fabrics=("one", "two")))
+    it = VirtualComposer(config(fabrics=("one", "two")))
     it.fabrics.stock("one", (GPU, H100), 8)
     it.fabrics.dark.add("two")
     it.node("m1", group="elsewhere")
     it.node("n1")
-    it.wait(0)
+    it.advance(0)
     it.compose(size=size, model=model)
     refused = it.last("refused").payload
     assert isinstance(refused, RequestRefused)
@@ -348,12 +349,12 @@ def test_a_fabric_that_never_told_its_pool_delays_no_refusal_of_what_its_groups_
 
 
 def test_a_fabric_that_fails_is_chosen_last() -> None:
-    it = House(config(fabrics=("one", "two")))
+    it = VirtualComposer(config(fabrics=("one", "two")))
     for name in ("one", "two"):
         it.fabrics.stock(name, (GPU, A100), 8)
     it.node("a1")
     it.node("m1", group="elsewhere")
-    it.wait(0)
+    it.advance(0)
     it.compose("broken", size=4, target_node="a1", settle=False)
     failing(it)
     it.node("a2")
@@ -362,7 +363,7 @@ def test_a_fabric_that_fails_is_chosen_last() -> None:
 
 
 def test_other_fabrics_go_on() -> None:
-    it = House(config(fabrics=("one", "two")))
+    it = VirtualComposer(config(fabrics=("one", "two")))
     for name in ("one", "two"):
         it.fabrics.stock(name, (GPU, A100), 8)
     it.node("n1")
@@ -378,7 +379,7 @@ def test_other_fabrics_go_on() -> None:
 
 
 def test_a_memory_device_is_online_when_its_node_shows_it() -> None:
-    it = house("n1", memory=2)
+    it = composer_with("n1", memory=2)
     it.compose(type=CXL_MEMORY, model="CXL-128", target_node="n1")
     there = it.fabrics.finish(it.fabrics.attaching[0])
     it.settle()
@@ -389,7 +390,7 @@ def test_a_memory_device_is_online_when_its_node_shows_it() -> None:
 
 
 def test_a_memory_device_goes_only_when_its_whole_node_is_withheld() -> None:
-    it = house("n1", memory=2)
+    it = composer_with("n1", memory=2)
     (uuid,) = it.bring(type=CXL_MEMORY, model="CXL-128", target_node="n1")
     it.detach(uuid)
     assert (it.last("withhold-requested").kind, it.last("withhold-requested").subject_id) == ("node", "n1")
@@ -403,11 +404,11 @@ def test_a_memory_device_goes_only_when_its_whole_node_is_withheld() -> None:
 
 
 def test_a_node_that_never_shows_the_loss_is_released_all_the_same() -> None:
-    it = house("n1", memory=2)
+    it = composer_with("n1", memory=2)
     (uuid,) = it.bring(type=CXL_MEMORY, model="CXL-128", target_node="n1")
     it.detach(uuid)
     it.withdraw_all()
-    it.wait(Bounds().visible_s_max + 1)
+    it.advance(Bounds().visible_s_max + 1)
     assert "withhold-withdrawn" in it.names("node")
 
 
@@ -423,15 +424,15 @@ NONSENSE = (
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("what", NONSENSE)
 def test_a_look_that_no_fact_could_hold_speaks_against_its_fabric_alone(what: MachineDevice, *, first: bool) -> None:
-    it = House(config(fabrics=("one", "two")))
+    it = VirtualComposer(config(fabrics=("one", "two")))
     it.fabrics.stock("one", (GPU, A100), 3)
     it.fabrics.stock("two", (GPU, A100), 3)
     it.node("n1")
     it.node("m1", group="elsewhere")
     if not first:
-        it.wait(0)
+        it.advance(0)
     it.fabrics.place("one", machine("n1"), what)
-    it.wait(120)
+    it.advance(120)
     opened = it.last("breaker-opened")
     assert opened.subject_id == "one"
     assert opened.payload.failure is CallFailure.NONSENSE
@@ -440,7 +441,7 @@ def test_a_look_that_no_fact_could_hold_speaks_against_its_fabric_alone(what: Ma
 
 
 def test_an_attached_device_that_no_fact_could_hold_is_nonsense() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.compose(target_node="n1")
     (call,) = it.fabrics.attaching
     it.fabrics.place("one", machine("n1"), MachineDevice("", "GPU-1", A100))
@@ -452,8 +453,8 @@ def test_an_attached_device_that_no_fact_could_hold_is_nonsense() -> None:
 
 
 def test_models_that_come_and_go_never_make_a_pool_that_cannot_be_told() -> None:
-    it = house("n1", pool=0)
+    it = composer_with("n1", pool=0)
     for turn in range(3):
         it.fabrics.free["one"] = Counter({(GPU, f"{turn}-{number}"): 1 for number in range(200)})
-        it.wait(40)
+        it.advance(40)
         assert {model for model, (free, _) in pool(it).items() if free} == {f"{turn}-{n}" for n in range(200)}

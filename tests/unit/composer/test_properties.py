@@ -2,13 +2,14 @@
 
 from hypothesis import HealthCheck, given, settings
 
+from kit.composer import VirtualComposer
+from kit.composer_fabrics import A100, FakeFabrics
+from kit.composer_stories import Watch, acts, finish, new_house, play
 from muster.composer.core.core import ComposerCore
 from muster.composer.core.rooms import room, sites
 from muster.composer.core.turn import Tally
 from muster.core import Draft
 from muster.schemas.devices import GPU
-from unit.composer.house import A100, FakeFabrics, House
-from unit.composer.stories import Watch, acts, finish, new_house, play
 
 RUNS = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -71,7 +72,7 @@ def test_deciding_again_says_the_same(story: list[tuple[str, int]]) -> None:
     assert _ordered(it.core.decide(now)) == _ordered(it.core.decide(now))
 
 
-def _another(it: House) -> FakeFabrics:
+def _another(it: VirtualComposer) -> FakeFabrics:
     """The same fabrics, as another leader sees them."""
     other = FakeFabrics()
     other.free, other.on = it.fabrics.free, it.fabrics.on

@@ -4,20 +4,21 @@ from collections import Counter
 
 import pytest
 
+from kit.composer import BOUNDS, JOB, VirtualComposer, composer_with, config
+from kit.composer_fabrics import A100, H100, machine
 from muster.schemas.devices import GPU, RequestPhase
 from muster.schemas.facts.composability import RequestAccepted, RequestEnded, RequestRefused
 from muster.schemas.facts.device import CallFailure
 from muster.schemas.facts.node import NodeLost
-from unit.composer.house import A100, BOUNDS, H100, JOB, House, config, house, machine
 
 
-def nodes_of(it: House, name: str = "accepted") -> Counter[str]:
+def nodes_of(it: VirtualComposer, name: str = "accepted") -> Counter[str]:
     accepted = it.last(name).payload
     assert isinstance(accepted, RequestAccepted)
     return Counter(order.node for order in accepted.orders)
 
 
-def refusal(it: House) -> RequestRefused:
+def refusal(it: VirtualComposer) -> RequestRefused:
     refused = it.last("refused").payload
     assert isinstance(refused, RequestRefused)
     return refused
@@ -27,27 +28,27 @@ def refusal(it: House) -> RequestRefused:
 
 
 def test_the_published_sample_is_accepted_as_it_stands() -> None:
-    it = house("node1")
+    it = composer_with("node1")
     it.compose(type="gpu", size=2, model=A100, target_node="node1", force_detach=True, allocation_policy="samenode")
     assert nodes_of(it) == {"node1": 2}
     assert len(it.fabrics.attaching) == 2
 
 
 def test_samenode_goes_to_one_node_that_takes_all() -> None:
-    it = house("n1", "n2")
+    it = composer_with("n1", "n2")
     it.bring("first", size=2, target_node="n1")
     it.compose("second", size=3)
     assert nodes_of(it) == {"n2": 3}
 
 
 def test_samenode_fills_further_nodes_only_if_no_node_takes_all() -> None:
-    it = house("n1", "n2", pool=8)
+    it = composer_with("n1", "n2", pool=8)
     it.compose(size=6)
     assert sorted(nodes_of(it).values()) == [2, 4]
 
 
 def test_samenode_leaves_nodes_to_other_requests_where_it_can() -> None:
-    it = house("n1", "n2")
+    it = composer_with("n1", "n2")
     it.compose("first", size=1)
     it.compose("second", size=1)
     assert [fact.payload.orders[0].node for fact in it.log if fact.name == "accepted"] == ["n1", "n2"]
@@ -55,43 +56,43 @@ def test_samenode_leaves_nodes_to_other_requests_where_it_can() -> None:
 
 @pytest.mark.parametrize("word", ["differentnode", "roundrobin"])
 def test_spreading_goes_evenly_over_nodes(word: str) -> None:
-    it = house("n1", "n2", "n3")
+    it = composer_with("n1", "n2", "n3")
     it.compose(size=5, allocation_policy=word)
     assert sorted(nodes_of(it).values()) == [1, 2, 2]
 
 
 def test_spreading_counts_what_the_request_has_already() -> None:
-    it = house("n1", "n2")
+    it = composer_with("n1", "n2")
     it.bring(size=2, allocation_policy="differentnode")
     it.compose(size=4, allocation_policy="differentnode")
     assert nodes_of(it) == {"n1": 1, "n2": 1}
 
 
 def test_nodes_that_are_not_released_are_not_chosen() -> None:
-    it = house("n2")
+    it = composer_with("n2")
     it.node("n1", released=False)
     it.compose(size=1)
     assert nodes_of(it) == {"n2": 1}
 
 
 def test_nodes_of_groups_without_a_fabric_are_not_chosen() -> None:
-    it = house("n2")
+    it = composer_with("n2")
     it.node("a-fixed-one", group="ordinary")
     it.compose(size=1)
     assert nodes_of(it) == {"n2": 1}
 
 
 def test_a_node_keeps_to_one_model_of_gpu() -> None:
-    it = house("n1", "n2")
+    it = composer_with("n1", "n2")
     it.fabrics.stock("one", (GPU, H100), 4)
-    it.wait(60)
+    it.advance(60)
     it.bring("first", size=1, target_node="n1")
     it.compose("second", size=1, model=H100)
     assert nodes_of(it) == {"n2": 1}
 
 
 def test_what_is_reserved_is_not_promised_again() -> None:
-    it = house("n1", "n2", pool=4, limit=1)
+    it = composer_with("n1", "n2", pool=4, limit=1)
     it.compose("first", size=3, target_node="n1", settle=False)
     it.compose("second", size=2, target_node="n2")
     assert refusal(it).field == "size"
@@ -99,7 +100,7 @@ def test_what_is_reserved_is_not_promised_again() -> None:
 
 
 def test_other_spec_is_compared_with_what_jobs_leave_free() -> None:
-    it = house("n1", "n2")
+    it = composer_with("n1", "n2")
     it.hold("n1", cpu_milli=40_000)
     it.compose(size=1, other_spec={"milli_cpu": 30_000})
     assert nodes_of(it) == {"n2": 1}
@@ -109,20 +110,20 @@ def test_other_spec_is_compared_with_what_jobs_leave_free() -> None:
 
 
 def test_a_request_runs_when_all_its_devices_are_online() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.bring(size=2)
     assert it.core.state.requests["r"].phase is RequestPhase.RUNNING
 
 
 def test_a_larger_size_adds_only_what_is_missing() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.bring(size=2)
     it.compose(size=3)
     assert sum(nodes_of(it).values()) == 1
 
 
 def test_the_same_again_changes_nothing() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.bring(size=2)
     it.compose(size=2)
     accepted = it.last("accepted").payload
@@ -133,7 +134,7 @@ def test_the_same_again_changes_nothing() -> None:
 
 
 def test_victims_are_those_not_begun_then_on_the_way_then_online_idle_first() -> None:
-    it = house("n1", limit=1)
+    it = composer_with("n1", limit=1)
     uuids = it.bring(size=2, target_node="n1")
     it.hold("n1", 0)
     it.compose(size=4, target_node="n1")
@@ -149,7 +150,7 @@ def test_victims_are_those_not_begun_then_on_the_way_then_online_idle_first() ->
 
 
 def test_size_zero_gives_all_back_and_keeps_the_request() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.bring(size=2)
     it.compose(size=0)
     it.withdraw_all()
@@ -158,7 +159,7 @@ def test_size_zero_gives_all_back_and_keeps_the_request() -> None:
 
 
 def test_a_deleted_request_ends_when_its_last_device_is_back() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.bring(size=2)
     it.decompose()
     assert it.core.state.requests["r"].phase is RequestPhase.CLEANING
@@ -170,11 +171,11 @@ def test_a_deleted_request_ends_when_its_last_device_is_back() -> None:
 
 
 def test_a_held_device_of_a_deleted_request_is_tried_until_it_goes() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.bring(size=1)
     it.hold("n1", 0)
     it.decompose()
-    it.wait(BOUNDS.withhold_s_max * 2 + 200)
+    it.advance(BOUNDS.withhold_s_max * 2 + 200)
     assert it.names().count("detach-wanted") >= 2
     it.let_go()
     it.withdraw_all()
@@ -182,17 +183,17 @@ def test_a_held_device_of_a_deleted_request_is_tried_until_it_goes() -> None:
 
 
 def test_a_device_taken_by_hand_does_not_come_again() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     uuids = it.bring(size=2)
     it.detach(uuids[0])
     it.withdraw_all()
-    it.wait(600)
+    it.advance(600)
     assert len(it.fabrics.begun) == 3
     assert it.core.state.requests["r"].phase is RequestPhase.RUNNING
 
 
 def test_a_request_ends_with_its_target_node() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.bring(size=2, target_node="n1")
     it.leave("n1")
     it.settle()
@@ -205,7 +206,7 @@ def test_a_request_ends_with_its_target_node() -> None:
 
 
 def test_a_name_may_be_used_again_after_its_end() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.bring(size=1)
     it.decompose()
     it.withdraw_all()
@@ -235,12 +236,12 @@ def test_a_name_may_be_used_again_after_its_end() -> None:
     ],
 )
 def test_what_cannot_be_is_refused_and_the_field_is_named(spec: dict[str, object], field: str, says: str) -> None:
-    it = house("n1", "n2", pool=6)
+    it = composer_with("n1", "n2", pool=6)
     it.node("fixed", group="ordinary")
     it.node("gone")
     it.leave("gone")
     it.node("lost")
-    it.say("agent", "node", "lost", "lost", NodeLost(reason="silence"))
+    it.write("agent", "node", "lost", "lost", NodeLost(reason="silence"))
     it.compose(**spec)
     assert refusal(it).field == field
     assert says in refusal(it).reason
@@ -258,14 +259,14 @@ def test_what_cannot_be_is_refused_and_the_field_is_named(spec: dict[str, object
 def test_conflicting_requests_are_refused_and_the_other_is_named(
     first: dict[str, object], second: dict[str, object], field: str
 ) -> None:
-    it = house("n1", "n2")
+    it = composer_with("n1", "n2")
     it.compose("mine", **first)
     it.compose("yours", **second)
     assert (refusal(it).field, refusal(it).holder) == (field, "mine")
 
 
 def test_of_conflicting_requests_at_the_same_moment_one_is_refused() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.compose("mine", target_node="n1", settle=False)
     it.compose("yours", target_node="n1")
     assert it.names("composability").count("accepted") == 1
@@ -273,7 +274,7 @@ def test_of_conflicting_requests_at_the_same_moment_one_is_refused() -> None:
 
 
 def test_shrinking_by_force_what_is_held_needs_the_right_to_it() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.bring(size=1, target_node="n1")
     it.hold("n1", 0)
     it.compose(size=0, target_node="n1", force_detach=True)
@@ -283,7 +284,7 @@ def test_shrinking_by_force_what_is_held_needs_the_right_to_it() -> None:
 
 
 def test_deleting_by_force_what_is_held_needs_the_right_to_it() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.bring(size=1)
     it.hold("n1", 0)
     it.decompose(force=True)
@@ -294,7 +295,7 @@ def test_deleting_by_force_what_is_held_needs_the_right_to_it() -> None:
 
 
 def test_a_request_with_devices_keeps_its_model_and_node() -> None:
-    it = house("n1", "n2")
+    it = composer_with("n1", "n2")
     it.bring(size=1, target_node="n1")
     it.compose(size=1, target_node="n2")
     assert refusal(it).field == "target_node"
@@ -302,7 +303,7 @@ def test_a_request_with_devices_keeps_its_model_and_node() -> None:
 
 
 def test_a_request_that_is_being_deleted_takes_no_change() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.bring(size=1)
     it.decompose()
     it.compose(size=2)
@@ -310,13 +311,13 @@ def test_a_request_that_is_being_deleted_takes_no_change() -> None:
 
 
 def test_deleting_what_is_not_there_is_refused() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.decompose("nobody")
     assert refusal(it).field == "name"
 
 
 def test_models_that_may_not_stand_together_are_refused_and_the_other_is_named() -> None:
-    it = house("n1", memory=2)
+    it = composer_with("n1", memory=2)
     it.bring("gpus", size=1, target_node="n1")
     it.compose("memory", type="cxlmemory", model="CXL-128", target_node="n1")
     assert refusal(it).field == "model"
@@ -324,7 +325,7 @@ def test_models_that_may_not_stand_together_are_refused_and_the_other_is_named()
 
 
 def test_an_open_breaker_is_no_refusal() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.core.state.fabrics["one"].retry_at = it.now + 10**12
     it.compose(target_node="n1")
     assert it.names("composability")[-1] == "accepted"
@@ -332,17 +333,17 @@ def test_an_open_breaker_is_no_refusal() -> None:
 
 
 def test_a_request_waits_until_the_fabric_told_what_it_holds() -> None:
-    it = House(config())
+    it = VirtualComposer(config())
     it.node("n1")
     it.compose(target_node="n1", settle=False)
     assert "refused" not in it.names("composability")
     it.fabrics.stock("one", (GPU, A100), 1)
-    it.wait(1)
+    it.advance(1)
     assert it.names("composability")[-1] == "accepted"
 
 
 def test_a_request_that_waits_can_be_taken_back() -> None:
-    it = House(config())
+    it = VirtualComposer(config())
     it.fabrics.blind = CallFailure.UNAVAILABLE
     it.node("n1")
     it.compose(target_node="n1")
@@ -350,21 +351,21 @@ def test_a_request_that_waits_can_be_taken_back() -> None:
     assert it.names("composability")[-2:] == ["refused", "refused"]
     it.fabrics.blind = None
     it.fabrics.stock("one", (GPU, A100), 1)
-    it.wait(100)
+    it.advance(100)
     assert not it.fabrics.begun
 
 
 def test_a_fabric_that_never_tells_what_it_holds_ends_the_wait() -> None:
-    it = House(config())
+    it = VirtualComposer(config())
     it.fabrics.blind = CallFailure.UNAVAILABLE
     it.node("n1")
     it.compose(target_node="n1")
-    it.wait(BOUNDS.attach_s_max + 1)
+    it.advance(BOUNDS.attach_s_max + 1)
     assert "has not yet told" in refusal(it).reason
 
 
 def test_ids_are_the_same_for_every_instance() -> None:
-    one, other = house("n1"), house("n1")
+    one, other = composer_with("n1"), composer_with("n1")
     for it in (one, other):
         it.compose(size=2)
     assert [call.order for call in one.fabrics.begun] == [call.order for call in other.fabrics.begun]
@@ -373,7 +374,7 @@ def test_ids_are_the_same_for_every_instance() -> None:
 
 @pytest.mark.parametrize("size", [0, 1])
 def test_the_target_node_is_asked_for_whatever_the_size(size: int) -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.compose(size=size, target_node="nowhere")
     refused = it.last("refused").payload
     assert isinstance(refused, RequestRefused)
@@ -381,7 +382,7 @@ def test_the_target_node_is_asked_for_whatever_the_size(size: int) -> None:
 
 
 def test_a_changed_other_spec_is_judged_though_the_size_stays() -> None:
-    it = house("n1")
+    it = composer_with("n1")
     it.bring(target_node="n1")
     it.compose(target_node="n1", other_spec={"milli_cpu": 999_999})
     refused = it.last("refused").payload
@@ -390,7 +391,7 @@ def test_a_changed_other_spec_is_judged_though_the_size_stays() -> None:
 
 
 def test_a_request_of_size_0_is_not_accepted_with_what_no_node_has() -> None:
-    it = house("n1", "n2")
+    it = composer_with("n1", "n2")
     it.compose(size=0, other_spec={"milli_cpu": 999_999})
     refused = it.last("refused").payload
     assert isinstance(refused, RequestRefused)

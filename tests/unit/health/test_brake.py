@@ -2,16 +2,16 @@
 
 from dataclasses import replace
 
+from kit.health import CONFIG, VirtualHealth, device, uuid
 from muster.core import after
 from muster.health.core.config import BrakeConfig, LemonConfig
 from muster.schemas.facts.health import BrakeResetRequested, BrakeTripped, FaultObserved, HealthPhase
 from muster.schemas.facts.node import NodeLeft, NodeLost, Withheld, WithholdRequested, WithholdWithdrawn
 from muster.schemas.telemetry import ExporterState
-from unit.health.house import CONFIG, House, device, uuid
 
 
-def fleet(count: int = 20, **config: object) -> House:
-    house = House(config=replace(CONFIG, brake=BrakeConfig(share=0.1, nodes_min=3, window_s=600.0), **config))  # type: ignore[arg-type]
+def fleet(count: int = 20, **config: object) -> VirtualHealth:
+    house = VirtualHealth(config=replace(CONFIG, brake=BrakeConfig(share=0.1, nodes_min=3, window_s=600.0), **config))  # type: ignore[arg-type]
     house.join(*(f"n{index:02}" for index in range(count)))
     for index in range(count):
         house.page(f"n{index:02}")
@@ -19,14 +19,16 @@ def fleet(count: int = 20, **config: object) -> House:
     return house
 
 
-def break_all(house: House, count: int, *, first: int = 0) -> None:
+def break_all(house: VirtualHealth, count: int, *, first: int = 0) -> None:
     for index in range(first, first + count):
         house.page(f"n{index:02}", device(f"n{index:02}", 0, xid=79))
 
 
-def reset(house: House, *, skip: bool = False) -> None:
-    house.say("federation", "health", "brake", "brake-reset-forwarded", BrakeResetRequested(principal="ann", skip=skip))
-    house.settle(rounds=200)
+def reset(house: VirtualHealth, *, skip: bool = False) -> None:
+    house.write(
+        "federation", "health", "brake", "brake-reset-forwarded", BrakeResetRequested(principal="ann", skip=skip)
+    )
+    house.settle()
 
 
 # --- brake ---------------------------------------------------------------------------------------------------------
@@ -36,8 +38,8 @@ def test_as_many_as_may_be_are_suspected() -> None:
     house = fleet()
     break_all(house, 3)
     house.settle()
-    assert len(house.said("suspect")) == 3
-    assert not house.said("brake-tripped")
+    assert len(house.facts("suspect")) == 3
+    assert not house.facts("brake-tripped")
 
 
 def test_one_more_trips_it_and_nothing_further_is_done() -> None:
@@ -53,9 +55,9 @@ def test_one_more_trips_it_and_nothing_further_is_done() -> None:
     assert isinstance(tripped, BrakeTripped)
     assert (tripped.nodes, tripped.most, tripped.fleet) == (4, 3, 20)
     for node in ("n00", "n01", "n02"):
-        withheld = next(fact.payload for fact in house.said("withhold-requested") if fact.subject_id == node)
+        withheld = next(fact.payload for fact in house.facts("withhold-requested") if fact.subject_id == node)
         assert isinstance(withheld, WithholdRequested)
-        house.say("scheduler", "node", node, "withheld", Withheld(request_id=withheld.request_id))
+        house.write("scheduler", "node", node, "withheld", Withheld(request_id=withheld.request_id))
     assert house.settle() == [], "no repair either"
 
 
@@ -63,8 +65,8 @@ def test_a_whole_fleet_that_looks_broken_is_left_as_it_is() -> None:
     house = fleet()
     break_all(house, 20)
     house.settle()
-    assert not house.said("withhold-requested")
-    assert len(house.said("brake-tripped")) == 1
+    assert not house.facts("withhold-requested")
+    assert len(house.facts("brake-tripped")) == 1
 
 
 def test_faults_that_come_slowly_do_not_trip_it() -> None:
@@ -73,8 +75,8 @@ def test_faults_that_come_slowly_do_not_trip_it() -> None:
         break_all(house, 1, first=index)
         house.settle()
         house.now = after(house.now, 300)
-    assert len(house.said("healthy")) == 12
-    assert not house.said("brake-tripped")
+    assert len(house.facts("healthy")) == 12
+    assert not house.facts("brake-tripped")
 
 
 def test_only_a_person_resets_it_and_then_what_waited_is_done() -> None:
@@ -85,9 +87,9 @@ def test_only_a_person_resets_it_and_then_what_waited_is_done() -> None:
     assert house.settle() == []
     house.now = after(house.now, 1)
     reset(house)
-    assert len(house.said("brake-reset")) == 1
-    assert len(house.said("suspect")) == 0, "all four at once are still too many"
-    assert len(house.said("brake-tripped")) == 2
+    assert len(house.facts("brake-reset")) == 1
+    assert len(house.facts("suspect")) == 0, "all four at once are still too many"
+    assert len(house.facts("brake-tripped")) == 2
 
 
 def test_a_person_may_have_what_waited_dropped() -> None:
@@ -95,11 +97,11 @@ def test_a_person_may_have_what_waited_dropped() -> None:
     break_all(house, 20)
     house.settle()
     reset(house, skip=True)
-    assert not house.said("suspect")
+    assert not house.facts("suspect")
     house.now = after(house.now, 1_000)
     house.page("n05", device("n05", 0, xid=95))
     house.settle()
-    assert {fact.subject_id for fact in house.said("suspect")} == {uuid("n05", 0)}
+    assert {fact.subject_id for fact in house.facts("suspect")} == {uuid("n05", 0)}
 
 
 def test_it_stays_tripped_for_who_takes_over() -> None:
@@ -112,14 +114,14 @@ def test_it_stays_tripped_for_who_takes_over() -> None:
 # --- maintenance ---------------------------------------------------------------------------------------------------
 
 
-def maintained(house: House, node: str, *, is_over: bool = False) -> None:
+def maintained(house: VirtualHealth, node: str, *, is_over: bool = False) -> None:
     if is_over:
-        house.say(
+        house.write(
             "upgrader", "node", node, "withhold-withdrawn", WithholdWithdrawn(request_id="up-1", after_withheld=True)
         )
         return
-    house.say("upgrader", "node", node, "withhold-requested", WithholdRequested(request_id="up-1"))
-    house.say("scheduler", "node", node, "withheld", Withheld(request_id="up-1"))
+    house.write("upgrader", "node", node, "withhold-requested", WithholdRequested(request_id="up-1"))
+    house.write("scheduler", "node", node, "withheld", Withheld(request_id="up-1"))
 
 
 def test_what_the_upgrader_does_to_a_node_is_no_fault() -> None:
@@ -128,15 +130,15 @@ def test_what_the_upgrader_does_to_a_node_is_no_fault() -> None:
     house.pages("n01", exporter=ExporterState.DOWN, seconds=300)
     house.page("n01", device("n01", 0, xid=79))
     house.settle()
-    assert not house.said("fault-observed")
+    assert not house.facts("fault-observed")
 
 
 def test_until_the_node_is_the_upgraders_faults_there_are_faults() -> None:
     house = fleet()
-    house.say("upgrader", "node", "n01", "withhold-requested", WithholdRequested(request_id="up-1"))
+    house.write("upgrader", "node", "n01", "withhold-requested", WithholdRequested(request_id="up-1"))
     house.page("n01", device("n01", 0, xid=79))
     house.settle()
-    assert house.said("suspect")
+    assert house.facts("suspect")
 
 
 def test_what_lasts_beyond_the_upgrade_is_a_fault_then() -> None:
@@ -145,13 +147,13 @@ def test_what_lasts_beyond_the_upgrade_is_a_fault_then() -> None:
     house.pages("n01", exporter=ExporterState.DOWN, seconds=300)
     maintained(house, "n01", is_over=True)
     house.settle()
-    assert [fact.subject_id for fact in house.said("suspect")] == ["n01"]
+    assert [fact.subject_id for fact in house.facts("suspect")] == ["n01"]
 
 
 def test_a_node_that_is_lost_while_it_is_upgraded_is_no_lemon() -> None:
     house = fleet()
     maintained(house, "n01")
-    house.say("agent", "node", "n01", "lost", NodeLost())
+    house.write("agent", "node", "n01", "lost", NodeLost())
     unit = house.unit("node", "n01")
     assert unit is not None
     assert not unit.incidents
@@ -166,12 +168,12 @@ def test_a_node_that_is_ill_far_more_often_than_others_is_a_lemon() -> None:
         house.page("n07", device("n07", turn, xid=79, xid_counts=((79, 1),)))
         house.settle()
         house.now = after(house.now, 7_200)
-    codes = [fact.payload.code for fact in house.said("fault-observed") if isinstance(fact.payload, FaultObserved)]
+    codes = [fact.payload.code for fact in house.facts("fault-observed") if isinstance(fact.payload, FaultObserved)]
     assert codes.count("lemon") == 1
     assert house.phase("node", "n07") is HealthPhase.HEALTHY, "it was replaced, checked and given back"
     house.page("n07", device("n07", 6, xid=79, xid_counts=((79, 1),)))
     house.settle()
-    codes = [fact.payload.code for fact in house.said("fault-observed") if isinstance(fact.payload, FaultObserved)]
+    codes = [fact.payload.code for fact in house.facts("fault-observed") if isinstance(fact.payload, FaultObserved)]
     assert codes.count("lemon") == 1, "once a week is enough"
 
 
@@ -182,7 +184,7 @@ def test_where_every_node_is_ill_often_none_is_a_lemon() -> None:
             house.page(node, device(node, turn, xid=79, xid_counts=((79, 1),)))
             house.settle()
             house.now = after(house.now, 7_200)
-    codes = [fact.payload.code for fact in house.said("fault-observed") if isinstance(fact.payload, FaultObserved)]
+    codes = [fact.payload.code for fact in house.facts("fault-observed") if isinstance(fact.payload, FaultObserved)]
     assert "lemon" not in codes
 
 
@@ -192,7 +194,7 @@ def test_nothing_is_remembered_of_a_node_that_left() -> None:
     house.answers = False
     house.settle()
     for node in ("n00", "n01"):
-        house.say("agent", "node", node, "left", NodeLeft())
+        house.write("agent", "node", node, "left", NodeLeft())
     state = house.core.verdicts.state
     assert not state.units
     assert not state.ill

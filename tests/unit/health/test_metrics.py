@@ -3,6 +3,7 @@
 import pytest
 from prometheus_client import REGISTRY
 
+from kit.health import START, VirtualHealth, device
 from muster.core import Draft, Fact, after
 from muster.health import metrics as shown_metrics
 from muster.health.core.patrol import DEEP
@@ -11,7 +12,6 @@ from muster.schemas.base import Payload
 from muster.schemas.facts.health import FaultClass, FaultObserved, HealthMoved
 from muster.schemas.facts.node import Withheld, WithholdRequested
 from muster.schemas.facts.operations import JobFault
-from unit.health.house import START, House, device
 
 
 def value(name: str, **labels: str) -> float:
@@ -34,7 +34,7 @@ def fact(kind: str, name: str, payload: Payload, *, writer: str = "health") -> F
 
 
 def test_an_illness_is_shown_with_its_reason_while_it_lasts_and_counted_once() -> None:
-    house, metrics, before = House(), HealthMetrics("sim"), counted()
+    house, metrics, before = VirtualHealth(), HealthMetrics("sim"), counted()
     house.join("n1", "n2")
     house.pages("n1", seconds=70)
     house.answers = False
@@ -53,17 +53,17 @@ def test_an_illness_is_shown_with_its_reason_while_it_lasts_and_counted_once() -
 
 
 def test_what_is_well_again_has_no_standing_fault_and_a_length() -> None:
-    house, metrics, before = House(), HealthMetrics("sim"), counted()
+    house, metrics, before = VirtualHealth(), HealthMetrics("sim"), counted()
     house.join("n1", "n2")
     house.pages("n1", seconds=70)
     house.page("n1", device("n1", 0, xid=79))
     house.answers = False
     house.settle()
     metrics.show(house.core.verdicts)
-    asked = house.said("withhold-requested")[0].payload
+    asked = house.facts("withhold-requested")[0].payload
     assert isinstance(asked, WithholdRequested)
     house.now, house.answers = after(house.now, 100), True
-    house.say("scheduler", "node", "n1", "withheld", Withheld(request_id=asked.request_id))
+    house.write("scheduler", "node", "n1", "withheld", Withheld(request_id=asked.request_id))
     house.pages("n1", seconds=300)
     for said in house.log:
         metrics.count(said)

@@ -2,15 +2,15 @@
 
 import pytest
 
+from kit.health import H100, VirtualHealth, device, uuid
 from muster.core import after
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.telemetry import DeviceSample, ExporterState, NodeSample, WatchLevel, WatchReading
-from unit.health.house import H100, House, device, uuid
 
 
 @pytest.fixture
-def house() -> House:
-    one = House()
+def house() -> VirtualHealth:
+    one = VirtualHealth()
     one.join("a", "b")
     for node in ("a", "b"):
         one.page(node)
@@ -19,7 +19,7 @@ def house() -> House:
     return one
 
 
-def show(house: House, node: str, *devices: DeviceSample, missing: tuple[str, ...] = ()) -> None:
+def show(house: VirtualHealth, node: str, *devices: DeviceSample, missing: tuple[str, ...] = ()) -> None:
     """A page of these devices and no others."""
     sample = NodeSample(
         node=node, at=house.now, gpu_model=H100, devices=devices, exporter=ExporterState.OK, gpus_expected=8,
@@ -37,21 +37,21 @@ def show(house: House, node: str, *devices: DeviceSample, missing: tuple[str, ..
         ({"throttled": ("HW_SLOWDOWN" * 300,)}, "throttle-hw-slowdown"),
     ],
 )
-def test_words_are_cut_to_what_a_fact_holds(house: House, fields: dict[str, object], code: str) -> None:
+def test_words_are_cut_to_what_a_fact_holds(house: VirtualHealth, fields: dict[str, object], code: str) -> None:
     house.pages("a", device("a", 0, **fields), seconds=400)
     seen = house.core.verdicts.eyes.unknown
-    told = [fact.payload.code for fact in house.said("fault-observed")]  # type: ignore[attr-defined]
+    told = [fact.payload.code for fact in house.facts("fault-observed")]  # type: ignore[attr-defined]
     assert any(one.startswith(code) for one in (*told, *seen))
 
 
-def test_a_device_that_is_elsewhere_by_now_is_none_of_the_pages_node(house: House) -> None:
+def test_a_device_that_is_elsewhere_by_now_is_none_of_the_pages_node(house: VirtualHealth) -> None:
     first = len(house.log)
     show(house, "a", device("a", 0), device("b", 3, xid=94))
     assert house.log[first:] == []
     assert house.core.verdicts.eyes.foreign == 1
 
 
-def test_a_page_of_strangers_alone_says_nothing_of_them_either(house: House) -> None:
+def test_a_page_of_strangers_alone_says_nothing_of_them_either(house: VirtualHealth) -> None:
     first = len(house.log)
     show(house, "a", device("b", 3, xid=94), missing=(uuid("b", 4),))
     house.now = after(house.now, 3600)
@@ -59,28 +59,28 @@ def test_a_page_of_strangers_alone_says_nothing_of_them_either(house: House) -> 
     assert house.log[first:] == []
 
 
-def test_a_device_that_the_log_has_nowhere_is_left_out_beside_ones_that_it_has(house: House) -> None:
+def test_a_device_that_the_log_has_nowhere_is_left_out_beside_ones_that_it_has(house: VirtualHealth) -> None:
     first = len(house.log)
     show(house, "a", device("a", 0), device("elsewhere", 3, xid=94))
     assert house.log[first:] == []
 
 
 def test_where_the_log_has_names_of_places_the_pages_names_count() -> None:
-    house = House()
+    house = VirtualHealth()
     names = tuple(f"a-gpu-{index}" for index in range(8))
     joined = NodeJoined(cpu_milli=1, memory_mib=1, gpu_model=H100, gpu_uuids=names, kubelet_picks=True)
-    house.say("agent", "node", "a", "joined", joined)
+    house.write("agent", "node", "a", "joined", joined)
     show(house, "a", device("a", 0, xid=79))
-    assert house.said("fault-observed")
+    assert house.facts("fault-observed")
 
 
 def test_a_lasting_fault_for_which_there_was_no_room_is_told_once_there_is() -> None:
-    house = House()
+    house = VirtualHealth()
     house.join("a", "b")
     house.page("a")
     house.core.verdicts.sightings._most = 0
     house.pages("a", device("a", 3, remap_pending=True), seconds=100)
-    assert not house.said("fault-observed")
+    assert not house.facts("fault-observed")
     house.core.verdicts.sightings._most = 100
     house.pages("a", device("a", 3, remap_pending=True), seconds=100)
-    assert house.said("fault-observed")
+    assert house.facts("fault-observed")

@@ -3,13 +3,13 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kit.health import VirtualHealth, device
 from muster.core import Draft, Fact, after
 from muster.health.core.units import Unit
 from muster.schemas.facts.health import BrakeResetRequested, HealthPhase, VerifyRequested
 from muster.schemas.facts.node import NodeLeft, NodeLost, Withheld, WithholdRequested, WithholdWithdrawn
 from muster.schemas.facts.operations import CheckOutcome
 from muster.schemas.telemetry import ExporterState
-from unit.health.house import House, device
 
 NODES = ("a", "b", "c", "d", "e")
 XIDS = (13, 31, 48, 63, 64, 74, 79, 94, 95, 154, 999)
@@ -29,13 +29,13 @@ STEPS = st.one_of(
 )
 
 
-class Checked(House):
+class Checked(VirtualHealth):
     """A house that looks at every fact of health as it is said."""
 
-    def _append(self, writer: str, draft: Draft) -> Fact:
+    def append(self, writer: str, draft: Draft, **rest: str) -> Fact:
         if writer == "health":
             self._allow(draft)
-        return super()._append(writer, draft)
+        return super().append(writer, draft, **rest)
 
     def _allow(self, draft: Draft) -> None:
         if draft.name in ("action-requested", "checks-requested"):
@@ -68,10 +68,10 @@ def happen(house: Checked, step: tuple[object, ...]) -> None:
             house.now = after(house.now, float(str(first)))
         case "verify":
             wish = VerifyRequested(principal="ann", trust=bool(second))
-            house.say("federation", "node", str(first), "verify-forwarded", wish)
+            house.write("federation", "node", str(first), "verify-forwarded", wish)
         case "reset":
             asked = BrakeResetRequested(principal="ann", skip=bool(first))
-            house.say("federation", "health", "brake", "brake-reset-forwarded", asked)
+            house.write("federation", "health", "brake", "brake-reset-forwarded", asked)
         case _ if first in house.core.verdicts.state.nodes:
             _happen_to(house, str(first), str(what), second, third)
         case _:
@@ -87,20 +87,20 @@ def _happen_to(house: Checked, node: str, what: str, second: object, third: obje
         case "exporter":
             house.page(node, exporter=ExporterState(str(second)))
         case "lost":
-            house.say("agent", "node", node, "lost", NodeLost())
+            house.write("agent", "node", node, "lost", NodeLost())
         case "left":
-            house.say("agent", "node", node, "left", NodeLeft())
+            house.write("agent", "node", node, "left", NodeLeft())
         case _:
             _maintain(house, node, begins=bool(second))
 
 
 def _maintain(house: Checked, node: str, *, begins: bool) -> None:
     if begins:
-        house.say("upgrader", "node", node, "withhold-requested", WithholdRequested(request_id=f"up-{node}"))
-        house.say("scheduler", "node", node, "withheld", Withheld(request_id=f"up-{node}"))
+        house.write("upgrader", "node", node, "withhold-requested", WithholdRequested(request_id=f"up-{node}"))
+        house.write("scheduler", "node", node, "withheld", Withheld(request_id=f"up-{node}"))
         return
     withdrawn = WithholdWithdrawn(request_id=f"up-{node}", after_withheld=True)
-    house.say("upgrader", "node", node, "withhold-withdrawn", withdrawn)
+    house.write("upgrader", "node", node, "withhold-withdrawn", withdrawn)
 
 
 @settings(max_examples=150, deadline=None)
@@ -112,7 +112,7 @@ def test_nothing_is_done_to_what_is_held_and_nothing_comes_back_without_evidence
     house.join(*NODES)
     for step in steps:
         happen(house, step)
-        house.settle(rounds=200)
+        house.settle()
         house.now = after(house.now, 1)
 
 
@@ -123,7 +123,7 @@ def test_who_starts_from_a_checkpoint_believes_the_same(steps: list[tuple[object
     house.join(*NODES)
     for step in steps:
         happen(house, step)
-        house.settle(rounds=200)
+        house.settle()
         house.now = after(house.now, 1)
     other = house.recovered()
     assert {draft.subject_id: draft.payload for draft in other.core.snapshot()} == {
@@ -136,11 +136,11 @@ def test_who_starts_from_a_checkpoint_believes_the_same(steps: list[tuple[object
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(NODES), st.integers(0, 3), st.sampled_from((13, 31, 43, 45))), max_size=30))
 def test_programs_of_one_team_never_take_hardware_away(steps: list[tuple[str, int, int]]) -> None:
-    house = House(gpus=4)
+    house = VirtualHealth(gpus=4)
     house.join(*NODES)
     house.run("A" * 26, "vision", *NODES, devices=range(4))
     for node, index, xid in steps:
         house.page(node, device(node, index, xid=xid, xid_counts=((xid, 1),)))
         house.settle()
         house.now = after(house.now, 200)
-    assert not house.said("withhold-requested")
+    assert not house.facts("withhold-requested")

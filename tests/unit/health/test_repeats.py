@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from kit.health import CONFIG, VirtualHealth, uuid
 from muster.core import Instant, after
 from muster.health.core.config import LemonConfig
 from muster.health.core.sightings import Sighting
@@ -9,7 +10,6 @@ from muster.health.rule_files import book_of, built_in_rules, read_rules
 from muster.schemas.facts.health import FaultObserved, HealthPhase, VerifyRequested
 from muster.schemas.facts.job import JobQueued, JobRunning
 from muster.schemas.facts.operations import CheckOutcome, CheckResult, PreflightFailed
-from unit.health.house import CONFIG, House, uuid
 
 JOB = "A" * 26
 NO_BURSTS = """
@@ -24,21 +24,21 @@ escalations:
 """
 
 
-def house_without_bursts() -> House:
+def house_without_bursts() -> VirtualHealth:
     rules = book_of((*built_in_rules().sets, read_rules(NO_BURSTS, origin="own")))
     lemon = LemonConfig(incidents=2, window_s=86_400.0, ratio=1.0)
-    house = House(config=replace(CONFIG, rules=rules, lemon=lemon))
+    house = VirtualHealth(config=replace(CONFIG, rules=rules, lemon=lemon))
     house.join("a", "b")
     return house
 
 
-def see(house: House, code: str) -> None:
+def see(house: VirtualHealth, code: str) -> None:
     house.core.verdicts.sightings.add(Sighting("a", code, house.now, uuid("a", 0)))
     house.settle()
     house.now = after(house.now, 120)
 
 
-def codes(house: House) -> list[str]:
+def codes(house: VirtualHealth) -> list[str]:
     return [fact.payload.code for fact in house.log if isinstance(fact.payload, FaultObserved)]
 
 
@@ -62,38 +62,38 @@ def test_a_lemon_is_told_once_for_the_illnesses_that_make_it_one() -> None:
     assert codes(house).count("lemon") == 2
 
 
-def failed_checks(house: House, attempt: int) -> None:
+def failed_checks(house: VirtualHealth, attempt: int) -> None:
     bad = CheckResult(node="a", check="device-count", outcome=CheckOutcome.FAIL)
     failed = PreflightFailed(attempt=attempt, suite="quick", nodes=("a",), reason="one is gone", failed=(bad,))
-    house.say("health", "job", JOB, "preflight-failed", failed)
+    house.write("health", "job", JOB, "preflight-failed", failed)
     house.settle()
     house.now = Instant(house.now + 7_200_000_000_000)
 
 
 def test_checks_that_fail_again_count_against_the_node_only_after_the_job_ran() -> None:
     """As the scheduler counts them, whose count is what a checkpoint has of it."""
-    house = House()
+    house = VirtualHealth()
     house.join("a", "b")
     house.run(JOB, "red", "a")
     for attempt in (1, 2):
         failed_checks(house, attempt)
-        house.say("scheduler", "job", JOB, "queued", JobQueued(queue="q", attempt=attempt + 1))
+        house.write("scheduler", "job", JOB, "queued", JobQueued(queue="q", attempt=attempt + 1))
     assert codes(house) == ["check-device-count"]
     house.run(JOB, "red", "a")
-    house.say("scheduler", "job", JOB, "running", JobRunning(attempt=3))
+    house.write("scheduler", "job", JOB, "running", JobRunning(attempt=3))
     failed_checks(house, 3)
     assert codes(house) == ["check-device-count"] * 2
 
 
 def test_a_lemon_that_a_person_gave_back_is_none_again_because_a_program_fails() -> None:
-    house = House()
+    house = VirtualHealth()
     house.join(*(f"n{number}" for number in range(30)), "a")
     for _ in range(5):
         see(house, "xid-79")
         house.now = after(house.now, 43_200)
     told = codes(house).count("lemon")
     assert told
-    house.say("federation", "node", "a", "verify-forwarded", VerifyRequested(principal="ann", trust=True))
+    house.write("federation", "node", "a", "verify-forwarded", VerifyRequested(principal="ann", trust=True))
     house.settle()
     house.now = after(house.now, 8 * 86_400)
     house.run(JOB, "red", "a")
@@ -104,10 +104,10 @@ def test_a_lemon_that_a_person_gave_back_is_none_again_because_a_program_fails()
 
 
 def test_what_a_lemon_is_withheld_for_is_no_further_illness() -> None:
-    house = House()
+    house = VirtualHealth()
     house.join(*(f"n{number}" for number in range(30)), "a")
     see(house, "lemon")
     unit = house.unit("node", "a")
     assert unit is not None
-    assert house.said("suspect")
+    assert house.facts("suspect")
     assert not unit.incidents

@@ -2,16 +2,17 @@
 
 import pytest
 
-from muster.core import Draft, Fact, after
+from kit.health import VirtualHealth, device, uuid
+from muster.core import Draft, after
+from muster.core.virtual import recover
 from muster.schemas.facts.health import HealthPhase
 from muster.schemas.facts.node import GrantState, NodeJoined, NodeLeft, Withheld, WithholdWish, WithholdWithdrawn
-from unit.health.house import House, device, uuid
 
 
 @pytest.fixture
-def house() -> House:
+def house() -> VirtualHealth:
     """Node a is suspect, and what holds it has not ended yet."""
-    one = House(answers=False)
+    one = VirtualHealth(answers=False)
     one.join("a", "b")
     for node in ("a", "b"):
         one.page(node)
@@ -22,44 +23,44 @@ def house() -> House:
     return one
 
 
-def asked(house: House) -> str:
+def asked(house: VirtualHealth) -> str:
     """The request that was made last."""
-    return str(house.said("withhold-requested")[-1].payload.request_id)  # type: ignore[attr-defined]
+    return str(house.facts("withhold-requested")[-1].payload.request_id)  # type: ignore[attr-defined]
 
 
-def withdrawn(house: House) -> list[tuple[str, bool]]:
+def withdrawn(house: VirtualHealth) -> list[tuple[str, bool]]:
     """What was withdrawn, and whether as answered."""
-    found = [fact.payload for fact in house.said("withhold-withdrawn")]
+    found = [fact.payload for fact in house.facts("withhold-withdrawn")]
     return [(one.request_id, one.after_withheld) for one in found if isinstance(one, WithholdWithdrawn)]
 
 
-def test_the_request_for_a_node_that_left_is_withdrawn(house: House) -> None:
-    house.say("agent", "node", "a", "left", NodeLeft())
+def test_the_request_for_a_node_that_left_is_withdrawn(house: VirtualHealth) -> None:
+    house.write("agent", "node", "a", "left", NodeLeft())
     house.settle()
     assert withdrawn(house) == [(asked(house), False)]
 
 
-def test_an_answer_that_crosses_the_withdrawal_is_given_back(house: House) -> None:
-    house.say("agent", "node", "a", "left", NodeLeft())
+def test_an_answer_that_crosses_the_withdrawal_is_given_back(house: VirtualHealth) -> None:
+    house.write("agent", "node", "a", "left", NodeLeft())
     (draft,) = house.core.decide(house.now)
-    house.say("scheduler", "node", "a", "withheld", Withheld(request_id=asked(house)))
-    house.say("health", "node", "a", draft.name, draft.payload)
+    house.write("scheduler", "node", "a", "withheld", Withheld(request_id=asked(house)))
+    house.write("health", "node", "a", draft.name, draft.payload)
     house.settle()
     assert withdrawn(house) == [(asked(house), False), (asked(house), True)]
 
 
-def test_an_answer_to_a_withdrawn_request_is_given_back_also_if_the_node_came_again(house: House) -> None:
-    house.say("agent", "node", "a", "left", NodeLeft())
+def test_an_answer_to_a_withdrawn_request_is_given_back_also_if_the_node_came_again(house: VirtualHealth) -> None:
+    house.write("agent", "node", "a", "left", NodeLeft())
     house.settle()
     house.join("a")
-    house.say("scheduler", "node", "a", "withheld", Withheld(request_id=asked(house)))
+    house.write("scheduler", "node", "a", "withheld", Withheld(request_id=asked(house)))
     house.settle()
     assert withdrawn(house)[-1] == (asked(house), True)
     assert house.phase("node", "a") is HealthPhase.HEALTHY
 
 
 def test_a_request_that_the_node_did_not_live_to_see_is_withdrawn() -> None:
-    house = House(answers=False)
+    house = VirtualHealth(answers=False)
     house.join("a")
     house.page("a")
     house.now = after(house.now, 10)
@@ -69,14 +70,14 @@ def test_a_request_that_the_node_did_not_live_to_see_is_withdrawn() -> None:
         drafts = house.core.decide(house.now)
         for draft in drafts:
             if draft.name == "withhold-requested":
-                house.say("agent", "node", "a", "left", NodeLeft())
-            house.say("health", draft.kind, draft.subject_id, draft.name, draft.payload)
+                house.write("agent", "node", "a", "left", NodeLeft())
+            house.write("health", draft.kind, draft.subject_id, draft.name, draft.payload)
     house.settle()
     assert withdrawn(house) == [(asked(house), False)]
 
 
 def test_a_device_that_was_taken_away_leaves_no_request_behind() -> None:
-    house = House(answers=False)
+    house = VirtualHealth(answers=False)
     house.join("a")
     house.page("a")
     house.now = after(house.now, 10)
@@ -85,14 +86,14 @@ def test_a_device_that_was_taken_away_leaves_no_request_behind() -> None:
     assert house.phase("device", uuid("a", 3)) is HealthPhase.SUSPECT
     uuids = tuple(uuid("a", index) for index in range(8))
     less = NodeJoined(cpu_milli=96_000, memory_mib=1_000_000, gpu_uuids=uuids, absent=(3,))
-    house.say("agent", "node", "a", "joined", less)
+    house.write("agent", "node", "a", "joined", less)
     house.settle()
     assert withdrawn(house) == [(asked(house), False)]
 
 
 @pytest.mark.parametrize("unit_first", [True, False])
 def test_who_starts_from_a_checkpoint_withdraws_what_is_of_nothing_and_keeps_what_is_wanted(
-    house: House, *, unit_first: bool
+    house: VirtualHealth, *, unit_first: bool
 ) -> None:
     wishes = (
         WithholdWish(request_id=asked(house), fact="f", by="health"),
@@ -100,11 +101,10 @@ def test_who_starts_from_a_checkpoint_withdraws_what_is_of_nothing_and_keeps_wha
         WithholdWish(request_id="health.8.1.1.hold.a", fact="f", by="upgrader", answered=True),
     )
     grant = Draft("node", "a", "state-recorded", GrantState(released=True, wishes=wishes))
-    parts = [*house.core.snapshot(), grant] if unit_first else [grant, *house.core.snapshot()]
-    other = House(answers=False, now=house.now)
+    grants, own = house.state_facts("scheduler", [grant]), house.snapshot()
+    parts = [*own, *grants] if unit_first else [*grants, *own]
+    other = VirtualHealth(answers=False, now=house.now)
     other.join("a", "b")
-    for part in parts:
-        fact = Fact("s", 0, other.now, "sim", "health", part.kind, part.subject_id, part.name, (), "", part.payload)
-        other.core.apply(fact)
+    recover(other.core, parts)
     other.settle()
     assert withdrawn(other) == [("health.a.7.1", True)]

@@ -4,18 +4,19 @@ from dataclasses import replace
 
 import pytest
 
+from kit.health import CONFIG, START, VirtualHealth, device, uuid
 from muster.core import after
+from muster.core.virtual import recover
 from muster.health.core.sightings import Sighting
 from muster.schemas.facts.health import HealthMoved, HealthPhase, VerifyRequested
 from muster.schemas.facts.node import NodeLeft, RunningJobs, Withheld, WithholdRequested, WithholdWithdrawn
 from muster.schemas.facts.operations import CheckOutcome, NodeAction, NodeActionRequested
 from muster.schemas.telemetry import ExporterState, WatchLevel, WatchReading
-from unit.health.house import CONFIG, START, House, device, uuid
 
 
 @pytest.fixture
-def house() -> House:
-    one = House()
+def house() -> VirtualHealth:
+    one = VirtualHealth()
     one.join("a", "b", "c", "d")
     for node in ("a", "b", "c", "d"):
         one.page(node)
@@ -23,7 +24,7 @@ def house() -> House:
     return one
 
 
-def test_a_gpu_off_the_bus_takes_its_node_through_repair_and_checks_and_back(house: House) -> None:
+def test_a_gpu_off_the_bus_takes_its_node_through_repair_and_checks_and_back(house: VirtualHealth) -> None:
     house.page("a", device("a", 3, xid=79))
     first = len(house.log)
     house.settle()
@@ -42,15 +43,15 @@ def test_a_gpu_off_the_bus_takes_its_node_through_repair_and_checks_and_back(hou
     assert withdrawn.after_withheld
 
 
-def test_what_withholding_waits_for_delays_every_further_step(house: House) -> None:
+def test_what_withholding_waits_for_delays_every_further_step(house: VirtualHealth) -> None:
     house.answers = False
     house.page("a", device("a", 3, xid=79))
     house.settle()
     assert house.phase("node", "a") is HealthPhase.SUSPECT
-    assert not house.said("action-requested")
+    assert not house.facts("action-requested")
 
 
-def test_a_fault_of_one_device_takes_that_device_alone(house: House) -> None:
+def test_a_fault_of_one_device_takes_that_device_alone(house: VirtualHealth) -> None:
     house.answers = False
     house.page("a", device("a", 3, xid=48))
     house.settle()
@@ -58,75 +59,75 @@ def test_a_fault_of_one_device_takes_that_device_alone(house: House) -> None:
     assert house.phase("node", "a") is HealthPhase.HEALTHY
 
 
-def test_a_fault_that_ends_after_the_job_lets_it_finish(house: House) -> None:
+def test_a_fault_that_ends_after_the_job_lets_it_finish(house: VirtualHealth) -> None:
     house.answers = False
     house.page("a", device("a", 1, xid=94))
     house.settle()
-    (withhold,) = [fact.payload for fact in house.said("withhold-requested")]
+    (withhold,) = [fact.payload for fact in house.facts("withhold-requested")]
     assert isinstance(withhold, WithholdRequested)
     assert withhold.running is RunningJobs.FINISH
 
 
-def test_a_worse_fault_asks_more_of_those_who_still_run_there(house: House) -> None:
+def test_a_worse_fault_asks_more_of_those_who_still_run_there(house: VirtualHealth) -> None:
     house.answers = False
     house.page("a", device("a", 1, xid=94))
     house.settle()
     house.now = after(house.now, 10)
     house.page("a", device("a", 1, xid=48))
     house.settle()
-    payloads = [fact.payload for fact in house.said("withhold-requested")]
+    payloads = [fact.payload for fact in house.facts("withhold-requested")]
     assert [one.running for one in payloads if isinstance(one, WithholdRequested)] == ["finish", "requeue"]
     assert len({one.request_id for one in payloads if isinstance(one, WithholdRequested)}) == 1
 
 
-def test_checks_that_fail_lead_to_a_more_thorough_repair_and_then_to_a_person(house: House) -> None:
+def test_checks_that_fail_lead_to_a_more_thorough_repair_and_then_to_a_person(house: VirtualHealth) -> None:
     house.passes = CheckOutcome.FAIL
     house.page("a", device("a", 3, xid=79))
     house.settle()
-    actions = [fact.payload.action for fact in house.said("action-requested")]  # type: ignore[attr-defined]
+    actions = [fact.payload.action for fact in house.facts("action-requested")]  # type: ignore[attr-defined]
     assert actions == [NodeAction.REBOOT, NodeAction.REPLACE]
     unit = house.unit("node", "a")
     assert unit is not None
     assert unit.needs_person
     assert unit.phase is HealthPhase.QUARANTINED
-    assert not house.said("withhold-withdrawn")
+    assert not house.facts("withhold-withdrawn")
 
 
-def test_checks_that_could_not_run_are_no_evidence(house: House) -> None:
+def test_checks_that_could_not_run_are_no_evidence(house: VirtualHealth) -> None:
     house.passes = CheckOutcome.CANNOT_RUN
     house.page("a", device("a", 3, xid=79))
     house.settle()
-    assert not house.said("healthy")
+    assert not house.facts("healthy")
 
 
-def test_a_device_that_a_reset_does_not_help_becomes_its_nodes_matter(house: House) -> None:
+def test_a_device_that_a_reset_does_not_help_becomes_its_nodes_matter(house: VirtualHealth) -> None:
     house.passes = CheckOutcome.FAIL
     house.page("a", device("a", 3, xid=48))
     house.answers = True
-    house.settle(rounds=100)
-    actions = [(fact.payload.action, fact.payload.device) for fact in house.said("action-requested")]  # type: ignore[attr-defined]
+    house.settle()
+    actions = [(fact.payload.action, fact.payload.device) for fact in house.facts("action-requested")]  # type: ignore[attr-defined]
     assert actions[0] == (NodeAction.RESET, uuid("a", 3))
     assert actions[1] == (NodeAction.REBOOT, "")
     assert house.phase("node", "a") is HealthPhase.QUARANTINED
 
 
-def test_a_node_that_was_checked_as_a_whole_gives_its_devices_back_too(house: House) -> None:
+def test_a_node_that_was_checked_as_a_whole_gives_its_devices_back_too(house: VirtualHealth) -> None:
     house.passes = CheckOutcome.FAIL
     house.page("a", device("a", 3, xid=48))
     for _ in range(12):  # until the node is the matter
-        house.settle(rounds=100)
-        if house.said("unrepaired"):
+        house.settle()
+        if house.facts("unrepaired"):
             break
     house.passes = CheckOutcome.PASS
     unit = house.unit("node", "a")
     assert unit is not None
-    house.say("federation", "node", "a", "verify-forwarded", VerifyRequested(principal="ann"))
+    house.write("federation", "node", "a", "verify-forwarded", VerifyRequested(principal="ann"))
     house.settle()
     assert house.phase("node", "a") is HealthPhase.HEALTHY
     assert house.phase("device", uuid("a", 3)) is HealthPhase.HEALTHY
 
 
-def test_what_lasts_must_be_off_the_page_before_anything_is_given_back(house: House) -> None:
+def test_what_lasts_must_be_off_the_page_before_anything_is_given_back(house: VirtualHealth) -> None:
     pending = device("a", 2, remap_pending=True)
     house.pages("a", pending, seconds=60)
     assert house.phase("device", uuid("a", 2)) is HealthPhase.VERIFYING, "checks passed, and the page still shows it"
@@ -136,34 +137,34 @@ def test_what_lasts_must_be_off_the_page_before_anything_is_given_back(house: Ho
     assert house.phase("device", uuid("a", 2)) is HealthPhase.HEALTHY
 
 
-def test_silence_is_no_evidence(house: House) -> None:
+def test_silence_is_no_evidence(house: VirtualHealth) -> None:
     house.pages("a", device("a", 2, remap_pending=True), seconds=60)
     silent = device("a", 2, remap_pending=None)
     house.pages("a", silent, seconds=300)
     assert house.phase("device", uuid("a", 2)) is HealthPhase.VERIFYING
 
 
-def test_an_exporter_that_answers_again_needs_no_repair(house: House) -> None:
+def test_an_exporter_that_answers_again_needs_no_repair(house: VirtualHealth) -> None:
     house.pages("a", exporter=ExporterState.HUNG, seconds=90)
     assert house.phase("node", "a") is HealthPhase.QUARANTINED
     house.pages("a", seconds=80)
     assert house.phase("node", "a") is HealthPhase.HEALTHY
-    assert not house.said("action-requested")
+    assert not house.facts("action-requested")
 
 
-def test_an_exporter_that_answers_again_within_a_minute_was_never_suspected(house: House) -> None:
+def test_an_exporter_that_answers_again_within_a_minute_was_never_suspected(house: VirtualHealth) -> None:
     house.pages("a", exporter=ExporterState.HUNG, seconds=40)
     house.pages("a", seconds=200)
-    assert not house.said("suspect")
+    assert not house.facts("suspect")
 
 
-def test_an_event_while_it_is_checked_sends_it_back(house: House) -> None:
+def test_an_event_while_it_is_checked_sends_it_back(house: VirtualHealth) -> None:
     house.config = CONFIG
     house.page("a", device("a", 3, xid=79))
     drafts = 0
     while house.phase("node", "a") is not HealthPhase.VERIFYING:
         for draft in house.core.decide(house.now):
-            house._answer(house._append("health", draft)) if draft.name != "checks-requested" else house._append(
+            house._answer(house.append("health", draft)) if draft.name != "checks-requested" else house.append(
                 "health", draft
             )
         drafts += 1
@@ -171,22 +172,22 @@ def test_an_event_while_it_is_checked_sends_it_back(house: House) -> None:
     house.now = after(house.now, 70)
     house.page("a", device("a", 3, xid=95))
     house.settle()
-    because = [fact.payload.because for fact in house.said("quarantined") if isinstance(fact.payload, HealthMoved)]
+    because = [fact.payload.because for fact in house.facts("quarantined") if isinstance(fact.payload, HealthMoved)]
     assert any("xid-95 came while it was checked" in one for one in because)
 
 
 def test_repair_that_is_switched_off_calls_a_person() -> None:
-    house = House(config=replace(CONFIG, repair=False))
+    house = VirtualHealth(config=replace(CONFIG, repair=False))
     house.join("a", "b")
     house.page("a", device("a", 3, xid=79))
     house.settle()
     unit = house.unit("node", "a")
     assert unit is not None
     assert unit.needs_person
-    assert not house.said("action-requested")
+    assert not house.facts("action-requested")
 
 
-def test_another_instance_goes_on_where_this_one_stood(house: House) -> None:
+def test_another_instance_goes_on_where_this_one_stood(house: VirtualHealth) -> None:
     house.answers = False
     house.page("a", device("a", 3, xid=79))
     house.settle()
@@ -197,17 +198,17 @@ def test_another_instance_goes_on_where_this_one_stood(house: House) -> None:
     assert START
 
 
-def test_the_same_fault_right_after_the_repair_is_a_new_one(house: House) -> None:
+def test_the_same_fault_right_after_the_repair_is_a_new_one(house: VirtualHealth) -> None:
     for _ in range(2):
         house.page("a", device("a", 3))
         house.now = after(house.now, 5)
         house.page("a", device("a", 3, xid=79))
         house.settle()
         house.now = after(house.now, 5)
-    assert len(house.said("suspect")) == 2
+    assert len(house.facts("suspect")) == 2
 
 
-def test_whoever_takes_over_after_any_fact_brings_the_node_back(house: House) -> None:
+def test_whoever_takes_over_after_any_fact_brings_the_node_back(house: VirtualHealth) -> None:
     house.page("a", device("a", 3, xid=79))
     house.settle()
     story = list(house.log)
@@ -216,10 +217,9 @@ def test_whoever_takes_over_after_any_fact_brings_the_node_back(house: House) ->
     for cut in range(begun, len(story) + 1):
         if story[cut - 1].name in said_with_the_next:
             continue  # they stand in one batch, which the broker takes whole or not at all
-        other = House(now=house.now)
-        for fact in story[:cut]:
-            other.core.apply(fact)
-        other.log = story[:cut]
+        other = VirtualHealth(now=house.now)
+        recover(other.core, (), story[:cut])
+        other.log, other.seq = story[:cut], cut
         said = {getattr(fact.payload, "request_id", "") for fact in story[:cut] if fact.writer != "health"}
         for fact in story[:cut]:
             if fact.writer == "health" and getattr(fact.payload, "request_id", "") not in said:
@@ -230,31 +230,31 @@ def test_whoever_takes_over_after_any_fact_brings_the_node_back(house: House) ->
         assert len(asked) == 1, "the node is rebooted once"
 
 
-def test_what_came_again_is_repaired_under_another_id(house: House) -> None:
+def test_what_came_again_is_repaired_under_another_id(house: VirtualHealth) -> None:
     """Its illnesses count anew, and the agent does nothing twice under one id."""
     for _ in range(2):
         house.core.verdicts.sightings.add(Sighting("a", "xid-119", house.now, uuid("a", 0)))
         house.settle()
         house.now = after(house.now, 3600)
-        house.say("agent", "node", "a", "left", NodeLeft())
+        house.write("agent", "node", "a", "left", NodeLeft())
         house.join("a")
         house.now = after(house.now, 3600)
     for name in ("withhold-requested", "action-requested"):
-        ids = [getattr(fact.payload, "request_id", "") for fact in house.said(name)]
+        ids = [getattr(fact.payload, "request_id", "") for fact in house.facts(name)]
         assert len(ids) == len(set(ids)) == 2
 
 
-def test_a_device_that_its_nodes_repair_did_not_help_waits_for_a_person(house: House) -> None:
+def test_a_device_that_its_nodes_repair_did_not_help_waits_for_a_person(house: VirtualHealth) -> None:
     """The page goes on showing it, whatever is done: once the device alone, once its node, then somebody is called."""
     bad = device("a", 3, watches=(WatchReading(watch="PCIE", level=WatchLevel.FAIL, code="DCGM_FR_PCI_REPLAY_RATE"),))
     house.pages("a", bad, seconds=12 * 3600)
     unit = house.unit("device", uuid("a", 3))
     assert unit is not None
     assert unit.needs_person
-    assert len([fact for fact in house.said("fault-observed") if fact.payload.code == "unrepaired"]) == 1  # type: ignore[attr-defined]
+    assert len([fact for fact in house.facts("fault-observed") if fact.payload.code == "unrepaired"]) == 1  # type: ignore[attr-defined]
 
 
-def test_a_fault_that_only_the_page_can_end_waits_for_a_person_in_the_end(house: House) -> None:
+def test_a_fault_that_only_the_page_can_end_waits_for_a_person_in_the_end(house: VirtualHealth) -> None:
     hot = device("a", 3, watches=(WatchReading(watch="THERMAL", level=WatchLevel.FAIL, code="DCGM_FR_TEMP"),))
     house.pages("a", hot, seconds=5 * 3600)
     (unit,) = (one for one in house.core.verdicts.state.units.values() if not one.is_healthy)
@@ -265,44 +265,45 @@ def test_a_fault_that_only_the_page_can_end_waits_for_a_person_in_the_end(house:
 
 @pytest.mark.parametrize("xid", [79, 94], ids=["of a node", "of a device"])
 def test_a_persons_word_is_answered_once_where_no_checks_are_set(xid: int) -> None:
-    house = House(replace(CONFIG, verify=(), verify_device=()))
+    house = VirtualHealth(replace(CONFIG, verify=(), verify_device=()))
     house.join("a", "b", "c", "d")
     house.page("a")
     house.now = after(house.now, 10)
     house.page("a", device("a", 3, xid=xid))
     house.settle()
-    house.say("federation", "node", "a", "verify-forwarded", VerifyRequested(principal="bob"))
+    house.write("federation", "node", "a", "verify-forwarded", VerifyRequested(principal="bob"))
     assert [fact.name for fact in house.settle()] == ["quarantined"]
     assert house.settle() == []
 
 
-def test_what_is_asked_again_more_strictly_is_had_where_it_was_given_already(house: House) -> None:
+def test_what_is_asked_again_more_strictly_is_had_where_it_was_given_already(house: VirtualHealth) -> None:
     house.answers = False
     house.page("a", device("a", 3, xid=94))
     house.settle()
-    request = house.said("withhold-requested")[-1]
+    request = house.facts("withhold-requested")[-1]
     assert isinstance(request.payload, WithholdRequested)
     stricter = request.payload.model_copy(update={"running": RunningJobs.REQUEUE})
     given = Withheld(request_id=request.payload.request_id)
-    house.say("scheduler", request.kind, request.subject_id, "withheld", given)  # the answer to the first stands before
-    house.say("health", request.kind, request.subject_id, "withhold-requested", stricter)
+    # the answer to the first stands before
+    house.write("scheduler", request.kind, request.subject_id, "withheld", given)
+    house.write("health", request.kind, request.subject_id, "withhold-requested", stricter)
     assert "quarantined" in [fact.name for fact in house.settle()]
 
 
-def test_a_move_of_a_node_that_left_meanwhile_is_nothing(house: House) -> None:
-    house.say("agent", "node", "a", "left", NodeLeft())
-    house.say("health", "node", "a", "quarantined", HealthMoved(node="a", because="no repair", needs_person=True))
+def test_a_move_of_a_node_that_left_meanwhile_is_nothing(house: VirtualHealth) -> None:
+    house.write("agent", "node", "a", "left", NodeLeft())
+    house.write("health", "node", "a", "quarantined", HealthMoved(node="a", because="no repair", needs_person=True))
     house.now = after(house.now, 60)
     house.join("a")
     assert house.unit("node", "a") is None or house.phase("node", "a") is HealthPhase.HEALTHY
 
 
 def test_ids_of_requests_are_not_kept_for_ever() -> None:
-    house = House(replace(CONFIG, steady_s=10.0), answers=False)
+    house = VirtualHealth(replace(CONFIG, steady_s=10.0), answers=False)
     house.join(*(f"n{number}" for number in range(40)))
     for _ in range(4):
         house.pages("n0", seconds=60)
         house.pages("n0", exporter=ExporterState.HUNG, seconds=900)
     house.pages("n0", seconds=60)
-    assert len(house.said("withhold-requested")) == 3
+    assert len(house.facts("withhold-requested")) == 3
     assert len(house.core.verdicts.state.requests) == 2, "the one that stands, and the one before"

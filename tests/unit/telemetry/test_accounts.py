@@ -2,16 +2,16 @@
 
 import pytest
 
+from kit.telemetry import VirtualTelemetry, device, slot
 from muster.core import Instant
 from muster.core.instant import NS_PER_S
+from muster.core.virtual import recover
 from muster.schemas.facts.telemetry import JobUseReported, Use
 from muster.schemas.usage import AskEnergy, Energy
 from muster.schemas.usage_words import EnergyBy
 from muster.telemetry.core import accounts
 from muster.telemetry.core.accounts import DAYS_KEPT, OTHERS, S_PER_DAY, Accounts
-from muster.telemetry.core.core import TelemetryCore
 from muster.telemetry.core.energy import answer_energy
-from unit.telemetry.house import CONFIG, TelemetryHouse, device, slot
 
 KWH_J = 3.6e6
 
@@ -24,11 +24,11 @@ def said(team: str, energy_j: float, *, queue: str = "q", measured_s: float = 0.
     return JobUseReported(use=Use(energy_j=energy_j, measured_s=measured_s), team=team, queue=queue)
 
 
-def asked(house: TelemetryHouse, **fields: object) -> Energy:
+def asked(house: VirtualTelemetry, **fields: object) -> Energy:
     return answer_energy(house.core, AskEnergy.model_validate(fields), house.now)
 
 
-def drawing(house: TelemetryHouse, *jobs: tuple[str, int], seconds: float) -> None:
+def drawing(house: VirtualTelemetry, *jobs: tuple[str, int], seconds: float) -> None:
     """Each of these jobs has a GPU of n1 that draws 1 kW, in readings of 10 s."""
     for _ in range(round(seconds / 10)):
         house.now_s += 10.0
@@ -36,9 +36,9 @@ def drawing(house: TelemetryHouse, *jobs: tuple[str, int], seconds: float) -> No
         house.settle()
 
 
-def measured(seconds: float) -> TelemetryHouse:
+def measured(seconds: float) -> VirtualTelemetry:
     """Two teams, of which `lab` has two jobs; all of them run for so long."""
-    house = TelemetryHouse()
+    house = VirtualTelemetry()
     house.join("n1")
     jobs = [
         (house.place(number, slot("n1", number), team=team), number)
@@ -106,8 +106,8 @@ def test_a_checkpoint_holds_what_was_used() -> None:
     for job in tuple(house.core.holdings.jobs):
         house.end(job)
     house.settle()
-    again = TelemetryHouse(core=TelemetryCore(CONFIG), now_s=house.now_s)
-    for draft in house.core.snapshot():
-        again.write("telemetry", draft.kind, draft.subject_id, draft.name, draft.payload)
+    again = VirtualTelemetry()
+    again.now = house.now
+    recover(again.core, house.snapshot())
     assert asked(again) == asked(house)
     assert list(again.core.snapshot()) == list(house.core.snapshot())

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.telemetry import BEGAN, VirtualTelemetry, device, slot
 from muster.core import after
 from muster.schemas.facts.telemetry import DeviceUse, Use
 from muster.schemas.telemetry import ExporterState
@@ -12,12 +13,11 @@ from muster.schemas.usage_words import TopBy, TopOrder
 from muster.telemetry.core.advice import advise
 from muster.telemetry.core.answers import answer_idle, answer_job_use, answer_top
 from muster.telemetry.core.series import Series
-from unit.telemetry.house import BEGAN, TelemetryHouse, device, slot
 
 
-def two_teams(seconds: int = 100) -> tuple[TelemetryHouse, str, str]:
+def two_teams(seconds: int = 100) -> tuple[VirtualTelemetry, str, str]:
     """Team lab works on four GPUs; team nap holds two and does nothing."""
-    house = TelemetryHouse()
+    house = VirtualTelemetry()
     house.join("n1")
     busy, idle = house.place(0, slot("n1", 0, 1, 2, 3)), house.place(1, slot("n1", 4, 5), team="nap")
     for step in range(1, seconds // 10 + 1):
@@ -93,7 +93,7 @@ def test_a_job_in_numbers_while_it_runs_and_once_it_is_over() -> None:
 
 
 def test_a_job_that_was_never_measured_is_not_known() -> None:
-    house = TelemetryHouse()
+    house = VirtualTelemetry()
     assert not answer_job_use(house.core, AskJobUse(job_id="nobody"), house.now).is_known
 
 

@@ -2,19 +2,19 @@
 
 import pytest
 
-from muster.core import Draft, Fact
+from kit.telemetry import CONFIG, VirtualTelemetry, device, job_id, slot
+from muster.core import Draft
+from muster.core.virtual import recover
 from muster.schemas.facts.federation import JobReturned
 from muster.schemas.facts.telemetry import JobUseReported
-from muster.schemas.registry import STATE_NAME
 from muster.schemas.telemetry import ExporterState
 from muster.telemetry.core import state
 from muster.telemetry.core.core import TelemetryCore
-from unit.telemetry.house import CONFIG, TelemetryHouse, device, job_id, slot
 
 
-def measured(seconds: int = 30) -> tuple[TelemetryHouse, str]:
+def measured(seconds: int = 30) -> tuple[VirtualTelemetry, str]:
     """A job of two GPUs that was read every ten seconds."""
-    house = TelemetryHouse()
+    house = VirtualTelemetry()
     house.join("n1")
     job = house.place(0, slot("n1", 0, 1))
     for step in range(1, seconds // 10 + 1):
@@ -80,7 +80,7 @@ def test_what_was_not_read_was_not_measured() -> None:
 
 
 def test_a_job_that_began_within_the_interval_is_measured_from_its_placement() -> None:
-    house = TelemetryHouse()
+    house = VirtualTelemetry()
     house.join("n1")
     house.now_s = 7.0
     job = house.place(0, slot("n1", 0))
@@ -90,7 +90,7 @@ def test_a_job_that_began_within_the_interval_is_measured_from_its_placement() -
 
 
 def test_a_part_of_a_gpu_counts_as_its_part() -> None:
-    house = TelemetryHouse()
+    house = VirtualTelemetry()
     house.join("n1")
     first, second = house.place(0, slot("n1", 0, milli=250)), house.place(1, slot("n1", 0, milli=500))
     house.now_s = 10.0
@@ -101,7 +101,7 @@ def test_a_part_of_a_gpu_counts_as_its_part() -> None:
 
 @pytest.mark.parametrize("how", [ExporterState.STALE, ExporterState.HUNG])
 def test_a_page_that_cannot_be_believed_measures_nothing(how: ExporterState) -> None:
-    house = TelemetryHouse()
+    house = VirtualTelemetry()
     house.join("n1")
     job = house.place(0, slot("n1", 0))
     house.now_s = 10.0
@@ -113,9 +113,8 @@ def test_another_leader_goes_on_from_what_was_reported() -> None:
     house, job = measured()
     house.now_s = 10.0 + CONFIG.report_s
     house.settle()
-    heir = TelemetryHouse(core=TelemetryCore(CONFIG))
-    for draft in (*house.core.snapshot(),):
-        heir.write("telemetry", draft.kind, draft.subject_id, STATE_NAME, draft.payload)
+    heir = VirtualTelemetry()
+    recover(heir.core, house.snapshot())
     heir.join("n1")
     heir.now_s = 0.0
     heir.place(0, slot("n1", 0, 1))
@@ -174,12 +173,7 @@ def test_a_snapshot_folds_to_the_same_state() -> None:
     house, job = measured()
     house.end(job)
     house.settle()
-    copy = TelemetryCore(CONFIG)
-    for draft in house.core.snapshot():
-        fact = Fact(
-            "s", 1, house.now, "atlas", "telemetry", draft.kind, draft.subject_id, STATE_NAME, (), "", draft.payload
-        )
-        copy.apply(fact)
+    copy = recover(TelemetryCore(CONFIG), house.snapshot())
     assert copy.state.told == house.core.state.told
     assert list(copy.state.over) == list(house.core.state.over) == [job]
     assert copy.decide(house.now) == []
@@ -187,7 +181,7 @@ def test_a_snapshot_folds_to_the_same_state() -> None:
 
 def test_jobs_that_are_over_are_forgotten_by_and_by(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state, "OVER_MAX", 2)
-    house = TelemetryHouse()
+    house = VirtualTelemetry()
     for number in range(4):
         last = JobUseReported.model_validate({"use": {}, "is_last": True})
         house.write("telemetry", "job", job_id(number), "use-reported", last)
@@ -195,7 +189,7 @@ def test_jobs_that_are_over_are_forgotten_by_and_by(monkeypatch: pytest.MonkeyPa
 
 
 def test_short_jobs_that_no_reading_met_are_not_spoken_of() -> None:
-    house = TelemetryHouse()
+    house = VirtualTelemetry()
     house.join("n1")
     house.end(house.place(0, slot("n1", 0)))
     assert house.settle() == []

@@ -1,5 +1,7 @@
 """Who holds which device, as the log says."""
 
+from kit.telemetry import VirtualTelemetry, job_id, slot, uuid
+from muster.core import Draft
 from muster.schemas.facts.job import (
     JobPlaced,
     JobQueued,
@@ -14,11 +16,10 @@ from muster.schemas.facts.node import NodeLeft, NodeLost, NodeReturned
 from muster.schemas.job import Job, JobSpec, Phase, TaskGroup
 from muster.schemas.registry import STATE_NAME
 from muster.telemetry.core.holdings import Holdings
-from unit.telemetry.house import TelemetryHouse, job_id, slot, uuid
 
 
 def test_devices_belong_to_a_job_from_its_placement_to_the_exit_of_its_pods() -> None:
-    house = TelemetryHouse()
+    house = VirtualTelemetry()
     house.join("n1", "n2")
     job = house.place(0, slot("n1", 0, 1), slot("n2", 7))
     assert house.core.holdings.holders("n1") == {uuid("n1", 0): {job: 1000}, uuid("n1", 1): {job: 1000}}
@@ -30,14 +31,14 @@ def test_devices_belong_to_a_job_from_its_placement_to_the_exit_of_its_pods() ->
 
 
 def test_a_device_may_be_shared() -> None:
-    house = TelemetryHouse()
+    house = VirtualTelemetry()
     house.join("n1")
     first, second = house.place(0, slot("n1", 3, milli=300)), house.place(1, slot("n1", 3, milli=500))
     assert house.core.holdings.holders("n1") == {uuid("n1", 3): {first: 300, second: 500}}
 
 
 def test_where_the_kubelet_picks_what_was_observed_counts() -> None:
-    house = TelemetryHouse()
+    house = VirtualTelemetry()
     house.join("n1", "n2")
     job = house.place(0, slot("n1", gpus=1), slot("n2", gpus=2), picked=(("GPU-a",), ("GPU-b", "GPU-c")))
     assert house.core.holdings.holders("n1") == {"GPU-a": {job: 1000}}
@@ -45,7 +46,7 @@ def test_where_the_kubelet_picks_what_was_observed_counts() -> None:
 
 
 def test_a_job_that_is_queued_again_holds_nothing() -> None:
-    house = TelemetryHouse()
+    house = VirtualTelemetry()
     house.join("n1")
     job = house.place(0, slot("n1", 0))
     queued = JobQueued(queue="other", attempt=2, reason=QueuedReason.NODE_LOST)
@@ -55,7 +56,7 @@ def test_a_job_that_is_queued_again_holds_nothing() -> None:
 
 
 def test_what_a_job_grows_into_is_its_own_from_the_request_on_and_what_it_gives_up_until_it_is_resized() -> None:
-    house = TelemetryHouse()
+    house = VirtualTelemetry()
     house.join("n1", "n2", "n3")
     job = house.place(0, slot("n1", 0), slot("n2", 0))
     placed_at, house.now_s = house.core.holdings.placed_at(job), 100.0
@@ -68,7 +69,7 @@ def test_what_a_job_grows_into_is_its_own_from_the_request_on_and_what_it_gives_
 
 
 def test_what_is_told_late_of_an_earlier_run_takes_nothing_away() -> None:
-    house = TelemetryHouse()
+    house = VirtualTelemetry()
     house.join("n1")
     job = house.place(0, slot("n1", 0))
     house.write("scheduler", "job", job, "queued", JobQueued(queue="lab", attempt=2))
@@ -78,14 +79,14 @@ def test_what_is_told_late_of_an_earlier_run_takes_nothing_away() -> None:
 
 
 def test_a_checkpoint_says_who_holds_what_and_whose_pods_exited() -> None:
-    house, states = TelemetryHouse(), []
+    house, states = VirtualTelemetry(), []
     house.join("n1")
     for number, exited in enumerate((None, PodsExited(attempt=1, outcome=PodsOutcome.SUCCEEDED))):
         spec = JobSpec(name="train", team="lab", task_groups=(TaskGroup(),))
         job = Job(id=job_id(number), spec=spec, principal="ada", idempotency_key="k", body_hash="h")
         slots = (slot("n1", number),)
         states.append(JobState(job=job, phase=Phase.RUNNING, slots=slots, exited=exited, placed_at=7, queue="fast"))
-        house.write("scheduler", "job", job.id, STATE_NAME, states[-1])
+        house.core.apply(*house.state_facts("scheduler", [Draft("job", job.id, STATE_NAME, states[-1])]))
     running, exited_job = (state.job.id for state in states)
     assert house.core.holdings.holders("n1") == {uuid("n1", 0): {running: 1000}}
     assert house.core.holdings.placed_at(running) == 7
@@ -94,7 +95,7 @@ def test_a_checkpoint_says_who_holds_what_and_whose_pods_exited() -> None:
 
 
 def test_nodes_come_and_go() -> None:
-    house = TelemetryHouse()
+    house = VirtualTelemetry()
     house.join("n1")
     house.write("agent", "node", "n1", "lost", NodeLost())
     assert house.core.holdings.nodes["n1"].is_lost
@@ -109,7 +110,7 @@ def test_nodes_come_and_go() -> None:
 
 
 def test_what_is_said_of_a_job_that_is_not_known_is_counted() -> None:
-    house = TelemetryHouse()
+    house = VirtualTelemetry()
     house.exit("X" * 26)
     house.write("scheduler", "job", "X" * 26, "queued", JobQueued(queue="lab", attempt=1))
     assert house.core.holdings.holds.anomalies == {"pods-exited": 1}

@@ -3,10 +3,10 @@
 import pytest
 from prometheus_client import REGISTRY
 
+from kit.telemetry import CONFIG, VirtualTelemetry, device, slot
 from muster.schemas.telemetry import ExporterState
 from muster.telemetry import metrics as shown_metrics
 from muster.telemetry.metrics import TelemetryMetrics
-from unit.telemetry.house import CONFIG, TelemetryHouse, device, slot
 
 
 def value(name: str, **labels: str) -> float | None:
@@ -14,7 +14,7 @@ def value(name: str, **labels: str) -> float | None:
 
 
 def test_what_held_gpus_do_is_shown_while_it_leads_and_not_after() -> None:
-    house, metrics = TelemetryHouse(), TelemetryMetrics()
+    house, metrics = VirtualTelemetry(), TelemetryMetrics()
     house.join("n1", "n2")
     job, lazy = house.place(0, slot("n1", 0, 1)), house.place(1, slot("n1", 2), team="nap")
     for second in (10.0, 80.0):
@@ -41,7 +41,7 @@ def test_what_held_gpus_do_is_shown_while_it_leads_and_not_after() -> None:
 
 def test_only_the_largest_jobs_have_metrics_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shown_metrics, "JOBS_SHOWN", 3)
-    house, metrics = TelemetryHouse(), TelemetryMetrics()
+    house, metrics = VirtualTelemetry(), TelemetryMetrics()
     nodes = [f"n{number}" for number in range(8)]
     house.join(*nodes)
     jobs = [house.place(number, slot(node, *range(number + 1))) for number, node in enumerate(nodes)]
@@ -60,7 +60,7 @@ def test_only_the_largest_jobs_have_metrics_of_their_own(monkeypatch: pytest.Mon
 
 
 def test_what_held_gpus_cost_is_added_up_between_looks() -> None:
-    house, metrics = TelemetryHouse(), TelemetryMetrics()
+    house, metrics = VirtualTelemetry(), TelemetryMetrics()
     house.join("n1")
     job = house.place(0, slot("n1", 0, 1), team="meter")
     names = {"muster_gpu_job_held_seconds_total": {}, "muster_gpu_job_energy_joules_total": {"model": "H100"}}

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from kit.telemetry import BEGAN, VirtualTelemetry, joined
 from muster.bus.clock import FakeTime
 from muster.bus.service import Seat
 from muster.schemas.facts.node import NodeJoined, NodeLeft
@@ -14,7 +15,6 @@ from muster.schemas.telemetry import ExporterState
 from muster.telemetry.core.patience import ROUNDS_MAX, Patience
 from muster.telemetry.scraping import Answer, Exporters
 from muster.telemetry.sink import Scrapes
-from unit.telemetry.house import BEGAN, TelemetryHouse, joined
 from virtual_time import virtually
 
 NODE = joined("n1")
@@ -102,7 +102,7 @@ class Nobody:
         raise AssertionError(subject, payload)
 
 
-async def read_for(house: TelemetryHouse, seconds: float) -> float:
+async def read_for(house: VirtualTelemetry, seconds: float) -> float:
     """Read all nodes for so long. Returns when that began."""
     sink = Scrapes(
         cluster="atlas", url="http://{node}/", interval_s=10.0, timeout_s=5.0, stale_s=60.0,
@@ -124,7 +124,7 @@ async def read_for(house: TelemetryHouse, seconds: float) -> float:
 def test_the_service_leaves_nodes_without_an_exporter_alone_most_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = Nodes({"n1"})
     monkeypatch.setattr(Exporters, "ask", nodes.ask)
-    house = TelemetryHouse()
+    house = VirtualTelemetry()
     house.join("n1", "n2", "gone")
     began_s = virtually(read_for(house, 3_600.0))
     assert len(nodes.asked["n1"]) == 360

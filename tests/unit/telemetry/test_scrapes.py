@@ -10,14 +10,13 @@ from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kit.telemetry import BEGAN, VirtualTelemetry, slot, uuid
 from muster.bus.clock import FakeTime
 from muster.bus.service import Seat
-from muster.core import Fact, after
-from muster.schemas.base import Payload
+from muster.core import after
 from muster.schemas.facts.node import NodeJoined, NodeLost
 from muster.schemas.telemetry import ExporterState, NodeSample
 from muster.stack.ports import free_port
-from muster.telemetry.core.core import TelemetryCore
 from muster.telemetry.core.names import MEANINGS, WORD_CHARS_MAX
 from muster.telemetry.core.samples import MEMORY_MIB_MAX
 from muster.telemetry.limits import SAMPLE_BYTES_MAX
@@ -26,7 +25,6 @@ from muster.telemetry.simulator.faults import FaultKind
 from muster.telemetry.simulator.server import Pages
 from muster.telemetry.simulator.world import World
 from muster.telemetry.sink import Scrapes
-from unit.telemetry.house import BEGAN, CONFIG, TelemetryHouse, slot, uuid
 from waiting import until
 
 TIMEOUT_S = 0.5
@@ -51,7 +49,7 @@ class Wire:
 class Stage:
     """A service over simulated exporters that all fold the same facts."""
 
-    house: TelemetryHouse
+    house: VirtualTelemetry
     world: World
     wire: Wire
     clock: FakeTime
@@ -76,24 +74,18 @@ class Stage:
         await until(lambda: self.wire.count >= seen + count)
 
 
-class BothCores(TelemetryHouse):
+class BothCores(VirtualTelemetry):
     """Facts go to the service and to the simulated world."""
 
     def __init__(self, world: World) -> None:
         super().__init__()
-        self._world = world
-
-    def write(self, writer: str, kind: str, subject: str, name: str, payload: Payload) -> Fact:
-        fact = super().write(writer, kind, subject, name, payload)
-        self._world.apply(fact)
-        return fact
+        self.watch = world.apply
 
 
 @asynccontextmanager
 async def stage(*, nodes: int = 3, interval_s: float = 0.5, stale_s: float = 60.0) -> AsyncIterator[Stage]:
     world, clock, wire = World(1, 0.001), FakeTime(wall_ns=after(BEGAN, 100.0)), Wire()
     house = BothCores(world)
-    core = house.core = TelemetryCore(CONFIG)
     runner = web.AppRunner(Pages(lambda: world, clock).app(), shutdown_timeout=0.1)
     await runner.setup()
     port = free_port()
@@ -108,7 +100,7 @@ async def stage(*, nodes: int = 3, interval_s: float = 0.5, stale_s: float = 60.
         stale_s=stale_s,
         clock=clock,
     )
-    await sink.open(core, wire, Seat())  # type: ignore[arg-type] - all that it needs of a connection
+    await sink.open(house.core, wire, Seat())  # type: ignore[arg-type] - all that it needs of a connection
     try:
         yield set_up
         await sink.after_fold((), last_seq=1, now=clock.wall())
@@ -225,7 +217,7 @@ LONG, DIGITS = "P" * 5_000, "9" * 5_000
 
 def read(text: str) -> NodeSample:
     """What is published of a page of n0, on which a job runs."""
-    house = TelemetryHouse()
+    house = VirtualTelemetry()
     house.join("n0")
     house.place(0, slot("n0", 0, 1))
     house.now_s = 10.0

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import ClientSession, web
 
+from kit.telemetry import BEGAN, VirtualTelemetry, slot, uuid
 from muster.bus.clock import FakeTime
 from muster.core import Instant, after
 from muster.schemas import labels
@@ -18,16 +19,15 @@ from muster.telemetry.core.samples import node_sample
 from muster.telemetry.simulator.faults import FaultKind
 from muster.telemetry.simulator.server import Pages
 from muster.telemetry.simulator.world import UnknownDeviceError, World
-from unit.telemetry.house import BEGAN, TelemetryHouse, slot, uuid
 
 
-class SimulatedHouse(TelemetryHouse):
+class SimulatedHouse(VirtualTelemetry):
     """The same facts, folded into a simulated world."""
 
     def __init__(self) -> None:
         super().__init__()
         self.world = World(seed=1, collect_s=10.0)
-        self.core = self.world  # type: ignore[assignment] - it folds, and that is all that is asked of it
+        self.watch = self.world.apply
 
     def page(self, node: str = "n1", at_s: float = 100.0) -> Page:
         return read_page(self.world.page(node, after(BEGAN, at_s)))

@@ -2,19 +2,20 @@
 
 import pytest
 
+from kit.log import START
+from kit.upgrader import DAY, HOUR, NEW, VirtualUpgrader, a_campaign
 from muster.core import after
 from muster.schemas.campaigns import AskCampaignCheck, AskCampaigns, AskPreview, CampaignPreview, CampaignView, Course
 from muster.upgrader.core import answers
-from unit.upgrader.upgrade_world import DAY, HOUR, NEW, START, World, a_campaign
 
 
-def view(world: World, name: str = "driver") -> CampaignView:
+def view(world: VirtualUpgrader, name: str = "driver") -> CampaignView:
     """One campaign, with its nodes."""
     (found,) = answers.answer_campaigns(world.core, AskCampaigns(name=name), world.now).campaigns
     return found
 
 
-def preview(world: World, **spec: object) -> CampaignPreview:
+def preview(world: VirtualUpgrader, **spec: object) -> CampaignPreview:
     """What it would come to."""
     return answers.answer_preview(world.core, AskPreview(spec=a_campaign(**spec)), world.now)
 
@@ -25,10 +26,10 @@ def course(found: CampaignPreview, way: str) -> Course:
 
 
 def test_a_campaign_shows_where_its_nodes_stand_and_when_it_ends() -> None:
-    world = World(3)
+    world = VirtualUpgrader(3)
     job = world.run_job("n002", limit_s=5 * HOUR)
     world.start(a_campaign(takes_s=1200))
-    world.run(60)
+    world.advance(60)
     shown = view(world)
     assert (shown.state, shown.steps) == ("going", {"upgrading": 1, "planned": 2})
     assert (shown.out_of_use, shown.out_of_use_most) == (1, 1)
@@ -40,31 +41,31 @@ def test_a_campaign_shows_where_its_nodes_stand_and_when_it_ends() -> None:
 
 
 def test_without_a_name_nodes_are_left_out_and_what_is_over_comes_last() -> None:
-    world = World(1)
+    world = VirtualUpgrader(1)
     world.start(a_campaign("first"))
-    world.run(DAY)
+    world.advance(DAY)
     world.start(a_campaign("second", version="590.1"))
-    world.run(60)
+    world.advance(60)
     found = answers.answer_campaigns(world.core, AskCampaigns(), world.now).campaigns
     assert [(one.name, one.state, one.nodes) for one in found] == [("second", "going", ()), ("first", "ended", ())]
     assert found[1].steps == {"done": 1}
 
 
 def test_what_keeps_a_node_from_its_turn_is_said() -> None:
-    world = World(2)
+    world = VirtualUpgrader(2)
     world.lose("n001")
     world.start(a_campaign(max_unavailable="2"))
-    world.run(10)
+    world.advance(10)
     (lost,) = [turn for turn in view(world).nodes if turn.node == "n001"]
     assert (lost.turn_at, lost.detail) == (0, "it does not answer")
     assert view(world).without_turn == 1
 
 
 def test_nodes_for_which_there_is_no_room_say_so() -> None:
-    world = World(2)
+    world = VirtualUpgrader(2)
     world.lose("n001")
     world.start(a_campaign(max_unavailable="1"))
-    world.run(10)
+    world.advance(10)
     assert [turn.detail for turn in view(world).nodes] == [answers.NO_ROOM, "it does not answer"]
 
 
@@ -72,10 +73,10 @@ def test_nodes_for_which_there_is_no_room_say_so() -> None:
     ("ask", "problem"), [("start", "goes on"), ("pause", ""), ("resume", "goes on"), ("abort", "")]
 )
 def test_what_would_be_refused_is_known_before(ask: str, problem: str) -> None:
-    world = World(1)
+    world = VirtualUpgrader(1)
     world.run_job("n000")
     world.start(a_campaign())
-    world.run(60)
+    world.advance(60)
     spec = a_campaign() if ask == "start" else None
     found = answers.answer_check(world.core, AskCampaignCheck(name="driver", ask=ask, spec=spec), world.now)
     assert (problem in found.problem) if problem else not found.problem
@@ -83,10 +84,10 @@ def test_what_would_be_refused_is_known_before(ask: str, problem: str) -> None:
 
 def test_a_preview_says_what_each_way_costs() -> None:
     """Two nodes with a job of a day that ran for half of it, one at a time, half an hour each."""
-    world = World(2)
+    world = VirtualUpgrader(2)
     world.run_job("n000", limit_s=DAY)
     world.run_job("n001", limit_s=DAY)
-    world.run(DAY / 2)
+    world.advance(DAY / 2)
     found = preview(world, takes_s=1800)
     assert (found.nodes, found.without_turn, len(found.turns)) == (2, 0, 2)
     mine, naive, wait = (course(found, way) for way in ("campaign", "naive drain", "cordon and wait"))
@@ -101,7 +102,7 @@ def test_a_preview_says_what_each_way_costs() -> None:
 
 
 def test_moves_cost_a_restart_each() -> None:
-    world = World(1)
+    world = VirtualUpgrader(1)
     world.run_job("n000", limit_s=7 * DAY, moves=True, slice_s=HOUR)
     mine = course(preview(world, running="move", takes_s=600), "campaign")
     assert mine.ends_at == after(START, HOUR + 600)
@@ -110,12 +111,12 @@ def test_moves_cost_a_restart_each() -> None:
 
 
 def test_a_preview_of_what_cannot_be_says_why() -> None:
-    found = preview(World(1), suite="nothing")
+    found = preview(VirtualUpgrader(1), suite="nothing")
     assert (found.field, found.courses) == ("suite", ())
 
 
 def test_nodes_at_the_version_have_no_turn_in_a_preview() -> None:
-    world = World(2)
+    world = VirtualUpgrader(2)
     world.join("n001", version=NEW)
     found = preview(world)
     assert (found.nodes, found.at_version, [turn.node for turn in found.turns]) == (2, 1, ["n000"])

@@ -3,9 +3,12 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kit.upgrader import DAY, HOUR, VirtualUpgrader, a_campaign, node_named
+from muster.core import Draft, Fact, after
+from muster.core.virtual import recover
 from muster.schemas.facts.operations import NodeActionRequested
 from muster.schemas.facts.upgrade import CampaignEnded, Step
-from unit.upgrader.upgrade_world import DAY, HOUR, World, a_campaign, node_named
+from muster.upgrader.core import UpgraderCore
 
 NODES, MOST = 6, 2
 
@@ -21,11 +24,11 @@ _EVENTS = st.lists(
 )
 
 
-class Watched(World):
+class Watched(VirtualUpgrader):
     """A world that looks at every action that is asked for."""
 
-    def say(self, *args: object, **values: object):  # type: ignore[no-untyped-def]  # noqa: ANN201 - as World has it
-        fact = super().say(*args, **values)  # type: ignore[arg-type]
+    def append(self, writer: str, draft: Draft, **rest: str) -> Fact:
+        fact = super().append(writer, draft, **rest)
         if isinstance(fact.payload, NodeActionRequested):
             node = fact.subject_id
             assert self.given.get(node), "the scheduler gave it"
@@ -45,19 +48,16 @@ def happen(world: Watched, what: str, number: int, hours: float) -> None:
                 world.run_job(*nodes, limit_s=limit_s, ends_s=limit_s / 2, moves=hours > 5)
         case "lose":
             world.lose(node)
-            world.at(HOUR, lambda: world.find(node))
+            world.at(after(world.now, HOUR), lambda: world.find(node))
         case "cordon":
             world.person("cordon", node)
         case "resume node":
             world.person("resume", node)
         case "bad":
             world.bad[node] = "action"
-            world.at(2 * HOUR, world.bad.clear)
+            world.at(after(world.now, 2 * HOUR), world.bad.clear)
         case "restart":
-            core = type(world.core)(world.config)
-            for fact in world.log:
-                core.apply(fact)
-            world.core = core
+            world.core = recover(UpgraderCore(world.config), (), world.log)
         case _:
             world.ask(what)
 
@@ -78,7 +78,7 @@ def test_nobody_is_hurt_and_the_end_comes(events: list[tuple[str, int, float]], 
     world.start(spec)
     for what, number, hours in events:
         happen(world, what, number, hours)
-        world.run(20 * 60)
+        world.advance(20 * 60)
         campaign = world.core.state.campaigns["driver"]
         # One that a person had cordoned was out of use anyhow: its turn takes nothing.
         taken = [turn for turn in campaign.turns.values() if turn.step.is_taken and not turn.cordoned_by]
@@ -86,12 +86,14 @@ def test_nobody_is_hurt_and_the_end_comes(events: list[tuple[str, int, float]], 
     world.bad.clear()
     for number in range(NODES):
         world.person("resume", node_named(number))
-    world.run(HOUR)
+    world.advance(HOUR)
     for _ in range(4):
-        if not world.said("ended"):
+        if not world.payloads("ended"):
             world.ask("resume")
-            world.run(2 * DAY)
-    (ended,) = world.said("ended")
+            world.advance(2 * DAY)
+    (ended,) = world.payloads("ended")
     assert isinstance(ended, CampaignEnded)
     assert ended.done + ended.rolled_back + ended.failed == NODES
-    assert all(world.step(node_named(number)) in (Step.DONE, Step.ROLLED_BACK, Step.FAILED) for number in range(NODES))
+    assert all(
+        world.step_of(node_named(number)) in (Step.DONE, Step.ROLLED_BACK, Step.FAILED) for number in range(NODES)
+    )

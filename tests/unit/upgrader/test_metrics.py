@@ -5,9 +5,10 @@ from typing import cast
 from nats.aio.client import Client
 from prometheus_client import REGISTRY
 
+from kit.log import CLUSTER
+from kit.upgrader import DAY, VirtualUpgrader, a_campaign
 from muster.bus.service import Seat
 from muster.upgrader.metrics_sink import CampaignsSink
-from unit.upgrader.upgrade_world import CLUSTER, DAY, World, a_campaign
 
 
 def sample(name: str, **labels: str) -> float:
@@ -15,7 +16,7 @@ def sample(name: str, **labels: str) -> float:
 
 
 async def test_campaigns_and_their_nodes_are_counted_by_state() -> None:
-    world, sink, seen = World(3, action_s=540, check_s=60), CampaignsSink(CLUSTER), 0
+    world, sink, seen = VirtualUpgrader(3, action_s=540, check_s=60), CampaignsSink(CLUSTER), 0
 
     async def look() -> None:
         nonlocal seen
@@ -27,11 +28,11 @@ async def test_campaigns_and_their_nodes_are_counted_by_state() -> None:
     before = sample("turns_total", outcome="done"), sample("turn_seconds_sum"), sample("gpu_hours_lost_total")
     world.bad["n002"] = "action"
     world.start(a_campaign())
-    world.run(60)
+    world.advance(60)
     await look()
     assert (sample("campaigns", state="going"), sample("campaigns", state="stopped")) == (1, 0)
     assert (sample("nodes", step="upgrading"), sample("nodes", step="planned")) == (1, 2)
-    world.run(DAY)
+    world.advance(DAY)
     await look()
     assert (sample("campaigns", state="going"), sample("campaigns", state="stopped")) == (0, 0), "nothing is left to do"
     assert sample("turns_total", outcome="done") == before[0] + 2

@@ -1,11 +1,12 @@
 """An upgrader that starts anew goes on where the one before stood: from the log, and from a checkpoint."""
 
 from collections.abc import Callable
-from itertools import count
 
 import pytest
 
-from muster.core import Core, Draft, Fact, Instant, after
+from kit.upgrader import CONFIG, DAY, HOUR, VirtualUpgrader, a_campaign, node_named
+from muster.core import Draft, Fact, after
+from muster.core.virtual import recover
 from muster.schemas.facts.cordons import CordonRequested
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.facts.upgrade import CampaignEnded, CampaignSpec, CampaignStartRequested, Step
@@ -13,7 +14,6 @@ from muster.simulator.engine import START, Engine
 from muster.simulator.setup import join_nodes, set_queue
 from muster.upgrader.core import UpgraderCore
 from muster_tools.demo.upgrade.scene import QUEUE, Scene
-from unit.upgrader.upgrade_world import CONFIG, DAY, HOUR, World, a_campaign, node_named
 
 SCENE = Scene(nodes=6, long_s=6 * HOUR, action_s=600.0, check_s=60.0, seed=3)
 CAMPAIGN = a_campaign(max_unavailable="2", running="move")
@@ -26,13 +26,12 @@ class Stage:
     """
 
     def __init__(self, spec: CampaignSpec, at_each: Callable[["Stage"], None] | None = None) -> None:
-        self.log = list[Fact]()
-        self.core = UpgraderCore(CONFIG)
         self._at_each = at_each
         self.started = list[UpgraderCore]()
         self.engine = Engine(
-            SCENE.fleet(), behaviour=SCENE.behaviour(), start=START, watch=self._watch, beside={"upgrader": self.core}
-        )
+            SCENE.fleet(), behaviour=SCENE.behaviour(), start=START, beside={"upgrader": UpgraderCore(CONFIG)},
+            watch=self._watch, keeps_log=True,
+        )  # fmt: skip
         join_nodes(self.engine)
         set_queue(self.engine, QueueSpec(name=QUEUE), at="queues[0]")
         for job, _ in SCENE.running():
@@ -48,33 +47,20 @@ class Stage:
         self.engine.write("federation", "node", node, "cordon-forwarded", CordonRequested(principal="bob"))
 
     def _watch(self, fact: Fact) -> None:
-        self.log.append(fact)
         for core in self.started:
             core.apply(fact)
         if self._at_each is not None and fact.kind in ("node", "campaign"):
             self._at_each(self)
 
 
-def recovered(cores: dict[str, Core], *, seq: int, time: Instant) -> UpgraderCore:
+def recovered(engine: Engine) -> UpgraderCore:
     """A new core from a checkpoint, its parts the other way round than they were written."""
-    core, numbers = UpgraderCore(CONFIG), count()
-    parts = [(writer, draft) for writer, core_of in cores.items() for draft in core_of.snapshot()]
-    for writer, draft in reversed(parts):
-        core.apply(
-            Fact(
-                f"s{next(numbers)}", seq, time, "sim", writer, draft.kind, draft.subject_id, draft.name, draft.causes,
-                draft.trace, draft.payload,
-            )
-        )  # fmt: skip
-    return core
+    return recover(UpgraderCore(CONFIG), reversed(engine.snapshot()))
 
 
 def from_log(log: list[Fact]) -> UpgraderCore:
     """A new core that folded all of it."""
-    core = UpgraderCore(CONFIG)
-    for fact in log:
-        core.apply(fact)
-    return core
+    return recover(UpgraderCore(CONFIG), (), log)
 
 
 def as_said(drafts: list[Draft]) -> list[tuple[str, str, str, str]]:
@@ -89,12 +75,8 @@ def steps_of(drafts: list[Draft]) -> list[tuple[str, str, str, str]]:
 
 def test_a_checkpoint_at_any_fact_leads_to_the_same_decisions_as_the_log() -> None:
     def compare(stage: Stage) -> None:
-        cores: dict[str, Core] = {
-            "scheduler": stage.engine.scheduler, "agent": stage.engine.agent, "upgrader": stage.core
-        }  # fmt: skip
-        fact = stage.log[-1]
-        one = recovered(cores, seq=fact.seq, time=fact.time)
-        other = from_log(stage.log)
+        fact = stage.engine.log[-1]
+        one, other = recovered(stage.engine), from_log(stage.engine.log)
         assert as_said(one.decide(fact.time)) == as_said(other.decide(fact.time)), f"after {fact.seq} {fact.name}"
         assert as_said(list(one.snapshot())) == as_said(list(other.snapshot())), f"after {fact.seq} {fact.name}"
         if fact.name in ("action-ended", "checks-reported"):
@@ -104,9 +86,9 @@ def test_a_checkpoint_at_any_fact_leads_to_the_same_decisions_as_the_log() -> No
 
     stage = Stage(CAMPAIGN, compare)
     stage.engine.advance_to(after(START, DAY))
-    assert any(isinstance(fact.payload, CampaignEnded) for fact in stage.log)
+    assert any(isinstance(fact.payload, CampaignEnded) for fact in stage.engine.log)
     assert len(stage.started) > 100
-    believed = as_said(list(from_log(stage.log).snapshot()))
+    believed = as_said(list(from_log(stage.engine.log).snapshot()))
     for number, core in enumerate(stage.started):
         assert as_said(list(core.snapshot())) == believed, f"recovered at the {number}th of these facts"
 
@@ -114,7 +96,7 @@ def test_a_checkpoint_at_any_fact_leads_to_the_same_decisions_as_the_log() -> No
 @pytest.mark.parametrize("every", [1, 2, 3, 5])
 def test_one_that_dies_again_and_again_still_ends_the_campaign(every: int) -> None:
     """After every few facts another instance takes over that folded the log alone."""
-    world = World(5)
+    world = VirtualUpgrader(5)
     world.run_job("n000", "n001", limit_s=3 * HOUR)
     world.run_job("n002", limit_s=5 * HOUR, moves=True)
     world.bad["n004"] = "action"
@@ -122,13 +104,13 @@ def test_one_that_dies_again_and_again_still_ends_the_campaign(every: int) -> No
     restarts = 0
     for _ in range(2_000):
         before = len(world.log)
-        world.run(60)
+        world.advance(60)
         if len(world.log) >= before + every:
             world.core = from_log(world.log)
             restarts += 1
-        if world.said("ended"):
+        if world.payloads("ended"):
             break
-    (ended,) = world.said("ended")
+    (ended,) = world.payloads("ended")
     assert isinstance(ended, CampaignEnded)
     assert (ended.done, ended.rolled_back) == (4, 1)
     assert restarts > 5

@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from typing import Generic, Protocol, TypeVar
 
+from kit.composer import VirtualComposer
 from muster.agent.core.cluster import WordSeen
 from muster.agent.core.kubernetes.calls import Outcome
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.core import Instant
-from unit.composer.house import House
 
 ROUNDS_MAX = 200
 
@@ -25,7 +25,7 @@ class Part(Protocol):
 PartT = TypeVar("PartT", bound=Part)
 
 
-class AgentHouse(House, Generic[PartT]):
+class AgentHouse(VirtualComposer, Generic[PartT]):
     """part, worklist: the agent's. What the API server answers to its calls, and shows then, is for the class below."""
 
     part: PartT
@@ -42,7 +42,7 @@ class AgentHouse(House, Generic[PartT]):
             self.part.settle(self.now)
             news = list(self.part.observations())
             for seen in news:
-                self.say("agent", seen.kind, seen.subject, seen.name, seen.payload)
+                self.write("agent", seen.kind, seen.subject, seen.name, seen.payload)
                 self.part.acknowledge(seen)
             task = self.worklist.take(self.now)
             if task is not None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from kit.composer import START
 from muster.agent.core.cluster import WordSeen
 from muster.agent.core.kubernetes.cdi.composable import ComposableMachines
 from muster.agent.core.kubernetes.cluster import KubernetesCluster
@@ -12,7 +13,6 @@ from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.bus.settings import ScalingSettings
 from muster.core import Fact
 from muster.kube.permissions import Feature
-from unit.composer.house import START
 
 
 class Leader:

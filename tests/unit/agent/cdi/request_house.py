@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from kit.composer_fabrics import A100
 from kube_fake.patches import merged
 from muster.agent.core.kubernetes.calls import Done, Merge, Outcome, Refused
 from muster.agent.core.kubernetes.cdi.request_views import project_request
@@ -9,14 +10,13 @@ from muster.agent.core.kubernetes.cdi.requests import Requests
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.core import Draft, Fact
 from unit.agent.cdi.agent_house import AgentHouse
-from unit.composer.house import A100
 
 
 class RequestHouse(AgentHouse[Requests]):
     """objects: by name, as the API server has them; deleted ones with a finalizer stay."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def __init__(self) -> None:
+        super().__init__()
         self.objects: dict[str, dict[str, Any]] = {}
         self.version = 0
         self.lead(())
@@ -31,8 +31,8 @@ class RequestHouse(AgentHouse[Requests]):
             self.show_object(name)
         self.part.synced()
 
-    def _append(self, writer: str, draft: Draft) -> Fact:
-        fact = super()._append(writer, draft)
+    def append(self, writer: str, draft: Draft, **rest: str) -> Fact:
+        fact = super().append(writer, draft, **rest)
         self.part.apply(fact)
         return fact
 

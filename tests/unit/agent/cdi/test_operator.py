@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kit.composer_fabrics import A100
 from muster.agent.core.kubernetes.calls import Create, Delete, Done, Merge, Outcome, Refused
 from muster.agent.core.kubernetes.cdi.operator import REFUSED_AGAIN_S, Operator
 from muster.agent.core.kubernetes.cdi.operator_views import (
@@ -20,7 +21,6 @@ from muster.schemas.devices import GPU
 from muster.schemas.facts.fabric import OperatorSeen
 from unit.agent.cdi.agent_house import AgentHouse
 from unit.agent.cdi.leader import Leader
-from unit.composer.house import A100
 
 
 class Operated(AgentHouse[Operator]):
@@ -29,8 +29,8 @@ class Operated(AgentHouse[Operator]):
     refusals: of the next creations.
     """
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def __init__(self) -> None:
+        super().__init__()
         self.requests: dict[str, dict[str, Any]] = {}
         self.resources: dict[str, dict[str, Any]] = {}
         self.version = self.made = 0
@@ -39,7 +39,7 @@ class Operated(AgentHouse[Operator]):
         self.lead(())
         self.fabrics.stock("one", (GPU, A100), 8)
         self.node("n1")
-        self.wait(0)
+        self.advance(0)
         self.run()
 
     def lead(self, facts: Any) -> None:
@@ -50,8 +50,8 @@ class Operated(AgentHouse[Operator]):
         self.show_objects()
         self.part.synced()
 
-    def _append(self, writer: str, draft: Draft) -> Fact:
-        fact = super()._append(writer, draft)
+    def append(self, writer: str, draft: Draft, **rest: str) -> Fact:
+        fact = super().append(writer, draft, **rest)
         self.part.apply(fact)
         return fact
 
@@ -147,10 +147,10 @@ def test_a_request_that_is_refused_is_not_asked_again_at_once(refusal: Refused) 
     it.compose(size=1, target_node="n1")
     it.run()
     assert it.creates == 1
-    it.wait(REFUSED_AGAIN_S)
+    it.advance(REFUSED_AGAIN_S)
     it.run()
     assert (it.creates, it.sizes()) == (2, {})
-    it.wait(REFUSED_AGAIN_S)
+    it.advance(REFUSED_AGAIN_S)
     it.run()
     assert (it.creates, it.sizes()) == (3, {"machine-of-n1": 1})
 

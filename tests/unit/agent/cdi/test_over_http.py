@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agent_shell import AgentShell
+from kit.agent_shell import AgentShell
 from kube_fake import FakeKube, Refusal
 from kube_fake.samples import node
 from muster.agent.core.cluster import AddNode
@@ -93,7 +93,7 @@ async def test_a_node_comes_by_a_replica_and_joins_as_that_of_the_choice() -> No
         await shell.until(
             lambda: any(
                 isinstance(fact.payload, NodeJoined) and fact.payload.scale == "s000001"
-                for fact in shell.said("node", "joined")
+                for fact in shell.facts("node", "joined")
             )
         )
         shown = strings(shell.get(resources.MACHINE_SETS, "hgx-set", "capi"), "metadata", "annotations")
@@ -105,17 +105,17 @@ async def test_a_node_comes_by_a_replica_and_joins_as_that_of_the_choice() -> No
 async def test_the_autoscalers_taints_events_and_status_become_facts() -> None:
     async with opened() as shell:
         shell.kube.add(resources.NODES, node("n1", gpus=8))
-        await shell.until(lambda: bool(shell.said("node", "joined")))
+        await shell.until(lambda: bool(shell.facts("node", "joined")))
         shell.kube.change(
             resources.NODES,
             "n1",
             {"spec": {"taints": [{"key": "DeletionCandidateOfClusterAutoscaler", "effect": "PreferNoSchedule"}]}},
         )
-        await shell.until(lambda: bool(shell.said("autoscaler", "node-unneeded")))
-        assert shell.said("autoscaler", "node-unneeded")[0].subject_id == "n1"
+        await shell.until(lambda: bool(shell.facts("autoscaler", "node-unneeded")))
+        assert shell.facts("autoscaler", "node-unneeded")[0].subject_id == "n1"
         shell.kube.change(resources.MACHINE_SETS, "hgx-set", {"spec": {"replicas": 4}}, "capi")
-        await shell.until(lambda: bool(shell.said("autoscaler", "node-wanted")))
-        assert shell.said("autoscaler", "node-wanted")[0].subject_id == "hgx"
+        await shell.until(lambda: bool(shell.facts("autoscaler", "node-wanted")))
+        assert shell.facts("autoscaler", "node-wanted")[0].subject_id == "hgx"
         watched = [one.query for one in shell.kube.asked("watch", "events") + shell.kube.asked("list", "events")]
         assert all("reason=" in str(query) for query in watched)
 
@@ -124,17 +124,17 @@ async def test_an_object_is_kept_served_and_let_go() -> None:
     async with opened() as shell:
         spec = {"type": "gpu", "model": "A100", "size": 1, "target_node": "n1"}
         shell.kube.add(resources.COMPOSABILITY_REQUESTS, {"metadata": {"name": "gpus"}, "spec": {"resource": spec}})
-        await shell.until(lambda: bool(shell.said("composability", "compose-requested")))
+        await shell.until(lambda: bool(shell.facts("composability", "compose-requested")))
         body = ComposabilitySpec.model_validate(spec)
-        shell.say("composer", "composability", "gpus", "accepted",
+        shell.write("composer", "composability", "gpus", "accepted",
                   RequestAccepted(spec=body, principal="kubernetes:composabilityrequests"))  # fmt: skip
-        shell.say("composer", "composability", "gpus", "moved", RequestMoved(phase=RequestPhase.RUNNING))
+        shell.write("composer", "composability", "gpus", "moved", RequestMoved(phase=RequestPhase.RUNNING))
         raw = lambda: shell.get(resources.COMPOSABILITY_REQUESTS, "gpus")  # noqa: E731 - read again and again
         await shell.until(lambda: text(raw(), "status", "state") == "Running")
         shell.kube.remove(resources.COMPOSABILITY_REQUESTS, "gpus")
-        await shell.until(lambda: bool(shell.said("composability", "decompose-requested")))
+        await shell.until(lambda: bool(shell.facts("composability", "decompose-requested")))
         assert at(raw(), "metadata", "deletionTimestamp") is not None
-        shell.say("composer", "composability", "gpus", "ended", RequestEnded())
+        shell.write("composer", "composability", "gpus", "ended", RequestEnded())
         await shell.until(lambda: shell.is_gone(resources.COMPOSABILITY_REQUESTS, "gpus"))
 
 
@@ -148,9 +148,9 @@ async def test_after_an_attach_only_that_nodes_plugin_starts_anew() -> None:
                 "status": {"phase": "Running"},
             }
             shell.kube.add(resources.PODS, plugin)
-        await shell.until(lambda: len(shell.said("node", "joined")) == 2)
+        await shell.until(lambda: len(shell.facts("node", "joined")) == 2)
         attached = DeviceAttached(device_uuid="GPU-a", device_id="res-1", node="n1", model="A100")
-        shell.say("composer", "attachment", "gpu-1", "attached", attached)
+        shell.write("composer", "attachment", "gpu-1", "attached", attached)
         await shell.until(lambda: bool(shell.kube.asked("delete", "pods")))
         assert [one.name for one in shell.kube.asked("delete", "pods")] == ["plugin-n1"]
         new = {**plugin, "metadata": {**mapping(plugin, "metadata"), "name": "plugin-n1-b"}}
@@ -163,10 +163,10 @@ async def test_after_an_attach_only_that_nodes_plugin_starts_anew() -> None:
         await shell.until(
             lambda: any(
                 isinstance(fact.payload, NodeJoined) and "GPU-a" in fact.payload.gpu_uuids
-                for fact in shell.said("node", "joined")
+                for fact in shell.facts("node", "joined")
             )
         )
-        assert shell.said("node", "joined")[-1].payload.gpu_model == "A100"  # type: ignore[attr-defined]
+        assert shell.facts("node", "joined")[-1].payload.gpu_model == "A100"  # type: ignore[attr-defined]
         assert len(shell.kube.asked("delete", "pods")) == 1
 
 
@@ -180,8 +180,8 @@ async def test_what_is_not_served_is_said_and_the_rest_goes_on(group: str) -> No
     await shell.sink.open(shell.core, None, Seat())
     try:
         kube.add(resources.NODES, node("n1", gpus=1))
-        await shell.until(lambda: bool(shell.said("node", "joined")))
-        (described,) = shell.said("cluster", "described")
+        await shell.until(lambda: bool(shell.facts("node", "joined")))
+        (described,) = shell.facts("cluster", "described")
         assert any(group in words for words in described.payload.lacking)  # type: ignore[attr-defined]
     finally:
         await shell.sink.close()

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kit.composer_fabrics import A100
 from muster.agent.core.kubernetes.calls import Create, Done, Kind, Outcome, Read, Refused, Replace
 from muster.agent.core.kubernetes.cdi.pool import DEVICES_MAX, FAILED, READY, RESCHEDULE, Pool, PoolPolicy
 from muster.agent.core.kubernetes.cdi.request_book import RequestBook
@@ -16,7 +17,6 @@ from muster.schemas.devices import GPU, PoolModel
 from muster.schemas.facts.composability import RequestEnded
 from muster.schemas.facts.fabric import FabricSurveyed
 from unit.agent.cdi.agent_house import AgentHouse
-from unit.composer.house import A100
 
 POLICY = PoolPolicy("gpu.nvidia.com", {A100: "a100"}, {"one": 0}, {"one": ("composable",)}, "muster.dev/node-group")
 POOL = "a100-fabric0"
@@ -26,8 +26,8 @@ NOW = Instant(1)
 class Yard(AgentHouse[Pool]):
     """The real composer, the agent's part, and an API server of slices and claims."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def __init__(self) -> None:
+        super().__init__()
         self.slices: dict[str, dict[str, Any]] = {}
         self.claims: dict[str, dict[str, Any]] = {}
         self.version = 0
@@ -37,7 +37,7 @@ class Yard(AgentHouse[Pool]):
         self.lead(())
         self.fabrics.stock("one", (GPU, A100), 4)
         self.node("n1")
-        self.wait(0)
+        self.advance(0)
         self.run()
 
     def lead(self, facts: Any) -> None:
@@ -49,8 +49,8 @@ class Yard(AgentHouse[Pool]):
             self.part.claim_seen(project_claim(raw))
         self.part.synced()
 
-    def _append(self, writer: str, draft: Draft) -> Fact:
-        fact = super()._append(writer, draft)
+    def append(self, writer: str, draft: Draft, **rest: str) -> Fact:
+        fact = super().append(writer, draft, **rest)
         self._fold(fact)
         return fact
 
@@ -167,7 +167,7 @@ def test_a_claim_is_told_what_became_of_it_while_it_was_told_something_else() ->
     yard = Yard()
     yard.claim("train")
     ended = RequestEnded(reason="the node is gone", failed=True)
-    yard.meanwhile[Kind.CLAIMS] = lambda: yard.say("composer", "composability", "claim-uid-train", "ended", ended)
+    yard.meanwhile[Kind.CLAIMS] = lambda: yard.write("composer", "composability", "claim-uid-train", "ended", ended)
     yard.attach_all()
     assert yard.conditions("train") == [FAILED]
 
@@ -175,11 +175,11 @@ def test_a_claim_is_told_what_became_of_it_while_it_was_told_something_else() ->
 def test_nothing_is_written_that_is_so_already() -> None:
     yard = Yard()
     before = len(yard.writes)
-    yard.wait(1_000)
+    yard.advance(1_000)
     yard.run()
     assert len(yard.writes) == before
     yard.slices[POOL]["spec"]["devices"] = []
-    yard.wait(1_000)
+    yard.advance(1_000)
     yard.run()
     assert len(yard.published()) == 4
 
@@ -187,7 +187,7 @@ def test_nothing_is_written_that_is_so_already() -> None:
 def test_of_a_large_pool_no_more_is_shown_than_a_slice_holds() -> None:
     yard = Yard()
     yard.fabrics.stock("one", (GPU, A100), 500)
-    yard.wait(10_000)
+    yard.advance(10_000)
     yard.run()
     assert len(yard.published()) == DEVICES_MAX
 
@@ -241,7 +241,7 @@ def test_a_condition_is_put_beside_what_others_said_and_after_a_conflict() -> No
     ]
     yard.conflicts = 1
     yard.attach_all()
-    yard.wait(20)
+    yard.advance(20)
     yard.run()
     assert yard.conditions("train") == [RESCHEDULE]
     assert len(yard.claims["train"]["status"]["devices"]) == 2

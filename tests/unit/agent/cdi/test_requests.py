@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.composer_fabrics import A100
 from kube_fake.patches import merged
 from muster.agent.core.kubernetes.cdi.request_book import ENDED_MAX, PRINCIPAL
 from muster.agent.core.kubernetes.cdi.request_views import FINALIZER, canonical, changes
@@ -14,7 +15,6 @@ from muster.schemas.facts.composability import ComposeRequested, RequestRefused
 from muster.schemas.facts.device import CallFailure
 from unit.agent.cdi.leader import Leader
 from unit.agent.cdi.request_house import RequestHouse
-from unit.composer.house import A100
 
 
 def house(*, free: int = 8) -> RequestHouse:
@@ -91,7 +91,7 @@ def test_a_devices_error_is_shown_until_it_is_over() -> None:
     it.fabrics.tell(call, CallFailure.UNAVAILABLE, "the fabric sleeps")
     it.run()
     assert [one["error"] for one in it.status("gpus")["resources"].values()] == ["the fabric sleeps"]
-    it.wait(60)
+    it.advance(60)
     it.bring_all()
     assert [one["state"] for one in it.status("gpus")["resources"].values()] == ["Online"]
     assert ["error" in one for one in it.status("gpus")["resources"].values()] == [False]
@@ -227,8 +227,8 @@ def test_only_so_many_refused_requests_are_remembered_and_the_newest_is_one() ->
     it = house()
     asked = ComposeRequested(spec=ComposabilitySpec(model=A100, size=1), principal=PRINCIPAL)
     for name in (*(f"r{number}" for number in range(ENDED_MAX + 10)), "r20"):
-        it.say("agent", "composability", name, "compose-requested", asked)
-        it.say("composer", "composability", name, "refused", RequestRefused(field="", reason="no"))
+        it.write("agent", "composability", name, "compose-requested", asked)
+        it.write("composer", "composability", name, "refused", RequestRefused(field="", reason="no"))
     assert len(it.part.book.requests) == ENDED_MAX
     assert list(it.part.book.requests)[-1] == "r20"
 

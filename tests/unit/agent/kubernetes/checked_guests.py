@@ -6,6 +6,7 @@ What the API server holds is `there`; what the log has is `log`, from which anot
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from kit.agent_workloads import POLICY, has_asked
 from muster.agent.core.cluster import (
     ChecksSeen,
     CreatePods,
@@ -33,7 +34,6 @@ from muster.kube.objects import at as found_at
 from muster.schemas.facts.operations import CheckOrder, CheckOutcome, CheckResult, PreflightPlan
 from muster.schemas.job import JobSpec, Slot, TaskGroup, WorkloadRef
 from unit.agent.kubernetes.rig import JOB, SPACE, Rig, at, node, slot
-from unit.agent.objects import POLICY, has_asked
 
 THEIRS = "physics"
 """Namespace of the object."""

@@ -7,6 +7,7 @@ badly, and a scheduler that opens what passed, sends back what did not, and plac
 from collections.abc import Iterable
 
 from contract.cluster.kubernetes_world import BY_TITLE
+from kit.agent_workloads import POLICY, has_asked
 from muster.agent.core.cluster import (
     ChecksSeen,
     CreatePods,
@@ -32,7 +33,6 @@ from muster.schemas.facts.job import PodsOutcome
 from muster.schemas.facts.operations import CheckOrder, CheckOutcome, CheckResult, PreflightPlan
 from muster.schemas.job import JobSpec, Slot, TaskGroup, WorkloadRef
 from unit.agent.kubernetes.storm import Key, Storm
-from unit.agent.objects import POLICY, has_asked
 
 PLAN = PreflightPlan(suite="quick", checks=(CheckOrder(check="device-count"),))
 THEIRS = "physics"

@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
+from kit.composer import BOUNDS, JOB, VirtualComposer, composer_with, config
+from kit.composer_fabrics import A100
 from muster.composer.core.fabrics import AttachCall, Call
 from muster.composer.core.limits import Bounds
 from muster.core import Fact, Instant
@@ -16,7 +18,6 @@ from muster.schemas.facts.device import (
     DeviceDetached,
 )
 from muster.schemas.facts.node import Withheld
-from unit.composer.house import A100, BOUNDS, JOB, House, config, house
 
 LIMIT = 3
 NODES = ("n1", "n2")
@@ -34,15 +35,15 @@ ACTS = (
 acts = st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, 7)), min_size=5, max_size=40)
 
 
-def new_house() -> House:
-    return house(*NODES, pool=6, limit=LIMIT, bounds=SHORT)
+def new_house() -> VirtualComposer:
+    return composer_with(*NODES, pool=6, limit=LIMIT, bounds=SHORT)
 
 
 @dataclass
 class Watch:
     """Invariants over the log as it is written, folded apart from the core."""
 
-    it: House
+    it: VirtualComposer
     seen: int = 0
     claims: dict[str, str] = field(default_factory=dict)
     open: dict[str, CallStarted] = field(default_factory=dict)
@@ -91,14 +92,14 @@ class Watch:
             assert started.forced or not self.it.holders("device", started.device_uuid), f"{name} is held"
 
 
-def play(it: House, story: list[tuple[str, int]], watch: Watch) -> None:
+def play(it: VirtualComposer, story: list[tuple[str, int]], watch: Watch) -> None:
     for act, number in story:
         do(it, act, number)
         it.settle()
         watch.check()
 
 
-def finish(it: House, watch: Watch) -> None:
+def finish(it: VirtualComposer, watch: Watch) -> None:
     """Everything is given back, the fabric works again, and time passes until nothing more happens."""
     for node in NODES:
         if it.core.state.nodes.get(node) is None:
@@ -116,13 +117,13 @@ def finish(it: House, watch: Watch) -> None:
             it.settle()
             it.withhold()
             it.plug()
-            it.wait(10)
+            it.advance(10)
             watch.check()
-        it.wait(60)
+        it.advance(60)
         watch.check()
 
 
-def do(it: House, act: str, number: int) -> None:  # noqa: C901, PLR0912, PLR0915 - one branch per thing that can happen
+def do(it: VirtualComposer, act: str, number: int) -> None:  # noqa: C901, PLR0912, PLR0915 - one branch per thing that can happen
     calls: list[Call] = [*it.fabrics.attaching, *it.fabrics.detaching]
     call = calls[number % len(calls)] if calls else None
     node = NODES[number % 2]
@@ -177,9 +178,9 @@ def do(it: House, act: str, number: int) -> None:  # noqa: C901, PLR0912, PLR091
         case "let-go":
             it.let_go(JOB)
         case "wait":
-            it.wait(1 + number)
+            it.advance(1 + number)
         case "wait-long":
-            it.wait(30 * (1 + number))
+            it.advance(30 * (1 + number))
         case "restart":
             it.restart()
         case "restart-from-checkpoint":
@@ -192,7 +193,7 @@ def do(it: House, act: str, number: int) -> None:  # noqa: C901, PLR0912, PLR091
             it.plug()
 
 
-def _is_online(it: House, node: str) -> bool:
+def _is_online(it: VirtualComposer, node: str) -> bool:
     """Whether the scheduler could place a job on the node's first device."""
     uuids = it.descriptions[node].gpu_uuids
     owner = it.core.state.by_uuid.get(uuids[0]) if uuids else None

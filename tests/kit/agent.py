@@ -1,15 +1,15 @@
-"""An agent in virtual time: facts in, drafts out and folded back, crashes anywhere."""
+"""The agent's core in virtual time, over a simulated cluster, with crashes anywhere."""
 
-import itertools
 from collections.abc import Callable, Iterable
 
+from kit.log import VirtualService
 from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.core import AgentCore
 from muster.agent.core.fleet import Fleet, regular_fleet
 from muster.agent.core.groups import Groups
 from muster.agent.core.simulated import SimulatedCluster
 from muster.core import NS_PER_S, Draft, Fact, Instant
-from muster.schemas.base import Payload
+from muster.core.virtual import recover
 from muster.schemas.facts.device import AttachmentState
 from muster.schemas.facts.job import (
     JobFinished,
@@ -28,8 +28,6 @@ from muster.schemas.job import Checkpointing, Job, JobSpec, Slot, TaskGroup
 from muster.schemas.labels import EXIT_CODE, RUN_S
 
 START = Instant(1_700_000_000 * NS_PER_S)
-DECISIONS_MAX = 100
-"""At one moment; more of them say the same again."""
 QUICK = Behaviour(seed=7, start_s=0.5, run_s=30.0)
 
 
@@ -83,81 +81,34 @@ WRITERS = {JobState: "scheduler", ScaleState: "scaler", AttachmentState: "compos
 """Of state facts that are not the agent's own."""
 
 
-class VirtualAgent:
-    """A log as a list, and an agent that folds it. `run(seconds)` lets time pass; each wake-up is honoured."""
+class VirtualAgent(VirtualService[AgentCore]):
+    """Checks at every decision that deciding changes nothing, and at rest that it wants to be woken later only."""
 
     def __init__(
         self, *, fleet: Fleet | None = None, behaviour: Behaviour = QUICK, groups: Groups | None = None
     ) -> None:
         fleet = fleet_of() if fleet is None else fleet
         self.new_core: Callable[[], AgentCore] = lambda: AgentCore(SimulatedCluster(fleet, behaviour, groups))
-        self.core = self.new_core()
-        self.log: list[Fact] = []
-        self.now = START
+        super().__init__("agent", self.new_core(), cluster="local", start=START)
 
-    def write(
-        self,
-        writer: str,
-        kind: str,
-        subject_id: str,
-        name: str,
-        payload: Payload,
-        *,
-        causes: tuple[str, ...] = (),
-        trace: str = "",
-    ) -> Fact:
-        seq = len(self.log) + 1
-        fact = Fact(f"f{seq}", seq, self.now, "local", writer, kind, subject_id, name, causes, trace, payload)
-        self.log.append(fact)
-        self.core.apply(fact)
-        return fact
+    def decide(self, writer: str) -> list[Draft]:
+        drafts = super().decide(writer)
+        assert super().decide(writer) == drafts, "deciding must not change what the core believes"
+        return drafts
 
-    def settle(self) -> None:
-        """Decide, append, fold until nothing more is so at this moment."""
-        for said in itertools.count():
-            if not (drafts := self.core.decide(self.now)):
-                return
-            assert said < DECISIONS_MAX, f"says the same again and again: {drafts[0]}"
-            assert self.core.decide(self.now) == drafts, "deciding must not change what the core believes"
-            for draft in drafts:
-                self.write("agent", draft.kind, draft.subject_id, draft.name, draft.payload, causes=draft.causes,
-                           trace=draft.trace)  # fmt: skip
-
-    def run(self, seconds: float) -> None:
-        end = Instant(self.now + round(seconds * NS_PER_S))
-        self.settle()
-        while (wakeup := self.core.next_wakeup()) is not None and wakeup <= end:
-            assert wakeup > self.now, "asked to be woken for what was decided already"
-            self.now = wakeup
-            self.settle()
-        self.now = end
+    def next_moment(self) -> Instant | None:
+        wakeup = self.core.next_wakeup()
+        assert wakeup is None or wakeup > self.now, "asked to be woken for what was decided already"
+        return super().next_moment()
 
     def crash(self) -> None:
         """kill -9, and a new agent that folds the whole log."""
-        self.core = self.new_core()
-        for fact in self.log:
-            self.core.apply(fact)
+        self.core = recover(self.new_core(), (), self.log)
 
     def recover_from_checkpoint(self, states: Iterable[Draft]) -> None:
         """A new agent that folds state facts instead of the log."""
-        self.core = self.new_core()
-        for index, state in enumerate(states):
-            writer = WRITERS.get(type(state.payload), "agent")
-            self.core.apply(
-                Fact(
-                    f"s{index}",
-                    0,
-                    self.now,
-                    "local",
-                    writer,
-                    state.kind,
-                    state.subject_id,
-                    state.name,
-                    (),
-                    "",
-                    state.payload,
-                )
-            )
+        facts = [self.state_facts(WRITERS.get(type(state.payload), "agent"), [state]) for state in states]
+        self.core = recover(self.new_core(), [fact for of_one in facts for fact in of_one])
 
     def route(self, wanted: Job) -> None:
         self.write("federation", "job", wanted.id, "routed", JobRouted(job=wanted, cluster="local"))
@@ -195,6 +146,3 @@ class VirtualAgent:
     def told(self, subject_id: str) -> list[str]:
         """Names of the agent's facts about a job or node, in order."""
         return [fact.name for fact in self.log if fact.subject_id == subject_id and fact.writer == "agent"]
-
-    def facts(self, name: str) -> list[Fact]:
-        return [fact for fact in self.log if fact.name == name]

@@ -1,9 +1,7 @@
-"""A telemetry core with a small fleet, facts and readings by hand."""
+"""The telemetry core in virtual time; the test writes what the others write, and reads the exporters."""
 
-from dataclasses import dataclass, field
-
-from muster.core import Draft, Fact, Instant, after
-from muster.schemas.base import Payload
+from kit.log import CLUSTER, VirtualService
+from muster.core import Instant, after, seconds_between
 from muster.schemas.facts.job import JobFinished, JobPlaced, JobRouted, PodsExited, PodsOutcome, PodsStarted
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.job import Job, JobSpec, Slot, TaskGroup
@@ -45,23 +43,20 @@ def device(node: str, index: int, *jobs: str, busy: float = 90.0, **fields: obje
     return DeviceSample.model_validate(told)
 
 
-@dataclass
-class TelemetryHouse:
-    """Writes facts to a core and gives it readings. now: seconds since BEGAN, moved by hand."""
+class VirtualTelemetry(VirtualService[TelemetryCore]):
+    """Time stands still but for `now_s`."""
 
-    core: TelemetryCore = field(default_factory=lambda: TelemetryCore(CONFIG))
-    seq: int = 0
-    now_s: float = 0.0
+    def __init__(self) -> None:
+        super().__init__("telemetry", TelemetryCore(CONFIG), start=BEGAN)
 
     @property
-    def now(self) -> Instant:
-        return after(BEGAN, self.now_s)
+    def now_s(self) -> float:
+        """Seconds since BEGAN."""
+        return seconds_between(BEGAN, self.now)
 
-    def write(self, writer: str, kind: str, subject: str, name: str, payload: Payload) -> Fact:
-        self.seq += 1
-        fact = Fact(f"f{self.seq}", self.seq, self.now, "atlas", writer, kind, subject, name, (), "", payload)
-        self.core.apply(fact)
-        return fact
+    @now_s.setter
+    def now_s(self, seconds: float) -> None:
+        self.now = after(BEGAN, seconds)
 
     def join(self, *nodes: str, gpus: int = 8) -> None:
         for node in nodes:
@@ -72,7 +67,7 @@ class TelemetryHouse:
         job = job_id(number)
         spec = JobSpec(name=f"job-{number}", team=team, task_groups=(TaskGroup(name="w", gpus=1),))
         routed = JobRouted(
-            job=Job(id=job, spec=spec, principal="ada", idempotency_key="k", body_hash="h"), cluster="atlas"
+            job=Job(id=job, spec=spec, principal="ada", idempotency_key="k", body_hash="h"), cluster=CLUSTER
         )
         self.write("federation", "job", job, "routed", routed)
         self.write("scheduler", "job", job, "placed", JobPlaced(attempt=1, slots=slots))
@@ -92,13 +87,6 @@ class TelemetryHouse:
             node=node, at=self.now, gpu_model="H100", devices=devices, exporter=state, gpus_expected=8, interval_s=10.0
         )
         self.core.measure(sample, self.core.holdings.holders(node))
-
-    def settle(self) -> list[Draft]:
-        """What the core says now, written down."""
-        drafts = self.core.decide(self.now)
-        for draft in drafts:
-            self.write("telemetry", draft.kind, draft.subject_id, draft.name, draft.payload)
-        return drafts
 
 
 def slot(node: str, *devices: int, milli: int = 1000, gpus: int = 0) -> Slot:

@@ -9,13 +9,14 @@ link is there. Every site has a clock of its own rate; facts are stamped by the 
 import heapq
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.core import AgentCore
 from muster.agent.core.fleet import regular_fleet
 from muster.agent.core.simulated import SimulatedCluster
 from muster.core import NS_PER_S, Core, Draft, Fact, Instant
+from muster.core.virtual import VirtualCluster, recover
 from muster.federation.core import FederationCore, MemberPlan
 from muster.federation.core.copies import copy_of
 from muster.scheduler.core import SchedulerCore
@@ -60,21 +61,16 @@ def job(name: str, *, run_s: float = 60.0, gpus: int = 1, team: str = "lab", **s
     )
 
 
-@dataclass
-class Site:
-    """One log, the cores that fold it, and the clock that stamps it. rate: how much faster than true time it goes."""
+class Site(VirtualCluster):
+    """One log, the cores that fold it, and the clock that stamps it. make: new cores, by writer.
 
-    name: str
-    role: StreamRole
-    make: Callable[[], dict[str, Core]]
-    rate: float = 0.0
-    log: list[Fact] = field(default_factory=list)
-    cores: dict[str, Core] = field(default_factory=dict)
-    news: set[str] = field(default_factory=set)
+    rate: how much faster than true time the clock goes.
+    """
 
-    def __post_init__(self) -> None:
-        self.cores = self.make()
-        self.news = set(self.cores)
+    def __init__(self, name: str, role: StreamRole, make: Callable[[], dict[str, Core]], *, rate: float = 0.0) -> None:
+        cluster = "" if role is StreamRole.FED else name
+        super().__init__(cluster, start=Instant(START_NS), cores=make(), role=role, id_prefix=f"{name}-")
+        self.make, self.rate = make, rate
 
     def local(self, true_ns: int) -> Instant:
         """What its clock shows."""
@@ -87,53 +83,11 @@ class Site:
             at += 1
         return at
 
-    def say(self, true_ns: int, writer: str, draft: Draft, *, fact_id: str = "") -> Fact:
-        """Append a fact; all cores have folded it when this returns."""
-        row = fact_type(self.role, writer, draft.kind, draft.name)
-        assert row is not None, f"{writer} may not say {draft.kind} {draft.name} on {self.name}"
-        assert isinstance(draft.payload, row.payload)
-        seq = len(self.log) + 1
-        time = max(self.local(true_ns), self.log[-1].time if self.log else Instant(0))
-        cluster = draft.cluster if self.role is StreamRole.FED else self.name
-        fact = Fact(
-            fact_id or f"{self.name}-{seq}", seq, time, cluster, writer, draft.kind, draft.subject_id, draft.name,
-            draft.causes, draft.trace, draft.payload,
-        )  # fmt: skip
-        self.log.append(fact)
-        for core in self.cores.values():
-            core.apply(fact)
-        self.news = set(self.cores)
-        return fact
-
     def crash(self, *, trimmed: bool = False) -> None:
         """All its processes die, and others fold the log; or where it was trimmed, a checkpoint of this moment."""
-        facts = self._checkpoint() if trimmed else self.log
-        self.cores = self.make()
-        for core in self.cores.values():
-            for fact in facts:
-                core.apply(fact)
-        self.news = set(self.cores)
-
-    def _checkpoint(self) -> list[Fact]:
-        """What every core records of its state."""
-        seq, time = len(self.log), self.log[-1].time
-        return [
-            Fact(
-                "",
-                seq,
-                time,
-                self.name,
-                writer,
-                draft.kind,
-                draft.subject_id,
-                draft.name,
-                (),
-                draft.trace,
-                draft.payload,
-            )
-            for writer, core in self.cores.items()
-            for draft in core.snapshot()
-        ]
+        facts = self.snapshot() if trimmed else self.log
+        for writer, core in self.make().items():
+            self.replace(writer, recover(core, facts))
 
 
 @dataclass
@@ -205,7 +159,7 @@ class Federated:
         heapq.heappush(self._events, (START_NS + round(seconds * NS_PER_S), len(self._events), act))
 
     def ask(self, kind: str, subject_id: str, name: str, payload: Payload) -> Fact:
-        return self.center.say(self.now, "gateway", Draft(kind, subject_id, name, payload))
+        return self._append(self.center, "gateway", Draft(kind, subject_id, name, payload))
 
     def submit(self, one: Job) -> None:
         self.accepted[one.id] = one
@@ -251,7 +205,7 @@ class Federated:
         """Another federation folds its log, or a checkpoint, and says that it leads now."""
         self.center.crash(trimmed=trimmed)
         started = TermStarted(term=len(self.center.log), holder="b")
-        self.center.say(self.now, "federation", Draft("log", "federation", "term-started", started))
+        self._append(self.center, "federation", Draft("log", "federation", "term-started", started))
 
     # --- how time passes -----------------------------------------------------------------------------------------
 
@@ -276,18 +230,15 @@ class Federated:
 
     def _decide(self) -> bool:
         """Every core with news, or whose moment has come, decides once."""
-        said = False
+        decided = False
         for site in self._living():
-            now = site.local(self.now)
-            for writer, core in site.cores.items():
-                wakeup = core.next_wakeup()
-                if writer not in site.news and (wakeup is None or wakeup > now):
-                    continue
-                site.news.discard(writer)
-                for draft in core.decide(now):
-                    site.say(self.now, writer, draft)
-                    said = True
-        return said
+            site.now = site.local(self.now)
+            decided |= bool(site.step())
+        return decided
+
+    def _append(self, site: Site, writer: str, draft: Draft, *, fact_id: str = "") -> Fact:
+        site.now = site.local(self.now)
+        return site.append(writer, draft, fact_id=fact_id)
 
     def _living(self) -> tuple[Site, ...]:
         cells = tuple(self.cells.values())
@@ -317,20 +268,16 @@ class Federated:
         if fact_type(StreamRole.LOG, "federation", fact.kind, fact.name) is None:
             return False
         again = Draft(fact.kind, fact.subject_id, fact.name, fact.payload, fact.causes, fact.trace)
-        cell.say(self.now, "federation", again, fact_id=fact.id)
+        self._append(cell, "federation", again, fact_id=fact.id)
         return True
 
     def _report(self, fact: Fact) -> bool:
         if fact_type(StreamRole.FED_UP, fact.writer, fact.kind, fact.name) is None or fact.writer != "scheduler":
             return False
         self._reports += 1
-        report = Fact(
-            fact.id, self._reports, fact.time, fact.cluster, fact.writer, fact.kind, fact.subject_id, fact.name,
-            fact.causes, fact.trace, fact.payload,
-        )  # fmt: skip
-        copy = copy_of(report)
+        copy = copy_of(replace(fact, seq=self._reports))
         if copy is not None:
-            self.center.say(self.now, "federation", copy)
+            self._append(self.center, "federation", copy)
         return copy is not None
 
     def _next(self) -> int | None:

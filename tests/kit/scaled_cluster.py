@@ -8,9 +8,10 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
 
-from muster.core import NS_PER_S, Core, Draft, Fact, Instant, after, seconds_between
+from kit.log import CLUSTER, START
+from muster.core import Draft, Fact, after, seconds_between
+from muster.core.virtual import VirtualCluster, recover
 from muster.fabric.layout import node_name
 from muster.scaler.core import ScalerCore
 from muster.scaler.core.groups import NodeGroup, ScalingConfig
@@ -43,11 +44,9 @@ from muster.schemas.facts.node import (
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.facts.scale import ScaleChosen
 from muster.schemas.job import Job, JobSpec, TaskGroup
-from muster.schemas.registry import STATE_NAME, StreamRole, fact_type
+from muster.schemas.registry import STATE_NAME
 
-START = Instant(1_000_000 * NS_PER_S)
 FABRIC, MODEL = "rack", "A100"
-STEPS_MAX = 200
 PHASES = {
     "attached": AttachmentPhase.ATTACHED,
     "visible": AttachmentPhase.VISIBLE,
@@ -72,8 +71,8 @@ class Device:
     spells: list[tuple[float, float]] = field(default_factory=list)
 
 
-class ScaledCluster:
-    """said: how often each fact was said. Moments are seconds since the beginning.
+class ScaledCluster(VirtualCluster):
+    """said: how often each fact was written. Moments are seconds since the beginning.
 
     racing: scheduler and scaler decide at the same moment, neither knowing yet what the other says.
     """
@@ -81,9 +80,9 @@ class ScaledCluster:
     def __init__(self, config: ScalingConfig, *, nodes: int, pool: int, racing: bool = False) -> None:
         self.config, self.racing = config, racing
         self.group = next(iter(config.groups.values()))
-        self.scheduler, self.scaler = SchedulerCore(cluster="c"), ScalerCore(config)
-        self.now = START
-        self.log: list[Fact] = []
+        self.scheduler, self.scaler = SchedulerCore(cluster=CLUSTER), ScalerCore(config)
+        super().__init__(CLUSTER, start=START, cores={"scheduler": self.scheduler, "scaler": self.scaler})
+        self.watch = self._heed
         self.said: Counter[str] = Counter()
         self.devices = {f"GPU-{index:02d}": Device(f"GPU-{index:02d}") for index in range(pool)}
         self.nodes: dict[str, list[str]] = {}
@@ -96,12 +95,11 @@ class ScaledCluster:
         self.refused: set[tuple[int, int]] = set()
         self.run_s: dict[str, float] = {}
         self.wanted: dict[str, list[str]] = {}
-        self._events: list[tuple[Instant, int, Callable[[], None]]] = []
         self._count = 0
         queue = QueueChangeRequested(spec=QueueSpec(name="lab"), principal="root")
-        self.say("federation", "queue", "lab", "change-forwarded", queue)
+        self.write("federation", "queue", "lab", "change-forwarded", queue)
         found = FabricSurveyed(pool=(PoolModel(model=MODEL, free=pool),))
-        self.say("composer", "fabric", FABRIC, "surveyed", found)
+        self.write("composer", "fabric", FABRIC, "surveyed", found)
         for index in range(nodes):
             self._join(node_name(self.group.name, index + 1), "")
 
@@ -111,74 +109,22 @@ class ScaledCluster:
     def second(self) -> float:
         return seconds_between(START, self.now)
 
-    def at(self, second: float, happens: Callable[[], None]) -> None:
-        self._count += 1
-        heappush(self._events, (after(START, second), self._count, happens))
-
     def _in(self, seconds: float, happens: Callable[[], None]) -> None:
-        self.at(self.second + seconds, happens)
+        self.at(after(self.now, seconds), happens)
 
-    def run(self, until: float) -> None:
-        """Let everything happen up to this second."""
-        end = after(START, until)
-        while True:
-            self._settle()
-            moments = [self.scheduler.next_wakeup(), self.scaler.next_wakeup()]
-            moments += [self._events[0][0]] if self._events else []
-            self.now = max(self.now, min([moment for moment in moments if moment is not None], default=end))
-            if self.now >= end:
-                self.now = end
-                return
-
-    def _settle(self) -> None:
-        """All that happens and is decided at this moment."""
-        cores: tuple[tuple[str, Core], ...] = (("scheduler", self.scheduler), ("scaler", self.scaler))
-        for _ in range(STEPS_MAX):
-            while self._events and self._events[0][0] <= self.now:
-                heappop(self._events)[2]()
-            said = len(self.log)
-            for together in [cores] if self.racing else [(one,) for one in cores]:
-                for writer, draft in [(writer, draft) for writer, core in together for draft in core.decide(self.now)]:
-                    self.say(writer, draft.kind, draft.subject_id, draft.name, draft.payload, causes=draft.causes)
-            wakes = [wake for _, core in cores if (wake := core.next_wakeup()) is not None]
-            if said == len(self.log) and min(wakes, default=Instant(self.now + 1)) > self.now:
-                return
-        raise AssertionError(f"decisions never end: {self.said}")
-
-    def say(
-        self, writer: str, kind: str, subject: str, name: str, payload: Payload, *, causes: tuple[str, ...] = ()
-    ) -> Fact:
-        assert fact_type(StreamRole.LOG, writer, kind, name), f"{writer} may not say {kind} {name}"
-        seq = len(self.log) + 1
-        fact = Fact(f"f{seq}", seq, self.now, "c", writer, kind, subject, name, causes, "", payload)
-        self.log.append(fact)
-        self.said[name] += 1
-        self.scheduler.apply(fact)
-        self.scaler.apply(fact)
-        self._heed(fact)
-        return fact
+    def step(self, *, ask_all: bool = False) -> list[Fact]:
+        """Decide, and where they race, both before either has folded what the other decides."""
+        if not self.racing:
+            return super().step(ask_all=ask_all)
+        decided = [(writer, self.decide(writer)) for writer in self.cores]
+        return [fact for writer, drafts in decided for fact in self.append_all(writer, drafts)]
 
     def restart_scaler(self) -> None:
         """Another scaler takes over, from a checkpoint of this moment."""
-        parts = [("scheduler", draft) for draft in self.scheduler.snapshot()]
-        parts += [("scaler", draft) for draft in self.scaler.snapshot()]
-        self.scaler = ScalerCore(self.config)
-        for writer, draft in [*parts, *(("agent", draft) for draft in self._nodes()), *self._composer_parts()]:
-            self.scaler.apply(
-                Fact(
-                    "",
-                    len(self.log),
-                    START,
-                    "c",
-                    writer,
-                    draft.kind,
-                    draft.subject_id,
-                    STATE_NAME,
-                    (),
-                    "",
-                    draft.payload,
-                )
-            )
+        parts = [self.snapshot(), self.state_facts("agent", self._nodes())]
+        parts.append(self.state_facts("composer", self._composer_parts()))
+        self.scaler = recover(ScalerCore(self.config), [fact for part in parts for fact in part])
+        self.replace("scaler", self.scaler)
 
     def _nodes(self) -> list[Draft]:
         newest = {fact.subject_id: fact for fact in self.log if fact.kind == "node" and fact.name == "joined"}
@@ -188,7 +134,7 @@ class ScaledCluster:
             if name in self.nodes and isinstance(fact.payload, NodeJoined)
         ]
 
-    def _composer_parts(self) -> list[tuple[str, Draft]]:
+    def _composer_parts(self) -> list[Draft]:
         """What the composer would record: attachments that are not over, and the pool."""
         live = dict[str, AttachmentState]()
         for fact in self.log:
@@ -209,7 +155,7 @@ class ScaledCluster:
         entry = PoolModel(model=MODEL, free=free, attached=len(self.devices) - free)
         found = [Draft("attachment", name, STATE_NAME, one) for name, one in live.items()]
         found.append(Draft("fabric", FABRIC, STATE_NAME, FabricState(pool={(entry.type, MODEL): entry}, surveyed=True)))
-        return [("composer", draft) for draft in found]
+        return found
 
     # --- jobs ---
 
@@ -222,7 +168,7 @@ class ScaledCluster:
             body_hash="",
         )
         self.run_s[one.id], self.waiting[one.id] = run_s, (gpus, cpu_milli)
-        self.say("federation", "job", one.id, "routed", JobRouted(job=one, cluster="c"))
+        self.write("federation", "job", one.id, "routed", JobRouted(job=one, cluster=CLUSTER))
         return one.id
 
     def _placed(self, job_id: str, placed: JobPlaced) -> None:
@@ -235,11 +181,11 @@ class ScaledCluster:
             PodsStarted(attempt=placed.attempt),
             PodsExited(attempt=placed.attempt, outcome=PodsOutcome.SUCCEEDED, exit_code=0, ran_s=1.0),
         )
-        self._in(1.0, lambda: self._say_of_job(job_id, "pods-started", started))
-        self._in(1.0 + self.run_s[job_id], lambda: self._say_of_job(job_id, "pods-exited", exited))
+        self._in(1.0, lambda: self._write_of_job(job_id, "pods-started", started))
+        self._in(1.0 + self.run_s[job_id], lambda: self._write_of_job(job_id, "pods-exited", exited))
 
-    def _say_of_job(self, job_id: str, name: str, payload: Payload) -> None:
-        self.say("agent", "job", job_id, name, payload)
+    def _write_of_job(self, job_id: str, name: str, payload: Payload) -> None:
+        self.write("agent", "job", job_id, name, payload)
 
     # --- what is there ---
 
@@ -271,7 +217,7 @@ class ScaledCluster:
             machine=f"m-{name}",
             scale=scale,
         )
-        self.say("agent", "node", name, "joined", joined)
+        self.write("agent", "node", name, "joined", joined)
 
     def _leave(self, name: str) -> None:
         assert not any(self.nodes[name]), f"{name} leaves with its devices"
@@ -279,7 +225,7 @@ class ScaledCluster:
         del self.nodes[name]
         self.leaving.discard(name)
         self.node_spells.append(self.second - self.joined_at.pop(name))
-        self.say("agent", "node", name, "left", NodeLeft())
+        self.write("agent", "node", name, "left", NodeLeft())
 
     # --- the composer ---
 
@@ -295,13 +241,13 @@ class ScaledCluster:
             wish = AttachmentRequested(
                 request=choice, model=MODEL, node=node, fabric=FABRIC, machine=f"m-{node}", origin=Origin.SCALER
             )
-            self.say("composer", "attachment", device.attachment, "requested", wish)
+            self.write("composer", "attachment", device.attachment, "requested", wish)
             self._in(self.config.model(MODEL).attach_s, lambda device=device: self._attached(device))
 
     def _attached(self, device: Device) -> None:
         device.phase = "attached"
         attached = DeviceAttached(device_uuid=device.uuid, device_id=device.uuid, node=device.node, model=MODEL)
-        self.say("composer", "attachment", device.attachment, "attached", attached)
+        self.write("composer", "attachment", device.attachment, "attached", attached)
         uuids = self.nodes[device.node]
         if "" in uuids:
             uuids[uuids.index("")] = device.uuid
@@ -309,28 +255,28 @@ class ScaledCluster:
             uuids.append(device.uuid)
         assert len([uuid for uuid in uuids if uuid]) <= self.group.gpus_max
         self._show(device.node)
-        self.say("composer", "attachment", device.attachment, "visible", DeviceVisible())
+        self.write("composer", "attachment", device.attachment, "visible", DeviceVisible())
         device.phase = "visible"
 
     def _released(self, uuid: str) -> None:
         device = self.devices[uuid]
         if device.phase == "released":
             device.phase, device.online_at = "online", self.second
-            self.say("composer", "attachment", device.attachment, "online", DeviceOnline())
+            self.write("composer", "attachment", device.attachment, "online", DeviceOnline())
 
     def _detach(self, uuid: str) -> None:
         device = self.devices[uuid]
         assert device.phase == "online", f"{uuid} was chosen to go and is {device.phase}"
         device.phase, request = "withholding", f"{device.attachment}-1"
-        self.say("composer", "attachment", device.attachment, "detach-wanted", DetachWanted(request_id=request))
-        self.say("composer", "device", uuid, "withhold-requested", WithholdRequested(request_id=request))
+        self.write("composer", "attachment", device.attachment, "detach-wanted", DetachWanted(request_id=request))
+        self.write("composer", "device", uuid, "withhold-requested", WithholdRequested(request_id=request))
         self._in(self.config.withhold_s, lambda: self._give_up(device, request))
 
     def _give_up(self, device: Device, request: str) -> None:
         if device.phase == "withholding" and request.startswith(device.attachment):
             device.phase = "online"
-            self.say("composer", "device", device.uuid, "withhold-withdrawn", WithholdWithdrawn(request_id=request))
-            self.say("composer", "attachment", device.attachment, "detach-given-up", DetachGivenUp())
+            self.write("composer", "device", device.uuid, "withhold-withdrawn", WithholdWithdrawn(request_id=request))
+            self.write("composer", "attachment", device.attachment, "detach-given-up", DetachGivenUp())
 
     def _withheld(self, uuid: str) -> None:
         device = self.devices[uuid]
@@ -339,7 +285,7 @@ class ScaledCluster:
         assert not self.is_held(device), f"{uuid} is taken from a job"
         device.phase = "detaching"
         call = CallStarted(attempt=1, deadline_at=self.now, device_uuid=uuid)
-        self.say("composer", "attachment", device.attachment, "detaching", call)
+        self.write("composer", "attachment", device.attachment, "detaching", call)
         self._in(self.config.model(MODEL).detach_s, lambda: self._detached(device))
 
     def _detached(self, device: Device) -> None:
@@ -348,7 +294,7 @@ class ScaledCluster:
         device.phase, device.node, device.attachment = "pool", "", ""
         uuids = self.nodes[node]
         uuids[uuids.index(device.uuid)] = ""
-        self.say("composer", "attachment", attachment, "detached", DeviceDetached(device_uuid=device.uuid, node=node))
+        self.write("composer", "attachment", attachment, "detached", DeviceDetached(device_uuid=device.uuid, node=node))
         self._show(node)
         for choice in list(self.wanted):
             self._attach(choice)
@@ -357,6 +303,7 @@ class ScaledCluster:
 
     def _heed(self, fact: Fact) -> None:
         payload, name = fact.payload, fact.name
+        self.said[name] += 1
         if fact.kind == "job":
             if isinstance(payload, JobPlaced):
                 self._placed(fact.subject_id, payload)

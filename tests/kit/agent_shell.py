@@ -1,15 +1,15 @@
-"""An agent at an API server without a bus: what it says becomes facts that it folds."""
+"""An agent at an API server without a bus: what it decides becomes facts that it folds, stamped by the real clock."""
 
 from collections.abc import Awaitable, Callable
 
-from muster.agent.core.core import AgentCore
+from kit.log import VirtualService
 from muster.agent.kubernetes.backend import new_core, parts_of, watches_of
 from muster.agent.kubernetes.sink import KubernetesSink
 from muster.bus.clock import SystemTime
 from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.bus.service import Seat
 from muster.bus.settings import ScalingSettings
-from muster.core import Draft, Fact
+from muster.core import Fact
 from muster.core.preflight_settings import PreflightSettings
 from muster.kube.connection import KubeConnection
 from muster.schemas.base import Payload
@@ -17,7 +17,7 @@ from waiting import until_async
 
 
 class AgentShell:
-    """connect: to the API server. log: all facts so far."""
+    """connect: to the API server."""
 
     def __init__(
         self,
@@ -29,9 +29,9 @@ class AgentShell:
         patience_s: float = 10.0,
         preflight: PreflightSettings | None = None,
     ) -> None:
-        self.core: AgentCore = new_core("atlas", settings, scaling, operated=operated, preflight=preflight)
-        self.log: list[Fact] = []
         self.time = SystemTime()
+        self.core = new_core("atlas", settings, scaling, operated=operated, preflight=preflight)
+        self._cluster = VirtualService("agent", self.core, cluster="atlas", start=self.time.wall())
         self._patience_s = patience_s
         self.sink = KubernetesSink(
             settings, connect=connect, watches=watches_of, parts=lambda core: parts_of(settings, core), clock=self.time
@@ -44,28 +44,25 @@ class AgentShell:
     async def __aexit__(self, *_: object) -> None:
         await self.sink.close()
 
-    def say(self, writer: str, kind: str, subject: str, name: str, payload: Payload) -> None:
-        """Somebody's fact."""
-        self._append(writer, Draft(kind, subject, name, payload))
+    @property
+    def log(self) -> list[Fact]:
+        """All facts so far."""
+        return self._cluster.log
 
-    def _append(self, writer: str, draft: Draft) -> None:
-        seq = len(self.log) + 1
-        fact = Fact(
-            f"f{seq}", seq, self.time.wall(), "atlas", writer, draft.kind, draft.subject_id, draft.name, draft.causes,
-            draft.trace, draft.payload,
-        )  # fmt: skip
-        self.log.append(fact)
-        self.core.apply(fact)
+    def write(self, writer: str, kind: str, subject: str, name: str, payload: Payload) -> None:
+        """Append a fact of another service."""
+        self._cluster.now = self.time.wall()
+        self._cluster.write(writer, kind, subject, name, payload)
 
-    def said(self, kind: str, name: str) -> list[Fact]:
+    def facts(self, kind: str, name: str) -> list[Fact]:
         """Facts of this kind and name."""
         return [fact for fact in self.log if (fact.kind, fact.name) == (kind, name)]
 
     async def step(self) -> None:
         """What the shell does after each batch of facts."""
         await self.sink.after_fold((), last_seq=0, now=self.time.wall())
-        for draft in self.core.decide(self.time.wall()):
-            self._append("agent", draft)
+        self._cluster.now = self.time.wall()
+        self._cluster.decide_once("agent")
 
     async def until(self, check: Callable[[], bool]) -> None:
         """Go on until it is so."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from kit.agent import QUICK, VirtualAgent, fleet_of
 from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.groups import Groups, NodeGroup
 from muster.core import Draft, Fact
@@ -14,7 +15,6 @@ from muster.schemas.facts.device import (
 )
 from muster.schemas.facts.node import NodeJoined, Withheld
 from muster.schemas.facts.scale import ScaleChosen, ScaleEnded, ScaleState
-from unit.agent.harness import QUICK, VirtualAgent, fleet_of
 
 WORKERS = NodeGroup("workers", composable=True, nodes=2, gpus=1, gpu_model="A100", provision_s=30.0, deprovision_s=5.0)
 PLAIN = NodeGroup("plain", nodes=1, gpus=4, gpu_model="H100", provision_s=20.0, deprovision_s=5.0)

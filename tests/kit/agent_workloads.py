@@ -1,5 +1,6 @@
 """Objects that ask to run, and an agent that sees them: the gateway's and the federation's answers are the test's."""
 
+from kit.agent import QUICK, VirtualAgent, fleet_of
 from muster.agent.core.cluster import CreatePods
 from muster.agent.core.core import AgentCore
 from muster.agent.core.simulated import SimulatedCluster
@@ -11,7 +12,6 @@ from muster.schemas.facts.control import ClusterDescribed
 from muster.schemas.facts.job import JobPlaced, JobQueued, JobRouted, JobRunning
 from muster.schemas.facts.workload import JobRefused, WorkloadSubmitRequested
 from muster.schemas.job import Job, JobSpec, Slot, TaskGroup
-from unit.agent.harness import QUICK, VirtualAgent, fleet_of
 
 POLICY = WorkloadPolicy(cluster="local", teams={"ns-red": "red", "blue": "blue", "physics": "physics"})
 SPEC = JobSpec(name="train", team="blue", task_groups=(TaskGroup(gpus=1),))

@@ -1,14 +1,15 @@
-"""A composer in virtual time over a fabric of which the test says what happens; the cluster around it by hand."""
+"""The composer's core in virtual time, over a fabric and in a cluster of which the test says what happens."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
+from kit.composer_fabrics import A100, CXL, H100, FakeFabrics, machine
+from kit.log import VirtualService
 from muster.composer.core.config import ComposerConfig, FabricConfig, GroupConfig
 from muster.composer.core.core import ComposerCore
 from muster.composer.core.limits import Bounds
-from muster.core import NS_PER_S, Draft, Fact, Instant, after
-from muster.schemas.base import Payload
-from muster.schemas.devices import CXL_MEMORY, GPU, ComposabilitySpec, Origin
+from muster.core import NS_PER_S, Draft, Fact, Instant
+from muster.core.virtual import recover
+from muster.schemas.devices import CXL_MEMORY, GPU, ComposabilitySpec
 from muster.schemas.facts.composability import ComposeRequested, DecomposeRequested, DetachRequested
 from muster.schemas.facts.job import JobPlaced, JobQueued, JobRouted, JobState
 from muster.schemas.facts.node import (
@@ -22,7 +23,7 @@ from muster.schemas.facts.node import (
 )
 from muster.schemas.facts.scale import ScaleChosen, ScalePart
 from muster.schemas.job import Job, JobSpec, Phase, Slot, TaskGroup
-from unit.composer.fakes import A100, CXL, H100, FakeFabrics, device, machine
+from muster.schemas.registry import STATE_NAME
 
 START = Instant(2_000_000_000 * NS_PER_S)
 TRACE = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"
@@ -43,80 +44,40 @@ def config(*, limit: int = 4, bounds: Bounds = BOUNDS, fabrics: Iterable[str] = 
     )
 
 
-@dataclass
-class House:
-    """Says facts, lets the composer decide, and keeps the log."""
+class VirtualComposer(VirtualService[ComposerCore]):
+    """descriptions, jobs: what the agent and the scheduler would record in a checkpoint."""
 
-    settings: ComposerConfig = field(default_factory=config)
-    fabrics: FakeFabrics = field(default_factory=FakeFabrics)
-    now: Instant = START
-    log: list[Fact] = field(default_factory=list)
-    descriptions: dict[str, NodeJoined] = field(default_factory=dict)
-    jobs: dict[str, JobState] = field(default_factory=dict)
+    def __init__(self, settings: ComposerConfig | None = None) -> None:
+        self.settings = settings or config()
+        self.fabrics = FakeFabrics()
+        self.descriptions: dict[str, NodeJoined] = {}
+        self.jobs: dict[str, JobState] = {}
+        super().__init__("composer", self.new_core(), cluster="sim", start=START)
 
-    def __post_init__(self) -> None:
-        self.core = ComposerCore(self.fabrics, self.settings)
-
-    def say(self, writer: str, kind: str, subject: str, name: str, payload: Payload, *, trace: str = "") -> Fact:
-        return self._append(writer, Draft(kind, subject, name, payload, trace=trace))
-
-    def _append(self, writer: str, draft: Draft) -> Fact:
-        seq = len(self.log) + 1
-        fact = Fact(
-            f"f{seq}", seq, self.now, "sim", writer, draft.kind, draft.subject_id, draft.name, draft.causes,
-            draft.trace, draft.payload,
-        )  # fmt: skip
-        self.log.append(fact)
-        self.core.apply(fact)
-        return fact
-
-    def settle(self) -> list[Fact]:
-        """Decide until there is nothing to say; what was said."""
-        first = len(self.log)
-        for _ in range(100):
-            drafts = self.core.decide(self.now)
-            if not drafts:
-                return self.log[first:]
-            for draft in drafts:
-                self._append("composer", draft)
-        raise AssertionError(f"no end: {drafts}")
-
-    def wait(self, seconds: float) -> list[Fact]:
-        """Let time pass, from wake-up to wake-up."""
-        first, until = len(self.log), after(self.now, seconds)
-        self.settle()
-        for _ in range(10_000):
-            due = self.core.next_wakeup()
-            if due is None or due > until:
-                break
-            self.now = max(due, self.now)
-            self.settle()
-        else:
-            raise AssertionError("woken again and again, and nothing to say")
-        self.now = until
-        self.settle()
-        return self.log[first:]
+    def new_core(self) -> ComposerCore:
+        """One that has folded nothing."""
+        return ComposerCore(self.fabrics, self.settings)
 
     # --- the cluster around it -----------------------------------------------------------------------------------
 
     def node(self, name: str, *, group: str = "composable", released: bool = True, memory_mib: int = 524_288) -> None:
         description = NodeJoined(cpu_milli=64_000, memory_mib=memory_mib, group=group, machine=machine(name))
         self.descriptions[name] = description
-        self.say("agent", "node", name, "joined", description)
+        self.write("agent", "node", name, "joined", description)
         if released:
-            self.say("scheduler", "node", name, "released", Released())
+            self.write("scheduler", "node", name, "released", Released())
 
     def show(self, node: str, *uuids: str, model: str = A100, memory: tuple[str, ...] = ()) -> None:
         """The node shows exactly these devices."""
         change = {"gpu_uuids": uuids, "gpu_model": model if uuids else "", "memory_uuids": memory}
         self.descriptions[node] = self.descriptions[node].model_copy(update=change)
-        self.say("agent", "node", node, "joined", self.descriptions[node])
+        self.write("agent", "node", node, "joined", self.descriptions[node])
 
     def leave(self, node: str) -> None:
-        self.say("agent", "node", node, "left", NodeLeft(reason="scaled down"))
+        self.write("agent", "node", node, "left", NodeLeft(reason="scaled down"))
 
     def release(self, uuid: str, kind: str = "device") -> None:
-        self.say("scheduler", kind, uuid, "released", Released())
+        self.write("scheduler", kind, uuid, "released", Released())
 
     def withhold(self) -> None:
         """The scheduler answers every request to withhold that has no answer: what is held only by force."""
@@ -127,7 +88,7 @@ class House:
                 if holders and not fact.payload.force:
                     continue
                 payload = Withheld(request_id=fact.payload.request_id, forced=bool(holders), holders=holders)
-                self.say("scheduler", fact.kind, fact.subject_id, "withheld", payload)
+                self.write("scheduler", fact.kind, fact.subject_id, "withheld", payload)
 
     def holders(self, kind: str, name: str) -> tuple[str, ...]:
         """Jobs that hold something of the device, or of the node."""
@@ -147,14 +108,14 @@ class House:
             task_groups=(TaskGroup(gpus=len(indexes), cpu_milli=cpu_milli, memory_mib=1_024),),
         )  # fmt: skip
         described = Job(id=job, spec=spec, principal="ann", idempotency_key="k", body_hash="h", trace=TRACE)
-        self.say("federation", "job", job, "routed", JobRouted(job=described, cluster="sim"))
+        self.write("federation", "job", job, "routed", JobRouted(job=described, cluster="sim"))
         slot = Slot(group=0, replica=0, node=node, devices=indexes, gpu_milli=1_000)
-        self.say("scheduler", "job", job, "placed", JobPlaced(attempt=1, slots=(slot,)))
+        self.write("scheduler", "job", job, "placed", JobPlaced(attempt=1, slots=(slot,)))
         slots = (*(self.jobs[job].slots if job in self.jobs else ()), slot)
         self.jobs[job] = JobState(job=described, phase=Phase.PLACED, slots=slots)
 
     def let_go(self, job: str = JOB) -> None:
-        self.say("scheduler", "job", job, "queued", JobQueued(queue="t", attempt=2))
+        self.write("scheduler", "job", job, "queued", JobQueued(queue="t", attempt=2))
         self.jobs.pop(job, None)
 
     # --- what people and the scaler ask --------------------------------------------------------------------------
@@ -162,19 +123,19 @@ class House:
     def compose(self, name: str = "r", *, may_force: bool = False, settle: bool = True, **spec: object) -> Fact:
         body = ComposabilitySpec.model_validate({"model": A100, "size": 1, **spec})
         asked = ComposeRequested(spec=body, principal="ann", may_force=may_force)
-        fact = self.say("federation", "composability", name, "compose-forwarded", asked, trace=TRACE)
+        fact = self.write("federation", "composability", name, "compose-forwarded", asked, trace=TRACE)
         if settle:
             self.settle()
         return fact
 
     def decompose(self, name: str = "r", *, force: bool = False, may_force: bool = False) -> None:
         asked = DecomposeRequested(principal="ann", force=force, may_force=may_force)
-        self.say("federation", "composability", name, "decompose-forwarded", asked)
+        self.write("federation", "composability", name, "decompose-forwarded", asked)
         self.settle()
 
     def detach(self, uuid: str, *, force: bool = False, may_force: bool = False) -> None:
         asked = DetachRequested(principal="ann", force=force, may_force=may_force)
-        self.say("federation", "device", uuid, "detach-forwarded", asked)
+        self.write("federation", "device", uuid, "detach-forwarded", asked)
         self.settle()
 
     def choose(self, name: str, *parts: tuple[str, int], devices: tuple[str, ...] = (), moves: bool = False) -> Fact:
@@ -183,7 +144,7 @@ class House:
             parts=tuple(ScalePart(node=node, count=count, fabric="one", device_model=A100) for node, count in parts),
         )  # fmt: skip
         fact = "gpu-attach-chosen" if parts and not moves else "gpu-remove-chosen"
-        said = self.say("scaler", "scale", name, fact, chosen, trace=TRACE)
+        said = self.write("scaler", "scale", name, fact, chosen, trace=TRACE)
         self.settle()
         return said
 
@@ -227,9 +188,6 @@ class House:
         """Names of all facts of a kind, oldest first."""
         return [fact.name for fact in self.log if fact.kind == kind and subject in (None, fact.subject_id)]
 
-    def last(self, name: str) -> Fact:
-        return next(fact for fact in reversed(self.log) if fact.name == name)
-
     def phases(self) -> list[str]:
         return [one.phase.value for one in self.core.state.attachments.values()]
 
@@ -237,45 +195,38 @@ class House:
         """Another leader: of the whole log, or of a checkpoint of now; calls of the old one are not its own."""
         parts = self.checkpoint() if from_checkpoint else list(self.log)
         self.fabrics.lose()
-        self.core = ComposerCore(self.fabrics, self.settings)
+        core = self.new_core()
         begun = tuple(self.fabrics.begun)
-        for fact in parts:
-            self.core.apply(fact)
+        self.core = recover(core, parts)
         self.fabrics.lose()
         self.fabrics.begun[:] = begun
 
     def checkpoint(self) -> list[Fact]:
         """All services' parts, as facts."""
-        drafts = [("composer", draft) for draft in self.core.snapshot()]
-        for name, node in self.core.state.nodes.all.items():
-            if node.description is not None:
-                state = NodeState(description=node.description, lost=node.is_lost)
-                drafts.append(("agent", Draft("node", name, "state-recorded", state)))
-            grant = GrantState(released=node.is_released, withheld=node.is_withheld)
-            drafts.append(("scheduler", Draft("node", name, "state-recorded", grant)))
-        drafts += [("scheduler", Draft("job", job, "state-recorded", state)) for job, state in self.jobs.items()]
-        unreleased = GrantState(released=False)
-        devices = self.core.state.nodes.unreleased
-        drafts += [("scheduler", Draft("device", uuid, "state-recorded", unreleased)) for uuid in devices]
-        return [
-            Fact(
-                f"p{index}", 0, self.now, "sim", writer, draft.kind, draft.subject_id, draft.name, (), draft.trace,
-                draft.payload,
-            )
-            for index, (writer, draft) in enumerate(drafts)
-        ]  # fmt: skip
+        state = self.core.state.nodes
+        nodes = [
+            Draft("node", name, STATE_NAME, NodeState(description=node.description, lost=node.is_lost))
+            for name, node in state.all.items()
+            if node.description is not None
+        ]
+        grants = [
+            Draft("node", name, STATE_NAME, GrantState(released=node.is_released, withheld=node.is_withheld))
+            for name, node in state.all.items()
+        ]
+        grants += [Draft("job", job, STATE_NAME, one) for job, one in self.jobs.items()]
+        grants += [Draft("device", uuid, STATE_NAME, GrantState(released=False)) for uuid in state.unreleased]
+        return [*self.snapshot(), *self.state_facts("agent", nodes), *self.state_facts("scheduler", grants)]
 
 
-def house(*nodes: str, pool: int = 8, limit: int = 4, bounds: Bounds = BOUNDS, memory: int = 0) -> House:
+def composer_with(
+    *nodes: str, pool: int = 8, limit: int = 4, bounds: Bounds = BOUNDS, memory: int = 0
+) -> VirtualComposer:
     """One fabric, a pool of A100s, and these nodes; surveyed."""
-    made = House(config(limit=limit, bounds=bounds))
+    made = VirtualComposer(config(limit=limit, bounds=bounds))
     made.fabrics.stock("one", (GPU, A100), pool)
     if memory:
         made.fabrics.stock("one", (CXL_MEMORY, CXL), memory)
     for node in nodes:
         made.node(node)
-    made.wait(0)
+    made.advance(0)
     return made
-
-
-__all__ = ["A100", "CXL", "H100", "JOB", "House", "Origin", "device", "house", "machine"]
