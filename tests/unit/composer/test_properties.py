@@ -9,6 +9,7 @@ from muster.composer.core.core import ComposerCore
 from muster.composer.core.rooms import room, sites
 from muster.composer.core.turn import Tally
 from muster.core import Draft
+from muster.core.virtual import recover
 from muster.schemas.devices import GPU
 
 RUNS = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -34,12 +35,8 @@ def test_no_history_breaks_an_invariant_and_nothing_is_lost_at_its_end(story: li
 def test_a_checkpoint_decides_what_the_whole_log_decides(story: list[tuple[str, int]]) -> None:
     it = new_house()
     play(it, story, Watch(it))
-    whole, restored = ComposerCore(_another(it), it.settings), ComposerCore(_another(it), it.settings)
-    parts = it.checkpoint()
-    for fact in it.log:
-        whole.apply(fact)
-    for fact in parts:
-        restored.apply(fact)
+    whole = recover(ComposerCore(_another(it), it.settings), (), it.log)
+    restored = recover(ComposerCore(_another(it), it.settings), it.checkpoint())
     for core in (whole, restored):
         core.state.calls.lose()  # type: ignore[attr-defined]
     assert _ordered(whole.snapshot()) == _ordered(restored.snapshot())

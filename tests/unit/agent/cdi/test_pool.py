@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from kit.composer_fabrics import A100
+from kit.log import a_fact
 from muster.agent.core.kubernetes.calls import Create, Done, Kind, Outcome, Read, Refused, Replace
 from muster.agent.core.kubernetes.cdi.pool import DEVICES_MAX, FAILED, READY, RESCHEDULE, Pool, PoolPolicy
 from muster.agent.core.kubernetes.cdi.request_book import RequestBook
@@ -154,7 +155,7 @@ def test_what_the_fabric_says_while_a_slice_is_written_is_published_after_it() -
     creates = call()
     assert isinstance(creates.call, Create)
     surveyed = FabricSurveyed(pool=(PoolModel(model=A100, free=1),))
-    pool.apply(Fact("f1", 1, NOW, "sim", "composer", "fabric", "one", "surveyed", (), "", surveyed))
+    pool.apply(a_fact("composer", "fabric", "one", "surveyed", surveyed))
     pool.settle(NOW)
     worklist.finished(creates, Done(creates.call.body), NOW)
     worklist.finished(call(), Done(creates.call.body), NOW)
