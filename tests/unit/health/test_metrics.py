@@ -4,7 +4,8 @@ import pytest
 from prometheus_client import REGISTRY
 
 from kit.health import START, VirtualHealth, device
-from muster.core import Draft, Fact, after
+from kit.log import a_fact
+from muster.core import Fact, after
 from muster.health import metrics as shown_metrics
 from muster.health.core.patrol import DEEP
 from muster.health.metrics import HealthMetrics
@@ -29,8 +30,7 @@ def counted() -> tuple[float, float, float, float]:
 
 
 def fact(kind: str, name: str, payload: Payload, *, writer: str = "health") -> Fact:
-    draft = Draft(kind, "n1", name, payload)
-    return Fact("f1", 1, START, "sim", writer, kind, "n1", name, draft.causes, draft.trace, payload)
+    return a_fact(writer, kind, "n1", name, payload, time=START, cluster="sim")
 
 
 def test_an_illness_is_shown_with_its_reason_while_it_lasts_and_counted_once() -> None:

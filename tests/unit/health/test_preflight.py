@@ -4,7 +4,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from muster.core import NS_PER_S, Draft, Fact, Instant
+from kit.log import VirtualService
+from muster.core import NS_PER_S, Draft, Instant
+from muster.core.virtual import recover
 from muster.health.core.core import HealthCore
 from muster.health.core.preflight import REPORT_S
 from muster.schemas.base import Payload
@@ -34,27 +36,24 @@ def at(seconds: float) -> Instant:
     return Instant(round((T0 + seconds) * NS_PER_S))
 
 
-class Log:
-    """Facts in, and the verdicts that follow at each moment."""
+class Preflight(VirtualService[HealthCore]):
+    """One job's checks, and the verdicts that follow at each moment."""
 
     def __init__(self) -> None:
-        self.core = HealthCore()
-        self.seq = 0
+        super().__init__("health", HealthCore(), cluster="local", start=at(0))
 
-    def say(self, name: str, payload: Payload, *, at_s: float = 0.0, writer: str = "agent") -> None:
-        self.seq += 1
-        self.core.apply(
-            Fact(f"f{self.seq}", self.seq, at(at_s), "local", writer, "job", JOB, name, (), "00-t-s-01", payload)
-        )
+    def happen(self, name: str, payload: Payload, *, at_s: float = 0.0, writer: str = "agent") -> None:
+        self.now = at(at_s)
+        self.write(writer, "job", JOB, name, payload, trace="00-t-s-01")
 
     def begin(self, plan: PreflightPlan = LENIENT, *, nodes: int = 2, attempt: int = 1, at_s: float = 0.0) -> None:
         slots = tuple(Slot(group=0, replica=n, node=f"n{n}", devices=(0,)) for n in range(nodes))
         placed = JobPlaced(attempt=attempt, slots=slots, preflight=plan)
-        self.say("placed", placed, at_s=at_s, writer="scheduler")
-        self.say("pods-started", PodsStarted(attempt=attempt), at_s=at_s)
+        self.happen("placed", placed, at_s=at_s, writer="scheduler")
+        self.happen("pods-started", PodsStarted(attempt=attempt), at_s=at_s)
 
     def report(self, *results: CheckResult, at_s: float = 10.0, is_last: bool = True, attempt: int = 1) -> None:
-        self.say("checks-reported", ChecksReported(attempt=attempt, results=results, is_last=is_last), at_s=at_s)
+        self.happen("checks-reported", ChecksReported(attempt=attempt, results=results, is_last=is_last), at_s=at_s)
 
     def verdicts(self, at_s: float = 10.0) -> list[Draft]:
         return self.core.decide(at(at_s))
@@ -75,7 +74,7 @@ def whole(outcomes: Iterable[CheckOutcome], *, nodes: int = 2) -> list[CheckResu
 
 
 def test_a_gang_whose_checks_all_pass_may_begin() -> None:
-    log = Log()
+    log = Preflight()
     log.begin()
     assert log.verdicts(5) == []
     log.report(*whole([PASS] * 4))
@@ -86,7 +85,7 @@ def test_a_gang_whose_checks_all_pass_may_begin() -> None:
 
 
 def test_a_failure_of_one_node_fails_the_gang_and_names_that_node_alone() -> None:
-    log = Log()
+    log = Preflight()
     log.begin()
     log.report(*whole([PASS, PASS, FAIL, PASS]))
     verdict = log.verdict()
@@ -97,7 +96,7 @@ def test_a_failure_of_one_node_fails_the_gang_and_names_that_node_alone() -> Non
 
 
 def test_a_failure_counts_before_the_others_have_reported() -> None:
-    log = Log()
+    log = Preflight()
     log.begin()
     log.report(result("n0", outcome=FAIL, code="DCGM_FR_X", device="GPU-7"), is_last=False)
     verdict = log.verdict()
@@ -106,7 +105,7 @@ def test_a_failure_counts_before_the_others_have_reported() -> None:
 
 
 def test_parts_of_a_report_without_a_failure_wait_for_the_last() -> None:
-    log = Log()
+    log = Preflight()
     log.begin()
     log.report(result("n0"), is_last=False)
     assert log.verdicts() == []
@@ -116,7 +115,7 @@ def test_parts_of_a_report_without_a_failure_wait_for_the_last() -> None:
 
 @pytest.mark.parametrize(("plan", "passes"), [(LENIENT, True), (STRICT, False)])
 def test_the_plan_says_whether_what_could_not_run_passes(plan: PreflightPlan, passes: bool) -> None:
-    log = Log()
+    log = Preflight()
     log.begin(plan)
     log.report(*whole([PASS, PASS, CANNOT_RUN, PASS]))
     verdict = log.verdict()
@@ -129,7 +128,7 @@ def test_the_plan_says_whether_what_could_not_run_passes(plan: PreflightPlan, pa
 
 
 def test_a_failure_beside_what_could_not_run_is_a_failure() -> None:
-    log = Log()
+    log = Preflight()
     log.begin()
     log.report(*whole([CANNOT_RUN, PASS, FAIL, PASS]))
     verdict = log.verdict()
@@ -138,7 +137,7 @@ def test_a_failure_beside_what_could_not_run_is_a_failure() -> None:
 
 
 def test_a_report_that_never_comes_is_what_could_not_run_after_the_limit() -> None:
-    log = Log()
+    log = Preflight()
     log.begin(STRICT)
     log.report(result("n0"), result("n0", "all-reduce"), is_last=False)
     deadline_s = 100.0 + REPORT_S
@@ -151,30 +150,30 @@ def test_a_report_that_never_comes_is_what_could_not_run_after_the_limit() -> No
 
 
 def test_deciding_changes_nothing_until_the_verdict_is_folded() -> None:
-    log = Log()
+    log = Preflight()
     log.begin()
     log.report(*whole([PASS] * 4))
     first = log.verdicts()
     assert log.verdicts(11.0) == first
-    log.say("preflight-passed", first[0].payload, writer="health")
+    log.happen("preflight-passed", first[0].payload, writer="health")
     assert log.verdicts(12.0) == []
     assert log.core.next_wakeup() is None
 
 
 def test_an_attempt_that_is_over_gets_no_verdict() -> None:
-    log = Log()
+    log = Preflight()
     log.begin()
     stop = JobStopRequested(attempt=1, reason=StopReason.CANCELLED)
-    log.say("stop-requested", stop, writer="scheduler")
+    log.happen("stop-requested", stop, writer="scheduler")
     log.report(*whole([FAIL] * 4))
     assert log.verdicts(500.0) == []
 
 
 def test_the_next_attempt_is_judged_for_itself() -> None:
-    log = Log()
+    log = Preflight()
     log.begin()
     log.report(*whole([FAIL, PASS, PASS, PASS]))
-    log.say("preflight-failed", log.verdict(), writer="health")
+    log.happen("preflight-failed", log.verdict(), writer="health")
     log.begin(attempt=2, at_s=20.0)
     log.report(*whole([PASS] * 4), attempt=1, at_s=21.0)
     assert log.verdicts(22.0) == []
@@ -185,9 +184,9 @@ def test_the_next_attempt_is_judged_for_itself() -> None:
 
 
 def test_a_job_without_a_plan_gets_no_verdict() -> None:
-    log = Log()
-    log.say("placed", JobPlaced(attempt=1, slots=()), writer="scheduler")
-    log.say("pods-started", PodsStarted(attempt=1))
+    log = Preflight()
+    log.happen("placed", JobPlaced(attempt=1, slots=()), writer="scheduler")
+    log.happen("pods-started", PodsStarted(attempt=1))
     assert log.verdicts(1e6) == []
     assert log.core.next_wakeup() is None
 
@@ -200,7 +199,7 @@ def test_a_job_without_a_plan_gets_no_verdict() -> None:
     ],
 )
 def test_whom_a_failure_of_the_whole_gang_is_blamed_on(values: list[float], nodes: tuple[str, ...]) -> None:
-    log = Log()
+    log = Preflight()
     log.begin(nodes=3)
     log.report(*(result(f"n{n}", "all-reduce", FAIL, value=value, least=400.0) for n, value in enumerate(values)))
     verdict = log.verdict()
@@ -209,7 +208,7 @@ def test_whom_a_failure_of_the_whole_gang_is_blamed_on(values: list[float], node
 
 
 def test_a_node_that_failed_by_itself_is_to_blame_for_what_its_gang_failed_together() -> None:
-    log = Log()
+    log = Preflight()
     log.begin(nodes=3)
     together = (result(f"n{n}", "all-reduce", FAIL, value=80.0) for n in range(3))
     log.report(result("n1", "gpu-health", FAIL), *together)
@@ -219,7 +218,7 @@ def test_a_node_that_failed_by_itself_is_to_blame_for_what_its_gang_failed_toget
 
 
 def test_a_large_gang_that_fails_together_is_not_kept_away_from_all_its_nodes() -> None:
-    log = Log()
+    log = Preflight()
     log.begin(nodes=20)
     log.report(*(result(f"n{n}", "all-reduce", FAIL) for n in range(20)))
     verdict = log.verdict()
@@ -229,23 +228,20 @@ def test_a_large_gang_that_fails_together_is_not_kept_away_from_all_its_nodes() 
 
 @pytest.mark.parametrize("when", ["placed", "partly", "whole"])
 def test_a_core_that_begins_from_a_checkpoint_gives_the_same_verdict(when: str) -> None:
-    log, other = Log(), Log()
+    log, other = Preflight(), Preflight()
     log.begin(STRICT)
     if when != "placed":
         log.report(result("n0"), is_last=False)
     if when == "whole":
         log.report(result("n1", outcome=FAIL), is_last=True, at_s=11.0)
-    for state in log.core.snapshot():
-        fact = Fact("s", 0, at(0), "local", "health", state.kind, state.subject_id, state.name, (), state.trace,
-                    state.payload)  # fmt: skip
-        other.core.apply(fact)
+    recover(other.core, log.snapshot())
     assert other.verdicts(200.0) == log.verdicts(200.0) != []
     assert list(other.core.snapshot()) == list(log.core.snapshot())
 
 
 def test_of_a_job_that_was_given_back_to_the_federation_nothing_is_kept() -> None:
-    log = Log()
+    log = Preflight()
     log.begin()
-    log.say("returned", JobReturned(assignment=1), writer="scheduler")
+    log.happen("returned", JobReturned(assignment=1), writer="scheduler")
     assert [draft for draft in log.core.snapshot() if draft.kind == "preflight"] == []
     assert log.core.next_wakeup() is None
