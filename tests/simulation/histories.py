@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from muster.core import Fact, after
+from muster.core.virtual import recover
 from muster.scheduler.core import SchedulerCore
 from muster.scheduler.core.cycle import Limits
 from muster.scheduler.core.jobs import HOLDING
@@ -52,9 +53,7 @@ def story(parts: dict[str, object], *, after_s: float = 0.0) -> Story:
 def refolded(told: Story) -> SchedulerCore:
     """A scheduler that starts now and folds the whole log."""
     core = SchedulerCore(cluster=CLUSTER, limits=Limits(checkpoint_every_facts=CHECKPOINT_NEVER))
-    for fact in told.log:
-        core.apply(fact)
-    return core
+    return recover(core, (), told.log)
 
 
 def books_are_right(told: Story) -> None:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.core import AgentCore
 from muster.agent.core.simulated import SimulatedCluster
-from muster.core import Fact, Instant
+from muster.core import Core, Fact, Instant
+from muster.core.virtual import VirtualCluster, recover
 from muster.projector.core import ProjectorCore
 from muster.scheduler.core import SchedulerCore
 from muster.scheduler.core.cycle import Limits
@@ -30,10 +31,7 @@ ONLY_FACTS_TELL = frozenset({"seq", "submitted_at", "reason", "detail"})
 
 
 def projected(facts: Iterable[Fact]) -> ProjectorCore:
-    core = ProjectorCore(CLUSTER)
-    for fact in facts:
-        core.apply(fact)
-    return core
+    return recover(ProjectorCore(CLUSTER), (), facts)
 
 
 def shown(core: ProjectorCore) -> dict[tuple[str, str], object]:
@@ -51,21 +49,17 @@ def shown(core: ProjectorCore) -> dict[tuple[str, str], object]:
     }
 
 
-def checkpoint(facts: Iterable[Fact]) -> list[Fact]:
+def checkpoint(facts: Sequence[Fact]) -> list[Fact]:
     """What the services record after folding these facts."""
-    scheduler = SchedulerCore(cluster=CLUSTER, limits=Limits(checkpoint_every_facts=CHECKPOINT_NEVER))
-    agent = AgentCore(SimulatedCluster({}, Behaviour()))
-    seq = 0
-    for fact in facts:
-        scheduler.apply(fact)
-        agent.apply(fact)
-        seq = fact.seq
-    parts = (("agent", agent), ("scheduler", scheduler))
-    return [
-        Fact("", seq, Instant(0), CLUSTER, writer, one.kind, one.subject_id, one.name, (), one.trace, one.payload)
-        for writer, core in parts
-        for one in core.snapshot()
-    ]
+    cores: dict[str, Core] = {
+        "agent": AgentCore(SimulatedCluster({}, Behaviour())),
+        "scheduler": SchedulerCore(cluster=CLUSTER, limits=Limits(checkpoint_every_facts=CHECKPOINT_NEVER)),
+    }
+    cluster = VirtualCluster(CLUSTER, start=Instant(0), cores=cores)
+    for core in cores.values():
+        recover(core, (), facts)
+    cluster.seq = max((fact.seq for fact in facts), default=0)
+    return cluster.snapshot()
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=SLOW)
