@@ -1,13 +1,14 @@
 """Objects that ask to run, and an agent that sees them: the gateway's and the federation's answers are the test's."""
 
 from kit.agent import QUICK, VirtualAgent, fleet_of
+from kit.log import a_fact
 from muster.agent.core.cluster import CreatePods
 from muster.agent.core.core import AgentCore
 from muster.agent.core.simulated import SimulatedCluster
 from muster.agent.core.workloads.policy import WorkloadPolicy
 from muster.agent.core.workloads.values import Shown, Unfit, WorkloadKind, WorkloadView
 from muster.agent.core.workloads.workloads import Workloads
-from muster.core import Fact, Instant
+from muster.core import Fact
 from muster.schemas.facts.control import ClusterDescribed
 from muster.schemas.facts.job import JobPlaced, JobQueued, JobRouted, JobRunning
 from muster.schemas.facts.workload import JobRefused, WorkloadSubmitRequested
@@ -39,8 +40,7 @@ def has_asked(workloads: Workloads, order: CreatePods) -> CreatePods:
         job_id=order.job_id, spec=order.spec, principal="kubernetes:any", origin=order.origin
     )
     uid = order.origin.uid
-    fact = Fact(uid, 1, Instant(1), "local", "agent", "workload", uid, "submit-requested", (), "", asked)
-    workloads.apply(fact)
+    workloads.apply(a_fact("agent", "workload", uid, "submit-requested", asked, cluster="local", fact_id=uid))
     return order
 
 

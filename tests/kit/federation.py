@@ -1,6 +1,6 @@
 """The federation's core over its own log in virtual time."""
 
-from kit.log import START, VirtualService
+from kit.log import START, VirtualService, a_fact
 from muster.core import Fact
 from muster.core.virtual import recover
 from muster.federation.core import FederationCore, MemberPlan
@@ -92,7 +92,10 @@ class VirtualFederation(VirtualService[FederationCore]):
         """A cluster's terminal fact, as it stands in FED_UP."""
         self.reports += 1
         end = JobFinished(attempt=1)
-        return Fact(f"r{self.reports}", self.reports, START, cluster, "scheduler", "job", one.id, name, (), "", end)
+        return a_fact(
+            "scheduler", "job", one.id, name, end, seq=self.reports, time=START, cluster=cluster,
+            fact_id=f"r{self.reports}",
+        )  # fmt: skip
 
     def copy(self, report: Fact) -> None:
         draft = copy_of(report)

@@ -4,12 +4,31 @@ from typing import Generic, TypeVar
 
 from muster.core import NS_PER_S, Core, Fact, Instant, after
 from muster.core.virtual import STEPS_MAX, VirtualCluster
+from muster.schemas.base import Payload
 from muster.schemas.registry import StreamRole
 
 START = Instant(1_000_000 * NS_PER_S)
 CLUSTER = "atlas"
 
 CoreT = TypeVar("CoreT", bound=Core)
+
+
+def a_fact(
+    writer: str,
+    kind: str,
+    subject_id: str,
+    name: str,
+    payload: Payload,
+    *,
+    seq: int = 1,
+    time: int | None = None,
+    cluster: str = CLUSTER,
+    trace: str = "",
+    fact_id: str = "",
+) -> Fact:
+    """A fact that stands alone, as a fold that takes single facts is given it. time: its sequence, if None."""
+    moment = Instant(seq if time is None else time)
+    return Fact(fact_id or f"f{seq}", seq, moment, cluster, writer, kind, subject_id, name, (), trace, payload)
 
 
 class VirtualService(VirtualCluster, Generic[CoreT]):

@@ -1,7 +1,7 @@
 """A cluster's story in a few words."""
 
-from muster.core.fact import Fact
-from muster.core.instant import Instant
+from kit.log import a_fact
+from muster.core import Fact
 from muster.schemas.base import Payload
 from muster.schemas.facts import job as jobs
 from muster.schemas.facts.node import NodeJoined, Released
@@ -24,10 +24,8 @@ class Story:
         self._writer = writer
 
     def add(self, kind: str, subject_id: str, name: str, payload: Payload) -> Fact:
-        seq = len(self.facts) + 1
-        fact = Fact(f"f{seq}", seq, Instant(seq), "atlas", self._writer, kind, subject_id, name, (), "", payload)
-        self.facts.append(fact)
-        return fact
+        self.facts.append(a_fact(self._writer, kind, subject_id, name, payload, seq=len(self.facts) + 1))
+        return self.facts[-1]
 
     def node(self, name: str, *, gpus: int = 8) -> None:
         uuids = tuple(f"{name}-{index}" for index in range(gpus))

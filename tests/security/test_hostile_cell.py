@@ -20,6 +20,7 @@ from muster.bus.settings import Settings
 from muster.bus.streams import bootstrap
 from muster.core import Draft, Fact
 from muster.core.instant import Instant
+from muster.core.virtual import VirtualCluster, recover
 from muster.federation.core import FederationCore, MemberPlan
 from muster.gateway.accept import make_job
 from muster.gateway.app import DECLARATION
@@ -33,6 +34,7 @@ from muster.schemas.facts.federation import JobReturned
 from muster.schemas.facts.job import JobSubmitted
 from muster.schemas.facts.workload import JobRefused, WorkloadCancelRequested, WorkloadSubmitRequested
 from muster.schemas.job import Job, JobSpec, PodOptions, TaskGroup, WorkloadRef
+from muster.schemas.registry import StreamRole
 from muster.schemas.subjects import FED_LOG, cluster_log
 from muster.schemas.views import QueueView
 from servers import CLUSTER as CELL
@@ -260,29 +262,11 @@ async def test_a_job_that_it_gives_back_goes_to_no_other_cluster(cell: Cell) -> 
     """Else its own object would be one that another cluster makes pods for, in a namespace that it chose."""
     wish = wish_of(origin())
     [submitted] = await cell.submit(wish)
-    core = FederationCore(members=(MemberPlan(VICTIM), MemberPlan(CELL)))
-    core.apply(submitted)
+    core = recover(FederationCore(members=(MemberPlan(VICTIM), MemberPlan(CELL))), (), [submitted])
+    fed = VirtualCluster("", start=Instant(2), cores={"federation": core}, role=StreamRole.FED)
     for number in (1, 2):
-        [routed] = core.decide(Instant(2))
+        [routed] = fed.decide_once("federation")
         assert routed.cluster == CELL
-        core.apply(_fact(routed))
-        assert not core.decide(Instant(2))
+        assert not fed.decide("federation")
         back = JobReturned(assignment=number, cluster=CELL)
-        core.apply(_fact(Draft("job", wish.job_id, "job-returned", back)))
-
-
-def _fact(draft: Draft) -> Fact:
-    """The draft as the federation folds it again."""
-    return Fact(
-        f"f{next(_UIDS)}",
-        1,
-        Instant(1),
-        "",
-        "federation",
-        draft.kind,
-        draft.subject_id,
-        draft.name,
-        (),
-        "",
-        draft.payload,
-    )
+        fed.write("federation", "job", wish.job_id, "job-returned", back)

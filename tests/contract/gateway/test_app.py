@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from nats.aio.client import Client
 
+from kit.projector import Story, a_job
 from muster.bus.service import Seat
 from muster.bus.settings import Settings
 from muster.bus.streams import bootstrap
@@ -19,7 +20,6 @@ from muster.schemas.access import TOKENS_BUCKET, token_hash
 from muster.schemas.readmodel import read_model
 from muster.schemas.subjects import cluster_log
 from muster.stack.ports import free_port
-from projector_story import Story, a_job
 from servers import CLUSTER, DECLARATIONS, NatsServer, running_nats
 
 pytestmark = pytest.mark.connected

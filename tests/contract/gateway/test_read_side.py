@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from nats.aio.client import Client
 from redis.asyncio import Redis
 
+from kit.projector import Story, a_job
 from muster.bus.service import Seat
 from muster.core.fact import Fact
 from muster.core.instant import Instant
@@ -22,7 +23,6 @@ from muster.schemas.job import Phase
 from muster.schemas.readmodel import ReadModel, read_model
 from muster.schemas.subjects import FED_LOG, cluster_log
 from muster.schemas.views import FactView, JobView, ReservationView
-from projector_story import Story, a_job
 from servers import redis_admin
 
 pytestmark = pytest.mark.connected

@@ -7,6 +7,7 @@ import pytest
 from redis import Redis
 
 from contract.views.live_house import LiveHouse, Looking, heard
+from kit.projector import Story, a_job
 from muster.core.fact import Fact
 from muster.gateway.ports import UnreachableError
 from muster.schemas.facts.control import CheckpointRequested
@@ -15,7 +16,6 @@ from muster.schemas.live import LiveTelemetry, Snapshot
 from muster.schemas.subjects import output_subject, telemetry_subject
 from muster.schemas.telemetry import DeviceSample, NodeSample, OutputLines
 from muster.schemas.views import JobView, NodeView
-from projector_story import Story, a_job
 from servers import CLUSTER, NatsServer, RedisServer, redis_admin
 from waiting import until, until_async
 

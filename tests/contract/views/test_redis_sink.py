@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from nats.aio.client import Client
 from redis import Redis
 
+from kit.projector import Story, a_job
 from muster.bus.service import Seat
 from muster.core.fact import Fact
 from muster.core.instant import Instant
@@ -19,7 +20,6 @@ from muster.schemas.facts.job import JobFinished
 from muster.schemas.job import Phase
 from muster.schemas.readmodel import ReadModel, fact_body, fact_range
 from muster.schemas.views import FactView, JobView
-from projector_story import Story, a_job
 from servers import redis_admin
 from waiting import until
 

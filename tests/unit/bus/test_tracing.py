@@ -1,13 +1,16 @@
 """Spans: whose ids they have, what they link to, which are kept."""
 
+from dataclasses import replace
+
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from kit.log import a_fact
 from muster.bus.limits import SPANS_ONE_IN
 from muster.bus.otel import OtelTracing
 from muster.bus.tracing import ENDPOINT_VARIABLE, NoTracing, make_tracing, sampled_one_in, sends
 from muster.core.fact import Fact
-from muster.core.instant import NS_PER_S, Instant
+from muster.core.instant import NS_PER_S
 from muster.schemas.ids import span_id, trace_id, traceparent
 from toys import JOINED
 
@@ -16,7 +19,8 @@ TRACE = trace_id("job")
 
 def fact(name: str = "joined", *, causes: tuple[str, ...] = ("cause",), trace: str = TRACE) -> Fact:
     carried = traceparent(trace, span_id("own"))
-    return Fact("own", 7, Instant(1000), "atlas", "agent", "node", "secret-id", name, causes, carried, JOINED)
+    fact = a_fact("agent", "node", "secret-id", name, JOINED, seq=7, time=1000, trace=carried, fact_id="own")
+    return replace(fact, causes=causes)
 
 
 def spans_of(one_in: int, *facts: Fact, start_ns: int = 900) -> tuple:  # type: ignore[type-arg]

@@ -5,6 +5,7 @@ from typing import cast
 import pytest
 
 from gateway_fakes import FakeLeaders, FakeScheduler, FakeView
+from kit.projector import a_job
 from muster.gateway.cells import Cell, cell_named
 from muster.gateway.ports import Composer, Guard, Leaders, Scaler, UnreachableError
 from muster.gateway.problems import ProblemError
@@ -15,7 +16,6 @@ from muster.schemas.job import Phase
 from muster.schemas.members import AssignmentView
 from muster.schemas.queries import QueueCheckAnswer
 from muster.schemas.views import JobView, NodeView, job_view
-from projector_story import a_job
 
 
 def row(cluster: str, phase: Phase, *, queued_at: int = 0) -> bytes:

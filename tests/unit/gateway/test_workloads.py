@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 
 from gateway_fakes import FakeHouse, lost_log
+from kit.log import a_fact
 from muster.bus.access_settings import AccessSettings, SubmitterSettings
 from muster.bus.clock import FakeTime
 from muster.bus.settings import Settings
-from muster.core import Fact, Instant
+from muster.core import Fact
 from muster.gateway import accept
 from muster.gateway.authority import Authority, authority_of
 from muster.gateway.limits import Limits
@@ -39,7 +40,7 @@ def wish(uid: str = "u-1", **spec: object) -> WorkloadSubmitRequested:
 
 
 def said(payload: Payload, name: str = "submit-requested") -> Fact:
-    return Fact("f1", 1, Instant(1), "atlas", "agent", "workload", "u-1", name, (), "t", payload)
+    return a_fact("agent", "workload", "u-1", name, payload, trace="t")
 
 
 async def ask(

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from kit.log import VirtualService
 from muster.core import Draft, Fact, Instant
 from muster.core.instant import NS_PER_S, after
 from muster.guard.core import GuardCore
@@ -31,32 +32,24 @@ class Eyes:
         return
 
 
-class House:
-    """A guard whose drafts become facts at once."""
+class VirtualGuard(VirtualService[GuardCore]):
+    """The guard's core, and what it looks at."""
 
     def __init__(self) -> None:
         self.eyes = Eyes()
-        self.core = GuardCore(self.eyes, GuardConfig())
-        self.now = NOW
-        self._seq = 0
+        super().__init__("guard", GuardCore(self.eyes, GuardConfig()), start=NOW)
 
-    def sees(self, seen: Look | None, *, after_s: float = 15.0) -> list[Draft]:
-        """What is said of it; saying it twice would be a defect."""
-        self.eyes.seen, self.now = seen, after(self.now, after_s)
-        drafts = self.core.decide(self.now)
-        for draft in drafts:
-            self._seq += 1
-            fact = Fact(
-                f"f{self._seq}", self._seq, self.now, "atlas", "guard", draft.kind, draft.subject_id, draft.name,
-                draft.causes, "", draft.payload,
-            )  # fmt: skip
-            self.core.apply(fact)
-        assert self.core.decide(self.now) == []
-        return drafts
+    def sees(self, seen: Look | None, *, after_s: float = 15.0) -> list[Fact]:
+        """What is written of it; writing it twice would be a defect."""
+        self.eyes.seen = seen
+        self.skip(after_s)
+        facts = self.decide_once("guard")
+        assert self.decide("guard") == []
+        return facts
 
 
-def names(drafts: list[Draft]) -> list[str]:
-    return [draft.name for draft in drafts]
+def names(facts: list[Fact]) -> list[str]:
+    return [fact.name for fact in facts]
 
 
 def listing(*rates: float) -> Look:
@@ -64,11 +57,11 @@ def listing(*rates: float) -> Look:
 
 
 def test_nothing_is_said_before_the_first_look() -> None:
-    assert House().sees(None) == []
+    assert VirtualGuard().sees(None) == []
 
 
 def test_advice_is_raised_once_and_cleared_with_how_long_it_lasted() -> None:
-    house = House()
+    house = VirtualGuard()
     (raised,) = house.sees(listing(60))
     assert isinstance(raised.payload, AdviceRaised)
     assert house.sees(listing(61)) == []
@@ -79,7 +72,7 @@ def test_advice_is_raised_once_and_cleared_with_how_long_it_lasted() -> None:
 
 
 def test_advice_does_not_come_and_go_at_the_threshold() -> None:
-    house = House()
+    house = VirtualGuard()
     assert names(house.sees(listing(31))) == ["raised"]
     assert house.sees(listing(29)) == []
     assert names(house.sees(listing(20))) == ["cleared"]
@@ -87,7 +80,7 @@ def test_advice_does_not_come_and_go_at_the_threshold() -> None:
 
 
 def test_what_became_much_worse_is_said_again() -> None:
-    house = House()
+    house = VirtualGuard()
     house.sees(listing(40))
     assert house.sees(listing(79)) == []
     assert names(house.sees(listing(81))) == ["raised"]
@@ -95,14 +88,14 @@ def test_what_became_much_worse_is_said_again() -> None:
 
 
 def test_what_cannot_be_seen_stands() -> None:
-    house = House()
+    house = VirtualGuard()
     house.sees(listing(60))
     assert house.sees(look(clients_from="")) == []
 
 
 def test_the_worst_are_raised_first_where_there_is_no_room_for_all() -> None:
     clients = tuple(ClientLists(f"client-{number}/1", "u", "pods", 31.0 + number) for number in range(ADVICE_MAX + 50))
-    house = House()
+    house = VirtualGuard()
     drafts = house.sees(look(clients=clients))
     assert len(drafts) == ADVICE_MAX
     least = min(one.payload.figures[1].value for one in drafts if isinstance(one.payload, AdviceRaised))
@@ -125,7 +118,7 @@ def only_flows(drafts: list[Draft]) -> list[Draft]:
 
 
 def test_a_flow_is_told_when_it_became_right_and_when_it_is_no_longer() -> None:
-    house = House()
+    house = VirtualGuard()
     assert only_flows(house.sees(wrong(None))) == []
     (applied,) = only_flows(house.sees(right(written=True)))
     assert applied.payload == FlowApplied(
@@ -142,7 +135,7 @@ def test_a_flow_is_told_when_it_became_right_and_when_it_is_no_longer() -> None:
 
 
 def test_other_shares_for_the_same_seats_are_told_because_other_levels_changed() -> None:
-    house = House()
+    house = VirtualGuard()
     house.sees(right())
     (again,) = only_flows(house.sees(right(shares=2, ballast=0, total=947, written=True)))
     assert isinstance(again.payload, FlowApplied)
@@ -150,7 +143,7 @@ def test_other_shares_for_the_same_seats_are_told_because_other_levels_changed()
 
 
 def test_a_replica_that_differs_is_the_one_that_is_told() -> None:
-    house = House()
+    house = VirtualGuard()
     house.sees(right())
     (drifted,) = only_flows(house.sees(wrong((2, 5))))
     assert isinstance(drifted.payload, FlowDrifted)
@@ -158,7 +151,7 @@ def test_a_replica_that_differs_is_the_one_that_is_told() -> None:
 
 
 def test_flows_that_cannot_be_seen_have_not_drifted() -> None:
-    house = House()
+    house = VirtualGuard()
     house.sees(right())
     assert only_flows(house.sees(look(levels=None, flows=(), server=None))) == []
     assert house.now > Instant(NS_PER_S)
@@ -166,7 +159,7 @@ def test_flows_that_cannot_be_seen_have_not_drifted() -> None:
 
 
 def test_a_busy_log_does_not_have_the_same_look_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    house, judged = House(), list[Look]()
+    house, judged = VirtualGuard(), list[Look]()
     house.sees(listing(60))
 
     def judge(seen: Look, config: GuardConfig) -> None:

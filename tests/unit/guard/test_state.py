@@ -1,6 +1,7 @@
 """What the guard believes follows from its own facts."""
 
-from muster.core import Draft, Fact, Instant
+from kit.log import a_fact
+from muster.core import Draft
 from muster.guard.core import GuardCore
 from muster.guard.core.config import GuardConfig
 from muster.guard.core.servers import NoServers
@@ -16,7 +17,7 @@ def new_core() -> GuardCore:
 
 
 def told(core: GuardCore, kind: str, subject: str, name: str, payload: Payload, *, at: int = 1) -> None:
-    core.apply(Fact(f"f{at}", at, Instant(at), "atlas", "guard", kind, subject, name, (), "", payload))
+    core.apply(a_fact("guard", kind, subject, name, payload, seq=at))
 
 
 def restored(drafts: list[Draft]) -> GuardCore:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from muster.core import Fact, Instant
+from kit.log import a_fact
+from muster.core import Fact
 from muster.notifier.catalogue import event_of
 from muster.notifier.clusters import CLUSTER_CHANGED
 from muster.notifier.events import Told
@@ -11,7 +12,7 @@ from muster.schemas.facts.federation import ClusterMoved
 
 def fact(name: str, **moved: object) -> Fact:
     payload = ClusterMoved.model_validate(moved)
-    return Fact("f1", 1, Instant(10**18), "", "federation", "cluster", "east", name, (), "", payload)
+    return a_fact("federation", "cluster", "east", name, payload, time=10**18, cluster="")
 
 
 @pytest.mark.parametrize(

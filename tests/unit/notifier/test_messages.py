@@ -5,8 +5,9 @@ import json
 import pytest
 from pydantic import JsonValue
 
+from kit.log import a_fact
 from muster.core.fact import Fact
-from muster.core.instant import NS_PER_S, Instant
+from muster.core.instant import NS_PER_S
 from muster.notifier.catalogue import EVENTS, event_of, patterns
 from muster.notifier.events import Told, rfc3339, trace_id
 from muster.notifier.message import make_message, make_trial
@@ -27,7 +28,7 @@ TRACE = f"00-{'ab' * 16}-{'1' * 16}-01"
 
 
 def fact(kind: str, name: str, payload: Payload, *, writer: str = "scheduler", at_s: int = 100) -> Fact:
-    return Fact("f1", 7, Instant(at_s * NS_PER_S), "atlas", writer, kind, "J", name, (), TRACE, payload)
+    return a_fact(writer, kind, "J", name, payload, seq=7, time=at_s * NS_PER_S, trace=TRACE, fact_id="f1")
 
 
 def story(**fields: object) -> JobStory:

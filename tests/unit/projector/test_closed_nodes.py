@@ -1,5 +1,6 @@
 """Who closes nodes and devices, as the read model tells it."""
 
+from kit.projector import Story
 from muster.schemas.base import Payload
 from muster.schemas.facts.cordons import Cordon, CordonRequested
 from muster.schemas.facts.node import (
@@ -11,7 +12,6 @@ from muster.schemas.facts.node import (
     WithholdWithdrawn,
 )
 from muster.schemas.views import NodeView
-from projector_story import Story
 from unit.projector.test_log_projection import node_of, project
 
 ASKED = WithholdRequested(request_id="u1", reason="driver", running=RunningJobs.MOVE)

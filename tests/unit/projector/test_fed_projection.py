@@ -1,5 +1,6 @@
 """What the federation's log looks like to people: jobs that no cluster tells of."""
 
+from kit.projector import Story, a_job
 from muster.projector.core import FedProjectorCore
 from muster.projector.core.rows import Changes
 from muster.schemas.facts.federation import JobRecalled, JobReturned
@@ -8,7 +9,6 @@ from muster.schemas.facts.job_wishes import Ask, JobHoldRequested, JobPriorityRe
 from muster.schemas.job import Phase
 from muster.schemas.registry import STATE_NAME
 from muster.schemas.views import JobView
-from projector_story import Story, a_job
 
 
 def project(story: Story) -> tuple[FedProjectorCore, Changes]:

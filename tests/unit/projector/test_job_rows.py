@@ -2,15 +2,15 @@
 
 import pytest
 
-from muster.core.fact import Fact
-from muster.core.instant import NS_PER_S, Instant
+from kit.log import a_fact
+from kit.projector import Story, a_job
+from muster.core.instant import NS_PER_S
 from muster.projector.core import ProjectorCore
 from muster.schemas.facts import job as jobs
 from muster.schemas.facts.federation import JobReturned
 from muster.schemas.facts.job_wishes import JobHeld, JobReprioritised
 from muster.schemas.job import Job, JobSpec, Phase, Slot, TaskGroup
 from muster.schemas.views import JobView, NodeView, QueueView
-from projector_story import Story, a_job
 
 HOUR_NS = 3600 * NS_PER_S
 
@@ -180,7 +180,7 @@ def test_a_checkpoint_restores_who_is_held_and_how_urgent_it_is(seen: Seen) -> N
         job=job, phase=Phase.QUEUED, queue="blue", held=held, priority=90, reason="held", detail="by ann",
         queued_reason=jobs.QueuedReason.SUBMITTED,
     )  # fmt: skip
-    seen.core.apply(Fact("s", 1, Instant(1), "atlas", "x", "job", job.id, "state-recorded", (), "", state))
+    seen.core.apply(a_fact("scheduler", "job", job.id, "state-recorded", state))
     view = seen.job(job)
     assert (view.held, view.priority, view.reason, view.detail) == (True, 90, "held", "by ann")
 
@@ -226,7 +226,7 @@ def test_a_checkpoint_restores_all_of_it(seen: Seen) -> None:
         ran_s=50.0, checkpointed_at=running_at + 1, min_slice_s=60, resize=resize, made_way_for="B" * 26, preemptions=2,
         exited=jobs.PodsExited(attempt=3, outcome=jobs.PodsOutcome.STOPPED, ran_s=7.0),
     )  # fmt: skip
-    seen.core.apply(Fact("s", 1, Instant(1), "atlas", "x", "job", job.id, "state-recorded", (), "", state))
+    seen.core.apply(a_fact("scheduler", "job", job.id, "state-recorded", state))
     view = seen.job(job)
     assert (view.preemptions, view.ran_s, view.checkpointed_at) == (2, 50.0, running_at + 1)
     assert (view.slice_ends_at, view.made_way_for) == (running_at + 60 * NS_PER_S, "B" * 26)

@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dashboards import EVERY_AUDIENCE, Dashboard
+from kit.projector import Story, a_job
 from muster.core.fact import Fact
 from muster.projector.core import ProjectorCore, chains
 from muster.projector.core.chains import PULSE_S, LiveChains, Slice
 from muster.projector.core.rows import Changes
 from muster.schemas.live import PUBLIC_AUDIENCE, SLICE_BYTES_MAX, LiveSlice, Snapshot
 from muster.schemas.views import JobView, NodeView, QueueView, ReservationView
-from projector_story import Story, a_job
 
 CLUSTER = "atlas"
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from muster.core.fact import Fact
-from muster.core.instant import Instant
+from kit.log import a_fact
+from kit.projector import Story, a_job
 from muster.projector.core import ProjectorCore
 from muster.projector.core.rows import Changes
 from muster.schemas.facts.job import JobState
@@ -22,7 +22,6 @@ from muster.schemas.facts.node import (
 )
 from muster.schemas.job import Phase, Slot
 from muster.schemas.views import FactView, JobView, NodeView, QueueView
-from projector_story import Story, a_job
 
 
 def project(story: Story, core: ProjectorCore | None = None) -> tuple[ProjectorCore, Changes]:
@@ -155,7 +154,7 @@ def test_a_checkpoint_is_projected_like_the_facts_it_stands_for() -> None:
     )
     core = ProjectorCore("atlas")
     for kind, ident, payload in states:
-        core.apply(Fact("s", 9, Instant(9), "atlas", "x", kind, ident, "state-recorded", (), "", payload))
+        core.apply(a_fact("scheduler", kind, ident, "state-recorded", payload, seq=9))
     changes = core.take(facts_after=0)
     assert (job_of(changes).phase, job_of(changes).nodes) == (Phase.RUNNING, ("n1",))
     assert (node_of(changes, "n1").usable, node_of(changes, "n1").gpu_milli_held) == (True, 2000)

@@ -3,8 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.log import a_fact
+from kit.projector import Story, a_job
 from muster.core.fact import Fact
-from muster.core.instant import Instant
 from muster.projector.core import ProjectorCore
 from muster.schemas.base import Payload
 from muster.schemas.facts import job as jobs
@@ -13,13 +14,12 @@ from muster.schemas.facts.queue import QueueChanged, QueueSpec, QueueState
 from muster.schemas.facts.reservation import Booked, BookingEnded, ReservationSpec, ReservationState
 from muster.schemas.job import Phase, Slot
 from muster.schemas.views import NodeView, QueueView, ReservationView
-from projector_story import Story, a_job
 
 SPEC = ReservationSpec(name="firmware", nodes=("n1",), starts_at=10, duration_s=60)
 
 
 def state(kind: str, ident: str, payload: Payload) -> Fact:
-    return Fact("s", 1, Instant(1), "atlas", "x", kind, ident, "state-recorded", (), "", payload)
+    return a_fact("scheduler", kind, ident, "state-recorded", payload)
 
 
 def queues(core: ProjectorCore) -> dict[str, QueueView]:

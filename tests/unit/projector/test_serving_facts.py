@@ -2,8 +2,8 @@
 
 import pytest
 
-from muster.core.fact import Fact
-from muster.core.instant import Instant
+from kit.log import a_fact
+from kit.projector import a_job
 from muster.projector.core import FedProjectorCore, ProjectorCore
 from muster.projector.core import projection as bounds
 from muster.projector.core.rows import ShownFact
@@ -17,7 +17,6 @@ from muster.schemas.facts.job import JobFinished, JobQueued, JobRouted, JobState
 from muster.schemas.job import Job, Phase
 from muster.schemas.readmodel import ReadModel, parse_recent_field
 from muster.schemas.registry import STATE_NAME
-from projector_story import a_job
 
 
 def traced(number: int, *, trace: str = "") -> Job:
@@ -38,8 +37,7 @@ class Log:
         trace_id = job.trace[3:35] if job else ""
         trace = ids.traceparent(trace_id, ids.span_id(f"f{self.seq}")) if trace_id else ""
         writer = "scheduler" if kind == "job" else "composer"
-        at = Instant(self.seq)
-        self.core.apply(Fact(f"f{self.seq}", self.seq, at, "atlas", writer, kind, subject_id, name, (), trace, payload))
+        self.core.apply(a_fact(writer, kind, subject_id, name, payload, seq=self.seq, trace=trace))
         return self.seq
 
     def lives(self, job: Job) -> None:

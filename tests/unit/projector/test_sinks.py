@@ -9,6 +9,7 @@ import pytest
 from nats.aio.client import Client
 from prometheus_client import REGISTRY
 
+from kit.projector import Story, a_job
 from muster.bus.clock import FakeTime
 from muster.bus.service import Seat
 from muster.core.fact import Core, Fact
@@ -18,7 +19,6 @@ from muster.projector.output import BYTES_MAX, JOB_BYTES_MAX, WINDOW_S, Allowanc
 from muster.projector.sinks import Sinks
 from muster.projector.view import HELD_S_MAX, PENDING_BYTES_MAX, SLICE_S, ViewSink
 from muster.schemas.live import LiveSlice
-from projector_story import Story, a_job
 from waiting import until
 
 CLUSTER = "atlas"

@@ -5,8 +5,9 @@ from dataclasses import replace
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from kit.log import a_fact
+from kit.projector import Story, a_job
 from muster.core.fact import Fact
-from muster.core.instant import Instant
 from muster.projector.core import FedProjectorCore, ProjectorCore
 from muster.projector.core.chains import PULSE_S, PULSES_AFTER, LiveChains, Slice, redacted
 from muster.projector.core.marks import Marks
@@ -17,7 +18,6 @@ from muster.schemas.facts.node import NodeLeft, NodeLost
 from muster.schemas.facts.queue import QueueSpec, QueueState
 from muster.schemas.live import PUBLIC_AUDIENCE, SLICE_BYTES_MAX, SLICE_FACTS_MAX, LiveSlice
 from muster.schemas.views import FactView, JobView
-from projector_story import Story, a_job
 
 CLUSTER = "atlas"
 
@@ -57,7 +57,7 @@ def test_what_serves_a_job_is_its_teams_as_well() -> None:
     story, job = Story(), a_job(1)
     trace = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
     story.routed(job.model_copy(update={"trace": trace}))
-    node = Fact("x", 2, Instant(2), CLUSTER, "agent", "node", "n9", "lost", (), trace, NodeLost(reason="for blue"))
+    node = a_fact("agent", "node", "n9", "lost", NodeLost(reason="for blue"), seq=2, trace=trace)
     heard = by_audience(told(core, chains, [*story.facts, node]))
     assert [fact.body for fact in heard[PUBLIC_AUDIENCE].facts] == ["", ""]
     assert "for blue" in heard["blue"].facts[1].body
@@ -115,7 +115,7 @@ def test_of_a_team_that_is_remembered_no_more_it_is_not_said_that_nothing_was_mi
 def test_what_was_recovered_from_a_checkpoint_is_not_taken_for_all_that_was() -> None:
     recovered = ProjectorCore(CLUSTER)
     state = QueueState(spec=QueueSpec(name="blue"))
-    recovered.apply(Fact("s", 50, Instant(50), CLUSTER, "scheduler", "queue", "blue", "state-recorded", (), "", state))
+    recovered.apply(a_fact("scheduler", "queue", "blue", "state-recorded", state, seq=50))
     later = replace(Story().routed(a_job(1)), seq=60)
     heard = by_audience(told(*watched(recovered), [later]))
     assert heard["blue"].prev == heard[PUBLIC_AUDIENCE].prev == 50
@@ -132,7 +132,7 @@ def test_what_a_leader_did_not_watch_is_not_told() -> None:
     assert (heard.nodes, heard.prev, heard.seq) == ((), 2, 3)
 
 
-def a_fact(seq: int, size: int, *, team: str = "") -> ShownFact:
+def shown_fact(seq: int, size: int, *, team: str = "") -> ShownFact:
     view = FactView(
         id=f"f{seq}", seq=seq, time=seq, stream="LOG_atlas", cluster=CLUSTER, writer="w", kind="node",
         subject_id="n", name="x", body="b" * size,
@@ -154,7 +154,7 @@ def parsed(slices: list[Slice]) -> list[LiveSlice]:
 def test_however_much_there_is_it_goes_in_messages_that_fit_and_hold_together(
     sizes: list[int], rows: list[int]
 ) -> None:
-    facts = tuple(a_fact(seq, size) for seq, size in enumerate(sizes, start=11))
+    facts = tuple(shown_fact(seq, size) for seq, size in enumerate(sizes, start=11))
     nodes = {f"n{number}": b'{"name":"n%d","cluster":"%b"}' % (number, b"c" * (size - 40)) if size > 40
              else b'{"name":"n%d","cluster":""}' % number for number, size in enumerate(rows)}  # fmt: skip
     seq = 11 + len(sizes)  # what was folded last is shown to nobody
@@ -176,7 +176,7 @@ def test_however_much_there_is_it_goes_in_messages_that_fit_and_hold_together(
 
 def test_everybody_hears_once_a_second_where_they_stand_and_a_quiet_team_after_a_while_no_more() -> None:
     chains = LiveChains(CLUSTER, seq=0)
-    chains.advance(Shown(0, 7, 1, facts=(a_fact(5, 1, team="blue"),)), now_s=0.0)
+    chains.advance(Shown(0, 7, 1, facts=(shown_fact(5, 1, team="blue"),)), now_s=0.0)
     assert chains.pulses(now_s=PULSE_S / 2) == []
     rounds = [parsed(chains.pulses(now_s=second * PULSE_S)) for second in range(1, 3 * PULSES_AFTER)]
     public = [one for pulses in rounds for one in pulses if one.audience == PUBLIC_AUDIENCE]
@@ -187,7 +187,7 @@ def test_everybody_hears_once_a_second_where_they_stand_and_a_quiet_team_after_a
 
 
 def test_many_small_facts_go_in_several_slices() -> None:
-    facts = tuple(a_fact(seq, 1, team="blue") for seq in range(1, SLICE_FACTS_MAX + 2))
+    facts = tuple(shown_fact(seq, 1, team="blue") for seq in range(1, SLICE_FACTS_MAX + 2))
     heard = parsed(LiveChains(CLUSTER, seq=0).advance(Shown(0, len(facts), 1, facts=facts), now_s=0.0))
     assert [(one.prev, one.seq) for one in heard if one.audience == "blue"] == [
         (0, SLICE_FACTS_MAX),
@@ -198,7 +198,7 @@ def test_many_small_facts_go_in_several_slices() -> None:
 
 def test_a_fact_that_is_too_long_comes_without_its_body() -> None:
     (heard,) = parsed(
-        LiveChains(CLUSTER, seq=0).advance(Shown(0, 1, 1, facts=(a_fact(1, SLICE_BYTES_MAX),)), now_s=0.0)
+        LiveChains(CLUSTER, seq=0).advance(Shown(0, 1, 1, facts=(shown_fact(1, SLICE_BYTES_MAX),)), now_s=0.0)
     )
     assert [fact.body for fact in heard.facts] == [""]
 

@@ -2,7 +2,7 @@
 
 import json
 
-from muster.core import Fact, Instant
+from kit.log import a_fact
 from muster.projector.core.chains import LiveChains
 from muster.projector.core.log import ProjectorCore
 from muster.schemas.facts.workload import WorkloadSubmitRequested
@@ -21,7 +21,7 @@ def test_the_public_is_not_shown_what_an_object_asks_to_run() -> None:
     core = ProjectorCore("atlas")
     core.watch(on=True)
     chains = LiveChains("atlas", seq=0)
-    core.apply(Fact("f1", 1, Instant(1), "atlas", "agent", "workload", "u-1", "submit-requested", (), "", asked))
+    core.apply(a_fact("agent", "workload", "u-1", "submit-requested", asked))
     told = [slice_ for slice_ in chains.advance(core.take_shown(after=0), now_s=0.0) if slice_.audience == "public"]
     [fact] = json.loads(told[0].body)["facts"]
     assert (fact["name"], fact["body"]) == ("submit-requested", "")

@@ -1,5 +1,6 @@
 """What the Cluster Autoscaler wants, folded from the agent's facts."""
 
+from kit.log import a_fact
 from muster.core import Fact, Instant
 from muster.scaler.core.signals import NodeRefused, NodeUnneeded, NodeWanted, RemovalBlocked, SignalBook
 from muster.schemas.facts.scale import AutoscalerSignal
@@ -7,7 +8,7 @@ from muster.schemas.facts.scale import AutoscalerSignal
 
 def heard(name: str, subject: str, *, at: int = 1, jobs: tuple[str, ...] = (), reason: str = "") -> Fact:
     signal = AutoscalerSignal(jobs=jobs, reason=reason)
-    return Fact(f"f{at}", at, Instant(at), "c", "agent", "autoscaler", subject, name, (), "", signal)
+    return a_fact("agent", "autoscaler", subject, name, signal, seq=at)
 
 
 def test_a_wanted_node_is_wanted_for_each_of_its_jobs_until_it_is_settled() -> None:

@@ -4,7 +4,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from muster.core import Fact, Instant, after
+from kit.log import a_fact
+from muster.core import Instant, after
 from muster.openb.trace import OpenbTask
 from muster.schemas.base import Payload
 from muster.schemas.facts.job import JobPlaced, JobRouted, JobRunning
@@ -105,8 +106,7 @@ class Books:
 
     def say(self, at_s: float, kind: str, subject: str, name: str, payload: Payload) -> None:
         self._seq += 1
-        at = after(START, at_s)
-        self.meter.watch(Fact(f"f{self._seq}", self._seq, at, "c", "w", kind, subject, name, (), "", payload))
+        self.meter.watch(a_fact("w", kind, subject, name, payload, seq=self._seq, time=after(START, at_s)))
 
     def job(self, at_s: float, name: str, payload: Payload) -> None:
         self.say(at_s, "job", JOB.id, name, payload)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from kit.log import a_fact
 from muster.cli.options import Output
 from muster.core import NS_PER_S, Fact, Instant
 from muster.schemas import ids
@@ -28,10 +29,8 @@ def at(seconds: float) -> Instant:
 
 
 def said(at_s: float, name: str, of: str, payload: Payload = ANYTHING, *, kind: str = "job") -> Fact:
-    return Fact(
-        id=f"{name}-{of}", seq=round(at_s * 100), time=at(at_s), cluster="", writer="somebody", kind=kind,
-        subject_id=IDS.get(of, of), name=name, causes=(), trace="", payload=payload,
-    )  # fmt: skip
+    seq, fact_id = round(at_s * 100), f"{name}-{of}"
+    return a_fact("w", kind, IDS.get(of, of), name, payload, seq=seq, time=at(at_s), cluster="", fact_id=fact_id)
 
 
 def routed(at_s: float, of: str, to: str, *, submitted_s: float, age_s: float = 0.0) -> Fact:
