@@ -159,7 +159,7 @@ class VirtualCluster:
         return [self.append(writer, draft) for draft in drafts]
 
     def is_news(self, writer: str, fact: Fact) -> bool:  # noqa: ARG002 - for subclasses that know better
-        """Return whether this core is to be asked because of this fact; others are asked at their wake-ups only."""
+        """Return whether this core is asked because of this fact; if not, it is asked at its own wake-ups only."""
         return True
 
     # --- decisions -----------------------------------------------------------------------------------------------
