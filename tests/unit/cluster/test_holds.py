@@ -2,6 +2,7 @@
 
 import pytest
 
+from kit.holds import JOB, NODE, OTHER, Told, chosen, counted
 from muster.cluster import FREEING_FACTS, Hold, HoldChange, Holds
 from muster.schemas import ids
 from muster.schemas.facts.federation import JobReturned
@@ -18,7 +19,6 @@ from muster.schemas.facts.job import (
 )
 from muster.schemas.facts.node import NodeJoined, NodeLeft, NodeLost, Withheld
 from muster.schemas.job import Job, JobSpec, Phase, Slot, TaskGroup
-from unit.cluster.facts import JOB, NODE, OTHER, Told, chosen, counted
 
 HERE, THERE = chosen("n1", 0), chosen("n2", 0, replica=1)
 

@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from golden.logs import LOG, facts_of
+from kit.cluster_folds import indexes
+from kit.cluster_log import CLUSTER, HISTORIES, START, ClusterLog, Step
+from kit.scheduler_history import OPERATIONS, SchedulerHistory
 from muster.cluster import Holds
 from muster.core.fact import Fact
+from muster.core.virtual import VirtualCluster, recover
 from muster.scheduler.core import SchedulerCore
 from muster.schemas.facts.job import JobRouted
 from muster.schemas.facts.node import NodeJoined, Withheld
 from muster.schemas.job import TaskGroup
-from unit.cluster.folds import indexes
-from unit.cluster.logs import CLUSTER, HISTORIES, ClusterLog, Step
-from unit.cluster.scheduled import OPERATIONS, Scheduled
-from unit.scheduler.world import state_fact
 
 WHOLE = 1000
 DECIDED = st.lists(
@@ -97,13 +97,13 @@ class Checked:
 @settings(max_examples=60)
 @given(HISTORIES)
 def test_invariants_hold_over_every_valid_log(steps: list[Step]) -> None:
-    Checked().apply(ClusterLog().play(*steps).facts)
+    Checked().apply(ClusterLog().play(*steps).log)
 
 
 @settings(max_examples=40)
 @given(DECIDED)
 def test_invariants_hold_over_what_the_scheduler_decides(steps: list[Step]) -> None:
-    world = Scheduled()
+    world = SchedulerHistory()
     for step in steps:
         world.do(*step)
     checked = Checked().apply(world.log)
@@ -120,9 +120,9 @@ def test_invariants_hold_over_the_golden_log() -> None:
 @given(HISTORIES)
 def test_holds_say_of_every_job_and_device_what_the_log_was_written_with(steps: list[Step]) -> None:
     log, holds, shown = ClusterLog(), Holds(), dict[str, NodeJoined]()
-    facts = log.facts
+    facts = log.log
     for step in (None, *steps):
-        facts = log.facts if step is None else log.do(step)
+        facts = log.log if step is None else log.do(step)
         for fact in facts:
             holds.apply(fact)
             if isinstance(fact.payload, NodeJoined):
@@ -138,7 +138,7 @@ def test_holds_say_of_every_job_and_device_what_the_log_was_written_with(steps: 
 @given(HISTORIES, st.integers(1, 400))
 def test_a_checkpoint_anywhere_in_the_log_folds_on_to_the_same_holds(steps: list[Step], cut: int) -> None:
     """Invariant 8. The same log folds alike, too."""
-    facts = ClusterLog().play(*steps).facts
+    facts = ClusterLog().play(*steps).log
     first, second, scheduler = Holds(), Holds(), SchedulerCore(cluster=CLUSTER)
     for fact in facts[:cut]:
         first.apply(fact)
@@ -164,10 +164,7 @@ def test_a_checkpoint_of_the_golden_log_says_the_same_holds(cut: int) -> None:
 
 def restored(scheduler: SchedulerCore) -> Holds:
     """Holds that folded the scheduler's part of a checkpoint."""
-    holds = Holds()
-    for draft in scheduler.snapshot():
-        holds.apply(state_fact(draft, writer="scheduler", seq=1))
-    return holds
+    return recover(Holds(), VirtualCluster(CLUSTER, start=START, cores={"scheduler": scheduler}).snapshot())
 
 
 def _sorted(holds: Holds) -> object:

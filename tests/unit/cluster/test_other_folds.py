@@ -9,8 +9,8 @@ from random import Random
 from hypothesis import given, settings
 
 from golden.logs import LOG, facts_of
-from unit.cluster.folds import Comparison, Departure
-from unit.cluster.logs import HISTORIES, OPERATIONS, ClusterLog, Step
+from kit.cluster_folds import Comparison, Departure
+from kit.cluster_log import HISTORIES, OPERATIONS, ClusterLog, Step
 
 GAVE_UP = "it gives slots up with the exit of the pods, not with the scheduler's answer"
 RESIZE = "what a resize adds is not held, or what it gives up is not held until `resized`"
@@ -46,7 +46,7 @@ def test_the_folds_agree_on_the_golden_log() -> None:
 def test_the_folds_agree_on_every_valid_log(steps: list[Step]) -> None:
     log, comparison = ClusterLog(), Comparison()
     log.play(*steps)
-    assert comparison.apply(log.facts).found <= KNOWN.keys()
+    assert comparison.apply(log.log).found <= KNOWN.keys()
     scheduler, ledger = comparison.others["scheduler"].fold, comparison.others["ledger"].fold
     assert set(scheduler.state.anomalies) <= {"observation of no present run"}, "the log is valid"
     assert ledger.violations == [], "the log is valid"
@@ -57,5 +57,5 @@ def test_every_difference_that_is_listed_is_still_there() -> None:
     for seed in range(LONG_HISTORIES):
         chance = Random(seed)
         steps = [(chance.choice(OPERATIONS), chance.randrange(12), chance.randrange(12)) for _ in range(150)]
-        found |= Comparison().apply(ClusterLog().play(*steps).facts).found
+        found |= Comparison().apply(ClusterLog().play(*steps).log).found
     assert found == KNOWN.keys()

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from muster.core import NS_PER_S, Fact, Instant
+from muster.core import NS_PER_S, Fact, Instant, after
+from muster.core.virtual import VirtualCluster
 from muster.schemas import ids
 from muster.schemas.base import Payload
 from muster.schemas.facts.federation import JobReturned
@@ -45,7 +46,6 @@ from muster.schemas.facts.node import (
 )
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.job import Job, JobSpec, Slot, TaskGroup
-from muster.schemas.registry import StreamRole, fact_type
 
 CLUSTER = "golden"
 START = Instant(1_000_000 * NS_PER_S)
@@ -122,26 +122,26 @@ class WrittenNode:
     asked: dict[str, str] = field(default_factory=dict)
 
 
-class ClusterLog:
-    """Writes facts. facts: all so far."""
+class ClusterLog(VirtualCluster):
+    """Writes facts, a second after each other; no core decides any."""
 
     def __init__(self) -> None:
-        self.facts: list[Fact] = []
+        super().__init__(CLUSTER, start=START)
         self.jobs: dict[str, WrittenJob] = {}
         self.nodes: dict[str, WrittenNode] = {}
         self.gone: set[str] = set()
         self._requests = 0
         spec = QueueSpec(name="lab")
-        self.say("federation", "queue", "lab", "change-forwarded", QueueChangeRequested(spec=spec, principal="root"))
+        self.write("federation", "queue", "lab", "change-forwarded", QueueChangeRequested(spec=spec, principal="root"))
         for name in NODES:
             self.join(name)
 
     def do(self, step: Step) -> list[Fact]:
         """Do one step; return what was written."""
         operation, which, extra = step
-        first = len(self.facts)
+        first = len(self.log)
         getattr(self, f"_{operation.replace('-', '_')}")(which, extra)
-        return self.facts[first:]
+        return self.log[first:]
 
     def play(self, *steps: Step) -> "ClusterLog":
         """Do these steps."""
@@ -149,16 +149,10 @@ class ClusterLog:
             self.do(step)
         return self
 
-    def say(self, writer: str, kind: str, subject_id: str, name: str, payload: Payload) -> Fact:
-        """Append a fact that this writer may write, a second after the last one."""
-        row = fact_type(StreamRole.LOG, writer, kind, name)
-        assert row is not None, f"{writer} may not write {kind} {name}"
-        assert isinstance(payload, row.payload), f"{kind} {name} has another body"
-        seq = len(self.facts) + 1
-        time = Instant(START + seq * NS_PER_S)
-        fact = Fact(f"f{seq}", seq, time, CLUSTER, writer, kind, subject_id, name, (), "", payload)
-        self.facts.append(fact)
-        return fact
+    def write(self, writer: str, kind: str, subject_id: str, name: str, payload: Payload) -> Fact:
+        """Append a fact a second after the last one."""
+        self.now = after(self.now, 1.0)
+        return super().write(writer, kind, subject_id, name, payload)
 
     # --- who holds what ----------------------------------------------------------------------------------------------
 
@@ -192,7 +186,7 @@ class ClusterLog:
         job_id = ids.job_id(team="lab", principal="ada", idempotency_key=f"{number}")
         job = Job(id=job_id, spec=spec, principal="ada", idempotency_key=f"{number}", body_hash="")
         self.jobs[job_id] = WrittenJob(job)
-        self.say("federation", "job", job_id, "routed", JobRouted(job=job, cluster=CLUSTER))
+        self.write("federation", "job", job_id, "routed", JobRouted(job=job, cluster=CLUSTER))
         self._queue(self.jobs[job_id], QueuedReason.SUBMITTED)
 
     def _place(self, which: int, extra: int) -> None:
@@ -203,7 +197,7 @@ class ClusterLog:
         if slots is None:
             return
         one.slots, one.phase = slots, "placed"
-        self.say("scheduler", "job", one.job.id, "placed", JobPlaced(attempt=one.attempt, slots=slots))
+        self.write("scheduler", "job", one.job.id, "placed", JobPlaced(attempt=one.attempt, slots=slots))
 
     def _start(self, which: int, extra: int) -> None:
         """The agent sees the pods run. Now and then it does not know what all, or one, of the kubelets picked."""
@@ -216,13 +210,15 @@ class ClusterLog:
         for at in (counted, counted[:1], (), counted[:1], (), ())[extra % 6]:
             told[at] = ()
         one.is_told = all(len(uuids) == slot.gpu_count for uuids, slot in zip(told, one.slots, strict=True))
-        self.say("agent", "job", one.job.id, "pods-started", PodsStarted(attempt=one.attempt, device_uuids=tuple(told)))
+        self.write(
+            "agent", "job", one.job.id, "pods-started", PodsStarted(attempt=one.attempt, device_uuids=tuple(told))
+        )
 
     def _run(self, which: int, extra: int) -> None:
         one = self._some(which, lambda one: one.started and one.phase == "placed")
         if one is not None:
             one.phase = "running"
-            self.say("scheduler", "job", one.job.id, "running", JobRunning(attempt=one.attempt))
+            self.write("scheduler", "job", one.job.id, "running", JobRunning(attempt=one.attempt))
 
     def _grow(self, which: int, extra: int) -> None:
         one = self._some(which, lambda one: one.may_resize)
@@ -245,18 +241,18 @@ class ClusterLog:
         one.is_told = one.is_told and set(slots) <= set(one.slots)  # which devices new pods get is not told
         one.resize = slots
         wanted = JobResizeRequested(attempt=one.attempt, slots=slots)
-        self.say("scheduler", "job", one.job.id, "resize-requested", wanted)
+        self.write("scheduler", "job", one.job.id, "resize-requested", wanted)
 
     def _resized(self, which: int, extra: int) -> None:
         one = self._some(which, lambda one: one.resize is not None)
         if one is None or one.resize is None:
             return
         resized = PodsResized(attempt=one.attempt, slots=len(one.resize))
-        self.say("agent", "job", one.job.id, "pods-resized", resized)
+        self.write("agent", "job", one.job.id, "pods-resized", resized)
         one.is_told = one.is_told and set(one.held) == set(one.resize)
         one.slots, one.resize = one.resize, None
         one.uses = self._picked(one)
-        self.say("scheduler", "job", one.job.id, "resized", JobResized(attempt=one.attempt, slots=one.slots))
+        self.write("scheduler", "job", one.job.id, "resized", JobResized(attempt=one.attempt, slots=one.slots))
 
     def _preempt(self, which: int, extra: int) -> None:
         one = self._some(which, lambda one: one.phase in ("placed", "running"))
@@ -267,7 +263,7 @@ class ClusterLog:
     def _stop(self, one: WrittenJob, reason: StopReason, made_way_for: str = "") -> None:
         one.phase = "stopping"
         stop = JobStopRequested(attempt=one.attempt, reason=reason, grace_s=30.0, made_way_for=made_way_for)
-        self.say("scheduler", "job", one.job.id, "stop-requested", stop)
+        self.write("scheduler", "job", one.job.id, "stop-requested", stop)
 
     def _exit(self, which: int, extra: int) -> None:
         one = self._some(which, lambda one: one.has_pods)
@@ -275,7 +271,7 @@ class ClusterLog:
             return
         one.outcome = tuple(PodsOutcome)[extra % len(PodsOutcome)]
         gone = PodsExited(attempt=one.attempt, outcome=one.outcome, node=one.slots[0].node, ran_s=1.0)
-        self.say("agent", "job", one.job.id, "pods-exited", gone)
+        self.write("agent", "job", one.job.id, "pods-exited", gone)
 
     def _answer(self, which: int, extra: int) -> None:
         """The scheduler answers the end of the pods."""
@@ -292,7 +288,7 @@ class ClusterLog:
         one = self._some(which, lambda one: one.waits)
         if one is not None:
             asked = JobCancelRequested(principal="ada")
-            self.say("federation", "job", one.job.id, "cancel-forwarded", asked)
+            self.write("federation", "job", one.job.id, "cancel-forwarded", asked)
             self._end(one, "cancelled")
 
     def _hand_back(self, which: int, extra: int) -> None:
@@ -300,7 +296,7 @@ class ClusterLog:
         one = self._some(which, lambda one: one.waits)
         if one is not None and extra % 2:
             self._forget(one)
-            self.say("scheduler", "job", one.job.id, "returned", JobReturned(assignment=1))
+            self.write("scheduler", "job", one.job.id, "returned", JobReturned(assignment=1))
 
     def _stale(self, which: int, extra: int) -> None:
         """The agent tells late, or once more, how a run went."""
@@ -310,16 +306,16 @@ class ClusterLog:
         started = PodsStarted(attempt=one.attempt - 1, device_uuids=(("gpu-of-yesterday",),))
         exited = PodsExited(attempt=one.attempt - 1, outcome=PodsOutcome.STOPPED)
         name, payload = ("pods-started", started) if extra % 2 else ("pods-exited", exited)
-        self.say("agent", "job", one.job.id, name, payload)
+        self.write("agent", "job", one.job.id, name, payload)
 
     def _queue(self, one: WrittenJob, reason: QueuedReason) -> None:
         one.phase, one.slots, one.resize, one.outcome, one.started = "queued", (), None, None, False
         one.uses, one.is_told = {}, False
-        self.say("scheduler", "job", one.job.id, "queued", JobQueued(queue="lab", attempt=one.attempt, reason=reason))
+        self.write("scheduler", "job", one.job.id, "queued", JobQueued(queue="lab", attempt=one.attempt, reason=reason))
 
     def _end(self, one: WrittenJob, name: str) -> None:
         self._forget(one)
-        self.say("scheduler", "job", one.job.id, name, JobFinished(attempt=one.attempt))
+        self.write("scheduler", "job", one.job.id, name, JobFinished(attempt=one.attempt))
 
     def _forget(self, one: WrittenJob) -> None:
         del self.jobs[one.job.id]
@@ -402,8 +398,8 @@ class ClusterLog:
         """The node is part of the cluster, or described anew; the scheduler releases it."""
         node = self.nodes.setdefault(name, WrittenNode(NODES[name]))
         node.lost = False
-        self.say("agent", "node", name, "joined", described(name, node))
-        self.say("scheduler", "node", name, "released", Released())
+        self.write("agent", "node", name, "joined", described(name, node))
+        self.write("scheduler", "node", name, "released", Released())
 
     def _lose(self, which: int, extra: int) -> None:
         """The node does not answer; the pods of one of its gangs end with it."""
@@ -411,20 +407,20 @@ class ClusterLog:
         if name is None or self.nodes[name].lost:
             return
         self.nodes[name].lost = True
-        self.say("agent", "node", name, "lost", NodeLost(reason="no heartbeat"))
+        self.write("agent", "node", name, "lost", NodeLost(reason="no heartbeat"))
 
     def _return(self, which: int, extra: int) -> None:
         name = next((name for name, node in self.nodes.items() if node.lost), None)
         if name is not None:
             self.nodes[name].lost = False
-            self.say("agent", "node", name, "returned", NodeReturned())
-            self.say("scheduler", "node", name, "released", Released())
+            self.write("agent", "node", name, "returned", NodeReturned())
+            self.write("scheduler", "node", name, "released", Released())
 
     def _leave(self, which: int, extra: int) -> None:
         name = self._node(which)
         if name is not None and extra % 3 == 0:
             del self.nodes[name]
-            self.say("agent", "node", name, "left", NodeLeft(reason="scaled down"))
+            self.write("agent", "node", name, "left", NodeLeft(reason="scaled down"))
 
     def _join(self, which: int, extra: int) -> None:
         away = [name for name in NODES if name not in self.nodes]
@@ -448,11 +444,11 @@ class ClusterLog:
             self._requests += 1
             node.asked[uuid] = f"r{self._requests}"
             asked = WithholdRequested(request_id=node.asked[uuid], force=force)
-            self.say("composer", "device", uuid, "withhold-requested", asked)
+            self.write("composer", "device", uuid, "withhold-requested", asked)
         holders = tuple(sorted(self.holders(name, index)))
         if (force or not holders) and self._may_go(name, index):
             given = Withheld(request_id=node.asked[uuid], forced=bool(holders), holders=holders)
-            self.say("scheduler", "device", uuid, "withheld", given)
+            self.write("scheduler", "device", uuid, "withheld", given)
             self._take_away(name, index)
 
     def _may_go(self, name: str, index: int) -> bool:
@@ -464,7 +460,7 @@ class ClusterLog:
         node = self.nodes[name]
         node.absent.add(index)
         del node.asked[uuid_of(name, index)]
-        self.say("agent", "node", name, "joined", described(name, node))
+        self.write("agent", "node", name, "joined", described(name, node))
 
     def _detach(self, which: int, extra: int) -> None:
         """The requests of a node that can be answered by now are."""
@@ -473,7 +469,7 @@ class ClusterLog:
             index = int(uuid.rpartition("-")[2])
             if not self.holders(name, index) and self._may_go(name, index):
                 given = Withheld(request_id=self.nodes[name].asked[uuid])
-                self.say("scheduler", "device", uuid, "withheld", given)
+                self.write("scheduler", "device", uuid, "withheld", given)
                 self._take_away(name, index)
 
     def _give_back(self, which: int, extra: int) -> None:
@@ -485,11 +481,11 @@ class ClusterLog:
         if node.absent and not node.lost:
             index = min(node.absent)
             node.absent.discard(index)
-            self.say("agent", "node", name, "joined", described(name, node))
-            self.say("scheduler", "device", uuid_of(name, index), "released", Released())
+            self.write("agent", "node", name, "joined", described(name, node))
+            self.write("scheduler", "device", uuid_of(name, index), "released", Released())
         for uuid, request in tuple(node.asked.items()):
             del node.asked[uuid]
-            self.say("composer", "device", uuid, "withhold-withdrawn", WithholdWithdrawn(request_id=request))
+            self.write("composer", "device", uuid, "withhold-withdrawn", WithholdWithdrawn(request_id=request))
 
     def _node(self, which: int) -> str | None:
         names = tuple(self.nodes)

@@ -2,13 +2,14 @@
 
 from collections import Counter
 
+from kit.log import START
+from kit.scheduler import VirtualScheduler
+from kit.scheduler_counts import CountingScheduler
 from muster.schemas import ids
 from muster.schemas.facts.job import PodsExited, PodsOutcome, PodsResized, PodsStarted
 from muster.schemas.facts.node import Withheld, WithholdRequested
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.job import Job, JobSpec, Phase, Slot, TaskGroup
-from unit.scheduler.by_count import Counted
-from unit.scheduler.world import START, World
 
 CHOSEN, COUNTED = ("c0", "c1"), ("k0", "k1")
 SHAPES = (
@@ -24,14 +25,14 @@ OPERATIONS = (
 JOBS_MAX, WHOLE = 12, 1000
 
 
-class Scheduled(Counted):
+class SchedulerHistory(CountingScheduler):
     """Two nodes whose devices the scheduler picks, and two whose kubelets do. uses: milli-GPUs of devices, by job."""
 
     def __init__(self) -> None:
         self.uses: dict[str, Counter[str]] = {}
         super().__init__(queues=())
         spec = QueueSpec(name="lab")
-        self.say("federation", "queue", "lab", "change-forwarded", QueueChangeRequested(spec=spec, principal="root"))
+        self.write("federation", "queue", "lab", "change-forwarded", QueueChangeRequested(spec=spec, principal="root"))
         for name in (*CHOSEN, *COUNTED):
             self.join(name, gpus=4)
 
@@ -39,7 +40,7 @@ class Scheduled(Counted):
         if name in COUNTED:
             super().join_quietly(name, gpus=gpus, **described)
         else:
-            World.join_quietly(self, name, gpus=gpus)
+            VirtualScheduler.join_quietly(self, name, gpus=gpus)
 
     def do(self, operation: str, which: int, extra: int) -> None:
         """Something happens, and the scheduler answers."""
@@ -53,8 +54,8 @@ class Scheduled(Counted):
             case "withhold" | "force":
                 self._withhold(which, extra, force=operation == "force")
             case _:
-                self.later(30.0 * (1 + extra))
-        self.run()
+                self.advance(30.0 * (1 + extra))
+        self.settle()
 
     def _submit(self, which: int, extra: int) -> None:
         number = len(self.core.state.jobs.records)
@@ -83,15 +84,15 @@ class Scheduled(Counted):
             self.uses[record.id] = Counter()
             picked = tuple(self._picked(slot, self.uses[record.id]) for slot in record.slots)
             started = PodsStarted(attempt=record.attempt, device_uuids=picked)
-            self.say("agent", "job", record.id, "pods-started", started)
+            self.write("agent", "job", record.id, "pods-started", started)
         elif operation == "exit":
             self.uses.pop(record.id, None)
             outcome = tuple(PodsOutcome)[extra % len(PodsOutcome)]
-            self.say("agent", "job", record.id, "pods-exited", PodsExited(attempt=record.attempt, outcome=outcome))
+            self.write("agent", "job", record.id, "pods-exited", PodsExited(attempt=record.attempt, outcome=outcome))
         elif operation == "resized" and record.resize is not None:
             self.uses.pop(record.id, None)
             resized = PodsResized(attempt=record.attempt, slots=len(record.resize.slots))
-            self.say("agent", "job", record.id, "pods-resized", resized)
+            self.write("agent", "job", record.id, "pods-resized", resized)
 
     def _picked(self, slot: Slot, uses: Counter[str]) -> tuple[str, ...]:
         """The devices of a slot: as chosen, or the last ones of the node that have room. uses: of its job."""
@@ -111,12 +112,12 @@ class Scheduled(Counted):
         name, index = tuple(self.nodes)[which % len(self.nodes)], extra % 4
         uuid = self.nodes[name].description.gpu_uuids[index]
         request = WithholdRequested(request_id=f"r{len(self.log)}", force=force)
-        self.say("composer", "device", uuid, "withhold-requested", request)
-        self.run()
+        self.write("composer", "device", uuid, "withhold-requested", request)
+        self.settle()
         is_given = any(
             isinstance(fact.payload, Withheld) and fact.payload.request_id == request.request_id for fact in self.log
         )
         if is_given and name in CHOSEN:
             self.plug(name, index, there=False)
-            self.run()
+            self.settle()
             self.plug(name, index, there=True)

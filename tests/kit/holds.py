@@ -1,7 +1,8 @@
 """A fold of holds, and the facts of one cluster by hand."""
 
+from kit.log import a_fact
 from muster.cluster import HoldChange, Holds
-from muster.core import NS_PER_S, Fact, Instant
+from muster.core import NS_PER_S
 from muster.schemas.base import Payload
 from muster.schemas.facts.job import (
     JobFinished,
@@ -29,9 +30,8 @@ class Told:
 
     def tell(self, name: str, payload: Payload, *, job: str = JOB, kind: str = "job") -> HoldChange | None:
         self.seq += 1
-        time = Instant(self.seq * NS_PER_S)
-        fact = Fact(f"f{self.seq}", self.seq, time, "atlas", "scheduler", kind, job, name, (), "", payload)
-        return self.holds.apply(fact)
+        time = self.seq * NS_PER_S
+        return self.holds.apply(a_fact("scheduler", kind, job, name, payload, seq=self.seq, time=time))
 
     def placed(self, *slots: Slot, job: str = JOB, attempt: int = 1) -> HoldChange | None:
         return self.tell("placed", JobPlaced(attempt=attempt, slots=slots), job=job)
