@@ -152,7 +152,7 @@ class VirtualScheduler(VirtualService[SchedulerCore]):
             }
         )
         fact = self.write("agent", "node", name, "joined", description)
-        self.nodes[name] = before.model_copy(update={"description": description, "lost": False, "last_fact": fact.id})
+        self.nodes[name] = dataclasses.replace(before, description=description, lost=False, last_fact=fact.id)
 
     def lose(self, name: str) -> None:
         self.set_lost_quietly(name, lost=True)
@@ -166,7 +166,7 @@ class VirtualScheduler(VirtualService[SchedulerCore]):
         """The node is lost or returns; nobody has decided yet."""
         said = ("lost", NodeLost()) if lost else ("returned", NodeReturned())
         fact = self.write("agent", "node", name, *said)
-        self.nodes[name] = self.nodes[name].model_copy(update={"lost": lost, "last_fact": fact.id})
+        self.nodes[name] = dataclasses.replace(self.nodes[name], lost=lost, last_fact=fact.id)
 
     # --- what is seen ---
 

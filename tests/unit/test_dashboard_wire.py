@@ -1,5 +1,6 @@
 """The dashboard's types agree with the models they are written after."""
 
+import dataclasses
 import re
 from enum import StrEnum
 from pathlib import Path
@@ -25,6 +26,7 @@ from muster.schemas.facts import guard, health, queue, reservation, scale, upgra
 from muster.schemas.facts.federation import ClusterPhase
 from muster.schemas.facts.health import FaultClass, HealthPhase
 from muster.schemas.job import Phase, Slot
+from muster.schemas.record import StateRecord
 
 SOURCES = Path(__file__).parents[2] / "services" / "dashboard" / "src"
 INTERFACE = re.compile(r"^export interface (?P<name>\w+) \{\n(?P<body>.*?)^\}", re.MULTILINE | re.DOTALL)
@@ -33,11 +35,11 @@ MODULES = (
     *(access, apiserver, campaigns, conditions, devices, live, members, queries, routing, telemetry, usage, views),
     *(guard, health, queue, reservation, scale, upgrade),
 )
-MODELS: dict[str, type[Wire]] = {"Slot": Slot} | {
+MODELS: dict[str, type[Wire | StateRecord]] = {"Slot": Slot} | {
     name: model
     for module in MODULES
     for name, model in vars(module).items()
-    if isinstance(model, type) and issubclass(model, Wire)
+    if isinstance(model, type) and issubclass(model, Wire | StateRecord)
 }
 
 
@@ -51,10 +53,17 @@ def interfaces() -> dict[str, list[str]]:
     return {found["name"]: FIELD.findall(found["body"]) for found in INTERFACE.finditer(sources())}
 
 
+def fields_of(model: type[Wire | StateRecord]) -> list[str]:
+    """Names of a model's fields, in their order."""
+    if issubclass(model, Wire):
+        return list(model.model_fields)
+    return [field.name for field in dataclasses.fields(model)]
+
+
 @pytest.mark.parametrize("name", sorted(interfaces()))
 def test_an_interface_has_the_fields_of_its_model(name: str) -> None:
     assert name in MODELS, f"{name} in wire.ts is no model of muster.schemas"
-    assert interfaces()[name] == list(MODELS[name].model_fields)
+    assert interfaces()[name] == fields_of(MODELS[name])
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
@@ -96,7 +96,7 @@ class DriverContract:
             await driver.close()
 
     def behave(self, east: ServedFabric, **changed: float) -> None:
-        east.manager.model.behaviour = replace(east.manager.model.behaviour, **changed)
+        east.manager.model.behaviour = east.manager.model.behaviour.model_copy(update=changed)
 
     def standing(self, east: ServedFabric, index: int = 3) -> set[MachineDevice]:
         return set(east.manager.devices_on(machine(index)))
