@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from muster.core import NS_PER_S, Fact, Instant, after
+from muster.core import NS_PER_S, Fact, Instant
 from muster.core.virtual import VirtualCluster
 from muster.schemas import ids
 from muster.schemas.base import Payload
@@ -151,7 +151,7 @@ class ClusterLog(VirtualCluster):
 
     def write(self, writer: str, kind: str, subject_id: str, name: str, payload: Payload) -> Fact:
         """Append a fact a second after the last one."""
-        self.now = after(self.now, 1.0)
+        self.skip(1.0)
         return super().write(writer, kind, subject_id, name, payload)
 
     # --- who holds what ----------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from typing import Generic, TypeVar
 
-from muster.core import NS_PER_S, Core, Fact, Instant, after
+from muster.core import NS_PER_S, Core, Fact, Instant
 from muster.core.virtual import STEPS_MAX, VirtualCluster
 from muster.schemas.base import Payload
 from muster.schemas.registry import StreamRole
@@ -55,10 +55,6 @@ class VirtualService(VirtualCluster, Generic[CoreT]):
     @core.setter
     def core(self, core: CoreT) -> None:
         self.replace(self.service, core)
-
-    def skip(self, seconds: float) -> None:
-        """Let time pass without asking anybody on the way."""
-        self.now = after(self.now, seconds)
 
     def facts(self, name: str) -> list[Fact]:
         """All facts of a name, oldest first."""

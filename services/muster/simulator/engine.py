@@ -8,13 +8,12 @@ from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.core import AgentCore
 from muster.agent.core.simulated import SimulatedCluster
 from muster.core import NS_PER_S, Core, Fact, Instant
-from muster.core.virtual import Action, NeverSettlesError, VirtualCluster, Watch, recover
+from muster.core.virtual import Action, VirtualCluster, Watch, recover
 from muster.scheduler.core import SchedulerCore
 from muster.scheduler.core.cycle import Limits
 from muster.schemas.facts.job import JobRouted
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.job import Job
-from muster.schemas.record import FactBody
 from muster.simulator.scaling import Scaled
 
 CLUSTER = "sim"
@@ -28,9 +27,6 @@ CHECKPOINT_NEVER = 1 << 62
 
 QUIET = frozenset({"placed", "running", "unschedulable", "summarised", "checkpointed", "resized"})
 """Facts that free nothing and ask for nothing: after them alone, no core has more to decide than before them."""
-
-SimulationError = NeverSettlesError
-"""The name under which benchmarks know it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from muster.core import NS_PER_S, Draft, Fact, Instant, after
+from muster.core.virtual import VirtualCluster
 from muster.scheduler.core import SchedulerCore
 from muster.scheduler.core.cycle import Limits
+from muster.schemas.base import Payload
 from muster.schemas.facts.job import (
     JobPlaced,
     JobResizeRequested,
@@ -25,7 +27,6 @@ from muster.schemas.facts.job import (
 )
 from muster.schemas.facts.queue import QueueChangeRequested
 from muster.schemas.job import Job
-from muster.schemas.record import FactBody
 from muster_tools.bench.cycle_input import Scale, comers, fleet, holders, pick, queues, waiters
 
 CLUSTER = "bench"
@@ -124,36 +125,28 @@ class Meter:
         self.cpu_s += cpu_s
 
 
-class Cell:
-    """A scheduler's core, and everybody else of the cluster played: facts in, drafts out and back in as facts."""
+class Cell(VirtualCluster):
+    """A scheduler's core, and everybody else of the cluster played: facts in, drafts out and back in as facts.
+
+    The core is none of `cores`, so that what it folds and decides is timed apart from the making of facts.
+    """
 
     def __init__(self, limits: Limits | None = None) -> None:
+        super().__init__(CLUSTER, start=START, keeps_log=False)
         self.core = SchedulerCore(cluster=CLUSTER, limits=limits or Limits())
-        self.now = START
         self.running: dict[str, int] = {}
         self.said: dict[str, int] = {}
-        self._seq = 0
-        self._answers: list[tuple[str, str, FactBody]] = []
-
-    def fact(
-        self, writer: str, kind: str, subject_id: str, name: str, payload: FactBody, *,
-        trace: str = "", causes: tuple[str, ...] = (),
-    ) -> Fact:  # fmt: skip
-        """A fact that comes next in the log; not folded yet."""
-        self._seq += 1
-        return Fact(
-            f"f{self._seq}", self._seq, self.now, CLUSTER, writer, kind, subject_id, name, causes, trace, payload
-        )
+        self._answers: list[tuple[str, str, Payload]] = []
 
     def routed(self, job: Job) -> Fact:
         """The federation sends a job."""
-        return self.fact("federation", "job", job.id, "routed", JobRouted(job=job, cluster=CLUSTER), trace=job.trace)
+        return self.write("federation", "job", job.id, "routed", JobRouted(job=job, cluster=CLUSTER), trace=job.trace)
 
     def exited(self, job_id: str, outcome: PodsOutcome) -> Fact:
         """The agent tells that a running job ended."""
         attempt = self.running.pop(job_id)
         payload = PodsExited(attempt=attempt, outcome=outcome, ran_s=OVER_SLICE_S)
-        return self.fact("agent", "job", job_id, "pods-exited", payload)
+        return self.write("agent", "job", job_id, "pods-exited", payload)
 
     def quiet(self, meter: Meter) -> None:
         """Decide and fold until there is nothing more to say."""
@@ -180,14 +173,12 @@ class Cell:
         while self._answers:
             answers, self._answers = self._answers, []
             self.now = after(self.now, ANSWER_S)
-            meter.fold(self.core, [self.fact("agent", "job", *answer) for answer in answers])
+            meter.fold(self.core, [self.write("agent", "job", *answer) for answer in answers])
             self.quiet(meter)
 
     def _from(self, draft: Draft) -> Fact:
         self.said[draft.name] = self.said.get(draft.name, 0) + 1
-        fact = self.fact(
-            "scheduler", draft.kind, draft.subject_id, draft.name, draft.payload, trace=draft.trace, causes=draft.causes
-        )
+        fact = self.append("scheduler", draft)
         job_id = draft.subject_id
         match draft.payload:
             case JobPlaced(attempt=attempt):
@@ -201,7 +192,7 @@ class Cell:
                 self._later(job_id, "pods-resized", PodsResized(attempt=attempt, slots=len(slots)))
         return fact
 
-    def _later(self, job_id: str, name: str, payload: FactBody) -> None:
+    def _later(self, job_id: str, name: str, payload: Payload) -> None:
         self._answers.append((job_id, name, payload))
 
 
@@ -261,8 +252,8 @@ def _fleet_and_queues(scale: Scale) -> Cell:
     """Every node joined and released, every queue made."""
     cell, untimed = Cell(), Meter()
     wishes = (QueueChangeRequested(spec=spec, principal="bench") for spec in queues(scale))
-    facts = [cell.fact("federation", "queue", wish.spec.name, "change-forwarded", wish) for wish in wishes]
-    facts += [cell.fact("agent", "node", name, "joined", node) for name, node in fleet(scale)]
+    facts = [cell.write("federation", "queue", wish.spec.name, "change-forwarded", wish) for wish in wishes]
+    facts += [cell.write("agent", "node", name, "joined", node) for name, node in fleet(scale)]
     untimed.fold(cell.core, facts)
     cell.quiet(untimed)
     return cell

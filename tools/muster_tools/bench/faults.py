@@ -21,7 +21,7 @@ __all__ = ["Found", "Plan", "measure"]
 
 
 def measure(plan: Plan, *, done: Callable[[], None] = lambda: None) -> Found:
-    """Run it to the end. done: told after each of the plan's turns. Raises NoEndError."""
+    """Run it to the end. done: told after each of the plan's turns. Raises NeverSettlesError."""
     house = House(plan)
     people = People(house)
     house.agent.start()
@@ -29,15 +29,15 @@ def measure(plan: Plan, *, done: Callable[[], None] = lambda: None) -> Found:
     house.checkpoint()
     people.start()
     for turn, target in enumerate(plan.turns, 1):
-        house.run(after(house.log.now, DAY_S), stop=partial(_is_reached, house, plan, target))
+        house.run(after(house.now, DAY_S), stop=partial(_is_reached, house, plan, target))
         done()
         if turn % (CHECKPOINTS + 1):
             house.checkpoint()
         else:
             house.change_leader()
     people.goes_on = False
-    house.run(after(house.log.now, DAY_S), stop=lambda: people.is_idle)
-    house.run(after(house.log.now, QUIET_S))
+    house.run(after(house.now, DAY_S), stop=lambda: people.is_idle)
+    house.run(after(house.now, QUIET_S))
     return house.report()
 
 

@@ -1,15 +1,15 @@
-"""A cluster around the composer, in virtual time: a log, and small stand-ins for the scheduler and the agent.
+"""A cluster around the composer, in virtual time: its log, and small stand-ins for the scheduler and the agent.
 
 The scheduler answers `withhold-requested` (sometimes late) and releases what is new; the agent shows on its nodes what
 the log says is attached. Both are functions of the seed and of the facts.
 """
 
-import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from muster.core import NS_PER_S, Draft, Fact, Instant, after
+from muster.core import NS_PER_S, Core, Draft, Fact, Instant, after
 from muster.core.seeded import uniform
+from muster.core.virtual import VirtualCluster
 from muster.schemas.facts.device import DeviceAttached, DeviceDetached
 from muster.schemas.facts.node import (
     GrantState,
@@ -21,13 +21,12 @@ from muster.schemas.facts.node import (
     WithholdWish,
     WithholdWithdrawn,
 )
-from muster.schemas.record import FactBody
 from muster.schemas.registry import STATE_NAME
 
 START = Instant(2_000_000_000 * NS_PER_S)
 CLUSTER = "sim"
-GRID_NS = NS_PER_S // 10
-"""Everything happens on this grid, as facts come in bursts."""
+TICK_NS = NS_PER_S // 10
+"""Everything happens on multiples of it, as facts come in bursts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,59 +43,16 @@ class Delays:
     late_s: float = 29.9
 
 
-class Agenda:
-    """What will happen, by moment."""
+class SharedLog(VirtualCluster):
+    """A log that stand-ins fold, after the cores. They are called in the order of `folds`."""
 
-    def __init__(self) -> None:
-        self._heap: list[tuple[Instant, int, Callable[[], None]]] = []
-        self._count = 0
+    def __init__(self, cores: Mapping[str, Core]) -> None:
+        super().__init__(CLUSTER, start=START, cores=cores, tick_ns=TICK_NS, watch=self._told)
+        self.folds: list[Callable[[Fact], None]] = []
 
-    def at(self, moment: Instant, act: Callable[[], None]) -> None:
-        """Do this then."""
-        self._count += 1
-        heapq.heappush(self._heap, (on_grid(moment), self._count, act))
-
-    def next_at(self) -> Instant | None:
-        """When the next thing happens."""
-        return self._heap[0][0] if self._heap else None
-
-    def run(self, now: Instant) -> None:
-        """Do all that is due."""
-        while self._heap and self._heap[0][0] <= now:
-            heapq.heappop(self._heap)[2]()
-
-
-def on_grid(moment: Instant) -> Instant:
-    """The moment, or the next one on the grid."""
-    return Instant(-(-moment // GRID_NS) * GRID_NS)
-
-
-@dataclass
-class Log:
-    """Facts with their sequence and time; each is given to all that fold, at once. now: the present moment."""
-
-    now: Instant = START
-    seq: int = 0
-    folds: list[Callable[[Fact], None]] = field(default_factory=list)
-
-    def say(
-        self, writer: str, kind: str, subject: str, name: str, payload: FactBody, *,
-        causes: tuple[str, ...] = (), trace: str = "",
-    ) -> Fact:  # fmt: skip
-        """Append one."""
-        self.seq += 1
-        fact = Fact(f"f{self.seq}", self.seq, self.now, CLUSTER, writer, kind, subject, name, causes, trace, payload)
-        for fold in tuple(self.folds):
+    def _told(self, fact: Fact) -> None:
+        for fold in self.folds:
             fold(fact)
-        return fact
-
-    def append(self, writer: str, drafts: list[Draft]) -> None:
-        """Append a core's drafts."""
-        for draft in drafts:
-            self.say(
-                writer, draft.kind, draft.subject_id, draft.name, draft.payload,
-                causes=draft.causes, trace=draft.trace,
-            )  # fmt: skip
 
 
 @dataclass
@@ -113,8 +69,8 @@ class SchedulerStandIn:
     An answer that crosses a withdrawal stands until it is given back.
     """
 
-    def __init__(self, log: Log, agenda: Agenda, *, seed: int, delays: Delays) -> None:
-        self._log, self._agenda, self._seed, self._delays = log, agenda, seed, delays
+    def __init__(self, log: SharedLog, *, seed: int, delays: Delays) -> None:
+        self._log, self._seed, self._delays = log, seed, delays
         self._grants: dict[tuple[str, str], _Grant] = {}
         log.folds.append(self._fold)
 
@@ -164,23 +120,23 @@ class SchedulerStandIn:
         grant = self._grants.get(key)
         if grant is not None and grant.wishes.get(request_id) is False:
             said_at = after(self._log.now, self._delays.append_s)
-            self._agenda.at(said_at, lambda: self._answer(key, request_id, fact))
+            self._log.at(said_at, lambda: self._answer(key, request_id, fact))
 
     def _answer(self, key: tuple[str, str], request_id: str, fact: str) -> None:
         self._grants.setdefault(key, _Grant()).wishes[request_id] = True
-        self._log.say("scheduler", *key, "withheld", Withheld(request_id=request_id), causes=(fact,))
+        self._log.write("scheduler", *key, "withheld", Withheld(request_id=request_id), causes=(fact,))
 
     def _release(self, kind: str, name: str) -> None:
         grant = self._grants.get((kind, name))
         if grant is None or grant.wishes:
             return
         del self._grants[kind, name]
-        self._log.say("scheduler", kind, name, "released", Released())
+        self._log.write("scheduler", kind, name, "released", Released())
 
     def _soon(self, act: Callable[[], None], *purpose: str) -> None:
         delays, drawn = self._delays, uniform(self._seed, "grant", *purpose)
         delay_s = delays.late_s if drawn < delays.late_share else delays.grant_s * (0.2 + drawn)
-        self._agenda.at(after(self._log.now, delay_s), act)
+        self._log.at(after(self._log.now, delay_s), act)
 
 
 class AgentStandIn:
@@ -188,15 +144,14 @@ class AgentStandIn:
 
     def __init__(
         self,
-        log: Log,
-        agenda: Agenda,
+        log: SharedLog,
         scheduler: SchedulerStandIn,
         *,
         group: str,
         nodes: dict[str, str],
         delays: Delays,
     ) -> None:
-        self._log, self._agenda, self._scheduler, self._delays = log, agenda, scheduler, delays
+        self._log, self._scheduler, self._delays = log, scheduler, delays
         self._group, self._machines = group, nodes
         self._shown: dict[str, list[str]] = {name: [] for name in nodes}
         self._model: dict[str, str] = {}
@@ -205,8 +160,8 @@ class AgentStandIn:
     def start(self) -> None:
         """All nodes join, and are released."""
         for name in self._machines:
-            self._log.say("agent", "node", name, "joined", self._description(name))
-            self._log.say("scheduler", "node", name, "released", Released())
+            self._log.write("agent", "node", name, "joined", self._description(name))
+            self._log.write("scheduler", "node", name, "released", Released())
 
     def states(self) -> Iterator[Draft]:
         """Its part of a checkpoint, and the scheduler's of its nodes."""
@@ -217,9 +172,9 @@ class AgentStandIn:
     def _fold(self, fact: Fact) -> None:
         payload = fact.payload
         if isinstance(payload, DeviceAttached) and payload.node in self._machines:
-            self._agenda.at(after(self._log.now, self._delays.visible_s), lambda: self._plug(payload))
+            self._log.at(after(self._log.now, self._delays.visible_s), lambda: self._plug(payload))
         elif isinstance(payload, DeviceDetached) and payload.node in self._machines:
-            self._agenda.at(after(self._log.now, 0.1), lambda: self._unplug(payload.node, payload.device_uuid))
+            self._log.at(after(self._log.now, 0.1), lambda: self._unplug(payload.node, payload.device_uuid))
 
     def _plug(self, device: DeviceAttached) -> None:
         shown = self._shown[device.node]
@@ -227,13 +182,13 @@ class AgentStandIn:
             return
         shown.append(device.device_uuid)
         self._model[device.node] = device.model
-        self._log.say("agent", "node", device.node, "joined", self._description(device.node))
+        self._log.write("agent", "node", device.node, "joined", self._description(device.node))
         self._scheduler.renew("device", device.device_uuid)
 
     def _unplug(self, node: str, uuid: str) -> None:
         if uuid in self._shown[node]:
             self._shown[node].remove(uuid)
-            self._log.say("agent", "node", node, "joined", self._description(node))
+            self._log.write("agent", "node", node, "joined", self._description(node))
             self._scheduler.forget(uuid)
 
     def _description(self, name: str) -> NodeJoined:

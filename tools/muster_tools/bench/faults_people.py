@@ -18,7 +18,7 @@ class People:
         self._numbers = itertools.count(1)
         self._open: set[str] = set()
         self.goes_on = True
-        house.log.folds.append(self._fold)
+        house.folds.append(self._fold)
 
     def start(self) -> None:
         """All at once."""
@@ -37,7 +37,7 @@ class People:
             name = f"r{number:05}"
             spec = ComposabilitySpec(model=MODEL, size=size)
             self._open.add(name)
-            house.log.say(
+            house.write(
                 "federation", "composability", name, "compose-forwarded", ComposeRequested(spec=spec, principal="ann")
             )
             return
@@ -45,7 +45,7 @@ class People:
         node = list(house.machines)[int(house.plan.nodes * self._draw("node", number))]
         parts = (ScalePart(node=node, count=size, fabric=FABRIC, device_model=MODEL),)
         self._open.add(name)
-        house.log.say("scaler", "scale", name, "gpu-attach-chosen", ScaleChosen(case=1, count=size, parts=parts))
+        house.write("scaler", "scale", name, "gpu-attach-chosen", ScaleChosen(case=1, count=size, parts=parts))
 
     def _fold(self, fact: Fact) -> None:
         if fact.kind != "composability" or fact.subject_id not in self._open:
@@ -53,11 +53,11 @@ class People:
         name, house = fact.subject_id, self._house
         if isinstance(fact.payload, RequestMoved) and fact.payload.phase is RequestPhase.RUNNING:
             hold_s = 20.0 * self._draw("hold", name)
-            house.agenda.at(after(house.log.now, hold_s), lambda: self._give_back(name))
+            house.at(after(house.now, hold_s), lambda: self._give_back(name))
         elif fact.name in ("ended", "refused"):
             self._open.discard(name)
             if self.goes_on:
-                house.agenda.at(after(house.log.now, 0.1), self._ask)
+                house.at(after(house.now, 0.1), self._ask)
 
     def _give_back(self, name: str) -> None:
         house = self._house
@@ -65,14 +65,14 @@ class People:
             return
         if name.startswith("r"):
             payload = DecomposeRequested(principal="ann")
-            house.log.say("federation", "composability", name, "decompose-forwarded", payload)
+            house.write("federation", "composability", name, "decompose-forwarded", payload)
             return
         request = house.core.state.requests[name]
         devices = tuple(house.core.state.attachments[one].device_uuid for one in request.attachments)
         if devices:
             chosen = ScaleChosen(case=3, devices=devices)
-            house.log.say("scaler", "scale", f"{name}-back-{house.log.seq}", "gpu-remove-chosen", chosen)
-            house.agenda.at(after(house.log.now, 150.0), lambda: self._give_back(name))
+            house.write("scaler", "scale", f"{name}-back-{house.seq}", "gpu-remove-chosen", chosen)
+            house.at(after(house.now, 150.0), lambda: self._give_back(name))
 
     def _draw(self, *purpose: str | int) -> float:
         return uniform(self._house.plan.seed, "people", *purpose)

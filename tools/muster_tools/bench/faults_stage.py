@@ -7,20 +7,13 @@ from muster.composer.core.config import ComposerConfig, FabricConfig, GroupConfi
 from muster.composer.core.core import ComposerCore
 from muster.composer.core.limits import Bounds
 from muster.composer.virtual import VirtualFabrics
-from muster.core import Draft, Fact, Instant
+from muster.core import Fact, Instant
 from muster.core.simulation_settings import FabricBehaviour
+from muster.core.virtual import recover
 from muster.fabric.layout import machine_id, node_name, pool_device_uuid
 from muster.fabric.simulator.model import FabricModel
 from muster.fabric.simulator.operation import PoolDevice
-from muster_tools.bench.faults_house import (
-    START,
-    Agenda,
-    AgentStandIn,
-    Delays,
-    Log,
-    SchedulerStandIn,
-    on_grid,
-)
+from muster_tools.bench.faults_house import START, AgentStandIn, Delays, SchedulerStandIn, SharedLog
 from muster_tools.bench.faults_ledger import Ledger
 from muster_tools.bench.faults_plan import Found, Plan
 
@@ -29,20 +22,17 @@ BOUNDS = Bounds(withhold_s_max=30.0, scaler_withhold_s=20.0, orphan_s=120.0, att
 CALL_S = 30.0
 SHARES = {"drop_share": 0.7, "refuse_share": 0.06, "half_share": 0.1, "nonsense_share": 0.06, "twice_share": 0.08}
 """Of the faults; a dropped answer is the time-out after success."""
-DECISIONS_MAX = 1_000
-"""Decisions with something to say at one moment; a core that goes on beyond it never ends."""
 
 
-class NoEndError(RuntimeError):
-    """The core never comes to rest: a defect."""
+WRITER = "composer"
+"""Whose core it is."""
 
 
-class House:
+class House(SharedLog):
     """One run. Pure: the same plan gives the same figures."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.log, self.agenda = Log(), Agenda()
         names = [node_name(GROUP, index) for index in range(1, plan.nodes + 1)]
         self.machines = {name: machine_id(name) for name in names}
         self.model = _model(plan, list(self.machines.values()))
@@ -53,56 +43,43 @@ class House:
         )
         self.told: Counter[str] = Counter()
         self.ledger = Ledger(self.model)
-        self.log.folds.append(self.ledger.fold)
-        delays = Delays()
-        self.scheduler = SchedulerStandIn(self.log, self.agenda, seed=plan.seed, delays=delays)
-        self.agent = AgentStandIn(
-            self.log, self.agenda, self.scheduler, group=GROUP, nodes=self.machines, delays=delays
-        )
         self.fabrics = VirtualFabrics({FABRIC: self.model})
         self.core = ComposerCore(self.fabrics, self.config)
-        self.log.folds.append(self._fold)
-        self._parts: list[Draft] = []
-        self._tail: list[Fact] = []
+        super().__init__({WRITER: self.core})
+        delays = Delays()
+        self.scheduler = SchedulerStandIn(self, seed=plan.seed, delays=delays)
+        self.agent = AgentStandIn(self, self.scheduler, group=GROUP, nodes=self.machines, delays=delays)
+        self.folds[:0] = [self.ledger.fold]
+        self._parts: list[Fact] = []
         self.leader_changes = self.changes_in_attach = self.calls_lost = 0
         self.anomalies: Counter[str] = Counter()
-
-    def _fold(self, fact: Fact) -> None:
-        self._tail.append(fact)
-        self.core.apply(fact)
 
     # --- time ------------------------------------------------------------------------------------------------
 
     def run(self, until: Instant, *, stop: Callable[[], bool] = lambda: False) -> None:
-        """Let time pass. Raises NoEndError."""
-        while not stop():
-            self.agenda.run(self.log.now)
-            self.settle()
-            moments = (self.agenda.next_at(), self.core.next_wakeup())
-            due = min((moment for moment in moments if moment is not None), default=until)
-            due = on_grid(Instant(max(due, self.log.now + 1)))
-            if due > until:
-                self.log.now = until
+        """Let time pass. Raises NeverSettlesError."""
+        if stop():
+            return
+        for _ in self.moments(until):
+            if stop():
                 return
-            self.log.now = due
 
-    def settle(self) -> None:
-        """Let the core decide until it has nothing to say. Raises NoEndError."""
-        for _ in range(DECISIONS_MAX):
-            drafts = self.core.decide(self.log.now)
-            if not drafts:
-                self.ledger.look()
-                return
-            self.log.append("composer", drafts)
-            self.ledger.look()
-        raise NoEndError(f"{DECISIONS_MAX} decisions at one moment; the last began with {drafts[0]}")
+    def decide_once(self, writer: str) -> list[Fact]:
+        """As in any virtual cluster; then compare what the fabric holds with the log."""
+        facts = super().decide_once(writer)
+        self.ledger.look()
+        return facts
 
     # --- leaders -----------------------------------------------------------------------------------------------
 
     def checkpoint(self) -> None:
         """Every service's part, as of now."""
-        self._parts = [*self.core.snapshot(), *self.scheduler.states(), *self.agent.states()]
-        self._tail = []
+        self._parts = [
+            *self.snapshot(),
+            *self.state_facts("scheduler", self.scheduler.states()),
+            *self.state_facts("agent", self.agent.states()),
+        ]
+        self.log.clear()
 
     def change_leader(self) -> None:
         """Another instance: from the checkpoint and the log after it. Calls of the old one are lost, and go on."""
@@ -113,18 +90,9 @@ class House:
         self._count_told()
         self.fabrics = VirtualFabrics({FABRIC: self.model})
         core = ComposerCore(self.fabrics, self.config)
-        for index, draft in enumerate(self._parts):
-            writer = "composer" if draft.kind in ("attachment", "composability", "fabric") else "agent"
-            core.apply(
-                Fact(
-                    f"p{index}", 0, self.log.now, "sim", writer, draft.kind, draft.subject_id, draft.name, (),
-                    draft.trace, draft.payload,
-                )
-            )  # fmt: skip
-        for fact in self._tail:
-            core.apply(fact)
+        self.core = recover(core, self._parts, self.log)
         self.fabrics.start_term()
-        self.core = core
+        self.replace(WRITER, self.core)
 
     def _count_told(self) -> None:
         self.told.update(self.fabrics.counts)
@@ -136,8 +104,8 @@ class House:
         ledger = self.ledger
         return Found(
             cycles=ledger.cycles,
-            virtual_s=(self.log.now - START) / 1e9,
-            facts=self.log.seq,
+            virtual_s=(self.now - START) / 1e9,
+            facts=self.seq,
             calls=ledger.calls,
             told=dict(self.told),
             timeouts_after_success=self.told["attach dropped"] + self.told["detach dropped"],

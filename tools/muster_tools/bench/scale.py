@@ -65,7 +65,7 @@ def measure(scale: Scale, *, decisions: int, say: Callable[[str], None], done: C
     """Fill the fleet, then let one job after the other find no place. done: called after each decision."""
     say(f"filling {scale.nodes} nodes")
     cell = Cell(scale)
-    cell.settle()
+    cell.finish()
     held, attached = len(cell.core.state.jobs.records), len(cell.core.state.attachments.all)
     coming, took, cpu, chosen, gpus = wanting(), list[float](), list[float](), Counter[str](), 0
     gc.collect()
@@ -89,8 +89,8 @@ def measure(scale: Scale, *, decisions: int, say: Callable[[str], None], done: C
         while cell.running and cell.pool_share() < POOL_LEFT:
             cell.retire()
             cell.give_back()
-        cell.settle()
-        cell.wait(EVERY_S)
+        cell.finish()
+        cell.skip(EVERY_S)
     say(f"{BURST} at once")
     served, rounds, longest_ms, burst_ms = _burst(cell)
     return ScaleReport(
@@ -123,12 +123,12 @@ def _decide(cell: Cell, told: Fact) -> tuple[float, float, list[Fact]]:
     cell.core.apply(told)
     drafts = cell.core.decide(cell.now)
     wall_ms, cpu_ms = 1e3 * (time.perf_counter() - wall_s), 1e3 * (time.process_time() - cpu_s)
-    return wall_ms, cpu_ms, [cell.append(draft) for draft in drafts]
+    return wall_ms, cpu_ms, [cell.decided(draft) for draft in drafts]
 
 
 def _play(cell: Cell, facts: list[Fact], job_id: str) -> None:
     cell.carry_out([fact for fact in facts if getattr(fact.payload, "jobs", ()) == (job_id,)])
-    cell.settle()
+    cell.finish()
 
 
 def _burst(cell: Cell) -> tuple[int, int, float, float]:
@@ -146,7 +146,7 @@ def _burst(cell: Cell) -> tuple[int, int, float, float]:
         took.append(1e3 * (time.perf_counter() - begin))
         rounds += 1
         for draft in drafts:
-            cell.append(draft)
+            cell.decided(draft)
         served += sum(isinstance(draft.payload, ScaleChosen) for draft in drafts)
         if not drafts and cell.core.next_wakeup() != cell.now:
             return served, rounds, round(max(took), 3), round(folded_ms + sum(took), 3)

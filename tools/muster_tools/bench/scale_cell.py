@@ -3,10 +3,12 @@
 from collections import deque
 from collections.abc import Sequence
 
-from muster.core import NS_PER_S, Draft, Fact, Instant, after
+from muster.core import NS_PER_S, Draft, Fact, Instant
+from muster.core.virtual import VirtualCluster
 from muster.fabric.layout import machine_id
 from muster.placement import Hold
 from muster.scaler.core import ScalerCore
+from muster.schemas.base import Payload
 from muster.schemas.devices import Origin
 from muster.schemas.facts.device import (
     AttachmentRequested,
@@ -22,7 +24,6 @@ from muster.schemas.facts.node import NodeJoined, NodeLeft, Released
 from muster.schemas.facts.queue import QueueChanged, QueueSpec
 from muster.schemas.facts.scale import ScaleChosen
 from muster.schemas.job import Job, Slot
-from muster.schemas.record import FactBody
 from muster_tools.bench.scale_input import FABRICS, QUEUE, Scale, config, holders, nodes, pool
 
 CLUSTER = "bench"
@@ -31,16 +32,15 @@ CAME = "GPU-a"
 START = Instant(1_700_000_000 * NS_PER_S)
 
 
-class Cell:
-    """now: virtual. The scaler's core has folded whatever was told."""
+class Cell(VirtualCluster):
+    """The scaler's core has folded whatever was said; what was only written it folds timed."""
 
     def __init__(self, scale: Scale) -> None:
+        super().__init__(CLUSTER, start=START, keeps_log=False)
         self.core = ScalerCore(config(scale))
         self._scale = scale
-        self.now = START
         self.described: dict[str, NodeJoined] = {}
         self.running: deque[Job] = deque()
-        self._seq = 0
         self._attachments = 0
         self.say("scheduler", "queue", QUEUE, "changed", QueueChanged(spec=QueueSpec(name=QUEUE)))
         for fabric in FABRICS:
@@ -54,16 +54,11 @@ class Cell:
                     slot = Slot(group=0, replica=0, node=name, devices=devices, gpu_milli=1000)
                     self.place(job, (slot,))
 
-    def say(self, writer: str, kind: str, subject_id: str, name: str, payload: FactBody, *, trace: str = "") -> Fact:
+    def say(self, writer: str, kind: str, subject_id: str, name: str, payload: Payload, *, trace: str = "") -> Fact:
         """A fact that comes next in the log, folded."""
-        fact = self.fact(writer, kind, subject_id, name, payload, trace=trace)
+        fact = self.write(writer, kind, subject_id, name, payload, trace=trace)
         self.core.apply(fact)
         return fact
-
-    def fact(self, writer: str, kind: str, subject_id: str, name: str, payload: FactBody, *, trace: str = "") -> Fact:
-        """A fact that comes next in the log; not folded yet."""
-        self._seq += 1
-        return Fact(f"f{self._seq}", self._seq, self.now, CLUSTER, writer, kind, subject_id, name, (), trace, payload)
 
     # --- jobs ------------------------------------------------------------------------------------------------
 
@@ -72,7 +67,7 @@ class Cell:
         self.say("federation", "job", job.id, "routed", JobRouted(job=job, cluster=CLUSTER), trace=job.trace)
         self.say("scheduler", "job", job.id, "queued", JobQueued(queue=QUEUE, attempt=1), trace=job.trace)
         payload = JobUnschedulable(reason=reason, detail=f"{reason}: not enough")
-        return self.fact("scheduler", "job", job.id, "unschedulable", payload, trace=job.trace)
+        return self.write("scheduler", "job", job.id, "unschedulable", payload, trace=job.trace)
 
     def place(self, job: Job, slots: Sequence[Slot]) -> None:
         """The job runs there."""
@@ -117,9 +112,11 @@ class Cell:
 
     # --- what was chosen -------------------------------------------------------------------------------------
 
-    def append(self, draft: Draft) -> Fact:
-        """What the scaler decided is in the log."""
-        return self.say("scaler", draft.kind, draft.subject_id, draft.name, draft.payload, trace=draft.trace)
+    def decided(self, draft: Draft) -> Fact:
+        """What the scaler decided is in the log, and folded."""
+        fact = self.append("scaler", draft)
+        self.core.apply(fact)
+        return fact
 
     def carry_out(self, facts: Sequence[Fact]) -> None:
         """The composer and the agent do it, and the scheduler places the job; devices go back when it ends."""
@@ -147,13 +144,13 @@ class Cell:
         )
         self.join(chosen.node, description)
 
-    def settle(self) -> None:
+    def finish(self) -> None:
         """The scaler says what came to its end; not timed."""
         for _ in range(4):
             drafts = self.core.decide(self.now)
             if not drafts:
                 return
-            self.carry_out([self.append(draft) for draft in drafts])
+            self.carry_out([self.decided(draft) for draft in drafts])
 
     def start(self, job: Job) -> bool:
         """The scheduler places the job if it fits now."""
@@ -194,10 +191,6 @@ class Cell:
         attachment = self.core.state.attachments.of_device[uuid].id
         self.say("composer", "attachment", attachment, "detach-wanted", DetachWanted(request_id=attachment))
         self.say("composer", "attachment", attachment, "detached", DeviceDetached(device_uuid=uuid, node=node))
-
-    def wait(self, seconds: float) -> None:
-        """Time passes."""
-        self.now = after(self.now, seconds)
 
 
 def _slot(hold: Hold) -> Slot:

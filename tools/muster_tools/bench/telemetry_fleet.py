@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from muster.core import Fact, Instant
+from muster.core.virtual import VirtualCluster
 from muster.fabric.layout import device_uuids
-from muster.schemas.base import Payload
 from muster.schemas.facts.job import JobPlaced, JobRouted
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.ids import job_id
@@ -23,19 +23,13 @@ def node_name(number: int) -> str:
 
 def fleet_facts(nodes: int, gpus: int) -> Iterator[Fact]:
     """Every node joins; jobs of two whole nodes are placed on nine in ten of them."""
-    seq = 0
-
-    def fact(writer: str, kind: str, subject: str, name: str, payload: Payload) -> Fact:
-        nonlocal seq
-        seq += 1
-        return Fact(f"f{seq}", seq, Instant(1), CLUSTER, writer, kind, subject, name, (), "", payload)
-
+    log = VirtualCluster(CLUSTER, start=Instant(1), keeps_log=False)
     for number in range(nodes):
         name = node_name(number)
         description = NodeJoined(
             cpu_milli=128_000, memory_mib=1_000_000, gpu_model=MODEL, gpu_uuids=device_uuids(name, gpus)
         )
-        yield fact("agent", "node", name, "joined", description)
+        yield log.write("agent", "node", name, "joined", description)
     for first in range(0, nodes * HELD_OF_TEN // 10 - 1, NODES_OF_A_JOB):
         team = f"team-{first % TEAMS}"
         spec = JobSpec(name="train", team=team, task_groups=(TaskGroup(name="w", replicas=NODES_OF_A_JOB, gpus=gpus),))
@@ -46,7 +40,7 @@ def fleet_facts(nodes: int, gpus: int) -> Iterator[Fact]:
             idempotency_key=str(first),
             body_hash="",
         )
-        yield fact("federation", "job", job.id, "routed", JobRouted(job=job, cluster=CLUSTER))
+        yield log.write("federation", "job", job.id, "routed", JobRouted(job=job, cluster=CLUSTER))
         slots = tuple(
             Slot(
                 group=0,
@@ -57,4 +51,4 @@ def fleet_facts(nodes: int, gpus: int) -> Iterator[Fact]:
             )
             for replica in range(NODES_OF_A_JOB)
         )
-        yield fact("scheduler", "job", job.id, "placed", JobPlaced(attempt=1, slots=slots))
+        yield log.write("scheduler", "job", job.id, "placed", JobPlaced(attempt=1, slots=slots))

@@ -15,7 +15,7 @@ from muster.cli.options import Output
 from muster.cli.progress import measured
 from muster.cli.simulate_trace import trace_files
 from muster.cli.text import duration
-from muster.simulator.engine import SimulationError
+from muster.core.virtual import NeverSettlesError
 from muster.simulator.errors import InputError
 from muster_tools.bench.ways.load import Amount, Work, work_of
 from muster_tools.bench.ways.report import LABELS, assumptions, chart, to_json
@@ -62,7 +62,7 @@ def _played(way: Way, work: Work, amount: Amount) -> Result:
     try:
         with measured(LABELS[way], total=work.window_s / 3600) as reached:
             return play_way(way, work, gpus=amount.gpus, seed=amount.seed, reached=reached)
-    except SimulationError as error:
+    except NeverSettlesError as error:
         raise refused(f"{LABELS[way]}: {error}") from error
 
 
