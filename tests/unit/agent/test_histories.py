@@ -57,7 +57,7 @@ class Cell:
 
     def lose(self, number: int) -> None:
         name = f"gpu-{1 + number % NODES:04d}"
-        if name in self.agent.core.nodes and not self.agent.core.nodes[name].is_gone:
+        if name in self.agent.core.nodes and not self.agent.core.nodes[name].lost:
             self.agent.write_loss(name)
 
     def answer_exits(self, number: int) -> None:

@@ -75,7 +75,7 @@ class Cell:
 
     def lose(self, number: int) -> None:
         node = self.world.agent.core.nodes.get(NODES[number % len(NODES)])
-        if node is not None and not node.is_gone:
+        if node is not None and not node.lost:
             self.world.agent.write_loss(NODES[number % len(NODES)])
 
     def pass_time(self, number: int) -> None:

@@ -49,7 +49,7 @@ def test_it_fills_the_fleet_and_measures_every_part() -> None:
 
 def test_only_folding_and_deciding_are_timed() -> None:
     cell, meter = Cell(), Meter()
-    facts = [cell.fact("agent", "node", name, "joined", node) for name, node in fleet(SMALL)]
+    facts = [cell.write("agent", "node", name, "joined", node) for name, node in fleet(SMALL)]
     assert meter.spent() == Spent(0.0, 0.0)
     meter.fold(cell.core, facts)
     assert meter.spent().wall_ms > 0
