@@ -54,7 +54,7 @@ def other_views() -> dict[str, View]:
     services = services_of(LOG)
     cores: dict[str, Any] = {name: new_folder(service).core for name, service in services.items()}
     scheduler, scaler, agent = cores["scheduler"], cores["scaler"], cores["agent"]
-    composer, upgrader, projector, ledger = cores["composer"], cores["upgrader"], cores["projector"], Ledger()
+    upgrader, projector, ledger = cores["upgrader"], cores["projector"], Ledger()
     return {
         "scheduler": View(
             scheduler,
@@ -65,11 +65,6 @@ def other_views() -> dict[str, View]:
             scaler,
             lambda: {one.id: held_by(one.held_slots) for one in _records(scaler) if one.held_slots},
             lambda _, uuid, *__: scaler.state.books.holders("device", uuid),
-        ),
-        "composer": View(
-            composer,
-            lambda: {job_id: held_by(slots) for job_id, slots in composer.state.holdings._slots.items() if slots},
-            lambda node, _, index, __: composer.state.holdings.of_device(node, index),
         ),
         "upgrader": View(
             upgrader, lambda: {one.id: dict(one.milli) for one in upgrader.state.jobs.values() if one.milli}

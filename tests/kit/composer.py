@@ -101,18 +101,19 @@ class VirtualComposer(VirtualService[ComposerCore]):
             if any(slot.node == node and (kind == "node" or index in slot.devices) for node, index in places)
         )
 
-    def hold(self, node: str, *indexes: int, job: str = JOB, cpu_milli: int = 1_000) -> None:
-        """A job holds these devices."""
+    def hold(self, node: str, *indexes: int, counted: int = 0, job: str = JOB, cpu_milli: int = 1_000) -> None:
+        """A job that holds nothing gets these devices. counted: or so many that the kubelet picks."""
+        assert job not in self.jobs, f"{job} holds something already"
         spec = JobSpec(
             name="j", team="t", command=("run",),
-            task_groups=(TaskGroup(gpus=len(indexes), cpu_milli=cpu_milli, memory_mib=1_024),),
+            task_groups=(TaskGroup(gpus=len(indexes) or counted, cpu_milli=cpu_milli, memory_mib=1_024),),
         )  # fmt: skip
         described = Job(id=job, spec=spec, principal="ann", idempotency_key="k", body_hash="h", trace=TRACE)
         self.write("federation", "job", job, "routed", JobRouted(job=described, cluster="sim"))
-        slot = Slot(group=0, replica=0, node=node, devices=indexes, gpu_milli=1_000)
+        places = tuple(range(counted))
+        slot = Slot(group=0, replica=0, node=node, devices=indexes, gpu_milli=1_000, gpus=counted, places=places)
         self.write("scheduler", "job", job, "placed", JobPlaced(attempt=1, slots=(slot,)))
-        slots = (*(self.jobs[job].slots if job in self.jobs else ()), slot)
-        self.jobs[job] = JobState(job=described, phase=Phase.PLACED, slots=slots)
+        self.jobs[job] = JobState(job=described, phase=Phase.PLACED, slots=(slot,))
 
     def let_go(self, job: str = JOB) -> None:
         self.write("scheduler", "job", job, "queued", JobQueued(queue="t", attempt=2))

@@ -168,7 +168,8 @@ def do(it: VirtualComposer, act: str, number: int) -> None:  # noqa: C901, PLR09
         case "hold" if _is_online(it, node) and JOB not in it.jobs:
             it.hold(node, 0)
         case "force" if _is_online(it, node):
-            it.hold(node, 0)
+            if JOB not in it.jobs:
+                it.hold(node, 0)
             it.detach(it.descriptions[node].gpu_uuids[0], force=True, may_force=number > 1)
         case "bring":
             for each in it.fabrics.attaching:

@@ -14,8 +14,6 @@ from kit.cluster_log import HISTORIES, OPERATIONS, ClusterLog, Step
 
 GAVE_UP = "it gives slots up with the exit of the pods, not with the scheduler's answer"
 RESIZE = "what a resize adds is not held, or what it gives up is not held until `resized`"
-NOBODY = "where nobody saw what the kubelet picked, it knows of no holder"
-PLACES = "it takes the scheduler's places for devices"
 STALE = "it takes what is told late of an earlier run for this run's"
 PART = "devices that were seen on another node count as if they had been seen on this one"
 WIDE = (
@@ -25,8 +23,6 @@ WIDE = (
 
 KNOWN: dict[Departure, str] = {
     ("agent", "slots"): f"it follows pods: {GAVE_UP}, and a resize is done with `pods-resized`",
-    ("composer", "too few of picked devices"): f"{NOBODY}; {PLACES}",
-    ("composer", "too many of picked devices"): PLACES,
     ("scheduler", "too few of picked devices"): PART,
     ("scheduler", "too many of picked devices"): WIDE,
     ("scaler", "too few of picked devices"): PART,

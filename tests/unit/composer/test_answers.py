@@ -10,6 +10,7 @@ from muster.composer.core.answers import (
 )
 from muster.schemas.devices import AttachmentPhase, BreakerState, ComposabilitySpec, RequestPhase
 from muster.schemas.facts.device import CallFailure
+from muster.schemas.facts.job import PodsStarted
 from muster.schemas.queries import AskCompose, AskDetach, AskFleet, DeviceCheckAnswer
 
 
@@ -18,14 +19,35 @@ def check(it: VirtualComposer, *, may_force: bool = False, **spec: object) -> De
     return answer_compose_check(it.core, AskCompose(name="r", spec=body, may_force=may_force), it.now)
 
 
+def holders(it: VirtualComposer) -> dict[str, tuple[str, ...]]:
+    return {one.device_uuid: one.holders for one in answer_devices(it.core, AskFleet(), it.now).devices}
+
+
 def test_devices_are_listed_with_who_holds_them() -> None:
     it = composer_with("n1")
     it.bring(size=2, target_node="n1")
     it.hold("n1", 1)
     devices = answer_devices(it.core, AskFleet(), it.now).devices
     assert [(one.node, one.phase) for one in devices] == [("n1", AttachmentPhase.ONLINE)] * 2
-    assert {one.device_uuid: one.holders for one in devices} == {"GPU-1": (), "GPU-2": (JOB,)}
+    assert holders(it) == {"GPU-1": (), "GPU-2": (JOB,)}
     assert {one.request for one in devices} == {"r"}
+
+
+def test_while_the_kubelet_has_picked_for_a_job_unseen_every_device_of_its_node_may_be_held() -> None:
+    it = composer_with("n1")
+    it.bring(size=2, target_node="n1")
+    it.hold("n1", counted=1)
+    assert holders(it) == {"GPU-1": (JOB,), "GPU-2": (JOB,)}
+    by_force = AskDetach(device_uuid="GPU-2", force=True)
+    assert answer_detach_check(it.core, by_force, it.now).holder == JOB
+
+
+def test_a_device_that_the_kubelet_picked_is_held_by_the_job_that_was_seen_with_it() -> None:
+    it = composer_with("n1")
+    it.bring(size=2, target_node="n1")
+    it.hold("n1", counted=1)
+    it.write("agent", "job", JOB, "pods-started", PodsStarted(attempt=1, device_uuids=(("GPU-2",),)))
+    assert holders(it) == {"GPU-1": (), "GPU-2": (JOB,)}, "places are numbers of the scheduler's"
 
 
 def test_a_device_on_its_way_shows_its_attempt_and_what_went_wrong() -> None:

@@ -367,7 +367,8 @@ def test_a_request_that_is_deleted_once_more_by_force_takes_its_devices_from_the
 def test_a_job_that_was_given_back_to_the_federation_holds_nothing_any_more() -> None:
     it, _ = with_one()
     it.hold("n1", 0)
-    holdings = it.core.state.holdings
-    assert (holdings.of_node("n1"), holdings.of_device("n1", 0)) == ((JOB,), (JOB,))
+    state = it.core.state
+    (attachment,) = state.attachments.values()
+    assert (state.holds.jobs_on("n1"), state.holders(attachment)) == ((JOB,), (JOB,))
     it.write("scheduler", "job", JOB, "returned", JobReturned(assignment=1))
-    assert (holdings.of_node("n1"), holdings.of_device("n1", 0), holdings.amounts_on("n1")) == ((), (), (0, 0))
+    assert (state.holds.jobs_on("n1"), state.holders(attachment)) == ((), ())

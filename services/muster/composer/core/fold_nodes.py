@@ -4,7 +4,7 @@ from muster.composer.core.handlers import Handler
 from muster.composer.core.state import State, young_s
 from muster.core import Fact
 from muster.schemas.facts.device import DetachWish
-from muster.schemas.facts.job import JobPlaced, JobResized, JobResizeRequested, JobRouted
+from muster.schemas.facts.job import JobRouted
 from muster.schemas.facts.node import NodeJoined, Withheld, WithholdWithdrawn
 from muster.schemas.job import TERMINAL_PHASES
 
@@ -100,25 +100,16 @@ def _withdrawn(state: State, fact: Fact) -> None:
 
 def _routed(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, JobRouted)
-    state.holdings.describe(fact.subject_id, fact.payload.job.spec)
+    state.host_resources.describe(fact.subject_id, fact.payload.job.spec)
 
 
-def _placed(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobPlaced | JobResizeRequested)
-    state.holdings.take(fact.subject_id, fact.payload.slots)
-
-
-def _resized(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobResized)
-    state.holdings.keep(fact.subject_id, fact.payload.slots)
-
-
-def _queued(state: State, fact: Fact) -> None:
-    state.holdings.drop(fact.subject_id)
+def _held(state: State, fact: Fact) -> None:
+    state.holds.apply(fact)
 
 
 def _ended(state: State, fact: Fact) -> None:
-    state.holdings.end(fact.subject_id)
+    state.holds.apply(fact)
+    state.host_resources.forget(fact.subject_id)
 
 
 HANDLERS: dict[tuple[str, str], Handler] = {
@@ -131,10 +122,7 @@ HANDLERS: dict[tuple[str, str], Handler] = {
     **{(kind, "withheld"): _withheld for kind in ("node", "device")},
     **{(kind, "withhold-withdrawn"): _withdrawn for kind in ("node", "device")},
     ("job", "routed"): _routed,
-    ("job", "placed"): _placed,
-    ("job", "resize-requested"): _placed,
-    ("job", "resized"): _resized,
-    ("job", "queued"): _queued,
+    **{("job", name): _held for name in ("placed", "resize-requested", "resized", "pods-started", "queued")},
     ("job", "returned"): _ended,  # to the federation: it is another cluster's from here on
     **{("job", phase.value): _ended for phase in TERMINAL_PHASES},
 }

@@ -31,18 +31,11 @@ def _state_recorded(state: State, fact: Fact) -> None:
         case GrantState():
             state.nodes.load_grant(fact.kind, fact.subject_id, fact.payload)
         case JobState() as job:
-            _load_job(state, job)
+            if not job.phase.is_terminal:
+                state.host_resources.describe(fact.subject_id, job.job.spec)
+            state.holds.apply(fact)
         case _:
             return  # another service's view of its own subjects
-
-
-def _load_job(state: State, job: JobState) -> None:
-    if job.phase.is_terminal:
-        return
-    state.holdings.describe(job.job.id, job.job.spec)
-    state.holdings.take(job.job.id, job.slots)
-    if job.resize is not None:
-        state.holdings.take(job.job.id, job.resize.slots)
 
 
 def _load_request(state: State, name: str, stored: RequestState) -> None:

@@ -113,7 +113,7 @@ def too_little(state: State, node: str, other: OtherSpec | None) -> Refusal | No
     if other is None or known is None or known.description is None:
         return None
     description = known.description
-    cpu_milli, memory_mib = state.holdings.amounts_on(node)
+    cpu_milli, memory_mib = state.host_resources.held_by(state.holds.slots_on(node))
     free_cpu, free_mib = description.cpu_milli - cpu_milli, description.memory_mib - memory_mib
     if (other.milli_cpu or 0) > free_cpu:
         return Refusal("other_spec.milli_cpu", f"node {node} has {free_cpu} free, {other.milli_cpu} are asked")

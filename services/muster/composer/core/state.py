@@ -6,9 +6,10 @@ Only folds change it, but for `marks` and the queues, which remember what has to
 from collections import Counter
 from collections.abc import Iterator
 
+from muster.cluster import Holds
 from muster.composer.core.config import ComposerConfig
 from muster.composer.core.fabrics import Fabrics
-from muster.composer.core.holdings import Holdings
+from muster.composer.core.host_resources import HostResources
 from muster.composer.core.limits import ANOMALIES_MAX, CROSSING_S, ENDED_MAX, YOUNG_S
 from muster.composer.core.marks import Marks
 from muster.composer.core.nodes import Nodes
@@ -43,7 +44,8 @@ class State:
         self.bounds = config.bounds
         self.calls = fabrics
         self.nodes = Nodes(machine for group in config.groups for machine in group.machines)
-        self.holdings = Holdings()
+        self.holds = Holds()
+        self.host_resources = HostResources()
         self.attachments: dict[str, Attachment] = {}
         self.requests: dict[str, Request] = {}
         self.fabrics = {fabric.name: Fabric(name=fabric.name) for fabric in config.fabrics}
@@ -163,13 +165,16 @@ class State:
         self.touch(attachment)
 
     def holders(self, attachment: Attachment) -> tuple[str, ...]:
-        """Jobs that stand in the way of its detachment."""
+        """Jobs that stand in the way of its detachment.
+
+        Where the kubelet picks: also those of which nobody knows which devices they have.
+        """
         if not attachment.is_gpu:
-            return self.holdings.of_node(self.node_of(attachment))
+            return self.holds.jobs_on(self.node_of(attachment))
         name = self.nodes.node_of.get(attachment.device_uuid)
         if name is None:
             return ()
-        return self.holdings.of_device(name, self.nodes.all[name].shown[attachment.device_uuid])
+        return self.holds.device_holders(name, attachment.device_uuid, self.nodes.all[name].shown).all
 
     def is_shown(self, attachment: Attachment) -> bool:
         """Whether its node shows the device."""
