@@ -54,7 +54,7 @@ def other_views() -> dict[str, View]:
     services = services_of(LOG)
     cores: dict[str, Any] = {name: new_folder(service).core for name, service in services.items()}
     scheduler, scaler, agent = cores["scheduler"], cores["scaler"], cores["agent"]
-    upgrader, projector, ledger = cores["upgrader"], cores["projector"], Ledger()
+    projector, ledger = cores["projector"], Ledger()
     return {
         "scheduler": View(
             scheduler,
@@ -65,9 +65,6 @@ def other_views() -> dict[str, View]:
             scaler,
             lambda: {one.id: held_by(one.held_slots) for one in _records(scaler) if one.held_slots},
             lambda _, uuid, *__: scaler.state.books.holders("device", uuid),
-        ),
-        "upgrader": View(
-            upgrader, lambda: {one.id: dict(one.milli) for one in upgrader.state.jobs.values() if one.milli}
         ),
         "agent": View(
             agent,

@@ -63,8 +63,9 @@ def happen(world: Watched, what: str, number: int, hours: float) -> None:
 
 
 def _has_room(world: Watched, node: str, limit_s: float) -> bool:
-    known = world.core.state.nodes[node]
-    free = not known.jobs and not known.lost and known.cordon is None and not world.given.get(node)
+    state = world.core.state
+    known, is_held = state.nodes[node], bool(state.holds.jobs_on(node))
+    free = not is_held and not known.lost and known.cordon is None and not world.given.get(node)
     return free and world.may_start(node, limit_s)
 
 

@@ -200,6 +200,16 @@ def test_gpus_that_nobody_uses_are_counted_while_a_node_is_kept() -> None:
     assert ended.gpu_hours_lost == pytest.approx(8 * 0.5)
 
 
+def test_gpus_that_a_job_holds_while_a_node_is_kept_are_not_lost() -> None:
+    world = VirtualUpgrader(1, action_s=1740, check_s=60)
+    world.run_job("n000", gpus=6, limit_s=HOUR)
+    world.start(a_campaign())
+    world.advance(DAY)
+    (ended,) = world.payloads("ended")
+    assert isinstance(ended, CampaignEnded)
+    assert ended.gpu_hours_lost == pytest.approx(2 * 1.0 + 8 * 0.5)
+
+
 @pytest.mark.parametrize("step", ["waiting-for-jobs", "drained"])
 def test_a_node_that_falls_ill_goes_back_so_that_health_need_not_wait_for_the_upgrade(step: str) -> None:
     """Before it is given as well as afterwards: else each would wait for the other, and nobody would wake either."""

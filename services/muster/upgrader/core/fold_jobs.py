@@ -1,22 +1,18 @@
 """How facts about jobs change what the upgrader believes: who holds which node, and until when."""
 
+from collections import Counter
 from collections.abc import Callable
 
 from muster.core import Fact
 from muster.schemas.facts.job import (
-    JobPlaced,
     JobQueued,
-    JobResized,
-    JobResizeRequested,
     JobRouted,
     JobState,
     PodsExited,
 )
-from muster.schemas.job import Phase
-from muster.upgrader.core.jobs import Job, held
+from muster.schemas.registry import STATE_NAME
+from muster.upgrader.core.jobs import Job
 from muster.upgrader.core.state import State
-
-_HOLDING = frozenset({Phase.PLACED, Phase.RUNNING, Phase.STOPPING})
 
 
 def _routed(state: State, fact: Fact) -> None:
@@ -28,25 +24,16 @@ def _routed(state: State, fact: Fact) -> None:
 
 def _queued(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, JobQueued)
+    _held(state, fact)
     job = state.jobs.get(fact.subject_id)
     if job is None:
         return
     payload = fact.payload
-    hold(state, job, at=fact.time)
     job.ran_s += job.exited_s
     job.exited_s = 0.0
-    job.placed_at = job.running_at = 0
+    job.running_at = 0
     job.total_s = job.spec.total_run_time_s if payload.total_run_time_s is None else payload.total_run_time_s
     job.slice_s = job.spec.min_slice_s if payload.min_slice_s is None else payload.min_slice_s
-
-
-def _placed(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobPlaced)
-    job = state.jobs.get(fact.subject_id)
-    if job is not None:
-        job.slots, job.growing = fact.payload.slots, ()
-        job.placed_at, job.running_at = fact.time, 0
-        hold(state, job, at=fact.time, holds=True)
 
 
 def _running(state: State, fact: Fact) -> None:
@@ -63,75 +50,53 @@ def _exited(state: State, fact: Fact) -> None:
         job.exited_s = fact.payload.ran_s
 
 
-def _resize_requested(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobResizeRequested)
-    job = state.jobs.get(fact.subject_id)
-    if job is not None and job.milli:
-        job.growing = fact.payload.slots
-        hold(state, job, at=fact.time, holds=True)
-
-
-def _resized(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobResized)
-    job = state.jobs.get(fact.subject_id)
-    if job is not None and job.milli:
-        job.slots, job.growing = fact.payload.slots, ()
-        hold(state, job, at=fact.time, holds=True)
-
-
 def _ended(state: State, fact: Fact) -> None:
-    job = state.jobs.pop(fact.subject_id, None)
-    if job is not None:
-        hold(state, job, at=fact.time)
+    _held(state, fact)
+    state.jobs.pop(fact.subject_id, None)
 
 
-def load(state: State, stored: JobState) -> None:
+def load(state: State, fact: Fact) -> None:
     """A job as a checkpoint says."""
-    spec = stored.job.spec
+    stored = fact.payload
+    assert isinstance(stored, JobState)
     if stored.phase.is_terminal:
         return
-    job = state.jobs[stored.job.id] = Job(
+    spec = stored.job.spec
+    state.jobs[stored.job.id] = Job(
         stored.job.id,
         spec,
         spec.total_run_time_s if stored.total_run_time_s is None else stored.total_run_time_s,
         slice_s=spec.min_slice_s if stored.min_slice_s is None else stored.min_slice_s,
         ran_s=stored.ran_s,
         exited_s=stored.exited.ran_s if stored.exited is not None else 0.0,
+        running_at=stored.running_at,
     )
-    if stored.phase in _HOLDING:
-        job.slots = stored.slots
-        job.growing = stored.resize.slots if stored.resize is not None else ()
-        job.placed_at, job.running_at = stored.placed_at, stored.running_at
-        hold(state, job, at=0, holds=True)
+    _held(state, fact)
 
 
-def hold(state: State, job: Job, *, at: int, holds: bool = False) -> None:
-    """It holds what its slots say from `at` on, or nothing. at 0: a checkpoint says so, and nothing is counted."""
-    if not holds:
-        job.slots = job.growing = ()
-    before, now = job.milli, held(job.slots, job.growing)
-    job.milli = now
-    for name in {**before, **now}:
-        if before.get(name) == now.get(name):
-            continue
+def _held(state: State, fact: Fact) -> None:
+    """What is held changes; up to then, what was not held of a node that is kept was idle."""
+    change = state.holds.apply(fact)
+    if change is None:
+        return
+    taken_milli: Counter[str] = Counter()
+    for slot in change.taken:
+        taken_milli[slot.node] += slot.gpu_milli_held
+    for slot in change.freed:
+        taken_milli[slot.node] -= slot.gpu_milli_held
+    for name, milli in taken_milli.items():
         node = state.node(name)
-        if at and state.campaigns:
-            state.count_idle(node, at)
+        if state.campaigns and fact.name != STATE_NAME:
+            state.count_idle(node, fact.time, taken_milli=milli)
             state.moves += 1
-        if name in now:
-            node.jobs[job.id] = now[name]
-        else:
-            node.jobs.pop(job.id, None)
-            state.forget_node(name)
+        state.forget_node(name)
 
 
 HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
     ("job", "routed"): _routed,
     ("job", "queued"): _queued,
-    ("job", "placed"): _placed,
+    **{("job", name): _held for name in ("placed", "resize-requested", "resized")},
     ("job", "running"): _running,
     ("job", "pods-exited"): _exited,
-    ("job", "resize-requested"): _resize_requested,
-    ("job", "resized"): _resized,
     **{("job", name): _ended for name in ("succeeded", "failed", "cancelled", "timed-out", "returned")},
 }

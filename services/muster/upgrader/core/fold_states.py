@@ -16,8 +16,8 @@ from muster.upgrader.core.state import State
 def restore(state: State, fact: Fact) -> None:
     """One part of a checkpoint. Turns are kept until their campaign comes, which may be later."""
     match fact.payload:
-        case JobState() as job:
-            fold_jobs.load(state, job)
+        case JobState():
+            fold_jobs.load(state, fact)
         case NodeState() as node:
             fold_nodes.load_node(state, fact.subject_id, node)
         case GrantState() as grant if fact.kind == "node":

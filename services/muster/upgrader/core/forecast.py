@@ -13,7 +13,7 @@ from muster.schemas.facts.node import RunningJobs
 from muster.schemas.facts.upgrade import Step
 from muster.upgrader.core.campaigns import Campaign
 from muster.upgrader.core.jobs import Job
-from muster.upgrader.core.nodes import MILLI, Node
+from muster.upgrader.core.nodes import MILLI
 from muster.upgrader.core.outlook import free_at, room_of
 from muster.upgrader.core.state import State
 from muster.upgrader.core.turns import planned
@@ -63,12 +63,12 @@ def in_turns(state: State, campaign: Campaign, now: Instant) -> Course:
         waited_s = min(seconds_between(free, start), patience_s)
         cost.idle_gpu_s += node.gpus * (waited_s + takes_s)
         if campaign.spec.running is RunningJobs.MOVE:
-            moved |= {job.id for job in _jobs_on(state, node) if job.can_move and job.ends_by(now) > start}
+            moved |= {job.id for job in state.jobs_on(node) if job.can_move and job.ends_by(now) > start}
     for job_id in moved:
         job = state.jobs[job_id]
         assert job.spec.checkpointing is not None, "only jobs that checkpoint can be moved"
         cost.moved += 1
-        cost.redone_gpu_s += _gpus(job) * job.spec.checkpointing.restart_s
+        cost.redone_gpu_s += _gpus(state, job) * job.spec.checkpointing.restart_s
     under_way = max((turn.since for turn in campaign.turns.values() if turn.is_open), default=0)
     last = max([*starts.values(), Instant(under_way)], default=now)
     return cost.course(CAMPAIGN, max(now, after(Instant(last), takes_s)) if starts or under_way else now)
@@ -84,12 +84,12 @@ def _by_name(state: State, campaign: Campaign, now: Instant, *, evict: bool) -> 
     moment = now
     for names in _few(campaign, room_of(campaign).total):
         nodes = [state.nodes[name] for name in names]
-        ends = [max((_next_end(job, moment, now) for job in _jobs_on(state, node)), default=moment) for node in nodes]
+        ends = [max((_next_end(job, moment, now) for job in state.jobs_on(node)), default=moment) for node in nodes]
         if evict:
-            for job in {job.id: job for node in nodes for job in _jobs_on(state, node)}.values():
+            for job in {job.id: job for node in nodes for job in state.jobs_on(node)}.values():
                 if job.id not in evicted:
                     evicted.add(job.id)
-                    _evict(cost, job, moment, now)
+                    _evict(state, cost, job, moment, now)
             ready = moment
         else:
             ready = max(ends, default=moment)
@@ -107,14 +107,14 @@ def _few(campaign: Campaign, most: int) -> Iterator[list[str]]:
         yield names[at : at + most]
 
 
-def _evict(cost: _Cost, job: Job, moment: Instant, now: Instant) -> None:
+def _evict(state: State, cost: _Cost, job: Job, moment: Instant, now: Instant) -> None:
     worked_s = _worked_s(job, moment, now)
     checkpointing = job.spec.checkpointing
     redone_s = worked_s
     if checkpointing is not None:
         redone_s = min(worked_s, checkpointing.interval_s / 2) + checkpointing.restart_s
     cost.killed += 1
-    cost.redone_gpu_s += _gpus(job) * redone_s
+    cost.redone_gpu_s += _gpus(state, job) * redone_s
 
 
 def _next_end(job: Job, moment: Instant, now: Instant) -> Instant:
@@ -132,9 +132,5 @@ def _worked_s(job: Job, moment: Instant, now: Instant) -> float:
     return max(0.0, job.total_s - left_s) if moment > job.ends_by(now) else max(0.0, job.total_s - job.ran_s - left_s)
 
 
-def _jobs_on(state: State, node: Node) -> list[Job]:
-    return [state.jobs[name] for name in node.jobs if name in state.jobs]
-
-
-def _gpus(job: Job) -> float:
-    return sum(job.milli.values()) / MILLI
+def _gpus(state: State, job: Job) -> float:
+    return sum(slot.gpu_milli_held for slot in state.holds.jobs[job.id].held) / MILLI

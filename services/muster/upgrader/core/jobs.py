@@ -1,17 +1,16 @@
 """What the upgrader knows of jobs: where they stand, and until when at the most."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from muster.core import Instant, after
-from muster.schemas.job import JobKind, JobSpec, Slot
+from muster.schemas.job import JobKind, JobSpec
 
 
 @dataclass(slots=True)
 class Job:
     """One live job. ran_s: over its ended runs; exited_s: of the run that ended and is not answered for yet.
 
-    total_s: over all runs, slice_s: of each at the least, as its queue allows. slots: what it holds; growing: what it
-    holds besides, while it is resized. running_at: 0 while its pods start. milli: GPUs held, by node.
+    total_s: over all runs, slice_s: of each at the least, as its queue allows. running_at: 0 before its run begins.
     """
 
     id: str
@@ -19,12 +18,8 @@ class Job:
     total_s: float
     ran_s: float = 0.0
     exited_s: float = 0.0
-    slots: tuple[Slot, ...] = ()
-    growing: tuple[Slot, ...] = ()
-    placed_at: int = 0
     running_at: int = 0
     slice_s: float = 0.0
-    milli: dict[str, int] = field(default_factory=dict)
 
     @property
     def can_move(self) -> bool:
@@ -34,23 +29,15 @@ class Job:
 
     def ends_by(self, now: Instant) -> Instant:
         """When its run is over at the latest: then it is ended as timed-out."""
-        began = self.running_at or max(self.placed_at, now)
+        began = self.running_at or now
         return max(now, after(Instant(began), max(0.0, self.total_s - self.ran_s)))
 
     def slice_ends(self, now: Instant) -> Instant:
         """Until when it is not to be stopped."""
-        began = self.running_at or max(self.placed_at, now)
+        began = self.running_at or now
         return max(now, after(Instant(began), self.slice_s))
 
     def leaves_by(self, now: Instant, *, moving: bool) -> Instant:
         """When its nodes are free of it: at the end of its run, or of its slice if it may be moved."""
         end = self.ends_by(now)
         return min(end, self.slice_ends(now)) if moving and self.can_move else end
-
-
-def held(slots: tuple[Slot, ...], growing: tuple[Slot, ...]) -> dict[str, int]:
-    """Milli-GPUs that are held, by node; nodes of slots without GPUs stand there with 0."""
-    milli = dict[str, int]()
-    for slot in (*slots, *(one for one in growing if one not in slots)):
-        milli[slot.node] = milli.get(slot.node, 0) + slot.gpu_milli_held
-    return milli

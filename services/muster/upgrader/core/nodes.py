@@ -1,6 +1,6 @@
-"""What the upgrader knows of nodes: what they are, who holds them, and who keeps others from them."""
+"""What the upgrader knows of nodes: what they are, and who keeps jobs from them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from muster.schemas.facts.cordons import Cordon
 from muster.schemas.facts.node import NodeJoined, WithholdRequested, WithholdWish
@@ -11,7 +11,7 @@ MILLI = 1000
 
 @dataclass(slots=True)
 class Node:
-    """One node. description: None while it is not part of the cluster. jobs: milli-GPUs held, by job.
+    """One node. description: None while it is not part of the cluster.
 
     wishes: who asked to withhold it, in the order of the requests. cordon: by a person, while it stands.
     """
@@ -21,7 +21,6 @@ class Node:
     lost: bool = False
     wishes: tuple[WithholdWish, ...] = ()
     cordon: Cordon | None = None
-    jobs: dict[str, int] = field(default_factory=dict)
 
     @property
     def gpus(self) -> int:
@@ -29,19 +28,9 @@ class Node:
         return 0 if self.description is None else len(self.description.present)
 
     @property
-    def milli_idle(self) -> int:
-        """Milli-GPUs that nobody holds."""
-        return max(0, MILLI * self.gpus - sum(self.jobs.values()))
-
-    @property
-    def is_full(self) -> bool:
-        """Whether no more GPUs can be had; a node without GPUs is full if anybody holds it."""
-        return bool(self.jobs) and not self.milli_idle
-
-    @property
     def is_forgotten(self) -> bool:
         """Whether nothing is known of it."""
-        return self.description is None and not self.jobs and not self.wishes and self.cordon is None
+        return self.description is None and not self.wishes and self.cordon is None
 
     def domain(self, level: str) -> str:
         """Its domain of a level, "" without one."""

@@ -47,7 +47,7 @@ def hindrance(state: State, campaign: Campaign, node: Node, now: int) -> str:
 def free_at(state: State, campaign: Campaign, node: Node, now: Instant) -> tuple[Instant, str]:
     """When no job holds the node any more, at the latest, and the job for which it waits longest ("": none)."""
     moving = campaign.spec.running is RunningJobs.MOVE
-    ends = [(job.leaves_by(now, moving=moving), job.id) for name in node.jobs if (job := state.jobs.get(name))]
+    ends = [(job.leaves_by(now, moving=moving), job.id) for job in state.jobs_on(node)]
     return max(ends, default=(now, ""))
 
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
+from muster.cluster import Holds
 from muster.schemas.facts.upgrade import CampaignWish
 from muster.upgrader.core.campaigns import Campaign, Turn
 from muster.upgrader.core.config import UpgradeConfig
@@ -22,6 +23,7 @@ class State:
 
     config: UpgradeConfig
     nodes: dict[str, Node] = field(default_factory=dict)
+    holds: Holds = field(default_factory=Holds)
     jobs: dict[str, Job] = field(default_factory=dict)
     campaigns: dict[str, Campaign] = field(default_factory=dict)
     wishes: dict[str, CampaignWish] = field(default_factory=dict)
@@ -45,9 +47,9 @@ class State:
         return found
 
     def forget_node(self, name: str) -> None:
-        """Drop what nothing is known of."""
+        """Drop a node of which nothing is known and that no job holds."""
         node = self.nodes.get(name)
-        if node is not None and node.is_forgotten:
+        if node is not None and node.is_forgotten and not self.holds.slots_on(name):
             del self.nodes[name]
 
     def turns_on(self, node: str) -> list[Turn]:
@@ -60,14 +62,27 @@ class State:
         turn = campaign.turns.get(node) if campaign is not None else None
         return turn if turn is not None and turn.request_id == request_id else None
 
-    def count_idle(self, node: Node, at: int) -> None:
-        """Add what nobody used up to this moment to the turn for which the node is kept. Before what it holds changes.
+    def jobs_on(self, node: Node) -> list[Job]:
+        """Return the jobs that hold something on a node."""
+        return [self.jobs[name] for name in self.holds.slots_on(node.name) if name in self.jobs]
 
-        A node that is kept for several campaigns counts for the first of them.
+    def is_full(self, node: Node) -> bool:
+        """Return whether no more GPUs can be had; a node without GPUs is full if a job holds it."""
+        return bool(self.holds.slots_on(node.name)) and self._milli_held(node) >= MILLI * node.gpus
+
+    def count_idle(self, node: Node, at: int, *, taken_milli: int = 0) -> None:
+        """Add what no job used up to this moment to the turn for which the node is kept. Before its devices change.
+
+        taken_milli: how much more is held since this moment; negative if it is less. A node that is kept for several
+        campaigns counts for the first of them.
         """
         turn = next((turn for turn in self.turns_on(node.name) if turn.request_id), None)
         if turn is None:
             return
         if turn.counted_at and at > turn.counted_at and not turn.freed:
-            turn.lost_gpu_s += node.milli_idle / MILLI * (at - turn.counted_at) / 1e9
+            idle_milli = max(0, MILLI * node.gpus - self._milli_held(node) + taken_milli)
+            turn.lost_gpu_s += idle_milli / MILLI * (at - turn.counted_at) / 1e9
         turn.counted_at = at
+
+    def _milli_held(self, node: Node) -> int:
+        return sum(slot.gpu_milli_held for slots in self.holds.slots_on(node.name).values() for slot in slots)

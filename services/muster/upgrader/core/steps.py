@@ -31,7 +31,7 @@ def next_step(state: State, campaign: Campaign, turn: Turn, now: Instant) -> lis
         case Step.CORDONED | Step.WAITING:
             return _until_drained(state, campaign, turn, node, now)
         case Step.DRAINED:
-            return _drained(campaign, turn, node)
+            return _drained(state, campaign, turn, node)
         case Step.UPGRADING | Step.VALIDATING | Step.ROLLING_BACK:
             return _worked(state, campaign, turn, now)
         case Step.FAILED if turn.freed and turn.request_id:
@@ -86,9 +86,10 @@ def give_back(campaign: Campaign, turn: Turn, because: str) -> list[Draft]:
 def _until_drained(state: State, campaign: Campaign, turn: Turn, node: Node, now: Instant) -> list[Draft]:
     if turn.is_withheld:
         return [_stepped(turn, NodeStepped(campaign=campaign.name, step=Step.DRAINED, attempt=turn.attempt))]
-    if turn.request_id and node.jobs and turn.step is Step.CORDONED:
+    holders = state.holds.jobs_on(node.name)
+    if turn.request_id and holders and turn.step is Step.CORDONED:
         left_s = seconds_between(now, free_at(state, campaign, node, now)[0])
-        count = f"{len(node.jobs)} jobs" if len(node.jobs) > 1 else "1 job"
+        count = f"{len(holders)} jobs" if len(holders) > 1 else "1 job"
         detail = f"{count}, for {left_s / 3600:.1f} h at the most"
         said = NodeStepped(campaign=campaign.name, step=Step.WAITING, attempt=turn.attempt, detail=detail)
         return [_stepped(turn, said)]
@@ -97,9 +98,9 @@ def _until_drained(state: State, campaign: Campaign, turn: Turn, node: Node, now
     return []
 
 
-def _drained(campaign: Campaign, turn: Turn, node: Node) -> list[Draft]:
+def _drained(state: State, campaign: Campaign, turn: Turn, node: Node) -> list[Draft]:
     """Only on a node that is empty and answers."""
-    if not turn.is_withheld or node.jobs or node.lost:
+    if not turn.is_withheld or state.holds.slots_on(node.name) or node.lost:
         return []
     spec = campaign.spec
     action = NodeActionRequested(

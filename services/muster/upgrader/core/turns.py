@@ -73,7 +73,7 @@ def _kept(state: State, campaign: Campaign, starts: dict[str, Instant], now: Ins
     spare = room_of(campaign).total - sum(is_out(state, state.node(name), now) for name in campaign.turns)
     kept, latest = set[str](), after(now, state.config.patience_s)
     for name, start in starts.items():
-        is_full = state.nodes[name].is_full
+        is_full = state.is_full(state.nodes[name])
         if is_full or start <= latest or spare > 0:
             kept.add(name)
         spare -= not is_full
