@@ -9,5 +9,17 @@ from muster.cluster.holds import (
     HoldChange,
     Holds,
 )
+from muster.cluster.nodes import Node, NodeChange, Nodes
 
-__all__ = ["FREEING_FACTS", "HOLDING_PHASES", "HOLD_FACTS", "DeviceHolders", "Hold", "HoldChange", "Holds"]
+__all__ = [
+    "FREEING_FACTS",
+    "HOLDING_PHASES",
+    "HOLD_FACTS",
+    "DeviceHolders",
+    "Hold",
+    "HoldChange",
+    "Holds",
+    "Node",
+    "NodeChange",
+    "Nodes",
+]
