@@ -110,7 +110,7 @@ class Scrapes:
 
     def _start(self, core: TelemetryCore, connection: Publisher, seat: Seat, node: str) -> None:
         """Ask a node, unless nobody was ever there, its last page is still awaited, or too many are."""
-        if not self._patience.is_due(node, _description(core, node), self._walk.rounds):
+        if not self._patience.is_due(node, core.holdings.nodes.description(node), self._walk.rounds):
             return
         if node in self._under_way or len(self._under_way) >= SCRAPES_MAX:
             self._metrics.overdue.inc()
@@ -126,7 +126,7 @@ class Scrapes:
             seat.wake()
 
     async def _scrape(self, core: TelemetryCore, connection: Publisher, node: str) -> None:
-        description, number = _description(core, node), self._walk.rounds
+        description, number = core.holdings.nodes.description(node), self._walk.rounds
         began_s = asyncio.get_running_loop().time()
         answer = await self._exporters.ask(self._exporters.url_of(node, description))
         if node not in core.holdings.nodes:
@@ -204,15 +204,6 @@ def encoded(sample: NodeSample) -> bytes:
     return sample.model_dump_json(exclude_defaults=True).encode()
 
 
-def _description(core: TelemetryCore, node: str) -> NodeJoined | None:
-    record = core.holdings.nodes.get(node)
-    return record.description if record is not None else None
-
-
 def _asked(core: TelemetryCore) -> tuple[str, ...]:
     """Nodes with GPUs that answer; what others have to say nobody could hear."""
-    return tuple(
-        name
-        for name, node in core.holdings.nodes.items()
-        if node.description is not None and not node.is_lost and node.description.gpu_uuids
-    )
+    return tuple(name for name, node in core.holdings.nodes.items() if not node.is_lost and node.description.gpu_uuids)

@@ -10,11 +10,12 @@ from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kit.log import a_fact
 from kit.telemetry import BEGAN, VirtualTelemetry, slot, uuid
 from muster.bus.clock import FakeTime
 from muster.bus.service import Seat
 from muster.core import after
-from muster.schemas.facts.node import NodeJoined, NodeLost
+from muster.schemas.facts.node import NodeJoined, NodeLeft, NodeLost
 from muster.schemas.telemetry import ExporterState, NodeSample
 from muster.stack.ports import free_port
 from muster.telemetry.core.names import MEANINGS, WORD_CHARS_MAX
@@ -203,7 +204,7 @@ async def test_nobody_there_is_down_and_a_refusal_is_nonsense() -> None:
         answer = await exporters.ask(f"http://127.0.0.1:{free_port()}/metrics")
         assert (answer.state, "cannot be reached" in answer.error) == (ExporterState.DOWN, True)
     async with stage(nodes=1) as here:
-        del here.world.holdings.nodes["n0"]
+        here.world.apply(a_fact("agent", "node", "n0", "left", NodeLeft()))
         refused = await here.heard("n0", ExporterState.NONSENSE)
         assert "answers 404" in refused.error
 

@@ -4,22 +4,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from muster.cluster import Hold, Holds
+from muster.cluster import Hold, Holds, Nodes
 from muster.core import Fact, Instant
 from muster.schemas.facts.job import JobQueued, JobRouted, JobState
-from muster.schemas.facts.node import NodeJoined, NodeLost, NodeReturned, NodeState
 from muster.schemas.job import TERMINAL_PHASES, Job
 from muster.schemas.registry import STATE_NAME
 
 NEVER = Instant(0)
-
-
-@dataclass(slots=True)
-class KnownNode:
-    """A node that is part of the cluster, or was told to be lost before it joined: then it has no description."""
-
-    description: NodeJoined | None = None
-    is_lost: bool = False
 
 
 @dataclass(slots=True)
@@ -44,14 +35,14 @@ class HoldingJobs:
 
 
 class Holdings:
-    """Folds facts of nodes and jobs. nodes, jobs: for reading. anomalies: facts that fit no state, by name.
+    """Folds facts of nodes and jobs. nodes, jobs: for reading. anomalies: facts of jobs that fit no state, by name.
 
     holds: who holds what. holding: of the jobs those that hold something and whose pods have not exited. origins: by
     namespace/name, the live job of an object of Kubernetes that makes its pods itself.
     """
 
     def __init__(self) -> None:
-        self.nodes: dict[str, KnownNode] = {}
+        self.nodes = Nodes()
         self.jobs: dict[str, KnownJob] = {}
         self.holds = Holds()
         self.holding = HoldingJobs(self.holds.jobs)
@@ -62,16 +53,12 @@ class Holdings:
             ("job", "queued"): self._queued,
             ("job", "returned"): self._ended,
             **{("job", phase.value): self._ended for phase in TERMINAL_PHASES},
-            ("node", "joined"): self._joined,
-            ("node", "lost"): self._lost,
-            ("node", "returned"): self._returned,
-            ("node", "left"): self._left,
             ("job", STATE_NAME): self._job_state,
-            ("node", STATE_NAME): self._node_state,
         }
 
     def apply(self, fact: Fact) -> None:
         """One fact further; what says nothing of nodes or holdings is passed over."""
+        self.nodes.apply(fact)
         self.holds.apply(fact)
         handler = self._handlers.get((fact.kind, fact.name))
         if handler is not None:
@@ -79,8 +66,7 @@ class Holdings:
 
     def holders(self, node: str) -> dict[str, dict[str, int]]:
         """By uuid of the node's devices: milli-GPUs that each job's pods have. Work grows with the node's jobs."""
-        record = self.nodes.get(node)
-        description = record.description if record is not None else None
+        description = self.nodes.description(node)
         return self.holds.devices_in_use(node, description.present if description is not None else {})
 
     def placed_at(self, job_id: str) -> Instant:
@@ -108,28 +94,6 @@ class Holdings:
         if origin is not None and self.origins.get(title := f"{origin.namespace}/{origin.name}") == fact.subject_id:
             del self.origins[title]
 
-    def _joined(self, fact: Fact) -> None:
-        if isinstance(fact.payload, NodeJoined):
-            node = self._node(fact.subject_id)
-            node.description, node.is_lost = fact.payload, False
-
-    def _lost(self, fact: Fact) -> None:
-        if isinstance(fact.payload, NodeLost):
-            self._node(fact.subject_id).is_lost = True
-
-    def _returned(self, fact: Fact) -> None:
-        if isinstance(fact.payload, NodeReturned):
-            self._node(fact.subject_id).is_lost = False
-
-    def _left(self, fact: Fact) -> None:
-        if self.nodes.pop(fact.subject_id, None) is None:
-            self.anomalies["left"] += 1
-
-    def _node_state(self, fact: Fact) -> None:
-        if isinstance(fact.payload, NodeState):
-            node = self._node(fact.subject_id)
-            node.description, node.is_lost = fact.payload.description, fact.payload.lost
-
     def _job_state(self, fact: Fact) -> None:
         state = fact.payload
         if isinstance(state, JobState) and state.phase not in TERMINAL_PHASES:
@@ -139,6 +103,3 @@ class Holdings:
         self.jobs[job.id] = KnownJob(job, queue)
         if job.origin is not None:
             self.origins[f"{job.origin.namespace}/{job.origin.name}"] = job.id
-
-    def _node(self, name: str) -> KnownNode:
-        return self.nodes.setdefault(name, KnownNode())

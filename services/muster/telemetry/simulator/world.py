@@ -129,16 +129,15 @@ class World:
 
     def _node(self, node: str) -> SimulatedNode:
         """With the GPUs that the log says, those that were there before as they were."""
-        record = self.holdings.nodes.get(node)
-        if record is None or record.description is None:
+        description = self.holdings.nodes.description(node)
+        if description is None:
             self.nodes.pop(node, None)
             raise UnknownDeviceError(f"there is no node {node!r}")
         known = self.nodes.setdefault(node, SimulatedNode())
-        present = record.description.present
+        present = description.present
         if tuple(known.gpus) != tuple(present.values()):
             known.gpus = {
-                uuid: known.gpus.get(uuid) or self._new(record.description, uuid, index)
-                for index, uuid in present.items()
+                uuid: known.gpus.get(uuid) or self._new(description, uuid, index) for index, uuid in present.items()
             }
         return known
 
