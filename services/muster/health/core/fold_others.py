@@ -1,5 +1,6 @@
 """How the facts of others change what health believes: nodes, who may hold them, jobs, work on nodes, people."""
 
+from muster.cluster import NodeChange
 from muster.core import Fact
 from muster.health.core import fold_own, strays
 from muster.health.core.brake import KIND
@@ -8,7 +9,7 @@ from muster.health.core.table import Fold
 from muster.health.core.units import Unit
 from muster.schemas.facts.health import OPEN_MAX, BrakeResetRequested, FaultClass, FaultMark, Reported, VerifyRequested
 from muster.schemas.facts.job import JobRouted, PodsExited, PodsOutcome
-from muster.schemas.facts.node import NodeJoined, Withheld, WithholdRequested, WithholdWithdrawn
+from muster.schemas.facts.node import Withheld, WithholdRequested, WithholdWithdrawn
 from muster.schemas.facts.operations import (
     ActionOutcome,
     CheckOutcome,
@@ -30,37 +31,28 @@ fill. They keep the job off the node, and prove nothing of the node."""
 
 
 def _joined(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, NodeJoined)
-    before = state.nodes.get(fact.subject_id)
-    state.nodes[fact.subject_id] = fact.payload
-    if before is None:
+    change = state.nodes.apply(fact)
+    assert change is not None, "whoever joins is part of the cluster"
+    if change.before is None:
         state.fresh.append((fact.subject_id, fact.time))
-    state.lost.discard(fact.subject_id)
-    shown = dict.fromkeys(fact.payload.present.values())
-    for uuid in shown:  # in the order of the fact: every replica folds alike
-        state.node_of[uuid] = fact.subject_id
-    for uuid in before.present.values() if before is not None else ():
-        if uuid not in shown:
-            _device_gone(state, fact.subject_id, uuid)
+    _devices_gone(state, change)
     unit = state.node_unit(fact.subject_id)
     if unit is not None:
         state.touch(unit)
 
 
-def _device_gone(state: State, node: str, uuid: str) -> None:
-    if state.node_of.get(uuid) == node:
-        del state.node_of[uuid]
-    unit = state.units.get((DEVICE, uuid))
-    if unit is not None and unit.node == node:
-        strays.abandon(state, unit)
-        state.drop(unit)
+def _devices_gone(state: State, change: NodeChange) -> None:
+    for uuid in change.gone:
+        unit = state.units.get((DEVICE, uuid))
+        if unit is not None and unit.node == change.name:
+            strays.abandon(state, unit)
+            state.drop(unit)
 
 
 def _lost(state: State, fact: Fact) -> None:
     node = fact.subject_id
-    if node not in state.nodes:
+    if state.nodes.apply(fact) is None:
         return
-    state.lost.add(node)
     own = state.node_unit(node)
     if state.is_in_other_hands(node) or (own is not None and not own.is_healthy):
         return
@@ -70,18 +62,16 @@ def _lost(state: State, fact: Fact) -> None:
 
 
 def _returned(state: State, fact: Fact) -> None:
-    state.lost.discard(fact.subject_id)
+    state.nodes.apply(fact)
 
 
 def left(state: State, fact: Fact) -> None:
     """The node is no longer part of the cluster: nothing is remembered of it."""
-    node = fact.subject_id
-    described = state.nodes.pop(node, None)
-    state.lost.discard(node)
+    node, change = fact.subject_id, state.nodes.apply(fact)
     state.sightings.drop_node(node)
     state.judged.pop(node, None)
-    for uuid in described.present.values() if described is not None else ():
-        _device_gone(state, node, uuid)
+    if change is not None:
+        _devices_gone(state, change)
     unit = state.node_unit(node)
     for one in (*([unit] if unit is not None else []), *state.devices_of(node)):
         strays.abandon(state, one)
@@ -155,7 +145,7 @@ def _unit(state: State, fact: Fact) -> Unit | None:
     known = state.units.get((DEVICE, fact.subject_id))
     if known is not None:
         return known
-    node = state.node_of.get(fact.subject_id)
+    node = state.nodes.node_of.get(fact.subject_id)
     return state.unit(DEVICE, fact.subject_id, node) if node is not None else None
 
 

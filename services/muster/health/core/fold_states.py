@@ -19,12 +19,9 @@ def _state_recorded(state: State, fact: Fact) -> None:
     match fact.payload:
         case UnitState() as stored:
             _load_unit(state, fact.kind, fact.subject_id, stored)
-        case NodeState(description=description, lost=lost):
-            state.nodes[fact.subject_id] = description
+        case NodeState():
+            state.nodes.apply(fact)
             state.fresh.append((fact.subject_id, fact.time))
-            state.node_of.update((uuid, fact.subject_id) for uuid in description.present.values())
-            if lost:
-                state.lost.add(fact.subject_id)
         case GrantState() as grant:
             strays.load(state, fact.kind, fact.subject_id, grant)
         case JobState() as job:

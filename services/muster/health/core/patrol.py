@@ -92,7 +92,7 @@ def _may_be_checked(state: State, node: str) -> bool:
     unit = state.node_unit(node)
     is_healthy = unit is None or unit.is_healthy
     is_free = not state.is_in_other_hands(node) and not state.observes_only(node) and state.brake.tripped is None
-    return is_healthy and is_free and node not in state.lost
+    return is_healthy and is_free and not state.nodes[node].is_lost
 
 
 def light_checks(state: State, node: str, now: Instant, *, reason: str) -> list[Draft]:

@@ -4,7 +4,7 @@ import heapq
 from collections import Counter, deque
 from dataclasses import dataclass
 
-from muster.cluster import Holds
+from muster.cluster import Holds, Nodes
 from muster.core import Instant
 from muster.health.core.brake import Brake
 from muster.health.core.config import OBSERVE, OPT_OUT_LABEL, HealthConfig
@@ -14,7 +14,6 @@ from muster.health.core.rules import RuleTable
 from muster.health.core.sightings import Sightings
 from muster.health.core.units import Unit, UnitKey
 from muster.schemas.facts.health import FaultClass
-from muster.schemas.facts.node import NodeJoined
 
 NODE, DEVICE = "node", "device"
 
@@ -33,7 +32,7 @@ class Episode:
 
 
 class State:
-    """units: nodes and devices of which something has to be remembered; others are healthy. nodes: as described.
+    """units: nodes and devices of which something has to be remembered; others are healthy.
 
     fresh: nodes that joined since the last decision, and when. on_node: units of devices, by node. ill: units that are
     not healthy. work: by the id of an action or of checks that health asked for, whose they are. requests: by the id of
@@ -49,12 +48,10 @@ class State:
         self.brake = Brake(config=config.brake)
         self.holds = Holds()
         self.owners = Owners()
-        self.nodes: dict[str, NodeJoined] = {}
-        self.lost: set[str] = set()
+        self.nodes = Nodes()
         self.fresh: list[tuple[str, Instant]] = []
         self.units: dict[UnitKey, Unit] = {}
         self.on_node: dict[str, dict[str, None]] = {}
-        self.node_of: dict[str, str] = {}
         self.ill: dict[UnitKey, None] = {}
         self.work: dict[str, UnitKey] = {}
         self.requests: dict[str, UnitKey] = {}
@@ -128,12 +125,12 @@ class State:
         """Whether what is seen there is recorded, and nothing follows."""
         if self.config.dry_run or node in self.config.opt_out:
             return True
-        description = self.nodes.get(node)
+        description = self.nodes.description(node)
         return description is not None and dict(description.labels).get(OPT_OUT_LABEL) == OBSERVE
 
     def rules_of(self, node: str) -> RuleTable:
         """The rules of the node's GPU model."""
-        description = self.nodes.get(node)
+        description = self.nodes.description(node)
         return self.config.rules.of(description.gpu_model if description is not None else "")
 
     def holders(self, node: str, device: str = "") -> tuple[str, ...]:
@@ -143,9 +140,8 @@ class State:
         """
         if not device:
             return self.holds.jobs_on(node)[:JOBS_MAX]
-        description = self.nodes.get(node)
-        present = description.present if description is not None else {}
-        found = self.holds.device_holders(node, device, {uuid: index for index, uuid in present.items()})
+        known = self.nodes.get(node)
+        found = self.holds.device_holders(node, device, known.shown if known is not None else {})
         return (found.known or found.possible)[:JOBS_MAX]
 
     def note_incident(self, node: str, at: Instant) -> None:

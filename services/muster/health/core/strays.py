@@ -14,7 +14,7 @@ GONE = "what it was asked for is gone"
 
 def abandon(state: State, unit: Unit) -> None:
     """The unit is about to be dropped. What was answered goes with it, unless another node shows the device by now."""
-    stays = unit.kind == DEVICE and unit.name in state.node_of
+    stays = unit.kind == DEVICE and unit.name in state.nodes.node_of
     for request, answered in ((unit.request_id, unit.is_withheld), (unit.withdrawn_id, unit.crossed)):
         if request and (stays if answered else request == unit.request_id):
             state.strays[unit.kind, unit.name, request] = answered

@@ -34,7 +34,7 @@ class NodeVerdicts:
             standing=self.state.standing,
             known=self.state.was_told,
             steady_s=config.steady_s,
-            node_of=self.state.node_of,
+            node_of=self.state.nodes.node_of,
         )
         self._rounds = Rounds()
         self._now = Instant(0)
