@@ -58,6 +58,11 @@ class VirtualComposer(VirtualService[ComposerCore]):
         """One that has folded nothing."""
         return ComposerCore(self.fabrics, self.settings)
 
+    def advance_to(self, until: Instant) -> None:
+        """Let time pass up to and with `until`; what was asked of fabrics at the end is seen."""
+        super().advance_to(until)
+        self.settle()
+
     # --- the cluster around it -----------------------------------------------------------------------------------
 
     def node(self, name: str, *, group: str = "composable", released: bool = True, memory_mib: int = 524_288) -> None:
