@@ -209,18 +209,17 @@ class VirtualComposer(VirtualService[ComposerCore]):
 
     def checkpoint(self) -> list[Fact]:
         """All services' parts, as facts."""
-        state = self.core.state.nodes
+        state = self.core.state
         nodes = [
             Draft("node", name, STATE_NAME, NodeState(description=node.description, lost=node.is_lost))
-            for name, node in state.all.items()
-            if node.description is not None
+            for name, node in state.nodes.items()
         ]
         grants = [
-            Draft("node", name, STATE_NAME, GrantState(released=node.is_released, withheld=node.is_withheld))
-            for name, node in state.all.items()
+            Draft("node", name, STATE_NAME, GrantState(released=grant.is_released, withheld=grant.is_withheld))
+            for name, grant in state.grants.nodes.items()
         ]
         grants += [Draft("job", job, STATE_NAME, one) for job, one in self.jobs.items()]
-        grants += [Draft("device", uuid, STATE_NAME, GrantState(released=False)) for uuid in state.unreleased]
+        grants += [Draft("device", uuid, STATE_NAME, GrantState(released=False)) for uuid in state.grants.unreleased]
         return [*self.snapshot(), *self.state_facts("agent", nodes), *self.state_facts("scheduler", grants)]
 
 

@@ -102,7 +102,7 @@ def play(it: VirtualComposer, story: list[tuple[str, int]], watch: Watch) -> Non
 def finish(it: VirtualComposer, watch: Watch) -> None:
     """Everything is given back, the fabric works again, and time passes until nothing more happens."""
     for node in NODES:
-        if it.core.state.nodes.get(node) is None:
+        if node not in it.core.state.nodes:
             it.node(node)
     for _ in range(20):
         it.let_go()
@@ -186,10 +186,10 @@ def do(it: VirtualComposer, act: str, number: int) -> None:  # noqa: C901, PLR09
             it.restart()
         case "restart-from-checkpoint":
             it.restart(from_checkpoint=True)
-        case "node-leaves" if it.core.state.nodes.get(node) is not None and number > 4:
+        case "node-leaves" if node in it.core.state.nodes and number > 4:
             it.let_go(JOB)
             it.leave(node)
-        case "node-returns" if it.core.state.nodes.get(node) is None:
+        case "node-returns" if node not in it.core.state.nodes:
             it.node(node)
             it.plug()
 

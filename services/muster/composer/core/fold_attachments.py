@@ -59,7 +59,7 @@ def _attaching(state: State, fact: Fact) -> None:
     if attachment is None:
         return
     _begin(state, attachment, fact, Phase.ATTACHING)
-    state.nodes.grow_up(attachment.machine, attachment.fabric)
+    state.machines.grow_up(attachment.machine, attachment.fabric)
     state.calls.carry_out(
         AttachCall(
             order=attachment.id,

@@ -11,32 +11,35 @@ from muster.schemas.job import TERMINAL_PHASES
 
 def _joined(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, NodeJoined)
-    group = state.config.group_of.get(fact.payload.group)
+    machine, group = fact.payload.machine, state.config.group_of.get(fact.payload.group)
     if group is not None:
-        state.nodes.settle_in(fact.payload.machine, group.fabric, fact.time, young_s=young_s(state))
-    state.nodes.join(fact.subject_id, fact.payload)
-    _touch_all(state, fact.payload.machine)
+        state.machines.settle_in(machine, group.fabric, fact.time, young_s=young_s(state))
+    state.machines.take(machine, fact.subject_id)
+    _changed(state, fact)
+    _touch_all(state, machine)
 
 
-def _lost(state: State, fact: Fact) -> None:
-    state.nodes.set_lost(fact.subject_id, is_lost=fact.name == "lost")
+def _changed(state: State, fact: Fact) -> None:
+    change = state.nodes.apply(fact)
+    if change is not None:
+        state.grants.change_node(change)
 
 
 def _left(state: State, fact: Fact) -> None:
-    node = state.nodes.get(fact.subject_id)
-    if node is None or node.description is None:
+    description = state.nodes.description(fact.subject_id)
+    if description is None:
         state.anomaly("left of no node")
         return
-    machine = node.description.machine
+    machine = description.machine
     wish = DetachWish(fact=fact.id, reason=f"node {fact.subject_id} left the cluster", keep=True)
     for name in tuple(state.on_machine.get(machine, ())):
         attachment = state.attachments[name]
         if not attachment.phase.is_over:
             state.want_away(attachment, wish)
-    group = state.config.group_of.get(node.description.group)
+    group = state.config.group_of.get(description.group)
     if group is not None:
-        state.nodes.abandon(machine, group.fabric)
-    state.nodes.leave(fact.subject_id)
+        state.machines.abandon(machine, group.fabric)
+    _changed(state, fact)
     _touch_all(state, machine)
     for name, request in state.requests.items():
         if request.spec is not None and request.spec.target_node == fact.subject_id:
@@ -50,12 +53,14 @@ def _touch_all(state: State, machine: str) -> None:
 
 
 def _node_released(state: State, fact: Fact) -> None:
-    for uuid in state.nodes.release_node(fact.subject_id):
+    state.grants.release_node(fact.subject_id)
+    node = state.nodes.get(fact.subject_id)
+    for uuid in node.shown if node is not None else ():
         _touch_device(state, uuid)
 
 
 def _device_released(state: State, fact: Fact) -> None:
-    state.nodes.release_device(fact.subject_id)
+    state.grants.release_device(fact.subject_id)
     _touch_device(state, fact.subject_id)
 
 
@@ -75,9 +80,9 @@ def _withheld(state: State, fact: Fact) -> None:
         attachment.is_withheld, attachment.holders = True, fact.payload.holders
         state.touch(attachment)
     if fact.kind == "device":
-        state.nodes.withhold_device(fact.subject_id)
+        state.grants.withhold_device(fact.subject_id)
     else:
-        state.nodes.withhold_node(fact.subject_id)
+        state.grants.withhold_node(fact.subject_id)
 
 
 def _withdrawn(state: State, fact: Fact) -> None:
@@ -114,8 +119,8 @@ def _ended(state: State, fact: Fact) -> None:
 
 HANDLERS: dict[tuple[str, str], Handler] = {
     ("node", "joined"): _joined,
-    ("node", "lost"): _lost,
-    ("node", "returned"): _lost,
+    ("node", "lost"): _changed,
+    ("node", "returned"): _changed,
     ("node", "left"): _left,
     ("node", "released"): _node_released,
     ("device", "released"): _device_released,

@@ -26,10 +26,11 @@ def _state_recorded(state: State, fact: Fact) -> None:
             _load_request(state, fact.subject_id, fact.payload)
         case FabricState():
             _load_fabric(state, fact.subject_id, fact.payload)
-        case NodeState(description=description, lost=lost):
-            state.nodes.load(fact.subject_id, description, is_lost=lost)
+        case NodeState(description=description):
+            state.nodes.apply(fact)
+            state.machines.take(description.machine, fact.subject_id)
         case GrantState():
-            state.nodes.load_grant(fact.kind, fact.subject_id, fact.payload)
+            state.grants.load(fact.kind, fact.subject_id, fact.payload)
         case JobState() as job:
             if not job.phase.is_terminal:
                 state.host_resources.describe(fact.subject_id, job.job.spec)
@@ -48,7 +49,7 @@ def _load_request(state: State, name: str, stored: RequestState) -> None:
 
 def _load_fabric(state: State, name: str, stored: FabricState) -> None:
     state.put_fabric(Fabric.restored(stored, name=name))
-    state.nodes.load_machines(name, stored.machines)
+    state.machines.load(name, stored.machines)
 
 
 def state_drafts(state: State) -> Iterator[Draft]:
@@ -66,7 +67,7 @@ def state_drafts(state: State) -> Iterator[Draft]:
 def _fabric_state(state: State, fabric: Fabric) -> FabricState:
     body = fabric.as_body(FabricState)
     body.pool = dict(sorted(body.pool.items()))
-    body.machines = tuple(state.nodes.machines(fabric.name))
+    body.machines = tuple(state.machines.stored(fabric.name))
     return body
 
 

@@ -81,7 +81,7 @@ class Looks:
         state, present = self._state, set[tuple[str, str]]()
         look.unclaimed, look.missing, look.found_on = {}, {}, self._first_seen(fabric.name, look.began_at)
         for machine, devices in look.inventory.machines.items():
-            is_ours = machine in state.nodes.by_machine
+            is_ours = machine in state.machines.node_on
             for device in devices:
                 present.add((machine, device.device_id))
                 if is_ours and (fabric.name, device.device_id) not in state.by_device:
@@ -96,11 +96,11 @@ class Looks:
     def _first_seen(self, fabric: str, began_at: Instant) -> set[str]:
         """Machines of nodes that joined a moment ago, at the first look at them."""
         first, bound_s = set(), young_s(self._state)
-        for machine, joined_at in self._state.nodes.young.get(fabric, {}).items():
+        for machine, joined_at in self._state.machines.young.get(fabric, {}).items():
             if machine not in self._seen and began_at <= after(joined_at, bound_s):
                 first.add(machine)
         if first:
-            self._seen = (self._seen | first) & self._state.nodes.by_machine.keys()
+            self._seen = (self._seen | first) & self._state.machines.node_on.keys()
         return first
 
     def left_over(self, fabric: str, taken: set[tuple[str, str]]) -> list[tuple[str, MachineDevice]]:

@@ -197,7 +197,7 @@ def _go_on(state: State, request: Request) -> Draft | None:
         return _end(request, attachments)
     spec = request.spec
     assert spec is not None
-    if spec.target_node and state.nodes.get(spec.target_node) is None:
+    if spec.target_node and spec.target_node not in state.nodes:
         return _move(request, RequestPhase.CLEANING, f"target node {spec.target_node} left the cluster")
     if request.all_or_nothing and request.error and not request.was_running:
         return _move(request, RequestPhase.CLEANING, request.error)

@@ -9,7 +9,7 @@ from muster.composer.core.records import Kind
 from muster.composer.core.state import State
 from muster.composer.core.turn import Tally
 from muster.schemas.devices import GPU, OtherSpec
-from muster.schemas.facts.node import MEMORY_DEVICES_MAX, NodeJoined
+from muster.schemas.facts.node import MEMORY_DEVICES_MAX
 
 MIB = 1024 * 1024
 
@@ -36,8 +36,8 @@ class Refusal:
 def site_of(state: State, node: str) -> Site | Refusal:
     """The node as a place for devices."""
     known = state.nodes.get(node)
-    if known is None or known.description is None:
-        gone = node in state.nodes.all
+    if known is None:
+        gone = node in state.grants.nodes
         return Refusal("target_node", f"node {node} {'left the cluster' if gone else 'is not part of the cluster'}")
     if known.is_lost:
         return Refusal("target_node", f"node {node} is lost: it does not answer")
@@ -49,20 +49,13 @@ def site_of(state: State, node: str) -> Site | Refusal:
 
 def sites(state: State) -> list[Site]:
     """All nodes that may be chosen, by name: those that take jobs."""
-    found = []
-    for name, node in state.nodes.all.items():
-        if node.is_released and not node.is_withheld:
-            site = site_of(state, name)
-            if isinstance(site, Site):
-                found.append(site)
-    return sorted(found, key=lambda site: site.node)
+    usable = sorted(name for name in state.nodes if state.grants.is_node_usable(name))
+    return [site for name in usable if isinstance(site := site_of(state, name), Site)]
 
 
 def room(state: State, site: Site, kind: Kind, tally: Tally, other: OtherSpec | None = None) -> int | Refusal:
     """How many devices of the kind the node takes beside what it has and is about to get. Not of the pool."""
-    description = state.nodes.all[site.node].description
-    assert description is not None, "a site is a node that is there"
-    kinds = _kinds_on(state, site, description)
+    kinds = _kinds_on(state, site)
     if site.node in tally.nodes:
         kinds = kinds + Counter(tally.nodes[site.node])
     wrong = _misfit(state, site, kind, kinds) or too_little(state, site.node, other)
@@ -72,7 +65,7 @@ def room(state: State, site: Site, kind: Kind, tally: Tally, other: OtherSpec | 
     return max(0, most - sum(count for (type_, _), count in kinds.items() if type_ == kind[0]))
 
 
-def _kinds_on(state: State, site: Site, description: NodeJoined) -> Counter[Kind]:
+def _kinds_on(state: State, site: Site) -> Counter[Kind]:
     """Of attachments, and of devices that it shows besides and that were not just taken away. Not to be changed.
 
     Counted anew only when something of the machine changed: a request may go to any of thousands of nodes.
@@ -82,10 +75,10 @@ def _kinds_on(state: State, site: Site, description: NodeJoined) -> Counter[Kind
         here = list(state.here(site.node))
         theirs = {attachment.device_uuid for attachment in here}
         known = Counter(attachment.kind for attachment in here)
-        shown, away = state.nodes.all[site.node].shown, state.fabrics[site.fabric].uuids_away
-        more = sum(1 for uuid in shown if uuid not in theirs and uuid not in away)
+        node, away = state.nodes[site.node], state.fabrics[site.fabric].uuids_away
+        more = sum(1 for uuid in node.shown if uuid not in theirs and uuid not in away)
         if more:
-            known[GPU, description.gpu_model] += more
+            known[GPU, node.description.gpu_model] += more
         state.kinds_on[site.machine] = known
     return known
 
@@ -109,10 +102,9 @@ def _misfit(state: State, site: Site, kind: Kind, kinds: Collection[Kind]) -> Re
 
 def too_little(state: State, node: str, other: OtherSpec | None) -> Refusal | None:
     """`other_spec` against what jobs leave free. What nodes do not tell cannot be promised."""
-    known = state.nodes.get(node)
-    if other is None or known is None or known.description is None:
+    description = state.nodes.description(node)
+    if other is None or description is None:
         return None
-    description = known.description
     cpu_milli, memory_mib = state.host_resources.held_by(state.holds.slots_on(node))
     free_cpu, free_mib = description.cpu_milli - cpu_milli, description.memory_mib - memory_mib
     if (other.milli_cpu or 0) > free_cpu:

@@ -6,13 +6,14 @@ Only folds change it, but for `marks` and the queues, which remember what has to
 from collections import Counter
 from collections.abc import Iterator
 
-from muster.cluster import Holds
+from muster.cluster import Holds, Nodes
 from muster.composer.core.config import ComposerConfig
 from muster.composer.core.fabrics import Fabrics
+from muster.composer.core.grants import Grants
 from muster.composer.core.host_resources import HostResources
 from muster.composer.core.limits import ANOMALIES_MAX, CROSSING_S, ENDED_MAX, YOUNG_S
+from muster.composer.core.machines import Machines
 from muster.composer.core.marks import Marks
-from muster.composer.core.nodes import Nodes
 from muster.composer.core.records import CALLING, STANDING, Attachment, Fabric, Kind, Request
 from muster.core import NEVER, Instant, after
 from muster.schemas.devices import AttachmentPhase, RequestPhase
@@ -43,7 +44,9 @@ class State:
         self.config = config
         self.bounds = config.bounds
         self.calls = fabrics
-        self.nodes = Nodes(machine for group in config.groups for machine in group.machines)
+        self.nodes = Nodes()
+        self.grants = Grants(self.nodes)
+        self.machines = Machines(machine for group in config.groups for machine in group.machines)
         self.holds = Holds()
         self.host_resources = HostResources()
         self.attachments: dict[str, Attachment] = {}
@@ -66,7 +69,7 @@ class State:
         """A new attachment, or one from a checkpoint."""
         self.attachments[attachment.id] = attachment
         if attachment.requested.node:  # it may have left before the checkpoint that this comes from
-            self.nodes.by_machine.setdefault(attachment.machine, attachment.requested.node)
+            self.machines.node_on.setdefault(attachment.machine, attachment.requested.node)
         self.on_machine.setdefault(attachment.machine, {})[attachment.id] = None
         if attachment.requested.request and not attachment.phase.is_over:
             self.request(attachment.requested.request).attachments[attachment.id] = None
@@ -132,7 +135,7 @@ class State:
 
     def node_of(self, attachment: Attachment) -> str:
         """The node that stands on its machine; "" if none ever did."""
-        return self.nodes.by_machine.get(attachment.machine, attachment.requested.node)
+        return self.machines.node_on.get(attachment.machine, attachment.requested.node)
 
     def finish(self, attachment: Attachment, phase: AttachmentPhase, at: Instant) -> None:
         """Nothing more will happen to it, on the fabric."""
@@ -145,8 +148,8 @@ class State:
 
     def here(self, node: str) -> Iterator[Attachment]:
         """Attachments of a node's machine that are not over."""
-        known = self.nodes.get(node)
-        machine = known.description.machine if known is not None and known.description is not None else ""
+        description = self.nodes.description(node)
+        machine = description.machine if description is not None else ""
         for name in self.on_machine.get(machine, ()):
             attachment = self.attachments[name]
             if not attachment.phase.is_over:
@@ -174,19 +177,18 @@ class State:
         name = self.nodes.node_of.get(attachment.device_uuid)
         if name is None:
             return ()
-        return self.holds.device_holders(name, attachment.device_uuid, self.nodes.all[name].shown).all
+        return self.holds.device_holders(name, attachment.device_uuid, self.nodes[name].shown).all
 
     def is_shown(self, attachment: Attachment) -> bool:
         """Whether its node shows the device."""
         if attachment.is_gpu:
             return attachment.device_uuid in self.nodes.node_of
-        node = self.nodes.get(self.node_of(attachment))
-        shown = node.description.memory_uuids if node is not None and node.description is not None else ()
-        return attachment.device_uuid in shown
+        description = self.nodes.description(self.node_of(attachment))
+        return description is not None and attachment.device_uuid in description.memory_uuids
 
     def is_usable(self, attachment: Attachment) -> bool:
         """Whether jobs may use it."""
-        return self.nodes.is_usable(attachment.device_uuid) if attachment.is_gpu else self.is_shown(attachment)
+        return self.grants.is_device_usable(attachment.device_uuid) if attachment.is_gpu else self.is_shown(attachment)
 
     # --- fabrics -----------------------------------------------------------------------------------------------
 

@@ -140,7 +140,7 @@ class Steps:
         if attachment.id in look.missing and look.is_after(attachment.since):
             return DetachWish(reason="the fabric does not have it on its machine any more")
         bound_s = self._state.bounds.visible_s_max
-        has_node = self._state.nodes.get(self._state.node_of(attachment)) is not None
+        has_node = self._state.node_of(attachment) in self._state.nodes
         is_late = attachment.phase is Phase.ATTACHED and has_node and now >= after(attachment.since, bound_s)
         if is_late and not self._state.is_shown(attachment):
             return DetachWish(reason=f"its node did not show it within {bound_s:g} s")
@@ -149,7 +149,7 @@ class Steps:
     def _ask_to_withhold(self, attachment: Attachment, wish: DetachWish, turn: Turn) -> None:
         state = self._state
         node = state.node_of(attachment)
-        of_node = not attachment.is_gpu and state.nodes.get(node) is not None
+        of_node = not attachment.is_gpu and node in state.nodes
         request_id = f"{attachment.id}.{'n' if of_node else 'd'}{attachment.withholds + 1}"
         if attachment.phase is Phase.WITHHOLDING:  # the same request, now by force: nothing can cross it
             request_id = attachment.request_id

@@ -103,7 +103,7 @@ def _take_over(
 ) -> None:
     """An attachment for a device that stands there already."""
     name = attachment_id(device.type, fabric.name, device.device_id, origin.value, fact)
-    node = state.nodes.by_machine.get(machine, "")
+    node = state.machines.node_on.get(machine, "")
     requested = AttachmentRequested(
         type=device.type, model=device.model, node=node, fabric=fabric.name, machine=machine, origin=origin
     )
