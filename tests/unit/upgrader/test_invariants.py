@@ -33,7 +33,7 @@ class Watched(VirtualUpgrader):
             node = fact.subject_id
             assert self.given.get(node), "the scheduler gave it"
             assert not any(slot.node == node for slots in self.slots.values() for slot in slots), "nobody is there"
-            assert not self.core.state.nodes[node].lost
+            assert not self.core.state.is_lost(node)
         return fact
 
 
@@ -64,9 +64,8 @@ def happen(world: Watched, what: str, number: int, hours: float) -> None:
 
 def _has_room(world: Watched, node: str, limit_s: float) -> bool:
     state = world.core.state
-    known, is_held = state.nodes[node], bool(state.holds.jobs_on(node))
-    free = not is_held and not known.lost and known.cordon is None and not world.given.get(node)
-    return free and world.may_start(node, limit_s)
+    is_out = state.is_lost(node) or state.cordon(node) is not None or bool(world.given.get(node))
+    return not is_out and not state.holds.jobs_on(node) and world.may_start(node, limit_s)
 
 
 @settings(max_examples=60, deadline=None)

@@ -127,7 +127,7 @@ def test_a_cordon_of_a_person_stays_and_its_node_goes_first() -> None:
     assert world.steps("n002")[0] == "cordoned", "it is out of use already: that costs nothing"
     world.advance(4 * HOUR)
     assert world.step_of("n002") is Step.DONE
-    assert world.core.state.nodes["n002"].cordon is not None
+    assert world.core.state.cordon("n002") is not None
     told = [fact.payload for fact in world.log if fact.name == "upgrade-stepped" and fact.subject_id == "n002"]
     assert told[0].cordoned_by == told[-1].cordoned_by == "bob"
 

@@ -64,7 +64,7 @@ def answer_preview(core: Core, ask: Wire, now: Instant) -> CampaignPreview:
     thought = Campaign(name=spec.name, spec=spec, accepted_at=now)
     for name in selected(state, spec):
         turn = thought.turns[name] = Turn(spec.name, node=name)
-        if thought.is_at_version(state.nodes[name]):
+        if thought.is_at_version(state.nodes[name].description):
             thought.move(turn, Step.DONE, now)
     starts = planned(state, thought, now)
     waits = sum(turn.step is Step.PLANNED for turn in thought.turns.values())
@@ -103,7 +103,7 @@ def view_of(state: State, campaign: Campaign, now: Instant, *, with_nodes: bool)
         next_at=min((start for start in starts.values()), default=0),
         ends_at=in_turns(state, campaign, now).ends_at if going and ended is None else 0,
         without_turn=max(0, steps[Step.PLANNED.value] - len(starts)) if ended is None else 0,
-        out_of_use=sum(is_out(state, state.node(name), now) for name in campaign.turns),
+        out_of_use=sum(is_out(state, name, now) for name in campaign.turns),
         out_of_use_most=room_of(campaign).total if campaign.turns else 0,
         gpu_hours_lost=so_far.gpu_hours_lost,
         failed_nodes=failed_nodes(campaign),
@@ -122,11 +122,12 @@ def course_of(campaign: Campaign) -> str:
 
 
 def _turn(state: State, campaign: Campaign, turn: Turn, now: Instant, start: Instant) -> TurnView:
-    node, detail, waits_for = state.nodes.get(turn.node), turn.detail, ""
-    if node is not None and turn.step in (Step.PLANNED, Step.CORDONED, Step.WAITING):
-        waits_for = free_at(state, campaign, node, now)[1]
+    detail, waits_for = turn.detail, ""
+    if turn.step in (Step.PLANNED, Step.CORDONED, Step.WAITING):
+        waits_for = free_at(state, campaign, turn.node, now)[1]
         if turn.step is Step.PLANNED:
-            detail = hindrance(state, campaign, node, now) or (NO_ROOM if campaign.goes_on and not start else detail)
+            no_room = NO_ROOM if campaign.goes_on and not start else detail
+            detail = hindrance(state, campaign, turn.node, now) or no_room
     return TurnView(
         node=turn.node,
         step=turn.step.value,

@@ -57,7 +57,7 @@ def _start_refusal(state: State, spec: CampaignSpec, *, live: bool, started: int
         return "suite", f"there is no suite {spec.suite}; there are {', '.join(sorted(state.config.suites))}"
     if not selected(state, spec):
         return "select", "no node fits: `muster nodes` shows names, groups and models"
-    missing = next((name for name in spec.select.nodes if not _is_there(state, name)), "")
+    missing = next((name for name in spec.select.nodes if name not in state.nodes), "")
     if missing:
         return "select.nodes", f"there is no node {missing}"
     return None
@@ -66,12 +66,7 @@ def _start_refusal(state: State, spec: CampaignSpec, *, live: bool, started: int
 def selected(state: State, spec: CampaignSpec) -> list[str]:
     """Nodes that a campaign would have, by name."""
     thought = Campaign(name=spec.name, spec=spec)
-    return sorted(name for name, node in state.nodes.items() if thought.selects(node))
-
-
-def _is_there(state: State, name: str) -> bool:
-    node = state.nodes.get(name)
-    return node is not None and node.description is not None
+    return sorted(name for name, node in state.nodes.items() if thought.selects(name, node.description))
 
 
 def _change_refusal(state: State, campaign: Campaign, ask: CampaignAsk) -> tuple[str, str] | None:
@@ -91,6 +86,6 @@ def _change_refusal(state: State, campaign: Campaign, ask: CampaignAsk) -> tuple
 def _accepted(state: State, wish: CampaignWish, spec: CampaignSpec) -> Draft:
     names = selected(state, spec)
     thought = Campaign(name=spec.name, spec=spec)
-    there = sum(thought.is_at_version(state.nodes[name]) for name in names)
+    there = sum(thought.is_at_version(state.nodes[name].description) for name in names)
     said = CampaignAccepted(spec=spec, principal=wish.principal, nodes=len(names), at_version=there)
     return Draft("campaign", wish.name, "accepted", said, (wish.fact,), wish.trace)

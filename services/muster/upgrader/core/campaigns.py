@@ -4,13 +4,14 @@ from dataclasses import dataclass, field
 
 from muster.core import Instant
 from muster.schemas.base import LABEL_CHARS_MAX
+from muster.schemas.facts.node import NodeJoined
 from muster.schemas.facts.upgrade import (
     CampaignSpec,
     CampaignState,
     Step,
     TurnState,
 )
-from muster.upgrader.core.nodes import Node
+from muster.upgrader.core.nodes import version
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,19 +72,17 @@ class Campaign(CampaignState):
         """
         return f"{self.request_prefix}{turn.number}.{turn.attempt}.{turn.asks}.{what}.{turn.node}"[:LABEL_CHARS_MAX]
 
-    def selects(self, node: Node) -> bool:
+    def selects(self, node: str, described: NodeJoined) -> bool:
         """Whether the node is one of this campaign."""
-        select, described = self.spec.select, node.description
-        if described is None:
-            return False
+        select = self.spec.select
         labels = dict(described.labels)
         return (
-            (not select.nodes or node.name in select.nodes)
+            (not select.nodes or node in select.nodes)
             and (not select.groups or described.group in select.groups)
             and (not select.models or described.gpu_model in select.models)
             and all(labels.get(name) == value for name, value in select.labels.items())
         )
 
-    def is_at_version(self, node: Node) -> bool:
+    def is_at_version(self, described: NodeJoined) -> bool:
         """Whether nothing is to be done there."""
-        return bool(self.spec.version) and node.version(self.spec.component.value) == self.spec.version
+        return bool(self.spec.version) and version(described, self.spec.component.value) == self.spec.version

@@ -10,7 +10,7 @@ from muster.upgrader.core.config import UpgradeConfig
 from muster.upgrader.core.ending import course
 from muster.upgrader.core.fold import fold
 from muster.upgrader.core.fold_states import states
-from muster.upgrader.core.nodes import MINE
+from muster.upgrader.core.grants import MINE
 from muster.upgrader.core.state import State
 from muster.upgrader.core.steps import due_at, give_back, next_step
 from muster.upgrader.core.turns import changes, planned
@@ -100,8 +100,8 @@ class UpgraderCore:
         """Nodes that the scheduler gave for a request that had been withdrawn may be used again."""
         state = self.state
         for name in state.strays:
-            node = state.nodes.get(name)
-            for wish in node.wishes if node is not None else ():
+            grant = state.grants.get(name)
+            for wish in grant.wishes if grant is not None else ():
                 if wish.by == MINE and wish.answered and state.turn_asking(name, wish.request_id) is None:
                     back = WithholdWithdrawn(request_id=wish.request_id, reason=LATE, after_withheld=True)
                     yield Draft("node", name, "withhold-withdrawn", back, (wish.fact,) if wish.fact else ())

@@ -5,6 +5,7 @@ from functools import partial
 
 from muster.core import Fact
 from muster.schemas.facts.health import BrakeTripped
+from muster.schemas.facts.node import NodeJoined
 from muster.schemas.facts.upgrade import (
     CampaignAccepted,
     CampaignAsk,
@@ -19,7 +20,7 @@ from muster.schemas.facts.upgrade import (
 )
 from muster.upgrader.core import limits
 from muster.upgrader.core.campaigns import Campaign, Turn
-from muster.upgrader.core.nodes import Node
+from muster.upgrader.core.nodes import version
 from muster.upgrader.core.state import State
 
 NO_REASON = "as asked"
@@ -52,7 +53,7 @@ def _accepted(state: State, fact: Fact) -> None:
     state.campaigns[campaign.name] = campaign
     state.courses += 1
     for name in sorted(state.nodes):
-        _add(campaign, state.nodes[name], fact)
+        _add(campaign, name, state.nodes[name].description, fact)
     _forget_oldest(state)
 
 
@@ -94,7 +95,7 @@ def _ended(state: State, fact: Fact) -> None:
     if campaign is None:
         return
     for name in [name for name, turn in campaign.turns.items() if turn.request_id]:
-        state.count_idle(state.node(name), fact.time)
+        state.count_idle(name, fact.time)
     campaign.ended, campaign.ended_at = fact.payload, fact.time
     for name in [name for name, turn in campaign.turns.items() if not turn.request_id]:
         campaign.drop(name)
@@ -109,9 +110,9 @@ def _stepped(state: State, fact: Fact) -> None:
     if campaign is None or turn is None:
         state.anomalies["stepped in no turn"] += 1
         return
-    node = state.node(fact.subject_id)
     if said.step is Step.CORDONED:
-        turn.version_before = node.version(campaign.spec.component.value)
+        described = state.nodes.description(fact.subject_id)
+        turn.version_before = version(described, campaign.spec.component.value)
         turn.cordoned_by = said.cordoned_by
     if said.step in _FAILURES and turn.step not in _FAILURES:
         campaign.failures += 1
@@ -122,13 +123,15 @@ def _stepped(state: State, fact: Fact) -> None:
     state.moves += 1
 
 
-def note_node(state: State, node: Node, fact: Fact) -> None:
+def note_node(state: State, fact: Fact) -> None:
     """The node came, or is described otherwise: campaigns that fit take it, and one that has the version is done."""
+    node, described = fact.subject_id, fact.payload
+    assert isinstance(described, NodeJoined)
     for campaign in state.live:
-        turn = campaign.turns.get(node.name)
+        turn = campaign.turns.get(node)
         if turn is None:
-            _add(campaign, node, fact)
-        elif turn.step is Step.PLANNED and not turn.request_id and campaign.is_at_version(node):
+            _add(campaign, node, described, fact)
+        elif turn.step is Step.PLANNED and not turn.request_id and campaign.is_at_version(described):
             campaign.move(turn, Step.DONE, fact.time)
             turn.detail = AT_VERSION
     state.moves += bool(state.campaigns)
@@ -137,11 +140,11 @@ def note_node(state: State, node: Node, fact: Fact) -> None:
 AT_VERSION = "it had the version already"
 
 
-def _add(campaign: Campaign, node: Node, fact: Fact) -> None:
-    if not campaign.selects(node):
+def _add(campaign: Campaign, node: str, described: NodeJoined, fact: Fact) -> None:
+    if not campaign.selects(node, described):
         return
-    turn = campaign.turns[node.name] = Turn(campaign.name, node=node.name, number=fact.seq, since=fact.time)
-    if campaign.is_at_version(node):
+    turn = campaign.turns[node] = Turn(campaign.name, node=node, number=fact.seq, since=fact.time)
+    if campaign.is_at_version(described):
         campaign.move(turn, Step.DONE, fact.time)
         turn.detail = AT_VERSION
 

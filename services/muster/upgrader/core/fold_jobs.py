@@ -85,11 +85,9 @@ def _held(state: State, fact: Fact) -> None:
     for slot in change.freed:
         taken_milli[slot.node] -= slot.gpu_milli_held
     for name, milli in taken_milli.items():
-        node = state.node(name)
         if state.campaigns and fact.name != STATE_NAME:
-            state.count_idle(node, fact.time, taken_milli=milli)
+            state.count_idle(name, fact.time, taken_milli=milli)
             state.moves += 1
-        state.forget_node(name)
 
 
 HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {

@@ -4,54 +4,55 @@ from collections.abc import Callable
 
 from muster.core import Fact
 from muster.schemas.facts.cordons import Cordon, CordonRequested
-from muster.schemas.facts.node import GrantState, NodeJoined, NodeState, Withheld, WithholdRequested, WithholdWithdrawn
+from muster.schemas.facts.node import GrantState, Withheld, WithholdRequested, WithholdWithdrawn
 from muster.schemas.facts.operations import ActionOutcome, CheckOutcome, ChecksReported, NodeActionEnded
 from muster.schemas.facts.upgrade import CampaignSpec, Step
 from muster.upgrader.core.campaigns import Turn
 from muster.upgrader.core.fold_campaigns import note_node
-from muster.upgrader.core.nodes import MINE
+from muster.upgrader.core.grants import MINE, Grant
 from muster.upgrader.core.state import State
 
 
 def _joined(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, NodeJoined)
-    node = state.node(fact.subject_id)
-    state.count_idle(node, fact.time)
-    node.description, node.lost = fact.payload, False
-    note_node(state, node, fact)
+    state.count_idle(fact.subject_id, fact.time)
+    state.nodes.apply(fact)
+    note_node(state, fact)
 
 
 def _lost(state: State, fact: Fact) -> None:
-    node = state.nodes.get(fact.subject_id)
-    if node is not None:
-        node.lost = fact.name == "lost"
+    if state.nodes.apply(fact) is not None:
         state.moves += bool(state.campaigns)
 
 
 def _left(state: State, fact: Fact) -> None:
     """Its turns are over; if it comes again, it gets new ones."""
-    node = state.nodes.get(fact.subject_id)
-    if node is None:
+    name = fact.subject_id
+    state.count_idle(name, fact.time)
+    if state.nodes.apply(fact) is None:
         return
-    state.count_idle(node, fact.time)
-    node.description, node.lost = None, False
-    node.drop_answered()
-    state.strays.pop(node.name, None)
+    _drop_answered(state, name)
+    state.strays.pop(name, None)
     for campaign in state.campaigns.values():
-        campaign.drop(node.name)
+        campaign.drop(name)
     state.moves += bool(state.campaigns)
-    state.forget_node(node.name)
+
+
+def _drop_answered(state: State, name: str) -> None:
+    grant = state.grants.get(name)
+    if grant is not None:
+        grant.drop_answered()
+        state.drop_empty_grant(name)
 
 
 def _withhold_requested(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, WithholdRequested)
-    asked, node = fact.payload, state.node(fact.subject_id)
-    node.ask(asked, fact=fact.id, by=fact.writer)
+    asked, name = fact.payload, fact.subject_id
+    state.grant(name).ask(asked, fact=fact.id, by=fact.writer)
     state.moves += bool(state.campaigns)
     if fact.writer != MINE:
         return
     campaign = state.campaigns.get(asked.request_id.partition(".")[0])
-    turn = campaign.turns.get(node.name) if campaign is not None else None
+    turn = campaign.turns.get(name) if campaign is not None else None
     if campaign is None or turn is None or not asked.request_id.startswith(campaign.request_prefix):
         state.anomalies["withhold requested for no turn"] += 1
         return
@@ -64,35 +65,37 @@ def _withhold_requested(state: State, fact: Fact) -> None:
 
 def _withdrawn(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, WithholdWithdrawn)
-    node, said = state.nodes.get(fact.subject_id), fact.payload
-    if node is None:
+    name, said = fact.subject_id, fact.payload
+    if not state.knows(name):
         return
     state.moves += bool(state.campaigns)
-    turn = state.turn_asking(node.name, said.request_id)
+    turn = state.turn_asking(name, said.request_id)
     if turn is not None:
-        state.count_idle(node, fact.time)
+        state.count_idle(name, fact.time)
         turn.request_id, turn.is_withheld, turn.counted_at, turn.freed = "", False, 0, False
         turn.last_fact = fact.id
         campaign = state.campaigns[turn.campaign]
         if campaign.ended is not None:
-            campaign.drop(node.name)
-    node.withdraw(said.request_id, after_withheld=said.after_withheld)
-    if not any(wish.by == MINE and wish.answered for wish in node.wishes):
-        state.strays.pop(node.name, None)
-    state.forget_node(node.name)
+            campaign.drop(name)
+    grant = state.grant(name)
+    grant.withdraw(said.request_id, after_withheld=said.after_withheld)
+    if not any(wish.by == MINE and wish.answered for wish in grant.wishes):
+        state.strays.pop(name, None)
+    state.drop_empty_grant(name)
 
 
 def _withheld(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, Withheld)
-    node = state.nodes.get(fact.subject_id)
-    if node is None:
+    name, request_id = fact.subject_id, fact.payload.request_id
+    if not state.knows(name):
         return
     state.moves += bool(state.campaigns)
-    turn = state.turn_asking(node.name, fact.payload.request_id)
-    if node.wish(fact.payload.request_id) is not None or _is_ours(state, fact.payload.request_id):
-        node.answer(fact.payload.request_id, fact=fact.id)
+    grant, turn = state.grant(name), state.turn_asking(name, request_id)
+    if grant.wish(request_id) is not None or _is_ours(state, request_id):
+        grant.answer(request_id, fact=fact.id)
+    state.drop_empty_grant(name)
     if turn is None:
-        state.strays[node.name] = None
+        state.strays[name] = None
     if turn is not None and not fact.payload.holders:
         turn.is_withheld, turn.last_fact = True, fact.id
 
@@ -102,16 +105,15 @@ def _is_ours(state: State, request_id: str) -> bool:
 
 
 def _released(state: State, fact: Fact) -> None:
-    node = state.nodes.get(fact.subject_id)
-    if node is not None:
-        node.drop_answered()
+    if state.knows(fact.subject_id):
+        _drop_answered(state, fact.subject_id)
         state.moves += bool(state.campaigns)
 
 
 def _cordoned(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, CordonRequested)
-    node, asked = state.node(fact.subject_id), fact.payload
-    node.cordon = Cordon(
+    asked = fact.payload
+    state.grant(fact.subject_id).cordon = Cordon(
         principal=asked.principal,
         reason=asked.reason,
         draining=fact.name == "drain-forwarded",
@@ -123,16 +125,16 @@ def _cordoned(state: State, fact: Fact) -> None:
 
 def _resumed(state: State, fact: Fact) -> None:
     """A person wants the node used again; that frees one whose upgrade failed, too."""
-    node = state.nodes.get(fact.subject_id)
-    if node is None:
+    name = fact.subject_id
+    if not state.knows(name):
         return
-    node.cordon = None
-    state.count_idle(node, fact.time)
-    for turn in state.turns_on(node.name):
+    state.grant(name).cordon = None
+    state.drop_empty_grant(name)
+    state.count_idle(name, fact.time)
+    for turn in state.turns_on(name):
         if turn.step is Step.FAILED and turn.request_id:
             turn.freed, turn.last_fact = True, fact.id
     state.moves += bool(state.campaigns)
-    state.forget_node(node.name)
 
 
 def _action_ended(state: State, fact: Fact) -> None:
@@ -177,17 +179,10 @@ def _settle(state: State, turn: Turn, fact: Fact, outcome: ActionOutcome, detail
     state.moves += 1
 
 
-def load_node(state: State, name: str, stored: NodeState) -> None:
-    """A node as a checkpoint says."""
-    node = state.node(name)
-    node.description, node.lost = stored.description, stored.lost
-
-
 def load_grant(state: State, name: str, stored: GrantState) -> None:
     """Who keeps jobs from a node, as a checkpoint says."""
     if stored.wishes or stored.cordon is not None:
-        node = state.node(name)
-        node.wishes, node.cordon = stored.wishes, stored.cordon
+        state.grants[name] = Grant(stored.wishes, stored.cordon)
         if any(wish.by == MINE and wish.answered for wish in stored.wishes):
             state.strays[name] = None
 

@@ -18,8 +18,8 @@ def restore(state: State, fact: Fact) -> None:
     match fact.payload:
         case JobState():
             fold_jobs.load(state, fact)
-        case NodeState() as node:
-            fold_nodes.load_node(state, fact.subject_id, node)
+        case NodeState():
+            state.nodes.apply(fact)
         case GrantState() as grant if fact.kind == "node":
             fold_nodes.load_grant(state, fact.subject_id, grant)
         case BrakeState(tripped=tripped):

@@ -13,7 +13,7 @@ from muster.schemas.facts.node import RunningJobs
 from muster.schemas.facts.upgrade import Step
 from muster.upgrader.core.campaigns import Campaign
 from muster.upgrader.core.jobs import Job
-from muster.upgrader.core.nodes import MILLI
+from muster.upgrader.core.nodes import MILLI, gpus
 from muster.upgrader.core.outlook import free_at, room_of
 from muster.upgrader.core.state import State
 from muster.upgrader.core.turns import planned
@@ -58,12 +58,11 @@ def in_turns(state: State, campaign: Campaign, now: Instant) -> Course:
     cost, takes_s = _Cost(), campaign.spec.takes_s
     starts, moved, patience_s = planned(state, campaign, now), set[str](), state.config.patience_s
     for name, start in starts.items():
-        node = state.nodes[name]
-        free, _ = free_at(state, campaign, node, now)
+        free, _ = free_at(state, campaign, name, now)
         waited_s = min(seconds_between(free, start), patience_s)
-        cost.idle_gpu_s += node.gpus * (waited_s + takes_s)
+        cost.idle_gpu_s += gpus(state.nodes.description(name)) * (waited_s + takes_s)
         if campaign.spec.running is RunningJobs.MOVE:
-            moved |= {job.id for job in state.jobs_on(node) if job.can_move and job.ends_by(now) > start}
+            moved |= {job.id for job in state.jobs_on(name) if job.can_move and job.ends_by(now) > start}
     for job_id in moved:
         job = state.jobs[job_id]
         assert job.spec.checkpointing is not None, "only jobs that checkpoint can be moved"
@@ -83,10 +82,9 @@ def _by_name(state: State, campaign: Campaign, now: Instant, *, evict: bool) -> 
     cost, takes_s, evicted = _Cost(), campaign.spec.takes_s, set[str]()
     moment = now
     for names in _few(campaign, room_of(campaign).total):
-        nodes = [state.nodes[name] for name in names]
-        ends = [max((_next_end(job, moment, now) for job in state.jobs_on(node)), default=moment) for node in nodes]
+        ends = [max((_next_end(job, moment, now) for job in state.jobs_on(name)), default=moment) for name in names]
         if evict:
-            for job in {job.id: job for node in nodes for job in state.jobs_on(node)}.values():
+            for job in {job.id: job for name in names for job in state.jobs_on(name)}.values():
                 if job.id not in evicted:
                     evicted.add(job.id)
                     _evict(state, cost, job, moment, now)
@@ -94,9 +92,9 @@ def _by_name(state: State, campaign: Campaign, now: Instant, *, evict: bool) -> 
         else:
             ready = max(ends, default=moment)
         done = after(ready, takes_s)
-        for node, end in zip(nodes, ends, strict=True):
+        for name, end in zip(names, ends, strict=True):
             idle_from = moment if evict else end
-            cost.idle_gpu_s += node.gpus * seconds_between(idle_from, done)
+            cost.idle_gpu_s += gpus(state.nodes.description(name)) * seconds_between(idle_from, done)
         moment = done
     return cost.course(NAIVE if evict else WAIT, moment)
 

@@ -5,7 +5,7 @@ from muster.schemas.facts.node import RunningJobs
 from muster.schemas.facts.upgrade import Step
 from muster.upgrader.core import limits, share
 from muster.upgrader.core.campaigns import Campaign, Turn
-from muster.upgrader.core.nodes import Node
+from muster.upgrader.core.nodes import domain
 from muster.upgrader.core.planning import Busy, Candidate, Room
 from muster.upgrader.core.state import State
 
@@ -21,30 +21,30 @@ def room_of(campaign: Campaign) -> Room:
     )
 
 
-def is_out(state: State, node: Node, now: int) -> bool:
+def is_out(state: State, node: str, now: int) -> bool:
     """Whether no new job can start there, whoever is the reason."""
-    return bool(node.lost or node.cordon is not None or node.taken_by_others(now)) or any(
+    return bool(state.is_lost(node) or state.cordon(node) or state.taken_by_others(node, now)) or any(
         turn.is_open or turn.is_withheld or (turn.step is Step.FAILED and turn.request_id)
-        for turn in state.turns_on(node.name)
+        for turn in state.turns_on(node)
     )
 
 
-def hindrance(state: State, campaign: Campaign, node: Node, now: int) -> str:
+def hindrance(state: State, campaign: Campaign, node: str, now: int) -> str:
     """Why the node cannot be taken at this moment, whatever the limits; "" if it can."""
-    if node.description is None:
+    if node not in state.nodes:
         return "it is not part of the cluster"
-    if node.lost:
+    if state.is_lost(node):
         return "it does not answer"
-    other = node.taken_by_others(now)
+    other = state.taken_by_others(node, now)
     if other:
         return f"{other} keeps it from jobs"
-    for turn in state.turns_on(node.name):
+    for turn in state.turns_on(node):
         if turn.campaign != campaign.name and turn.is_open:
             return f"campaign {turn.campaign} has it"
     return ""
 
 
-def free_at(state: State, campaign: Campaign, node: Node, now: Instant) -> tuple[Instant, str]:
+def free_at(state: State, campaign: Campaign, node: str, now: Instant) -> tuple[Instant, str]:
     """When no job holds the node any more, at the latest, and the job for which it waits longest ("": none)."""
     moving = campaign.spec.running is RunningJobs.MOVE
     ends = [(job.leaves_by(now, moving=moving), job.id) for job in state.jobs_on(node)]
@@ -55,19 +55,17 @@ def busy_of(state: State, campaign: Campaign, now: Instant) -> list[Busy]:
     """Nodes of a campaign that are out of use; those that could be taken all the same stay so until they are."""
     found, level = list[Busy](), state.config.rack_level
     for name, turn in campaign.turns.items():
-        node = state.nodes.get(name)
-        if node is None or not is_out(state, node, now):
+        if not is_out(state, name, now):
             continue
-        until = _until(state, campaign, turn, node, now)
-        group = node.description.group if node.description is not None else ""
-        found.append(Busy(until, node.domain(level), group, turn.is_open))
+        until, described = _until(state, campaign, turn, now), state.nodes.description(name)
+        group = described.group if described is not None else ""
+        found.append(Busy(until, domain(described, level), group, turn.is_open))
     return found
 
 
 def is_candidate(state: State, campaign: Campaign, turn: Turn, now: Instant) -> bool:
     """Whether the node waits for its turn and could be taken."""
-    node = state.nodes.get(turn.node)
-    return turn.step is Step.PLANNED and node is not None and not hindrance(state, campaign, node, now)
+    return turn.step is Step.PLANNED and not hindrance(state, campaign, turn.node, now)
 
 
 def candidates(state: State, campaign: Campaign, now: Instant) -> list[Candidate]:
@@ -76,20 +74,19 @@ def candidates(state: State, campaign: Campaign, now: Instant) -> list[Candidate
     for name, turn in campaign.turns.items():
         if not is_candidate(state, campaign, turn, now):
             continue
-        node = state.nodes[name]
-        moment, gang = free_at(state, campaign, node, now)
-        out = node.cordon is not None or turn.is_withheld
-        group = node.description.group if node.description is not None else ""
+        described = state.nodes[name].description
+        moment, gang = free_at(state, campaign, name, now)
+        out = state.cordon(name) is not None or turn.is_withheld
         rank = 0 if turn.request_id else 1  # who is kept already goes first of those that come free together
-        found.append(Candidate(name, moment, gang, rank, node.domain(level), group, out))
+        found.append(Candidate(name, moment, gang, rank, domain(described, level), described.group, out))
     return found
 
 
-def _until(state: State, campaign: Campaign, turn: Turn, node: Node, now: Instant) -> int | None:
+def _until(state: State, campaign: Campaign, turn: Turn, now: Instant) -> int | None:
     """When a node that is out of use comes back, as far as that can be said."""
     if not turn.is_open:
         return None
     began = turn.since
     if turn.step in (Step.CORDONED, Step.WAITING):
-        began = free_at(state, campaign, node, now)[0]
+        began = free_at(state, campaign, turn.node, now)[0]
     return max(after(now, limits.MARGIN_S), after(Instant(began), campaign.spec.takes_s))

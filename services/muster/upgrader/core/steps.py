@@ -7,7 +7,6 @@ from muster.schemas.facts.operations import ActionOutcome, ChecksRequested, Node
 from muster.schemas.facts.upgrade import NodeStepped, Step
 from muster.upgrader.core import limits
 from muster.upgrader.core.campaigns import Campaign, Turn
-from muster.upgrader.core.nodes import Node
 from muster.upgrader.core.outlook import free_at
 from muster.upgrader.core.state import State
 
@@ -23,15 +22,14 @@ def next_step(state: State, campaign: Campaign, turn: Turn, now: Instant) -> lis
     A node that another service wants goes back before anything was done to it: that one may wait for us to give it up,
     and two that wait for each other would do so for ever. Its turn comes again once the other one is done.
     """
-    node = state.node(turn.node)
-    other = node.taken_by_others(now)
+    other = state.taken_by_others(turn.node, now)
     if other and turn.step in _IDLE:
         return give_back(campaign, turn, f"{other} keeps it from jobs")
     match turn.step:
         case Step.CORDONED | Step.WAITING:
-            return _until_drained(state, campaign, turn, node, now)
+            return _until_drained(state, campaign, turn, now)
         case Step.DRAINED:
-            return _drained(state, campaign, turn, node)
+            return _drained(state, campaign, turn)
         case Step.UPGRADING | Step.VALIDATING | Step.ROLLING_BACK:
             return _worked(state, campaign, turn, now)
         case Step.FAILED if turn.freed and turn.request_id:
@@ -51,9 +49,10 @@ def due_at(state: State, campaign: Campaign, turn: Turn) -> Instant | None:
     return after(turn.since, limit_s + limits.ANSWER_SLACK_S)
 
 
-def take(campaign: Campaign, turn: Turn, node: Node, now: Instant) -> list[Draft]:
+def take(state: State, campaign: Campaign, turn: Turn, now: Instant) -> list[Draft]:
     """Its turn has come: nothing new starts there from now on, and who allows it is moved."""
-    by = node.cordon.principal if node.cordon is not None else ""
+    cordon = state.cordon(turn.node)
+    by = cordon.principal if cordon is not None else ""
     said = NodeStepped(campaign=campaign.name, step=Step.CORDONED, attempt=turn.attempt, cordoned_by=by)
     drafts = [_stepped(turn, said)]
     if not turn.is_withheld and (not turn.request_id or turn.from_at > now or turn.running != campaign.spec.running):
@@ -83,12 +82,12 @@ def give_back(campaign: Campaign, turn: Turn, because: str) -> list[Draft]:
     return drafts
 
 
-def _until_drained(state: State, campaign: Campaign, turn: Turn, node: Node, now: Instant) -> list[Draft]:
+def _until_drained(state: State, campaign: Campaign, turn: Turn, now: Instant) -> list[Draft]:
     if turn.is_withheld:
         return [_stepped(turn, NodeStepped(campaign=campaign.name, step=Step.DRAINED, attempt=turn.attempt))]
-    holders = state.holds.jobs_on(node.name)
+    holders = state.holds.jobs_on(turn.node)
     if turn.request_id and holders and turn.step is Step.CORDONED:
-        left_s = seconds_between(now, free_at(state, campaign, node, now)[0])
+        left_s = seconds_between(now, free_at(state, campaign, turn.node, now)[0])
         count = f"{len(holders)} jobs" if len(holders) > 1 else "1 job"
         detail = f"{count}, for {left_s / 3600:.1f} h at the most"
         said = NodeStepped(campaign=campaign.name, step=Step.WAITING, attempt=turn.attempt, detail=detail)
@@ -98,9 +97,9 @@ def _until_drained(state: State, campaign: Campaign, turn: Turn, node: Node, now
     return []
 
 
-def _drained(state: State, campaign: Campaign, turn: Turn, node: Node) -> list[Draft]:
+def _drained(state: State, campaign: Campaign, turn: Turn) -> list[Draft]:
     """Only on a node that is empty and answers."""
-    if not turn.is_withheld or state.holds.slots_on(node.name) or node.lost:
+    if not turn.is_withheld or state.holds.slots_on(turn.node) or state.is_lost(turn.node):
         return []
     spec = campaign.spec
     action = NodeActionRequested(

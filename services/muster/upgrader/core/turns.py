@@ -52,7 +52,7 @@ def changes(
             if name in taken:
                 continue
             taken.add(name)
-            yield from take(campaign, turn, state.nodes[name], now)
+            yield from take(state, campaign, turn, now)
         elif name in kept:
             if _is_to_be_said(turn, moment := after(start, limits.MARGIN_S)):
                 yield ask(campaign, turn, from_at=moment, running=RunningJobs.FINISH)
@@ -70,10 +70,10 @@ def _kept(state: State, campaign: Campaign, starts: dict[str, Instant], now: Ins
     its turn; but as many as may be out of use at a time are kept however long it takes: else, where jobs come and go,
     no node would ever come free.
     """
-    spare = room_of(campaign).total - sum(is_out(state, state.node(name), now) for name in campaign.turns)
+    spare = room_of(campaign).total - sum(is_out(state, name, now) for name in campaign.turns)
     kept, latest = set[str](), after(now, state.config.patience_s)
     for name, start in starts.items():
-        is_full = state.is_full(state.nodes[name])
+        is_full = state.is_full(name)
         if is_full or start <= latest or spare > 0:
             kept.add(name)
         spare -= not is_full
