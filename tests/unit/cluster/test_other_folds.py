@@ -1,7 +1,10 @@
 """Every other fold of the log agrees with `Holds` on who holds what, but for what is listed here and why.
 
 What `Holds` says is settled by the schema: `JobPlaced`, `JobResizeRequested`, `JobState.picked`, `Slot.places`; each
-meaning has a test in test_holds.py.
+meaning has a test in test_holds.py. These services keep folds of their own because they ask something else. The
+scheduler writes what is held, and it and the scaler keep a ledger of places and shares. The agent follows the pods that
+it makes: a slot counts while its pods are there or are to come. The projector fills rows of the read model, and a row
+shows where its job was also after the job is over.
 """
 
 from random import Random
@@ -13,8 +16,6 @@ from kit.cluster_folds import Comparison, Departure
 from kit.cluster_log import HISTORIES, OPERATIONS, ClusterLog, Step
 
 GAVE_UP = "it gives slots up with the exit of the pods, not with the scheduler's answer"
-RESIZE = "what a resize adds is not held, or what it gives up is not held until `resized`"
-STALE = "it takes what is told late of an earlier run for this run's"
 PART = "devices that were seen on another node count as if they had been seen on this one"
 WIDE = (
     "devices of this node that were seen do not count while another node shows only places or lost its own, or while"
