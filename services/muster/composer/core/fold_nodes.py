@@ -1,5 +1,6 @@
 """How facts about nodes, their grants and what jobs hold there change what the composer believes."""
 
+from muster.cluster import HOLD_FACTS
 from muster.composer.core.handlers import Handler
 from muster.composer.core.state import State, young_s
 from muster.core import Fact
@@ -127,7 +128,7 @@ HANDLERS: dict[tuple[str, str], Handler] = {
     **{(kind, "withheld"): _withheld for kind in ("node", "device")},
     **{(kind, "withhold-withdrawn"): _withdrawn for kind in ("node", "device")},
     ("job", "routed"): _routed,
-    **{("job", name): _held for name in ("placed", "resize-requested", "resized", "pods-started", "queued")},
+    **{("job", name): _held for name in HOLD_FACTS},
     ("job", "returned"): _ended,  # to the federation: it is another cluster's from here on
     **{("job", phase.value): _ended for phase in TERMINAL_PHASES},
 }

@@ -1,6 +1,6 @@
 """How the facts of others change what health believes: nodes, who may hold them, jobs, work on nodes, people."""
 
-from muster.cluster import NodeChange
+from muster.cluster import HOLD_FACTS, NodeChange
 from muster.core import Fact
 from muster.health.core import fold_own, strays
 from muster.health.core.brake import KIND
@@ -282,7 +282,7 @@ HANDLERS: dict[tuple[str, str], Fold] = {
     **{(kind, "withheld"): _withheld for kind in (NODE, DEVICE)},
     **{(kind, "withhold-withdrawn"): _withdrawn for kind in (NODE, DEVICE)},
     ("job", "routed"): _routed,
-    **{("job", name): _held for name in ("placed", "resize-requested", "resized", "pods-started", "queued")},
+    **{("job", name): _held for name in HOLD_FACTS},
     ("job", "pods-exited"): _exited,
     ("job", "running"): _running,
     ("job", "returned"): _ended,  # to the federation: it is another cluster's from here on

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 
+from muster.cluster import HOLD_FACTS
 from muster.core import Fact
 from muster.schemas.facts.job import (
     JobQueued,
@@ -45,6 +46,7 @@ def _running(state: State, fact: Fact) -> None:
 
 def _exited(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, PodsExited)
+    _held(state, fact)
     job = state.jobs.get(fact.subject_id)
     if job is not None:
         job.exited_s = fact.payload.ran_s
@@ -92,8 +94,8 @@ def _held(state: State, fact: Fact) -> None:
 
 HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
     ("job", "routed"): _routed,
+    **{("job", name): _held for name in HOLD_FACTS},
     ("job", "queued"): _queued,
-    **{("job", name): _held for name in ("placed", "resize-requested", "resized")},
     ("job", "running"): _running,
     ("job", "pods-exited"): _exited,
     **{("job", name): _ended for name in ("succeeded", "failed", "cancelled", "timed-out", "returned")},
