@@ -26,7 +26,7 @@ from muster.schemas.facts import guard, health, queue, reservation, scale, upgra
 from muster.schemas.facts.federation import ClusterPhase
 from muster.schemas.facts.health import FaultClass, HealthPhase
 from muster.schemas.job import Phase, Slot
-from muster.schemas.record import StateRecord
+from muster.schemas.record import Record
 
 SOURCES = Path(__file__).parents[2] / "services" / "dashboard" / "src"
 INTERFACE = re.compile(r"^export interface (?P<name>\w+) \{\n(?P<body>.*?)^\}", re.MULTILINE | re.DOTALL)
@@ -35,11 +35,11 @@ MODULES = (
     *(access, apiserver, campaigns, conditions, devices, live, members, queries, routing, telemetry, usage, views),
     *(guard, health, queue, reservation, scale, upgrade),
 )
-MODELS: dict[str, type[Wire | StateRecord]] = {"Slot": Slot} | {
+MODELS: dict[str, type[Wire | Record]] = {"Slot": Slot} | {
     name: model
     for module in MODULES
     for name, model in vars(module).items()
-    if isinstance(model, type) and issubclass(model, Wire | StateRecord)
+    if isinstance(model, type) and issubclass(model, Wire | Record)
 }
 
 
@@ -53,7 +53,7 @@ def interfaces() -> dict[str, list[str]]:
     return {found["name"]: FIELD.findall(found["body"]) for found in INTERFACE.finditer(sources())}
 
 
-def fields_of(model: type[Wire | StateRecord]) -> list[str]:
+def fields_of(model: type[Wire | Record]) -> list[str]:
     """Names of a model's fields, in their order."""
     if issubclass(model, Wire):
         return list(model.model_fields)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from muster.schemas.base import Wire
+    from muster.schemas.record import Document
 
 Row = Sequence[str]
 PIPED_WIDTH = 1000  # columns: what reads a pipe cuts for itself
@@ -83,17 +83,17 @@ def confirm(question: str) -> None:
         raise usage("--yes: nothing was done, for nobody agreed; give it to go on without being asked")
 
 
-def emit_model(model: "Wire") -> None:
+def emit_model(model: "Document") -> None:
     """One view as one JSON object."""
     _emit(model.model_dump_json())
 
 
-def emit_models(models: Iterable["Wire"]) -> None:
+def emit_models(models: Iterable["Document"]) -> None:
     """Views as one JSON array."""
     _emit("[" + ",\n".join(model.model_dump_json() for model in models) + "]")
 
 
-def emit_lines(models: Iterable["Wire"]) -> None:
+def emit_lines(models: Iterable["Document"]) -> None:
     """Views as JSON lines: for what has no end."""
     for model in models:
         _emit(model.model_dump_json())

@@ -2,11 +2,13 @@
 
 import json
 import os
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from pydantic import BaseModel
 
-View = TypeVar("View", bound=BaseModel)
+from muster.schemas.record import Document
+
+View = TypeVar("View", bound=Document)
 
 
 def own_key() -> dict[str, str]:
@@ -16,7 +18,7 @@ def own_key() -> dict[str, str]:
 
 def done(model: type[View], body: bytes) -> View | None:
     """What stands now; None for an answer that only says what was asked for: no cluster has it yet."""
-    return model.model_validate_json(body) if "cluster" in json.loads(body) else None
+    return cast("View", model.model_validate_json(body)) if "cluster" in json.loads(body) else None
 
 
 def sent(model: BaseModel) -> bytes:

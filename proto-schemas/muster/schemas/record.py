@@ -1,25 +1,24 @@
-"""Records that services keep, which are the bodies of their state facts: one class for both."""
+"""Records that cores change in place and that are also read and written as JSON: one class for both."""
 
 import dataclasses
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from operator import attrgetter
-from typing import ClassVar, Self, TypeVar, cast, get_args
+from typing import ClassVar, Literal, Self, TypeVar, cast, get_args
 
 from pydantic import ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, JsonValue, TypeAdapter
 from pydantic.json_schema import JsonSchemaMode, JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-from muster.schemas.base import Payload
+from muster.schemas.base import Payload, Wire
 
 Body = TypeVar("Body", bound="StateRecord")
 
 
-class StateRecord:
-    """A record that its writer keeps, and the body of the state fact from which a checkpoint restores it.
+class Record:
+    """A record that is read and written as wire models are. Only what is read is validated.
 
-    Subclasses are dataclasses with slots, so that a core changes them in place. A service that needs derived fields or
-    methods adds them in a subclass of its own. A checkpoint is written while the record changes, so a snapshot holds
-    `as_body`; a restored core holds `restored`, since other replicas may read the same fact.
+    Subclasses are dataclasses with slots, so that a core changes them in place.
     """
 
     __slots__ = ()
@@ -27,15 +26,6 @@ class StateRecord:
         extra="ignore",  # newer writers may have added fields
         use_attribute_docstrings=True,
     )
-
-    @classmethod
-    def restored(cls, body: "StateRecord", **own: object) -> Self:
-        """Return a new record with the fields of a body. own: fields that only this class has; else their defaults."""
-        return cls(**_values(body, type(body)), **own)
-
-    def as_body(self, body: type[Body]) -> Body:
-        """Return a copy of the fields of `body`, which is this class or a base of it."""
-        return body(**_values(self, body))
 
     @classmethod
     def model_validate(cls, value: object) -> Self:
@@ -47,14 +37,49 @@ class StateRecord:
         """Read a record from JSON. Raises pydantic.ValidationError."""
         return cast("Self", _adapter(cls).validate_json(body))
 
+    def model_copy(self, *, update: Mapping[str, object]) -> Self:
+        """Return a copy with other values in these fields, which are not validated."""
+        assert dataclasses.is_dataclass(self), f"{type(self).__name__} is a dataclass"
+        return dataclasses.replace(self, **update)
+
+    def model_dump(
+        self, *, mode: Literal["json", "python"] = "python", exclude: AbstractSet[str] = frozenset()
+    ) -> dict[str, object]:
+        """Return the record as plain values; with "json", such as JSON has. exclude: fields that are left out."""
+        return cast("dict[str, object]", _adapter(type(self)).dump_python(self, mode=mode, exclude=set(exclude)))
+
     def model_dump_json(self) -> str:
         """Return the record as JSON, its fields in their order."""
-        return _adapter(type(self)).dump_json(self).decode()
+        return self.encoded().decode()
+
+    def encoded(self, *, exclude: AbstractSet[str] = frozenset()) -> bytes:
+        """Return the record as JSON in UTF-8, its fields in their order. exclude: fields that are left out."""
+        return _adapter(type(self)).serializer.to_json(self, exclude=set(exclude) or None)
 
     @classmethod
     def model_json_schema(cls, *, mode: JsonSchemaMode = "validation") -> dict[str, JsonValue]:
         """Return the JSON Schema of the record."""
         return _adapter(cls).json_schema(mode=mode)
+
+
+class StateRecord(Record):
+    """A record that its writer keeps, and the body of the state fact from which a checkpoint restores it.
+
+    A service that needs derived fields or methods adds them in a subclass of its own. A checkpoint is written while the
+    record changes, so a snapshot holds `as_body`; a restored core holds `restored`, since other replicas may read the
+    same fact.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def restored(cls, body: "StateRecord", **own: object) -> Self:
+        """Return a new record with the fields of a body. own: fields that only this class has; else their defaults."""
+        return cls(**_values(body, type(body)), **own)
+
+    def as_body(self, body: type[Body]) -> Body:
+        """Return a copy of the fields of `body`, which is this class or a base of it."""
+        return body(**_values(self, body))
 
 
 class Listed:
@@ -89,12 +114,14 @@ class Listed:
 
 FactBody = Payload | StateRecord
 """What a fact says. Records are the bodies of state facts, which stand in checkpoints alone."""
+Document = Wire | Record
+"""What is one object of JSON on the bus and over HTTP."""
 
-_adapters: dict[type[StateRecord], TypeAdapter[StateRecord]] = {}
+_adapters: dict[type[Record], TypeAdapter[Record]] = {}
 _names: dict[type[StateRecord], tuple[str, ...]] = {}
 
 
-def _adapter(record: type[StateRecord]) -> TypeAdapter[StateRecord]:
+def _adapter(record: type[Record]) -> TypeAdapter[Record]:
     found = _adapters.get(record)
     if found is None:
         found = _adapters[record] = TypeAdapter(record)

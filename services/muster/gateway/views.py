@@ -30,11 +30,11 @@ class Views:
             stored = await self.log.submitted(job_id)
         except UnreachableError as error:
             if (view := await self._ask_scheduler(job_id)) is not None:
-                return _encoded(view)
+                return view.encoded()
             raise unavailable(str(error)) from error
         if stored is None:
             if (view := await self._ask_scheduler(job_id)) is not None:
-                return _encoded(view)
+                return view.encoded()
             raise not_found("job", job_id)
         return await self._submitted(stored, known)
 
@@ -51,7 +51,7 @@ class Views:
             if known is not None and known.row is not None:
                 return known.row
         if (view := await self._ask_scheduler(stored.job.id)) is not None:
-            return _encoded(view)
+            return view.encoded()
         if known is not None and known.fed_seq >= stored.seq:
             known = await self._known(stored.job.id)  # it may have come between the two looks
             if known is not None and known.row is not None:
@@ -63,7 +63,7 @@ class Views:
                 field="job",
                 cure="Its facts are in the log's archive.",
             )
-        return _encoded(as_submitted(stored))
+        return as_submitted(stored).encoded()
 
     async def _known(self, job_id: str) -> Known | None:
         try:
@@ -80,8 +80,4 @@ class Views:
 
 def as_submitted(stored: StoredJob) -> JobView:
     """The job as it stood when it was submitted."""
-    return job_view(stored.job).model_copy(update={"submitted_at": stored.submitted_at})
-
-
-def _encoded(view: JobView) -> bytes:
-    return view.model_dump_json().encode()
+    return job_view(stored.job, submitted_at=stored.submitted_at)

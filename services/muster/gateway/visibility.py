@@ -131,7 +131,7 @@ class Sight:
         fact = FactView.model_validate_json(body)
         told = self._without_private(fact.body) if may_hold_spec else fact.body
         own = fact.subject_id if fact.kind == "job" else ""
-        return fact.model_copy(update={"body": self.text(told, own=own)}).model_dump_json().encode()
+        return replace(fact, body=self.text(told, own=own)).encoded()
 
     def _without_private(self, payload: str) -> str:
         try:

@@ -14,6 +14,7 @@ from muster.gateway import readings
 from muster.gateway.ports import UnreachableError
 from muster.gateway.readings import Readings
 from muster.gateway.recent import RecentMessages
+from muster.schemas.job import Phase
 from muster.schemas.subjects import output_subject, telemetry_subject
 from muster.schemas.telemetry import DeviceSample, NodeSample, OutputLines
 from muster.schemas.views import JobView
@@ -26,7 +27,7 @@ JOB = "A" * 26
 
 def job(*nodes: str) -> JobView:
     return JobView(
-        id=JOB, name="a", team="blue", principal="p", queue="q", phase="running", cluster=CLUSTER, nodes=nodes
+        id=JOB, name="a", team="blue", principal="p", queue="q", phase=Phase.RUNNING, cluster=CLUSTER, nodes=nodes
     )
 
 

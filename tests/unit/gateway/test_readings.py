@@ -13,12 +13,13 @@ from muster.gateway.http import make_app
 from muster.gateway.live import Live
 from muster.gateway.readings import OUTPUT_MESSAGES_MAX, Readings
 from muster.gateway.recent import Recent
+from muster.schemas.job import Phase
 from muster.schemas.live import OutputPage
 from muster.schemas.telemetry import OutputLines
 from muster.schemas.views import JobView
 
 JOB = "A" * 26
-RUNNING = JobView(id=JOB, name="a", team="blue", principal="p", queue="q", phase="running", cluster="atlas")
+RUNNING = JobView(id=JOB, name="a", team="blue", principal="p", queue="q", phase=Phase.RUNNING, cluster="atlas")
 
 
 @dataclass

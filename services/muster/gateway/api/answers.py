@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,6 +12,7 @@ from starlette.routing import Match
 from muster.gateway.dashboard import File
 from muster.gateway.ports import NotStoredError, UnreachableError
 from muster.gateway.problems import RETRY_AFTER_S, ProblemError, as_json, from_validation, unavailable
+from muster.schemas.record import Document
 from muster.schemas.views import Problem
 
 JSON = "application/json"
@@ -24,7 +25,7 @@ def encoded(body: bytes, *, status: int = 200, headers: Mapping[str, str] | None
     return Response(body, status_code=status, headers=headers, media_type=JSON)
 
 
-def model(value: BaseModel, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def model(value: Document, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """One model."""
     return encoded(value.model_dump_json().encode(), status=status, headers=headers)
 

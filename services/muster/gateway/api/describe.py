@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import TypedDict
 
 from fastapi import FastAPI
-from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
+from pydantic import TypeAdapter
 
 from muster.schemas.access import MeView, TokenMade, TokenRecord, TokenView
 from muster.schemas.apiserver import ApiServerReport, ClusterView
@@ -25,6 +24,7 @@ from muster.schemas.job import JobSpec, PriorityChange
 from muster.schemas.live import JobReadings, LiveCredential, OutputPage, Snapshot
 from muster.schemas.members import AssignmentView, FederationView, MemberView, RoutesView
 from muster.schemas.queries import DryRunAnswer, ScaleChoiceView, WhyAnswer
+from muster.schemas.record import Document
 from muster.schemas.routing import RoutingPolicy
 from muster.schemas.usage import Energy, Idle, JobUse, Top
 from muster.schemas.views import FactView, JobView, NodeView, Problem, QueueView, ReservationView, SubmitAnswer
@@ -43,7 +43,7 @@ _REFUSALS = {
     429: "More than the limits of the token's bearer allow; `Retry-After` says when to send it again",
     503: "Not now; nothing was lost, send the same request again",
 }
-_SHOWN: tuple[type[BaseModel], ...] = (
+_SHOWN: tuple[type[Document], ...] = (
     ApiServerReport,
     Energy,
     Idle,
@@ -97,23 +97,23 @@ class Description(TypedDict):
     openapi_extra: dict[str, object]
 
 
-def reference(model: type[BaseModel]) -> JsonObject:
+def reference(model: type[Document]) -> JsonObject:
     """A reference to a model of the document."""
     return {"$ref": f"#/components/schemas/{model.__name__}"}
 
 
-def any_of(*models: type[BaseModel]) -> JsonObject:
+def any_of(*models: type[Document]) -> JsonObject:
     """One of several models."""
     return {"anyOf": [reference(model) for model in models]}
 
 
-def tree_of(name: str, model: type[BaseModel], *, most: int) -> JsonObject:
+def tree_of(name: str, model: type[Document], *, most: int) -> JsonObject:
     """A body `{name: [...]}` of at most so many."""
     listed: JsonObject = {"type": "array", "items": reference(model), "minItems": 1, "maxItems": most}
     return {"type": "object", "required": [name], "properties": {name: listed}, "additionalProperties": False}
 
 
-def list_of(name: str, model: type[BaseModel]) -> JsonObject:
+def list_of(name: str, model: type[Document]) -> JsonObject:
     """An answer `{name: [...]}`."""
     return {"type": "object", "required": [name], "properties": {name: {"type": "array", "items": reference(model)}}}
 
@@ -144,7 +144,7 @@ def describe(
     *,
     refusals: tuple[int, ...] = (401, 503),
     parameters: tuple[JsonObject, ...] = (),
-    body: type[BaseModel] | JsonObject | None = None,
+    body: type[Document] | JsonObject | None = None,
     media: str = "application/json",
     stream: bool = False,
 ) -> Description:
@@ -179,8 +179,9 @@ def complete(app: FastAPI) -> None:
     def openapi() -> dict[str, object]:
         if app.openapi_schema is None:
             document = generate()
-            _, shared = models_json_schema(
-                [(model, "validation") for model in _SHOWN], ref_template="#/components/schemas/{model}"
+            _, shared = TypeAdapter.json_schemas(
+                [(model.__name__, "validation", TypeAdapter(model)) for model in _SHOWN],
+                ref_template="#/components/schemas/{model}",
             )
             components = document.setdefault("components", {})
             components.setdefault("schemas", {}).update(shared["$defs"])

@@ -153,12 +153,15 @@ async def _with_shares(house: House, rows: tuple[bytes, ...]) -> tuple[bytes, ..
         told = [QueueView.model_validate_json(row) for row in await house.scheduler.queues()]
     except UnreachableError:
         return rows
-    shares = {queue.name: {"share": queue.share, "used_share": queue.used_share} for queue in told}
-    shown = (QueueView.model_validate_json(row) for row in rows)
-    return tuple(one.model_copy(update=shares.get(one.name)).model_dump_json().encode() for one in shown)
+    shares = {queue.name: queue for queue in told}
+    shown = [QueueView.model_validate_json(row) for row in rows]
+    for queue in shown:
+        if (known := shares.get(queue.name)) is not None:
+            queue.share, queue.used_share = known.share, known.used_share
+    return tuple(queue.encoded() for queue in shown)
 
 
 def _spec_of(row: bytes) -> QueueSpec:
     """The queue as it was asked for; of a row that does not tell it, as far as it can be seen."""
     view = QueueView.model_validate_json(row)
-    return view.spec or QueueSpec.model_validate(view.model_dump(exclude={"spec"}))
+    return view.spec or QueueSpec.model_validate_json(row)

@@ -9,7 +9,7 @@ rows, whose first part takes the audience to where the rows stand and whose othe
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic_core import to_json
 
@@ -175,7 +175,7 @@ def _rows(shown: Shown) -> Iterator[_Row]:
 
 def _without_slots(body: bytes) -> bytes:
     """The row of a job of tens of thousands of replicas; where it is, is told whoever asks for the job."""
-    return to_json(JobView.model_validate_json(body).model_copy(update={"slots": (), "nodes": ()}))
+    return replace(JobView.model_validate_json(body), slots=(), nodes=()).encoded()
 
 
 def _fits(facts: Sequence[tuple[int, bytes]], rows: Sequence[_Row]) -> bool:

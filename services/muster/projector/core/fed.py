@@ -5,12 +5,12 @@ from typing import cast
 from muster.core.fact import Fact
 from muster.projector.core.projection import ENDED_KEPT, LiveJob, Projection
 from muster.projector.core.ring import RING_BYTES_MAX
-from muster.projector.core.rows import job_row
 from muster.schemas.facts import job as jobs
 from muster.schemas.facts.federation import JobRecalled, JobReturned
 from muster.schemas.job import Phase
 from muster.schemas.registry import STATE_NAME
 from muster.schemas.subjects import FED_STREAM
+from muster.schemas.views import job_view
 
 _ADDRESSED = frozenset({"routed", "contact-renewed"})
 """Addressed to a cluster, as all that is forwarded is."""
@@ -63,7 +63,7 @@ class FedProjectorCore(Projection):
         if job.id in self._live or job.id in self._ended:
             self.anomalies += 1
             return
-        row = job_row(job, cluster="", submitted_at=job.submitted_at or fact.time, seq=fact.seq)
+        row = job_view(job, submitted_at=job.submitted_at or fact.time, seq=fact.seq)
         self._enter(LiveJob(row))
 
     def _routed(self, fact: Fact) -> None:
@@ -119,7 +119,7 @@ class FedProjectorCore(Projection):
         state = fact.payload
         if state.phase.is_terminal and state.cluster and not self._stores_clusters:
             return
-        row = job_row(state.job, cluster=state.cluster, submitted_at=state.job.submitted_at, seq=fact.seq)
+        row = job_view(state.job, cluster=state.cluster, seq=fact.seq)
         job = LiveJob(row, listed=not state.cluster)
         self._enter(job)
         if state.phase.is_terminal:

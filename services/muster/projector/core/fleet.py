@@ -9,9 +9,9 @@ from pydantic_core import to_json
 from muster.core.fact import Fact
 from muster.projector.core.closed import ClosedNodes
 from muster.projector.core.marks import Marks
-from muster.projector.core.rows import NodeRow
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.job import Slot
+from muster.schemas.views import NodeView
 
 Shape = tuple[str, int, int, int, tuple[str, ...]]
 """gpu_model, gpus, cpu_milli, memory_mib, topology levels (widest first, those inside the node last)."""
@@ -31,7 +31,7 @@ class FleetRows:
     """Nodes of one cluster. Holds are kept apart: a checkpoint may tell of a job before it tells of its node."""
 
     def __init__(self) -> None:
-        self._rows: dict[str, NodeRow] = {}
+        self._rows: dict[str, NodeView] = {}
         self._held: dict[str, _Held] = {}
         self._granted: set[str] = set()
         self._conditions: dict[str, str] = {}  # of nodes that are not healthy
@@ -60,7 +60,7 @@ class FleetRows:
         """The node is there, as described; it becomes usable by a grant only."""
         row = self._rows.get(node)
         if row is None:
-            row = self._rows[node] = NodeRow(node, cluster)
+            row = self._rows[node] = NodeView(name=node, cluster=cluster)
         else:
             self._count(row, -1)
         row.gpu_model = described.gpu_model
@@ -203,9 +203,9 @@ class FleetRows:
 
     def _body(self, node: str) -> bytes | None:
         row = self._rows.get(node)
-        return None if row is None else to_json(self._shown(row))
+        return None if row is None else self._shown(row).encoded()
 
-    def _shown(self, row: NodeRow) -> NodeRow:
+    def _shown(self, row: NodeView) -> NodeView:
         held = self._held.get(row.name)
         condition = self._conditions.get(row.name, "")
         released = row.name in self._granted
@@ -226,7 +226,7 @@ class FleetRows:
             jobs=tuple(held.jobs),
         )
 
-    def _count(self, row: NodeRow, step: int) -> None:
+    def _count(self, row: NodeView, step: int) -> None:
         levels = tuple(level for level, _ in (*row.domains, *row.device_domains))
         shape = (row.gpu_model, row.gpus, row.cpu_milli, row.memory_mib, levels)
         before = self._shapes[shape]

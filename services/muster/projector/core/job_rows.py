@@ -9,13 +9,13 @@ from muster.projector.core.job_state import coming, follow_run, lost_work_s, res
 from muster.projector.core.projection import ENDED_KEPT, LiveJob, Projection
 from muster.projector.core.queues import HOLDING, Queues
 from muster.projector.core.ring import RING_BYTES_MAX
-from muster.projector.core.rows import job_row
 from muster.schemas.facts import job as jobs
 from muster.schemas.facts.job_wishes import JobHeld, JobReprioritised
 from muster.schemas.facts.queue import CPU, GPU, MEMORY
 from muster.schemas.job import Job, Phase, Slot
 from muster.schemas.registry import STATE_NAME
 from muster.schemas.subjects import cluster_log
+from muster.schemas.views import job_view
 
 _TERMINAL = {phase.value: phase for phase in Phase if phase.is_terminal}
 
@@ -117,7 +117,7 @@ class JobRows(Projection):
             self._queues.hold(job.row.queue, job.held, sign=1)
 
     def _admit(self, job: Job, fact: Fact, *, submitted_at: int) -> LiveJob:
-        row = job_row(job, cluster=self.cluster, submitted_at=submitted_at, seq=fact.seq)
+        row = job_view(job, cluster=self.cluster, submitted_at=submitted_at, seq=fact.seq)
         needs = tuple((group.cpu_milli, group.memory_mib) for group in job.spec.task_groups)
         slice_s = job.spec.min_slice_s
         live = LiveJob(row, needs=needs, slice_s=slice_s, own_slice_s=slice_s)

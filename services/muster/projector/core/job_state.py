@@ -2,9 +2,9 @@
 
 from muster.core.instant import NS_PER_S
 from muster.projector.core.projection import LiveJob
-from muster.projector.core.rows import JobRow
 from muster.schemas.facts import job as jobs
 from muster.schemas.job import Phase, Slot
+from muster.schemas.views import JobView
 
 
 def restore(job: LiveJob, state: jobs.JobState) -> None:
@@ -40,7 +40,7 @@ def restore(job: LiveJob, state: jobs.JobState) -> None:
     row.slice_ends_at = slice_ends_at(job) if state.phase is Phase.RUNNING else 0
 
 
-def follow_run(row: JobRow, queued: jobs.JobQueued) -> None:
+def follow_run(row: JobView, queued: jobs.JobQueued) -> None:
     """Count how the run ended after which the job waits again."""
     reason = queued.reason
     row.preemptions += reason is jobs.QueuedReason.PREEMPTED
@@ -51,7 +51,7 @@ def follow_run(row: JobRow, queued: jobs.JobQueued) -> None:
     row.excluded = (*row.excluded, *(one.node for one in queued.excluded if one.node not in row.excluded))
 
 
-def lost_work_s(row: JobRow, at: int) -> float:
+def lost_work_s(row: JobView, at: int) -> float:
     """Seconds of work of the run that ended at `at`, since its newest checkpoint or its start."""
     return max(0.0, (at - max(row.checkpointed_at, row.running_at)) / NS_PER_S) if row.running_at else 0.0
 

@@ -3,16 +3,15 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from pydantic_core import to_json
-
 from muster.core.fact import Draft, Fact
 from muster.core.instant import Instant
 from muster.projector.core.marks import Marks
 from muster.projector.core.ring import RING_BYTES_MAX, FactRing
-from muster.projector.core.rows import JOB, Changes, JobChange, JobRow, job_change, shown_fact
+from muster.projector.core.rows import JOB, Changes, JobChange, job_change, shown_fact
 from muster.projector.core.shown import Shown
 from muster.schemas.job import Phase, Slot
 from muster.schemas.registry import STATE_NAME
+from muster.schemas.views import JobView
 
 REMOVED_KEPT = 20_000  # rows to take away that nobody took yet (a follower); who starts to write compares anyway
 ENDED_KEPT = 8_000  # rows of ended jobs held to refill a lost read model; about 6 MB
@@ -32,7 +31,7 @@ class LiveJob:
     pods ended, until that is answered. serving: facts of other kinds that carried its trace.
     """
 
-    row: JobRow
+    row: JobView
     was: Phase | None = None
     listed: bool = True
     needs: tuple[tuple[int, int], ...] = ()
@@ -170,7 +169,7 @@ class Projection:
     def _body(self, job_id: str) -> bytes | None:
         live = self._live.get(job_id)
         if live is not None:
-            return to_json(live.row)
+            return live.row.encoded()
         ended = self._ended.get(job_id)
         return None if ended is None else ended.body
 

@@ -3,12 +3,10 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from pydantic_core import to_json
-
 from muster.projector.core.marks import Marks
-from muster.projector.core.rows import QueueRow
 from muster.schemas.facts.queue import GPU, QueueSpec
 from muster.schemas.job import Phase
+from muster.schemas.views import QUEUE_NOT_STORED, QueueView
 
 HOLDING = frozenset({Phase.PLACED, Phase.RUNNING, Phase.STOPPING})
 DEPTH_MAX = 64
@@ -19,7 +17,7 @@ class Queues:
     """Counters are kept also for a queue that nobody declared (yet); only declared ones are shown."""
 
     def __init__(self) -> None:
-        self._rows: dict[str, QueueRow] = {}
+        self._rows: dict[str, QueueView] = {}
         self._declared: set[str] = set()
         self.marks = Marks(self._body)
 
@@ -66,7 +64,7 @@ class Queues:
     def _body(self, name: str) -> bytes:
         row = self._rows[name]
         held = dict(sorted(row.held.items()))
-        return to_json(replace(row, held=held, gpu_milli_held=held.get(GPU, 0)))
+        return replace(row, held=held, gpu_milli_held=held.get(GPU, 0)).encoded(exclude=QUEUE_NOT_STORED)
 
     def _add(self, queue: str | None, amounts: Mapping[str, int], *, sign: int) -> None:
         if not amounts:
@@ -80,7 +78,7 @@ class Queues:
                     row.held.pop(resource, None)
             self._touch(row.name)
 
-    def _path(self, queue: str | None) -> Iterator[QueueRow]:
+    def _path(self, queue: str | None) -> Iterator[QueueView]:
         """The queue and those above it."""
         for _ in range(DEPTH_MAX):
             if queue is None:
@@ -89,8 +87,8 @@ class Queues:
             yield row
             queue = row.parent
 
-    def _row(self, name: str) -> QueueRow:
+    def _row(self, name: str) -> QueueView:
         row = self._rows.get(name)
         if row is None:
-            row = self._rows[name] = QueueRow(name, "")
+            row = self._rows[name] = QueueView(name=name, cluster="")
         return row

@@ -1,22 +1,21 @@
 """Rows of advance reservations: what was booked and not ended."""
 
-from pydantic_core import to_json
-
 from muster.projector.core.marks import Marks
-from muster.projector.core.rows import ReservationRow
 from muster.schemas.facts.reservation import ReservationSpec
+from muster.schemas.views import RESERVATION_NOT_STORED, ReservationView
 
 
 class Reservations:
     """By name."""
 
     def __init__(self) -> None:
-        self._rows: dict[str, ReservationRow] = {}
+        self._rows: dict[str, ReservationView] = {}
         self.marks = Marks(self._body)
 
     def book(self, spec: ReservationSpec, *, starts_at: int, cluster: str) -> None:
         """It is kept; one of the same name is replaced. starts_at: this time, 0 for the spec's own."""
-        self._rows[spec.name] = ReservationRow(spec.name, cluster, spec, starts_at or spec.starts_at)
+        starts_at = starts_at or spec.starts_at
+        self._rows[spec.name] = ReservationView(name=spec.name, cluster=cluster, spec=spec, next_starts_at=starts_at)
         self.marks.touch(spec.name)
 
     def end(self, name: str) -> bool:
@@ -34,4 +33,4 @@ class Reservations:
 
     def _body(self, name: str) -> bytes | None:
         row = self._rows.get(name)
-        return None if row is None else to_json(row)
+        return None if row is None else row.encoded(exclude=RESERVATION_NOT_STORED)
