@@ -118,7 +118,16 @@ Document = Wire | Record
 """What is one object of JSON on the bus and over HTTP."""
 
 _adapters: dict[type[Record], TypeAdapter[Record]] = {}
-_names: dict[type[StateRecord], tuple[str, ...]] = {}
+_names: dict[type[Record], tuple[str, ...]] = {}
+
+
+def field_names(record: type[Record]) -> tuple[str, ...]:
+    """Return the names of a record's fields, in their order."""
+    names = _names.get(record)
+    if names is None:
+        assert dataclasses.is_dataclass(record), f"{record.__name__} is a dataclass"
+        names = _names[record] = tuple(field.name for field in dataclasses.fields(record))
+    return names
 
 
 def _adapter(record: type[Record]) -> TypeAdapter[Record]:
@@ -129,11 +138,7 @@ def _adapter(record: type[Record]) -> TypeAdapter[Record]:
 
 
 def _values(record: StateRecord, body: type[StateRecord]) -> dict[str, object]:
-    names = _names.get(body)
-    if names is None:
-        assert dataclasses.is_dataclass(body), f"{body.__name__} is a dataclass"
-        names = _names[body] = tuple(field.name for field in dataclasses.fields(body))
-    return {name: _copied(getattr(record, name)) for name in names}
+    return {name: _copied(getattr(record, name)) for name in field_names(body)}
 
 
 def _copied(value: object) -> object:

@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from pydantic import ConfigDict
 
 from muster.schemas.base import InstantNs, Wire
+from muster.schemas.facts.job import JobState
 from muster.schemas.facts.node import RunningJobs
 from muster.schemas.facts.queue import QueueOrder, QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec
 from muster.schemas.job import Job, JobKind, Phase, Slot
-from muster.schemas.record import Record
+from muster.schemas.record import Record, field_names
 
 
 @dataclass(slots=True, kw_only=True)
@@ -117,6 +118,25 @@ def job_view(job: Job, *, cluster: str = "", submitted_at: int | None = None, se
         origin=job.origin.title if job.origin is not None else "",
         retries=spec.retries,
     )
+
+
+_IN_OTHER_FORM = frozenset({"queue", "priority", "held", "excluded", "failures_in_row"})
+"""Fields that a `JobState` has, too, but not with the values that people see."""
+SAME_AS_STATE = tuple(name for name in field_names(JobView) if name in {*field_names(JobState)} - _IN_OTHER_FORM)
+"""Fields that a job's row has from its state as they stand there: whoever adds one to both has it in the row."""
+
+
+def follow_state(row: JobView, state: JobState) -> None:
+    """Bring a job's row to what its state says. What is not in the state stays: `cluster`, `slice_ends_at`, `seq`."""
+    for name in SAME_AS_STATE:
+        setattr(row, name, getattr(state, name))
+    row.queue = state.queue or row.queue
+    row.nodes = tuple(dict.fromkeys(slot.node for slot in state.slots))
+    row.priority = row.priority if state.priority is None else state.priority
+    row.held = state.held is not None
+    row.reserved_at = state.reserved.starts_at if state.reserved is not None else 0
+    row.excluded = tuple(one.node for one in state.excluded)
+    row.failures_in_row = state.retries_used if state.failures_in_row is None else state.failures_in_row
 
 
 class NodeReason(Wire):

@@ -291,8 +291,6 @@ class JobRows(Projection):
         job = self._admit(state.job, fact, submitted_at=state.job.submitted_at or state.queued_at)
         restore(job, state)
         if state.phase.is_terminal:
-            job.row.slots = state.slots
-            job.row.nodes = tuple(dict.fromkeys(slot.node for slot in state.slots))
             self._end(job)
         else:
             before, job.row.phase = job.row.phase, Phase.SUBMITTED

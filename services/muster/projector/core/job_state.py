@@ -4,36 +4,20 @@ from muster.core.instant import NS_PER_S
 from muster.projector.core.projection import LiveJob
 from muster.schemas.facts import job as jobs
 from muster.schemas.job import Phase, Slot
-from muster.schemas.views import JobView
+from muster.schemas.views import JobView, follow_state
 
 
 def restore(job: LiveJob, state: jobs.JobState) -> None:
-    """The row as the job's newest facts left it, but for what is held."""
+    """Bring the row to how the job's newest facts left it. What it holds is still to be counted."""
     row = job.row
-    row.phase = state.phase
-    row.queue = state.queue or row.queue
-    row.attempt = 0 if state.phase is Phase.SUBMITTED else state.attempt
-    row.queued_at = state.queued_at
-    row.placed_at = state.placed_at
-    row.running_at = state.running_at
-    row.ended_at = state.ended_at
+    follow_state(row, state)
     row.reason, row.detail = explanation(state)
-    row.preflight = state.preflight
-    row.preemptions = state.preemptions
-    row.ran_s = state.ran_s
-    row.held = state.held is not None
-    row.priority = row.priority if state.priority is None else state.priority
-    row.checkpointed_at = state.checkpointed_at
-    row.retries_used, row.node_losses = state.retries_used, state.node_losses
-    row.failures_in_row = state.retries_used if state.failures_in_row is None else state.failures_in_row
-    row.preflight_failures = state.preflight_failures
-    row.lost_s, row.lost_last_s = state.lost_s, state.lost_last_s
-    row.excluded = tuple(one.node for one in state.excluded)
+    if state.phase is Phase.SUBMITTED:
+        row.attempt = 0
     if state.phase.is_terminal:
-        row.exit_code = state.exit_code
+        row.reserved_at, row.made_way_for = 0, ""
         return
-    row.reserved_at = state.reserved.starts_at if state.reserved is not None else 0
-    row.made_way_for = state.made_way_for
+    row.exit_code = 0  # a row tells it of the job alone, not of runs before
     job.exited_s = state.exited.ran_s if state.exited is not None else None
     if state.min_slice_s is not None:
         job.slice_s = state.min_slice_s

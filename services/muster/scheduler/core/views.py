@@ -1,7 +1,6 @@
 """Jobs, nodes and queues as people see them."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from muster.books.node_reasons import in_words, node_reasons
 from muster.core import Instant
@@ -10,45 +9,16 @@ from muster.quota.queues import QueueRecord, QueueTree
 from muster.scheduler.core.fleet import DeviceRecord, NodeRecord
 from muster.scheduler.core.jobs import JobRecord
 from muster.schemas.job import Phase
-from muster.schemas.views import JobView, NodeView, QueueView, job_view
+from muster.schemas.views import JobView, NodeView, QueueView, follow_state, job_view
 
 
 def view_of(record: JobRecord, cluster: str) -> JobView:
     """The job as people see it."""
-    is_running = record.phase is Phase.RUNNING
-    reserved_at = record.reserved.starts_at if record.reserved is not None else 0
-    return replace(
-        job_view(record.job),
-        queue=record.queue,
-        phase=record.phase,
-        cluster=cluster,
-        attempt=record.attempt,
-        nodes=tuple(dict.fromkeys(slot.node for slot in record.slots)),
-        slots=record.slots,
-        queued_at=record.queued_at,
-        placed_at=record.placed_at,
-        running_at=record.running_at,
-        ended_at=record.ended_at,
-        reason=record.reason,
-        detail=record.detail,
-        exit_code=record.exit_code,
-        preflight=record.preflight,
-        preemptions=record.preemptions,
-        ran_s=record.ran_s,
-        checkpointed_at=record.checkpointed_at,
-        slice_ends_at=record.slice_end() if is_running and record.kind.preemptible else 0,
-        reserved_at=reserved_at,
-        made_way_for=record.made_way_for,
-        priority=record.effective_priority,
-        held=record.held is not None,
-        retries_used=record.retries_used,
-        failures_in_row=record.failures_in_row,
-        node_losses=record.node_losses,
-        preflight_failures=record.preflight_failures,
-        excluded=tuple(one.node for one in record.excluded),
-        lost_s=record.lost_s,
-        lost_last_s=record.lost_last_s,
-    )
+    row = job_view(record.job, cluster=cluster)
+    follow_state(row, record)
+    if record.phase is Phase.RUNNING and record.kind.preemptible:
+        row.slice_ends_at = record.slice_end()
+    return row
 
 
 def queue_view(
