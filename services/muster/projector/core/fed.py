@@ -3,7 +3,8 @@
 from typing import cast
 
 from muster.core.fact import Fact
-from muster.projector.core.projection import ENDED_KEPT, LiveJob, Projection
+from muster.projector.core.job_table import ENDED_KEPT, JobTable, LiveJob
+from muster.projector.core.projection import Projection
 from muster.projector.core.ring import RING_BYTES_MAX
 from muster.schemas.facts import job as jobs
 from muster.schemas.facts.federation import JobRecalled, JobReturned
@@ -29,8 +30,9 @@ class FedProjectorCore(Projection):
 
     def __init__(self, *, clusters: int = 1, ended_kept: int = ENDED_KEPT, ring_bytes: int = RING_BYTES_MAX) -> None:
         """Begin with nothing. clusters: of the federation. ended_kept: rows of ended jobs held for each of them."""
-        super().__init__(stream=FED_STREAM, ended_kept=ended_kept * clusters, ring_bytes=ring_bytes)
         self._stores_clusters = clusters > 1
+        jobs = JobTable(ended_kept=ended_kept * clusters, stores_clusters=self._stores_clusters)
+        super().__init__(stream=FED_STREAM, jobs=jobs, ring_bytes=ring_bytes)
         self._assignments: dict[str, int] = {}
         """Of live jobs that had a cluster before, which assignment's end is theirs."""
 
@@ -60,50 +62,50 @@ class FedProjectorCore(Projection):
 
     def _submitted(self, fact: Fact) -> None:
         job = cast("jobs.JobSubmitted", fact.payload).job
-        if job.id in self._live or job.id in self._ended:
-            self.anomalies += 1
+        if job.id in self._jobs:
+            self._anomalies.count += 1
             return
         row = job_view(job, submitted_at=job.submitted_at or fact.time, seq=fact.seq)
-        self._enter(LiveJob(row))
+        self._jobs.enter(LiveJob(row))
 
     def _routed(self, fact: Fact) -> None:
-        job = self._live.get(fact.subject_id)
+        job = self._jobs.live(fact.subject_id)
         if job is None:
-            self.anomalies += 1
+            self._anomalies.count += 1
             return
         job.row.cluster = cast("jobs.JobRouted", fact.payload).cluster
         job.listed = False  # from here on its phase is the cluster's to tell
-        self._touch(job, fact)
+        self._jobs.touch(job, fact)
 
     def _left_its_cluster(self, fact: Fact) -> None:
         """No cluster has it until it is routed again; word of an assignment that is over changes nothing."""
-        job, told = self._live.get(fact.subject_id), cast("JobRecalled | JobReturned", fact.payload)
+        job, told = self._jobs.live(fact.subject_id), cast("JobRecalled | JobReturned", fact.payload)
         if job is None:
             return
         if job.row.cluster and told.assignment >= self._assignments.get(fact.subject_id, 1):
             self._assignments[fact.subject_id] = told.assignment + 1
             job.row.cluster, job.listed = "", True
-            self._touch(job, fact)
+            self._jobs.touch(job, fact)
 
     def _left_for_good(self, fact: Fact) -> None:
         ended = cast("jobs.JobEnded", fact.payload)
         if ended.assignment != self._assignments.get(fact.subject_id, ended.assignment):
             return  # of a cluster that had it before
         self._assignments.pop(fact.subject_id, None)
-        job = self._live.get(fact.subject_id)
+        job = self._jobs.live(fact.subject_id)
         if job is None:
-            self.anomalies += 1
+            self._anomalies.count += 1
         elif self._stores_clusters:
             row = job.row
             row.phase, row.ended_at, row.reason, row.seq = ended.phase, ended.ended_at, ended.reason, fact.seq
-            self._end(job)
+            self._jobs.end(job)
         else:
-            self._forget(fact.subject_id)
+            self._jobs.forget(fact.subject_id)
 
     def _cancelled(self, fact: Fact) -> None:
-        job = self._live.get(fact.subject_id)
+        job = self._jobs.live(fact.subject_id)
         if job is None:
-            self.anomalies += 1
+            self._anomalies.count += 1
             return
         self._assignments.pop(fact.subject_id, None)
         row, job.listed = job.row, True
@@ -111,7 +113,7 @@ class FedProjectorCore(Projection):
         row.ended_at = fact.time
         row.reason = cast("jobs.JobFinished", fact.payload).reason
         row.seq = fact.seq
-        self._end(job)
+        self._jobs.end(job)
 
     def _state(self, fact: Fact) -> None:
         if not isinstance(fact.payload, jobs.RoutedState):
@@ -121,9 +123,9 @@ class FedProjectorCore(Projection):
             return
         row = job_view(state.job, cluster=state.cluster, seq=fact.seq)
         job = LiveJob(row, listed=not state.cluster)
-        self._enter(job)
+        self._jobs.enter(job)
         if state.phase.is_terminal:
             row.phase, row.ended_at = state.phase, fact.time  # at the latest: a checkpoint does not say when
-            self._end(job)
+            self._jobs.end(job)
         elif state.assignment > 1 or (state.assignment and not state.cluster):
             self._assignments[state.job_id] = state.assignment + (not state.cluster)

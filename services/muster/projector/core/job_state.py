@@ -1,7 +1,7 @@
 """A job's row from what a checkpoint says of the job, and what follows from both facts and checkpoints."""
 
 from muster.core.instant import NS_PER_S
-from muster.projector.core.projection import LiveJob
+from muster.projector.core.job_table import LiveJob
 from muster.schemas.facts import job as jobs
 from muster.schemas.job import Phase, Slot
 from muster.schemas.views import JobView, follow_state

@@ -6,29 +6,30 @@ from typing import cast
 from muster.core.fact import Fact
 from muster.projector.core.fleet import FleetRows
 from muster.projector.core.job_state import coming, follow_run, lost_work_s, restore, slice_ends_at
-from muster.projector.core.projection import ENDED_KEPT, LiveJob, Projection
+from muster.projector.core.job_table import JobTable, LiveJob
+from muster.projector.core.projection import Anomalies
 from muster.projector.core.queues import HOLDING, Queues
-from muster.projector.core.ring import RING_BYTES_MAX
 from muster.schemas.facts import job as jobs
 from muster.schemas.facts.job_wishes import JobHeld, JobReprioritised
 from muster.schemas.facts.queue import CPU, GPU, MEMORY
 from muster.schemas.job import Job, Phase, Slot
 from muster.schemas.registry import STATE_NAME
-from muster.schemas.subjects import cluster_log
 from muster.schemas.views import job_view
 
 _TERMINAL = {phase.value: phase for phase in Phase if phase.is_terminal}
 
 
-class JobRows(Projection):
-    """The part of a cluster's projection that is about jobs. Work per fact grows with the slots that it names."""
+class JobFacts:
+    """The folds of a cluster's facts of jobs. Work per fact grows with the slots that it names."""
 
-    def __init__(self, cluster: str, *, ended_kept: int = ENDED_KEPT, ring_bytes: int = RING_BYTES_MAX) -> None:
-        super().__init__(stream=cluster_log(cluster).stream, ended_kept=ended_kept, ring_bytes=ring_bytes)
-        self.cluster = cluster
-        self._fleet = FleetRows()
-        self._queues = Queues()
-        self._folds: dict[tuple[str, str], Callable[[Fact], None]] = {
+    def __init__(self, cluster: str, *, jobs: JobTable, fleet: FleetRows, queues: Queues, anomalies: Anomalies) -> None:
+        """Change these: rows of jobs, and what of nodes and queues is held by them."""
+        self._cluster = cluster
+        self._jobs = jobs
+        self._fleet = fleet
+        self._queues = queues
+        self._anomalies = anomalies
+        self.folds: dict[tuple[str, str], Callable[[Fact], None]] = {
             ("job", "routed"): self._routed,
             ("job", "queued"): self._queued,
             ("job", "reserved"): self._reserved,
@@ -49,27 +50,21 @@ class JobRows(Projection):
             ("job", STATE_NAME): self._job_state,
         }
 
-    def fold(self, fact: Fact) -> None:
-        """Change the rows that the fact is about; facts that change none are passed by."""
-        fold = self._folds.get((fact.kind, fact.name))
-        if fold is not None:
-            fold(fact)
-
     def _job(self, fact: Fact) -> LiveJob | None:
-        job = self._live.get(fact.subject_id)
+        job = self._jobs.live(fact.subject_id)
         if job is None:
-            self.anomalies += 1
+            self._anomalies.count += 1
             return None
-        self._touch(job, fact)
+        self._jobs.touch(job, fact)
         return job
 
     def _observed(self, fact: Fact, attempt: int) -> LiveJob | None:
         """The job whose present run was observed."""
-        job = self._live.get(fact.subject_id)
+        job = self._jobs.live(fact.subject_id)
         if job is None or job.row.phase not in HOLDING or job.row.attempt != attempt:
-            self.anomalies += 1
+            self._anomalies.count += 1
             return None
-        self._touch(job, fact)
+        self._jobs.touch(job, fact)
         return job
 
     def _move(self, job: LiveJob, phase: Phase) -> None:
@@ -108,26 +103,27 @@ class JobRows(Projection):
                     found[resource] = found.get(resource, 0) + amount
         return found
 
-    def _recount(self, node: str) -> None:
+    def recount(self, node: str) -> None:
         """The node turned out to be of another model than its holds were counted by."""
         for job_id in self._fleet.holders(node):
-            job = self._live[job_id]
+            job = self._jobs.live(job_id)
+            assert job is not None, "what holds something lives"
             self._queues.hold(job.row.queue, job.held, sign=-1)
             job.held = self._amounts((*job.row.slots, *job.coming), job.needs)
             self._queues.hold(job.row.queue, job.held, sign=1)
 
     def _admit(self, job: Job, fact: Fact, *, submitted_at: int) -> LiveJob:
-        row = job_view(job, cluster=self.cluster, submitted_at=submitted_at, seq=fact.seq)
+        row = job_view(job, cluster=self._cluster, submitted_at=submitted_at, seq=fact.seq)
         needs = tuple((group.cpu_milli, group.memory_mib) for group in job.spec.task_groups)
         slice_s = job.spec.min_slice_s
         live = LiveJob(row, needs=needs, slice_s=slice_s, own_slice_s=slice_s)
-        self._enter(live)
+        self._jobs.enter(live)
         return live
 
     def _routed(self, fact: Fact) -> None:
         job = cast("jobs.JobRouted", fact.payload).job
-        if job.id in self._live or job.id in self._ended:
-            self.anomalies += 1
+        if job.id in self._jobs:
+            self._anomalies.count += 1
             return
         self._admit(job, fact, submitted_at=job.submitted_at or fact.time)
 
@@ -273,16 +269,16 @@ class JobRows(Projection):
         row.held = False
         row.lost_last_s = 0.0
         row.ran_s = payload.ran_s
-        self._end(job)
+        self._jobs.end(job)
 
     def _gone_elsewhere(self, fact: Fact) -> None:
         """The federation took the job back, so the row is another cluster's to tell."""
-        job = self._live.get(fact.subject_id)
+        job = self._jobs.live(fact.subject_id)
         if job is not None:
             self._give_back(job)
             self._queues.move(job.row.queue, before=job.row.phase, after=None)
-        if not self._forget(fact.subject_id):
-            self.anomalies += 1
+        if not self._jobs.forget(fact.subject_id):
+            self._anomalies.count += 1
 
     def _job_state(self, fact: Fact) -> None:
         if not isinstance(fact.payload, jobs.JobState):
@@ -291,7 +287,7 @@ class JobRows(Projection):
         job = self._admit(state.job, fact, submitted_at=state.job.submitted_at or state.queued_at)
         restore(job, state)
         if state.phase.is_terminal:
-            self._end(job)
+            self._jobs.end(job)
         else:
             before, job.row.phase = job.row.phase, Phase.SUBMITTED
             self._hold(job, state.slots, coming=coming(state.slots, state.resize))
