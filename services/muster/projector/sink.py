@@ -19,10 +19,10 @@ from muster.bus.service import Seat
 from muster.core.fact import Core, Fact
 from muster.core.instant import Instant
 from muster.projector.core import Projection
-from muster.projector.core.rows import Changes, JobChange
+from muster.projector.core.rows import Changes, JobChange, job_change
 from muster.projector.transactions import Expected, ViewChangedError, transact
 from muster.projector.writer import Command, advance, commands, marker, removal, split
-from muster.schemas.readmodel import ENDED_ROWS_MAX, LAYOUT_VERSION, ReadModel, order_key
+from muster.schemas.readmodel import ENDED_ROWS_MAX, LAYOUT_VERSION, ReadModel
 from muster.schemas.views import JobView
 
 RETRY_S_FIRST = 0.05
@@ -248,12 +248,8 @@ class RedisSink:
 
 
 def _stored_job(body: bytes) -> JobChange:
-    view = JobView.model_validate_json(body)
-    ended = order_key(view.ended_at, view.id) if view.phase.is_terminal else ""
-    order = order_key(view.submitted_at, view.id)
-    return JobChange(
-        view.id, order, view.team, view.queue, view.phase, None, view.seq, body, ended, cluster=view.cluster
-    )
+    row = JobView.model_validate_json(body)
+    return job_change(row, was=None, body=body, cluster=row.cluster)
 
 
 async def _answer(reply: object) -> object:

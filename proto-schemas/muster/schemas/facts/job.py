@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
 from muster.schemas.base import InstantNs, JobId, Payload, Text
 from muster.schemas.facts.federation import Assignment, JobRecalled, Reroute
@@ -65,6 +66,16 @@ class QueuedReason(StrEnum):
     PREFLIGHT_FAILED = "preflight-failed"
 
 
+class RunCounts(Protocol):
+    """How the runs of a job ended, as its record and its row count them."""
+
+    preemptions: int
+    retries_used: int
+    failures_in_row: int
+    node_losses: int
+    preflight_failures: int
+
+
 class JobQueued(Payload):
     """`queued`: the job waits in `queue`. attempt: number of the run that it waits for, from 1.
 
@@ -82,11 +93,17 @@ class JobQueued(Payload):
     excluded: tuple[NodeExcluded, ...] = ()
     failures_in_row: int | None = None
 
-    def failures_after(self, before: int) -> int:
-        """The job's own failures in a row from now on. before: up to now."""
+    def count_run(self, counts: RunCounts) -> None:
+        """Count how the run ended after which the job waits again."""
+        reason = self.reason
+        counts.preemptions += reason is QueuedReason.PREEMPTED
+        counts.retries_used += reason is QueuedReason.RETRY
+        counts.node_losses += reason is QueuedReason.NODE_LOST
+        counts.preflight_failures += reason is QueuedReason.PREFLIGHT_FAILED
         if self.failures_in_row is not None:
-            return self.failures_in_row
-        return before + (self.reason is QueuedReason.RETRY)
+            counts.failures_in_row = self.failures_in_row
+        else:
+            counts.failures_in_row += reason is QueuedReason.RETRY
 
 
 class JobPlaced(Payload):

@@ -5,7 +5,7 @@ from typing import cast
 
 from muster.core.fact import Fact
 from muster.projector.core.fleet import FleetRows
-from muster.projector.core.job_state import coming, follow_run, lost_work_s, restore, slice_ends_at
+from muster.projector.core.job_state import coming, lost_work_s, restore, slice_ends_at
 from muster.projector.core.job_table import JobTable, LiveJob
 from muster.projector.core.projection import Anomalies
 from muster.projector.core.queues import HOLDING, Queues
@@ -146,7 +146,8 @@ class JobFacts:
         row.reason = payload.reason.value
         row.detail = payload.detail
         row.made_way_for = ""
-        follow_run(row, payload)
+        payload.count_run(row)
+        row.excluded = (*row.excluded, *(one.node for one in payload.excluded if one.node not in row.excluded))
         row.lost_s += 0.0 if job.exited_s is None else row.lost_last_s
         row.ran_s += job.exited_s or 0.0
         job.exited_s = None

@@ -24,17 +24,6 @@ def restore(job: LiveJob, state: jobs.JobState) -> None:
     row.slice_ends_at = slice_ends_at(job) if state.phase is Phase.RUNNING else 0
 
 
-def follow_run(row: JobView, queued: jobs.JobQueued) -> None:
-    """Count how the run ended after which the job waits again."""
-    reason = queued.reason
-    row.preemptions += reason is jobs.QueuedReason.PREEMPTED
-    row.retries_used += reason is jobs.QueuedReason.RETRY
-    row.failures_in_row = queued.failures_after(row.failures_in_row)
-    row.node_losses += reason is jobs.QueuedReason.NODE_LOST
-    row.preflight_failures += reason is jobs.QueuedReason.PREFLIGHT_FAILED
-    row.excluded = (*row.excluded, *(one.node for one in queued.excluded if one.node not in row.excluded))
-
-
 def lost_work_s(row: JobView, at: int) -> float:
     """Seconds of work of the run that ended at `at`, since its newest checkpoint or its start."""
     return max(0.0, (at - max(row.checkpointed_at, row.running_at)) / NS_PER_S) if row.running_at else 0.0

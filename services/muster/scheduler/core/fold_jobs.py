@@ -169,11 +169,7 @@ def _queued(state: State, fact: Fact) -> None:
     record.attempt = payload.attempt
     record.queued_at, record.placed_at, record.running_at = fact.time, 0, 0
     record.queued_reason, record.queued_detail = payload.reason, payload.detail
-    record.retries_used += payload.reason is QueuedReason.RETRY
-    record.failures_in_row = payload.failures_after(record.failures_in_row)
-    record.node_losses += payload.reason is QueuedReason.NODE_LOST
-    record.preemptions += payload.reason is QueuedReason.PREEMPTED
-    record.preflight_failures += payload.reason is QueuedReason.PREFLIGHT_FAILED
+    payload.count_run(record)
     if payload.excluded:
         state.exclude(record, payload.excluded, most=EXCLUDED_MAX, at=fact.time)
     state.settle_job(
