@@ -68,6 +68,24 @@ async def test_faults_can_be_set_while_it_runs() -> None:
         assert (await attach(east)).status_code == 200
 
 
+async def test_a_fault_that_is_null_stays_as_it_is() -> None:
+    async with served_fabric(fabric()) as east:
+        await east.http.post("_faults", json={"refuse_share": 0.5, "delay_s": 1})
+        answer = await east.http.post("_faults", json={"refuse_share": None, "limit": None, "outage": None, "seed": 7})
+        assert answer.status_code == 200
+        said = answer.json()
+        assert (said["refuse_share"], said["delay_s"], said["seed"]) == (0.5, 1, 7)
+
+
+async def test_shares_are_refused_if_with_those_that_stay_they_are_more_than_every_call() -> None:
+    async with served_fabric(fabric()) as east:
+        await east.http.post("_faults", json={"refuse_share": 0.6})
+        for body in ({"drop_share": 0.6}, {"drop_share": 0.6, "half_share": 0.6}):
+            refused = await east.http.post("_faults", json=body)
+            assert refused.status_code == 400
+            assert refused.json()["detail"]["message"].startswith("refuse_share, drop_share")
+
+
 @pytest.mark.parametrize("body", [{"refuse_share": 2}, {"refuse_share": 0.6, "drop_share": 0.6}, {"typo": 1}])
 async def test_faults_that_cannot_be_are_refused_and_change_nothing(body: dict[str, float]) -> None:
     async with served_fabric(fabric()) as east:

@@ -1,7 +1,10 @@
 """What is kept of a simulated fabric, and what settings may change about it meanwhile."""
 
 import asyncio
+import json
 from pathlib import Path
+
+import pytest
 
 from fabrics import GROUPS, MODEL, fabric, machine
 from muster.bus.clock import FakeTime
@@ -9,7 +12,7 @@ from muster.core import NS_PER_S, Instant, after
 from muster.fabric.simulator.build import build_model
 from muster.fabric.simulator.clock import RunningClock
 from muster.fabric.simulator.hosting import open_manager
-from muster.fabric.simulator.saved import FINISHED_SAVED, dump, load
+from muster.fabric.simulator.saved import FINISHED_SAVED, SavedStateError, dump, load
 from muster.fabric.simulator.store import FabricStore
 
 START = Instant(NS_PER_S)
@@ -46,6 +49,18 @@ def test_only_the_newest_operations_that_are_over_are_kept() -> None:
     assert len(again.operations()) == FINISHED_SAVED + 1
     assert again.operation(running.id) == running
     assert again.begin_attach(machine(1), model=MODEL, now=START).id == running.id + 1
+
+
+def test_a_saved_operation_may_lack_its_device_and_is_refused_with_a_field_that_is_unknown() -> None:
+    east = build_model(fabric(), GROUPS)
+    east.begin_detach(machine(1), device_id="gone", now=START)
+    saved = json.loads(dump(east))
+    (operation,) = saved["operations"]
+    del operation["device_id"]
+    load(build_model(fabric(), GROUPS), json.dumps(saved))
+    operation["guess"] = 1
+    with pytest.raises(SavedStateError, match=r"operations\.0\.guess"):
+        load(build_model(fabric(), GROUPS), json.dumps(saved))
 
 
 def test_a_wall_clock_that_was_set_back_does_not_make_a_fabric_live_again_what_it_lived(tmp_path: Path) -> None:

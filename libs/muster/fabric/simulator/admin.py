@@ -7,10 +7,10 @@ if somebody had built it in by hand, and as strange as you like; it is forgotten
 
 import ipaddress
 from dataclasses import asdict
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from fastapi import APIRouter, Depends, Request
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from muster.core.simulation_settings import FabricBehaviour
 from muster.fabric.simulator.manager import Manager
@@ -39,10 +39,20 @@ router = APIRouter(prefix="/{fabric}", dependencies=[Depends(from_here)])
 
 
 class Faults(FabricBehaviour):
-    """What is to change; a field that is not given stays. outage, delay_s: of every call, reads too; see Manager."""
+    """What is to change; a field left out or null stays. outage, delay_s: of every call, reads too; see Manager."""
 
     outage: Literal["none", "refuse", "drop", "nonsense"] | None = None
     delay_s: Annotated[float, Field(ge=0, le=DELAY_S_MAX)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_not_given(cls, said: object) -> object:
+        return {key: value for key, value in said.items() if value is not None} if isinstance(said, dict) else said
+
+    @model_validator(mode="after")
+    def _at_most_every_call(self) -> Self:
+        """Accept any sum: the shares are checked together with those that stay."""
+        return self
 
 
 class NewDevice(BaseModel):
@@ -87,7 +97,7 @@ async def set_faults(manager: Any, faults: Faults) -> Json:
     try:
         manager.model.behaviour = FabricBehaviour(**{**dict(manager.model.behaviour), **wanted})
     except ValidationError as error:
-        raise Refusal(400, "BadRequest", error.errors()[0]["msg"]) from error
+        raise Refusal(400, "BadRequest", error.errors()[0]["msg"].removeprefix("Value error, ")) from error
     if faults.outage is not None:
         manager.outage = Fault(faults.outage)
     if faults.delay_s is not None:

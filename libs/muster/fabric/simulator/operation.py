@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pydantic import ConfigDict, with_config
+
 from muster.core import Instant
 from muster.fabric.inventory import MachineDevice
 from muster.fabric.layout import fabric_device_id
@@ -56,7 +58,8 @@ class PoolDevice:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@with_config(ConfigDict(extra="forbid"))
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """One attachment or detachment; a value, asked anew with `FabricModel.operation`, and as it is saved.
 
@@ -68,7 +71,7 @@ class Operation:
     id: int
     kind: OperationKind
     machine: str
-    device_id: str
+    device_id: str = ""
     begun: Instant
     due: Instant
     state: OperationState = OperationState.RUNNING
