@@ -5,22 +5,18 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from muster.core.yaml_text import YamlLimits, YamlTextError, yaml_value
-from muster.health.core.rules import RUNNING_BY_CLASS, Escalation, ModelRules, Rule, RuleBook, RuleTable
-from muster.schemas.base import Text
-from muster.schemas.facts.health import FaultClass, FaultScope
+from muster.health.core.rules import RUNNING_BY_CLASS, Code, Escalation, Meaning, ModelRules, Rule, RuleBook, RuleTable
+from muster.schemas.facts.health import FaultScope
 from muster.schemas.facts.node import RunningJobs
 from muster.schemas.facts.operations import NodeAction
 
 RULES_MAX = 1_000
 LIMITS = YamlLimits(characters=1024 * 1024)
-WINDOW_S_MAX = 366 * 86_400.0
 BUILT_IN = "muster.health"
 
-Code = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,79}\*?$")]
-Seconds = Annotated[float, Field(ge=0, le=WINDOW_S_MAX)]
 ACTIONS = {None: 0, NodeAction.RESET: 1, NodeAction.REBOOT: 2, NodeAction.REPLACE: 3}
 
 
@@ -28,24 +24,14 @@ class RulesError(ValueError):
     """Rules that cannot be used: which file, which place, and what to do about it."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class RuleEntry(_Strict):
-    """One rule as it is written. codes: several that mean the same. action: none, reset, reboot or replace."""
+class RuleEntry(Meaning):
+    """One rule as it is written."""
 
     codes: Annotated[tuple[Code, ...], Field(min_length=1, max_length=100)]
-    fault_class: Annotated[FaultClass, Field(alias="class")]
-    because: Text
-    scope: FaultScope = FaultScope.DEVICE
+    """Codes that mean the same."""
     action: str = "none"
+    """None, reset, reboot or replace."""
     running: RunningJobs | None = None
-    for_s: Seconds = 0.0
-    burst_s: Seconds = 60.0
-    clears: tuple[Code, ...] = ()
-    least: float | None = None
-    store_only: bool = False
 
     @model_validator(mode="after")
     def _fits(self) -> "RuleEntry":
@@ -62,34 +48,15 @@ class RuleEntry(_Strict):
         return self
 
 
-class EscalationEntry(_Strict):
-    """One escalation as it is written; see `Escalation`. `code` needs a rule of its own."""
-
-    code: Code
-    within_s: Annotated[float, Field(gt=0, le=WINDOW_S_MAX)]
-    codes: tuple[Code, ...] = ()
-    classes: tuple[FaultClass, ...] = ()
-    per: FaultScope = FaultScope.DEVICE
-    times: Annotated[int, Field(ge=1, le=100)] = 1
-    teams: Annotated[int, Field(ge=0, le=16)] = 0
-    devices: Annotated[int, Field(ge=0, le=64)] = 0
-
-    @model_validator(mode="after")
-    def _counts_something(self) -> "EscalationEntry":
-        if not self.codes and not self.classes:
-            raise ValueError("it counts nothing: give `codes` or `classes`")
-        if max(self.times, self.teams, self.devices) < 2:
-            raise ValueError("one observation is no repetition: give `times`, `teams` or `devices` of at least 2")
-        return self
-
-
-class RulesFile(_Strict):
+class RulesFile(BaseModel):
     """One file: the rules of GPU models whose names match one of `models` (shell patterns, any case)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     version: Annotated[int, Field(ge=1, le=1)]
     models: Annotated[tuple[str, ...], Field(min_length=1, max_length=50)]
     rules: Annotated[tuple[RuleEntry, ...], Field(max_length=RULES_MAX)] = ()
-    escalations: Annotated[tuple[EscalationEntry, ...], Field(max_length=100)] = ()
+    escalations: Annotated[tuple[Escalation, ...], Field(max_length=100)] = ()
 
     @model_validator(mode="after")
     def _says_each_once(self) -> "RulesFile":
@@ -121,7 +88,7 @@ def read_rules(text: str, *, origin: str) -> ModelRules:
     return ModelRules(
         models=parsed.models,
         rules=tuple(rule for entry in parsed.rules for rule in _rules_of(entry)),
-        escalations=tuple(_escalation_of(entry) for entry in parsed.escalations),
+        escalations=parsed.escalations,
         origin=origin,
     )
 
@@ -162,30 +129,7 @@ def book_of(sets: Iterable[ModelRules]) -> RuleBook:
 
 
 def _rules_of(entry: RuleEntry) -> Iterable[Rule]:
+    meaning = {name: getattr(entry, name) for name in Meaning.model_fields}
+    running = entry.running or RUNNING_BY_CLASS[entry.fault_class]
     for code in entry.codes:
-        yield Rule(
-            code=code,
-            fault_class=entry.fault_class,
-            scope=entry.scope,
-            action=action_of(entry.action),
-            running=entry.running or RUNNING_BY_CLASS[entry.fault_class],
-            for_s=entry.for_s,
-            burst_s=entry.burst_s,
-            clears=entry.clears,
-            least=entry.least,
-            because=entry.because,
-            store_only=entry.store_only,
-        )
-
-
-def _escalation_of(entry: EscalationEntry) -> Escalation:
-    return Escalation(
-        code=entry.code,
-        within_s=entry.within_s,
-        codes=entry.codes,
-        classes=entry.classes,
-        per=entry.per,
-        times=entry.times,
-        teams=entry.teams,
-        devices=entry.devices,
-    )
+        yield Rule(code=code, action=action_of(entry.action), running=running, **meaning)

@@ -3,10 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import Annotated, Self
 
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from muster.schemas.base import Text
 from muster.schemas.facts.health import FaultClass, FaultScope
 from muster.schemas.facts.node import RunningJobs
 from muster.schemas.facts.operations import NodeAction
+
+WINDOW_S_MAX = 366 * 86_400.0
+
+Code = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,79}\*?$")]
+Seconds = Annotated[float, Field(ge=0, le=WINDOW_S_MAX)]
 
 RUNNING_BY_CLASS = {
     FaultClass.NOTE: RunningJobs.FINISH,
@@ -17,43 +26,64 @@ RUNNING_BY_CLASS = {
 """What becomes of jobs on hardware with such a fault, where the rule says nothing else."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """What one code means. code: may end in `*`. for_s: how long a page must show a lasting fault before it is one.
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    burst_s: the same code on the same device within it is one fault. clears: codes whose fault this one ends.
-    least: of codes that stand for a measurement (`gpu-hot`), from which value on. store_only: it is recorded alone.
-    """
+
+class Meaning(_Part):
+    """What a rule says of its codes."""
+
+    fault_class: Annotated[FaultClass, Field(alias="class")]
+    because: Text
+    scope: FaultScope = FaultScope.DEVICE
+    for_s: Seconds = 0.0
+    """How long a page must show a lasting fault before it is one."""
+    burst_s: Seconds = 60.0
+    """The same code on the same device within this time is one fault."""
+    clears: tuple[Code, ...] = ()
+    """Codes whose fault this one ends."""
+    least: float | None = None
+    """Of codes that stand for a measurement (`gpu-hot`), from which value on."""
+    store_only: bool = False
+    """It is recorded alone."""
+
+
+class Rule(Meaning):
+    """What one code means, with every default filled in."""
+
+    model_config = ConfigDict(populate_by_name=True)
 
     code: str
-    fault_class: FaultClass
-    scope: FaultScope = FaultScope.DEVICE
+    """May end in `*`."""
     action: NodeAction | None = None
     running: RunningJobs = RunningJobs.FINISH
-    for_s: float = 0.0
-    burst_s: float = 60.0
-    clears: tuple[str, ...] = ()
-    least: float | None = None
-    because: str = ""
-    store_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Escalation:
-    """Faults that together mean more than each: the fault `code` is then observed, by the rule of that code.
+class Escalation(_Part):
+    """Faults that together mean more than each: the fault `code` is then observed, by the rule of that code."""
 
-    codes, classes: which observations count (either matches). per: those of one device, or of the whole node.
-    times, teams, devices: so many of them, of so many different teams, on so many devices, within `within_s`.
-    """
-
-    code: str
-    within_s: float
-    codes: tuple[str, ...] = ()
+    code: Code
+    within_s: Annotated[float, Field(gt=0, le=WINDOW_S_MAX)]
+    codes: tuple[Code, ...] = ()
+    """Codes of observations that count."""
     classes: tuple[FaultClass, ...] = ()
+    """Classes of observations that count, too."""
     per: FaultScope = FaultScope.DEVICE
-    times: int = 1
-    teams: int = 0
-    devices: int = 0
+    """Those of one device count together, or those of the whole node."""
+    times: Annotated[int, Field(ge=1, le=100)] = 1
+    """So many of them within `within_s`."""
+    teams: Annotated[int, Field(ge=0, le=16)] = 0
+    """Of so many different teams."""
+    devices: Annotated[int, Field(ge=0, le=64)] = 0
+    """On so many devices."""
+
+    @model_validator(mode="after")
+    def _counts_something(self) -> Self:
+        if not self.codes and not self.classes:
+            raise ValueError("it counts nothing: give `codes` or `classes`")
+        if max(self.times, self.teams, self.devices) < 2:
+            raise ValueError("one observation is no repetition: give `times`, `teams` or `devices` of at least 2")
+        return self
 
     def counts(self, code: str, fault_class: FaultClass) -> bool:
         """Whether an observation is one of those that it counts."""
