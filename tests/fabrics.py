@@ -9,7 +9,8 @@ from pathlib import Path
 import httpx
 
 from loopback import served
-from muster.bus.settings import FabricSettings, GroupSettings
+from muster.bus.settings import FabricSettings
+from muster.core.scaling_settings import GroupSettings
 from muster.core.simulation_settings import SimulatedFabricSettings
 from muster.fabric.layout import machine_id, node_name
 from muster.fabric.simulator.clock import FabricClock

@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 
 from kit.agent import QUICK, VirtualAgent, fleet_of
 from muster.agent.core.behaviour import Behaviour
-from muster.agent.core.groups import Groups, NodeGroup
+from muster.agent.core.groups import Groups
 from muster.core import Draft, Fact
+from muster.core.scaling_settings import GroupSettings
 from muster.schemas.devices import GPU, AttachmentPhase
 from muster.schemas.facts.device import (
     AttachmentRequested,
@@ -16,8 +17,10 @@ from muster.schemas.facts.device import (
 from muster.schemas.facts.node import NodeJoined, Withheld
 from muster.schemas.facts.scale import ScaleChosen, ScaleEnded, ScaleState
 
-WORKERS = NodeGroup("workers", composable=True, nodes=2, gpus=1, gpu_model="A100", provision_s=30.0, deprovision_s=5.0)
-PLAIN = NodeGroup("plain", nodes=1, gpus=4, gpu_model="H100", provision_s=20.0, deprovision_s=5.0)
+WORKERS = GroupSettings(
+    name="workers", composable=True, nodes=2, gpus=1, gpu_models=("A100",), provision_s=30.0, deprovision_s=5.0
+)
+PLAIN = GroupSettings(name="plain", nodes=1, gpus=4, gpu_models=("H100",), provision_s=20.0, deprovision_s=5.0)
 GROUPS = Groups({"workers": WORKERS, "plain": PLAIN}, visible_s=10.0)
 TRACE = "00-scale-s-01"
 

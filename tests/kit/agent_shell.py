@@ -8,9 +8,9 @@ from muster.agent.kubernetes.sink import KubernetesSink
 from muster.bus.clock import SystemTime
 from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.bus.service import Seat
-from muster.bus.settings import ScalingSettings
 from muster.core import Fact
 from muster.core.preflight_settings import PreflightSettings
+from muster.core.scaling_settings import ScalingSettings
 from muster.kube.connection import KubeConnection
 from muster.schemas.base import Payload
 from waiting import until_async

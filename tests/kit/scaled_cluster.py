@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 
 from kit.log import CLUSTER, START
 from muster.core import Draft, Fact, after, seconds_between
+from muster.core.scaling_settings import GroupSettings
 from muster.core.virtual import VirtualCluster, recover
 from muster.fabric.layout import node_name
 from muster.scaler.core import ScalerCore
-from muster.scaler.core.groups import NodeGroup, ScalingConfig
+from muster.scaler.core.groups import ScalingConfig
 from muster.scheduler.core import SchedulerCore
 from muster.schemas import ids
 from muster.schemas.base import Payload
@@ -270,7 +271,7 @@ class ScaledCluster(VirtualCluster):
         device.phase, request = "withholding", f"{device.attachment}-1"
         self.write("composer", "attachment", device.attachment, "detach-wanted", DetachWanted(request_id=request))
         self.write("composer", "device", uuid, "withhold-requested", WithholdRequested(request_id=request))
-        self._in(self.config.withhold_s, lambda: self._give_up(device, request))
+        self._in(self.config.settings.withhold_s, lambda: self._give_up(device, request))
 
     def _give_up(self, device: Device, request: str) -> None:
         if device.phase == "withholding" and request.startswith(device.attachment):
@@ -357,7 +358,7 @@ class ScaledCluster(VirtualCluster):
         assert chosen.moves or left_idle >= group.warm_gpus, "the warm reserve is undercut"
         for uuid in chosen.devices:
             stood = self.second - self.devices[uuid].online_at
-            assert stood >= self.config.gpu_idle_s - 1e-6, f"{uuid} leaves after {stood} s"
+            assert stood >= self.config.settings.gpu_idle_s - 1e-6, f"{uuid} leaves after {stood} s"
         if not chosen.moves:
             assert not [job for job in self.waiting if self._could_use(job)], (
                 "taken while a job waits that could use it"
@@ -376,13 +377,13 @@ class ScaledCluster(VirtualCluster):
         assert not any(self.nodes[chosen.node])
         assert len(self.nodes) - len(self.leaving) > self.group.nodes_min, "fewer nodes than the least"
         stood = self.second - self.joined_at[chosen.node]
-        assert stood >= max(self.config.node_unneeded_s, self.config.delay_after_add_s) - 1e-6
+        assert stood >= max(self.config.settings.node_unneeded_s, self.config.settings.delay_after_add_s) - 1e-6
 
 
-def composable(**values: object) -> NodeGroup:
+def composable(**values: object) -> GroupSettings:
     """Nodes with 8 cores that take up to 4 GPUs and come in 30 s."""
     spec = {
         "nodes_max": 3, "gpus_max": 4, "gpu_models": (MODEL,), "cpu_milli": 8_000, "memory_mib": 65_536,
         "fabric": FABRIC, "provision_s": 30.0, "deprovision_s": 5.0,
     } | values  # fmt: skip
-    return NodeGroup("cdi", composable=True, **spec)
+    return GroupSettings(name="cdi", composable=True, **spec)

@@ -5,10 +5,12 @@ from collections.abc import Iterable, Mapping
 
 from kit.log import CLUSTER, START, VirtualService
 from muster.core import Draft, Fact
+from muster.core.scaling_settings import GroupSettings, ModelSettings, ScalingSettings
+from muster.core.settings import ComposerSettings
 from muster.core.virtual import recover
 from muster.fabric.layout import device_uuids, node_name
 from muster.scaler.core import ScalerCore
-from muster.scaler.core.groups import GpuModel, Mode, NodeGroup, ScalingConfig
+from muster.scaler.core.groups import ScalingConfig
 from muster.schemas import ids
 from muster.schemas.base import Payload
 from muster.schemas.devices import AttachmentPhase, Origin, PoolModel
@@ -52,33 +54,33 @@ from muster.schemas.registry import STATE_NAME
 FABRIC, MODEL = "f0", "H100"
 
 
-def composable(name: str = "comp", **values: object) -> NodeGroup:
+def composable(name: str = "comp", **values: object) -> GroupSettings:
     """A composable group of nodes with 16 cores and 64 GiB that take up to 4 GPUs."""
     spec = {
         "nodes_max": 4, "gpus_max": 4, "gpu_models": (MODEL,), "cpu_milli": 16_000, "memory_mib": 65_536,
         "fabric": FABRIC,
     } | values  # fmt: skip
-    return NodeGroup(name, composable=True, **spec)
+    return GroupSettings(name=name, composable=True, **spec)
 
 
-def ordinary(name: str = "ord", **values: object) -> NodeGroup:
+def ordinary(name: str = "ord", **values: object) -> GroupSettings:
     """A group of nodes with 32 cores, 256 GiB and 2 GPUs each."""
     spec = {
         "nodes_max": 4, "gpus": 2, "gpu_models": (MODEL,), "cpu_milli": 32_000, "memory_mib": 262_144,
     } | values  # fmt: skip
-    return NodeGroup(name, **spec)
+    return GroupSettings(name=name, **spec)
 
 
 def config(
-    *groups: NodeGroup, models: Iterable[GpuModel] = (), mode: Mode = Mode.EMBEDDED, **values: object
+    *groups: GroupSettings,
+    models: Mapping[str, ModelSettings] = {},
+    composer: ComposerSettings | None = None,
+    **values: object,
 ) -> ScalingConfig:
     """What the scaler may do."""
+    settings = ScalingSettings(groups=groups, models=dict(models), **values)
     return ScalingConfig(
-        mode=mode,
-        groups={group.name: group for group in groups},
-        models={model.name: model for model in models},
-        fabrics=frozenset(group.fabric for group in groups if group.fabric),
-        **values,
+        settings, frozenset(group.fabric for group in groups if group.fabric), composer or ComposerSettings()
     )
 
 

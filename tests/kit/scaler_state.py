@@ -2,11 +2,12 @@
 
 from kit.log import CLUSTER, START
 from muster.core import Instant, after, seconds_between
+from muster.core.scaling_settings import GroupSettings, ModelSettings, ScalingSettings
 from muster.core.virtual import VirtualCluster
 from muster.fabric.layout import device_uuids
 from muster.scaler.core.expected import settle
 from muster.scaler.core.fold import fold
-from muster.scaler.core.groups import GpuModel, Mode, NodeGroup, ScalingConfig
+from muster.scaler.core.groups import ScalingConfig
 from muster.scaler.core.state import State
 from muster.schemas import ids
 from muster.schemas.base import Payload
@@ -19,23 +20,19 @@ from muster.schemas.facts.queue import QueueChanged, QueueSpec
 from muster.schemas.facts.scale import ScaleEnded
 from muster.schemas.job import Job, JobSpec, Slot, TaskGroup
 
-CDI = NodeGroup(
-    "cdi", composable=True, nodes_max=4, gpus_max=4, gpu_models=("A100",), fabric="rack",
+CDI = GroupSettings(
+    name="cdi", composable=True, nodes_max=4, gpus_max=4, gpu_models=("A100",), fabric="rack",
     cpu_milli=16_000, memory_mib=64_000, provision_s=40.0, deprovision_s=10.0, idle_w=200.0,
 )  # fmt: skip
-PLAIN = NodeGroup("plain", nodes_max=4, gpus=2, gpu_models=("H100",), cpu_milli=16_000, memory_mib=64_000)
+PLAIN = GroupSettings(name="plain", nodes_max=4, gpus=2, gpu_models=("H100",), cpu_milli=16_000, memory_mib=64_000)
 
 
-def config(*groups: NodeGroup, mode: Mode = Mode.EMBEDDED, **times: float) -> ScalingConfig:
+def config(*groups: GroupSettings, mode: str = "embedded", **times: float) -> ScalingConfig:
     """Nodes are unneeded after 60 s, GPUs idle for long after 100 s, unless `times` says otherwise."""
     known = {"gpu_idle_s": 100.0, "node_unneeded_s": 60.0, "delay_after_add_s": 0.0, **times}
-    return ScalingConfig(
-        mode=mode,
-        groups={group.name: group for group in groups or (CDI, PLAIN)},
-        models={"A100": GpuModel("A100", idle_w=50.0, attach_s=20.0, detach_s=10.0)},
-        fabrics=frozenset({"rack"}),
-        **known,
-    )
+    models = {"A100": ModelSettings(idle_w=50.0, attach_s=20.0, detach_s=10.0)}
+    settings = ScalingSettings(mode=mode, groups=groups or (CDI, PLAIN), models=models, **known)
+    return ScalingConfig(settings, frozenset({"rack"}))
 
 
 def job_of(name: str, **spec: object) -> Job:

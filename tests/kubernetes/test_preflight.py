@@ -20,9 +20,9 @@ from muster.agent.core.kubernetes.node_jobs import WORK_ANNOTATION
 from muster.agent.core.kubernetes.pods import PodOrder, pod_manifest
 from muster.agent.core.kubernetes.preflight_names import CHECKS, GATE, GATE_ANNOTATION
 from muster.bus.kubernetes_settings import KubernetesSettings
-from muster.bus.settings import ScalingSettings
 from muster.cli.permitting import rbac_yaml
 from muster.core.preflight_settings import NodeActionSettings, NodeWorkSettings, PreflightSettings
+from muster.core.scaling_settings import ScalingSettings
 from muster.kube.connection import KubeConnection
 from muster.kube.objects import JsonObject, at, mapping, name_of, objects, strings, text
 from muster.kube.permissions import Feature

@@ -19,7 +19,8 @@ from kube_fake import EXIT_CODE, RUN_S, FakeKube, FakeKubelet, fake_kube, node
 from kubernetes_house import NAMESPACE, kubeconfig_for, open_kubernetes_house
 from living_stack import TEAM, House, job
 from muster.bus.kubernetes_settings import KubernetesSettings
-from muster.bus.settings import ScalingSettings, Settings
+from muster.bus.settings import Settings
+from muster.core.scaling_settings import ScalingSettings
 from muster.kube.connection import KubeConnection
 from muster.kube.objects import JsonObject, name_of, namespace_of, objects
 from muster.kube.resources import NAMESPACES, NODES, PODS

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from kit.log import START
 from kit.scaled_cluster import FABRIC, MODEL, ScaledCluster, composable
 from muster.core import after, seconds_between
-from muster.scaler.core.groups import GpuModel, ScalingConfig
+from muster.core.scaling_settings import ModelSettings, ScalingSettings
+from muster.scaler.core.groups import ScalingConfig
 from muster.schemas.base import Payload
 from muster.schemas.facts.job import JobUnschedulable
 
@@ -68,17 +69,18 @@ RULES = st.builds(
 
 def cluster_of(rules: Rules, *, racing: bool = False) -> ScaledCluster:
     group = composable(warm_gpus=rules.warm, gpus_min=rules.gpus_min, nodes_min=rules.nodes_min)
-    config = ScalingConfig(
-        groups={group.name: group},
-        models={MODEL: GpuModel(MODEL, attach_s=8.0, detach_s=5.0)},
-        fabrics=frozenset({FABRIC}),
+    settings = ScalingSettings(
+        groups=(group,),
+        models={MODEL: ModelSettings(attach_s=8.0, detach_s=5.0)},
         gpu_idle_s=rules.gpu_idle_s,
         node_unneeded_s=rules.node_unneeded_s,
         delay_after_add_s=30.0,
         delay_after_failure_s=20.0,
         withhold_s=10.0,
     )
-    return ScaledCluster(config, nodes=max(1, rules.nodes_min), pool=rules.pool, racing=racing)
+    return ScaledCluster(
+        ScalingConfig(settings, frozenset({FABRIC})), nodes=max(1, rules.nodes_min), pool=rules.pool, racing=racing
+    )
 
 
 def play(

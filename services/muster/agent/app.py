@@ -3,7 +3,7 @@
 from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.core import AgentCore
 from muster.agent.core.fleet import Fleet, openb_fleet, regular_fleet
-from muster.agent.core.groups import Groups, NodeGroup
+from muster.agent.core.groups import Groups
 from muster.agent.core.local.cluster import LocalCluster
 from muster.agent.core.simulated import SimulatedCluster
 from muster.agent.emission import Emission
@@ -15,8 +15,9 @@ from muster.bus.declaration import Declaration
 from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.bus.local_settings import LocalSettings
 from muster.bus.service import CoreService, Hosted
-from muster.bus.settings import FleetSettings, ScalingSettings, Settings
+from muster.bus.settings import FleetSettings, Settings
 from muster.core.preflight_settings import SimulatedWorkSettings
+from muster.core.scaling_settings import ScalingSettings
 from muster.core.simulation_settings import SimulationSettings
 from muster.schemas.registry import StreamRole
 
@@ -102,20 +103,4 @@ def behaviour_of(settings: SimulationSettings, work: SimulatedWorkSettings | Non
 
 def groups_of(settings: ScalingSettings) -> Groups:
     """The simulated node groups."""
-    groups = {
-        group.name: NodeGroup(
-            group.name,
-            composable=group.composable,
-            nodes=group.nodes,
-            gpus=group.gpus,
-            gpu_model=group.gpu_models[0] if group.gpu_models else "",
-            cpu_milli=group.cpu_milli,
-            memory_mib=group.memory_mib,
-            rack_size=group.rack_size,
-            provision_s=group.provision_s,
-            kubelet_picks=group.kubelet_picks,
-            deprovision_s=group.deprovision_s,
-        )
-        for group in settings.groups
-    }
-    return Groups(groups, visible_s=settings.visible_s)
+    return Groups({group.name: group for group in settings.groups}, visible_s=settings.visible_s)

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from muster.bus.settings import FabricSettings, GroupSettings, Settings
+from muster.bus.settings import FabricSettings, Settings
 from muster.composer.calls import FabricCalls, Line
 from muster.composer.operator_driver import OperatorDriver
+from muster.core.scaling_settings import GroupSettings
 from muster.fabric.driver import FabricDriver
 from muster.fabric.open import open_driver
 from muster.fabric.token import CredentialsError

@@ -7,15 +7,16 @@ from contract.cluster.worked_on import WorkedOnContract
 from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.cluster import Cluster, NodeLostSeen
 from muster.agent.core.fleet import regular_fleet
-from muster.agent.core.groups import Groups, NodeGroup
+from muster.agent.core.groups import Groups
 from muster.agent.core.simulated import SimulatedCluster
 from muster.core.preflight_settings import SimulatedWorkSettings
+from muster.core.scaling_settings import GroupSettings
 
 FLEET = regular_fleet(
     nodes=2, gpus_per_node=8, gpu_model="H100", cpu_milli=1000, memory_mib=1000, rack_size=8, racks_per_block=8
 )
 BEHAVIOUR = Behaviour(seed=1, node_repair_s=120.0)
-WORKERS = NodeGroup("workers", composable=True, nodes=1, provision_s=50.0, deprovision_s=20.0)
+WORKERS = GroupSettings(name="workers", composable=True, nodes=1, provision_s=50.0, deprovision_s=20.0)
 
 
 FAILING = Behaviour(seed=1, work=SimulatedWorkSettings(bad_nodes={"gpu-0001": "gpu-health"}))

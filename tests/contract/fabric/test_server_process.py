@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from fabrics import GROUPS, MODEL, NAME, fabric, machine
-from muster.bus.settings import ScalingSettings, Settings
+from muster.bus.settings import Settings
+from muster.core.scaling_settings import ScalingSettings
 from muster.fabric.simulator.hosting import open_manager
 from muster.fabric.simulator.saved import SavedStateError
 from muster.schemas.access import Endpoints

@@ -34,7 +34,9 @@ def test_the_nodes_of_the_first_day_join_beside_the_fleet(world: Scaled) -> None
 
 
 def test_a_group_stands_in_racks_of_its_own() -> None:
-    groups = replace(GROUPS, by_name={"workers": replace(GROUPS.by_name["workers"], nodes=3, rack_size=2)})
+    groups = replace(
+        GROUPS, by_name={"workers": GROUPS.by_name["workers"].model_copy(update={"nodes": 3, "rack_size": 2})}
+    )
     world = scaled(groups=groups)
     racks = [dict(world.node(f"workers-{at:04d}").domains)["rack"] for at in (1, 2, 3)]
     assert racks == ["workers-r0", "workers-r0", "workers-r1"]

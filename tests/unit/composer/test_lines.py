@@ -8,11 +8,12 @@ import pytest
 from nats.aio.client import Client
 
 from muster.bus.service import Seat
-from muster.bus.settings import FabricSettings, GroupSettings, Settings
+from muster.bus.settings import FabricSettings, Settings
 from muster.composer.core.fabrics import SurveyWentWrong
 from muster.composer.lines import fabric_calls, models_of
 from muster.core import Instant
 from muster.core.fact import Core
+from muster.core.scaling_settings import GroupSettings
 from muster.core.simulation_settings import SimulatedFabricSettings
 from muster.fabric.driver import FabricUnavailableError
 from muster.fabric.unopened import UnopenedDriver

@@ -1,14 +1,11 @@
 """Muster's own node autoscaler: which group it would grow for a gang, and which nodes it calls unneeded."""
 
-from dataclasses import replace
-
 import pytest
 
 from kit.scaler_state import CDI, PLAIN, ScalerState, config
 from muster.core import Instant
 from muster.scaler.core import autoscaler
 from muster.scaler.core.demand import Waiting, waiting_of
-from muster.scaler.core.groups import Mode
 from muster.scaler.core.signals import NodeRefused, NodeUnneeded, NodeWanted, RemovalBlocked
 from muster.schemas.facts.node import NodeLost
 from muster.schemas.facts.scale import AutoscalerSignal, ScaleChosen
@@ -21,7 +18,12 @@ def waiting(world: ScalerState, name: str, **spec: object) -> Waiting:
 
 
 def test_a_job_that_lacks_memory_wants_a_node_of_the_group_that_draws_least() -> None:
-    world = ScalerState(config(replace(CDI, idle_w=300.0), replace(PLAIN, idle_w=100.0, gpus=0, gpu_models=())))
+    world = ScalerState(
+        config(
+            CDI.model_copy(update={"idle_w": 300.0}),
+            PLAIN.model_copy(update={"idle_w": 100.0, "gpus": 0, "gpu_models": ()}),
+        )
+    )
     found = autoscaler.wants(world.state, waiting(world, "big", memory_mib=60_000))
     assert isinstance(found, NodeWanted)
     assert (found.group, found.nodes) == ("plain", 1)
@@ -37,7 +39,7 @@ def test_a_composable_group_is_taken_to_have_the_most_gpus_a_node_can_have() -> 
 
 @pytest.mark.parametrize("replicas", [2, 3, 4, 6, 8])
 def test_a_gang_wants_as_many_nodes_as_it_needs_beside_what_is_free(replicas: int) -> None:
-    world = ScalerState(config(replace(CDI, nodes_max=9)))
+    world = ScalerState(config(CDI.model_copy(update={"nodes_max": 9})))
     world.node("cdi-0001", gpus=4)
     found = autoscaler.wants(world.state, waiting(world, "gang", replicas=replicas, gpus=4))
     assert isinstance(found, NodeWanted)
@@ -58,7 +60,7 @@ def test_asking_leaves_the_fleet_as_it_was() -> None:
 def test_a_gang_that_must_stand_in_one_rack_wants_nodes_that_share_one() -> None:
     topology = {"level": "rack", "required": True}
     for rack_size, is_wanted in ((4, True), (1, False)):
-        world = ScalerState(config(replace(CDI, rack_size=rack_size)))
+        world = ScalerState(config(CDI.model_copy(update={"rack_size": rack_size})))
         found = autoscaler.wants(world.state, waiting(world, "close", replicas=2, gpus=4, topology=topology))
         assert isinstance(found, NodeWanted) is is_wanted
 
@@ -68,13 +70,13 @@ def test_new_nodes_stand_in_the_rack_of_their_neighbours() -> None:
     joined = world.description("cdi-0001", (), model="A100", group="cdi")
     placed = joined.model_copy(update={"domains": (("block", "b7"), ("rack", "r9"))})
     world.write("agent", "node", "cdi-0001", "joined", placed)
-    narrow = replace(CDI, rack_size=2)
+    narrow = CDI.model_copy(update={"rack_size": 2})
     assert autoscaler.expected_domains(world.state, narrow, "cdi-0002") == (("block", "b7"), ("rack", "r9"))
     assert autoscaler.expected_domains(world.state, narrow, "cdi-0003") == (("rack", "cdi-r1"),)
 
 
 def test_a_group_at_its_limit_refuses_with_the_numbers() -> None:
-    world = ScalerState(config(replace(CDI, nodes_max=1)))
+    world = ScalerState(config(CDI.model_copy(update={"nodes_max": 1})))
     world.node("cdi-0001", gpus=1)
     world.runs("busy", "cdi-0001", 0)
     found = autoscaler.wants(world.state, waiting(world, "four", gpus=4))
@@ -83,7 +85,7 @@ def test_a_group_at_its_limit_refuses_with_the_numbers() -> None:
 
 
 def test_nodes_that_are_on_their_way_count() -> None:
-    world = ScalerState(config(replace(CDI, nodes_max=1)))
+    world = ScalerState(config(CDI.model_copy(update={"nodes_max": 1})))
     adding = ScaleChosen(case=1, group="cdi", node="cdi-0001")
     world.chosen("s000001", "node-add-chosen", adding)
     assert isinstance(autoscaler.wants(world.state, waiting(world, "four", gpus=4)), NodeRefused)
@@ -125,7 +127,7 @@ def test_an_empty_node_is_unneeded_after_its_time_and_not_while_it_is_lost() -> 
 
 
 def test_the_cluster_autoscaler_is_followed_instead_when_the_mode_says_so() -> None:
-    world = ScalerState(config(CDI, mode=Mode.CLUSTER_AUTOSCALER))
+    world = ScalerState(config(CDI, mode="cluster-autoscaler"))
     world.node("cdi-0001", gpus=1)
     asked = waiting(world, "four", gpus=4)
     assert autoscaler.of_job(world.state, asked) is None
@@ -138,7 +140,7 @@ def test_the_cluster_autoscaler_is_followed_instead_when_the_mode_says_so() -> N
 
 
 def test_nobody_is_followed_when_the_mode_is_off() -> None:
-    world = ScalerState(config(CDI, mode=Mode.OFF))
+    world = ScalerState(config(CDI, mode="off"))
     world.node("cdi-0001", gpus=1)
     assert autoscaler.of_job(world.state, waiting(world, "four", gpus=4)) is None
     assert list(autoscaler.of_nodes(world.state, world.at_second(500))) == []

@@ -2,7 +2,7 @@
 
 from kit.scaler import FABRIC, MODEL, VirtualScaler, composable, config, ordinary
 from muster.core import Fact
-from muster.scaler.core.groups import GpuModel
+from muster.core.scaling_settings import ModelSettings
 from muster.schemas.facts.scale import NothingChosen, ScaleChosen, ScalePart
 from muster.schemas.job import TaskGroup, Topology
 
@@ -46,7 +46,7 @@ def test_the_choice_carries_the_trace_of_its_job_and_names_why_it_waits() -> Non
 
 def test_the_node_is_shown_as_what_else_there_was_with_watts_and_seconds() -> None:
     world = VirtualScaler(
-        config(composable(busy_w=600, provision_s=600), models=[GpuModel(MODEL, busy_w=350, attach_s=50)]), pool=3
+        config(composable(busy_w=600, provision_s=600), models={MODEL: ModelSettings(busy_w=350, attach_s=50)}), pool=3
     )
     busy(world)
     world.submit("one")
@@ -165,7 +165,7 @@ def test_all_replicas_get_the_same_model_where_that_is_asked() -> None:
 
 
 def test_among_models_the_one_that_draws_least_power() -> None:
-    models = [GpuModel("H100", busy_w=700), GpuModel("A100", busy_w=400)]
+    models = {"H100": ModelSettings(busy_w=700), "A100": ModelSettings(busy_w=400)}
     world = VirtualScaler(config(composable(gpu_models=("H100", "A100")), models=models), pool=3)
     world.survey(free=4, model="A100")
     busy(world, 1)

@@ -2,7 +2,6 @@
 
 from kit.scaler import VirtualScaler, composable, config, ordinary
 from muster.core import Fact
-from muster.scaler.core.groups import Mode
 from muster.schemas.facts.scale import AutoscalerSignal, NothingChosen, ScaleChosen
 from unit.scaler.test_case_add import busy, part
 
@@ -68,7 +67,7 @@ def test_no_gpu_helps_a_job_that_asks_for_none() -> None:
 
 
 def test_what_the_cluster_autoscaler_says_is_followed_in_its_mode() -> None:
-    world = VirtualScaler(config(composable(nodes_max=1), mode=Mode.CLUSTER_AUTOSCALER), pool=2)
+    world = VirtualScaler(config(composable(nodes_max=1), mode="cluster-autoscaler"), pool=2)
     node = busy(world)
     one = world.submit("one")
     assert world.settle() == []

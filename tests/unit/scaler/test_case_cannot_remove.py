@@ -1,7 +1,5 @@
 """Case 4: the node cannot go. Its idle GPUs go back to the pool, held ones stay."""
 
-from dataclasses import replace
-
 from kit.scaler_state import CDI, ScalerState, config
 from muster.core import Instant
 from muster.scaler.core import autoscaler
@@ -70,7 +68,7 @@ def test_a_gpu_idle_for_a_moment_only_stays() -> None:
 
 def test_the_nodes_least_and_the_groups_reserve_stay() -> None:
     for limits in ({"gpus_min": 2}, {"warm_gpus": 2}):
-        world = ScalerState(config(replace(CDI, **limits)))
+        world = ScalerState(config(CDI.model_copy(update=limits)))
         world.node(NODE, gpus=3)
         world.runs("web", NODE, cpu_milli=1_000)
         assert chosen(choose(world, 150)).count == 1

@@ -1,7 +1,5 @@
 """Case 3: a node is unneeded. Remove the node, or only its GPUs?"""
 
-from dataclasses import replace
-
 import pytest
 
 from kit.scaler_state import CDI, PLAIN, ScalerState, config
@@ -32,7 +30,7 @@ def chosen(choice: Choice | None, name: str) -> ScaleChosen:
 
 
 def test_a_composable_nodes_gpus_go_back_first_all_of_them_if_the_node_will_follow() -> None:
-    world = ScalerState(config(replace(CDI, gpus_min=1)))
+    world = ScalerState(config(CDI.model_copy(update={"gpus_min": 1})))
     world.node(NODE, gpus=2)
     payload = chosen(choose(world, 200), "gpu-remove-chosen")
     assert (payload.node, payload.count, payload.device_model) == (NODE, 2, "A100")
@@ -64,14 +62,14 @@ def test_the_node_and_the_request_to_withhold_it_are_said_together() -> None:
 
 
 def test_a_composable_node_stays_while_taking_it_away_would_have_saved_nothing_yet() -> None:
-    world = ScalerState(config(replace(CDI, provision_s=300.0, deprovision_s=20.0)))
+    world = ScalerState(config(CDI.model_copy(update={"provision_s": 300.0, "deprovision_s": 20.0})))
     world.node(NODE)
     assert choose(world, 319) is None
     chosen(choose(world, 320), "node-remove-chosen")
 
 
 def test_only_gpus_go_while_the_node_does_not_pay_and_its_least_stays_on_it() -> None:
-    world = ScalerState(config(replace(CDI, provision_s=300.0, gpus_min=1)))
+    world = ScalerState(config(CDI.model_copy(update={"provision_s": 300.0, "gpus_min": 1})))
     world.node(NODE, gpus=3)
     payload = chosen(choose(world, 200), "gpu-remove-chosen")
     assert payload.count == 2
@@ -88,7 +86,7 @@ def test_an_ordinary_node_goes_with_its_gpus_when_its_time_is_over() -> None:
 
 @pytest.mark.parametrize("gpus", [0, 1])
 def test_the_group_keeps_its_least_number_of_nodes(gpus: int) -> None:
-    world = ScalerState(config(replace(CDI, nodes_min=1)))
+    world = ScalerState(config(CDI.model_copy(update={"nodes_min": 1})))
     world.node(NODE, gpus=gpus)
     choice = choose(world, 200)
     if gpus:
@@ -98,7 +96,7 @@ def test_the_group_keeps_its_least_number_of_nodes(gpus: int) -> None:
 
 
 def test_nodes_that_are_chosen_together_leave_the_least_together() -> None:
-    world = ScalerState(config(replace(CDI, nodes_min=1)))
+    world = ScalerState(config(CDI.model_copy(update={"nodes_min": 1})))
     world.node(NODE)
     world.node("cdi-0002")
     world.at_second(200)
@@ -108,7 +106,7 @@ def test_nodes_that_are_chosen_together_leave_the_least_together() -> None:
 
 
 def test_a_node_that_is_leaving_counts_as_gone() -> None:
-    world = ScalerState(config(replace(CDI, nodes_min=1)))
+    world = ScalerState(config(CDI.model_copy(update={"nodes_min": 1})))
     world.node(NODE)
     world.node("cdi-0002")
     world.chosen("s000001", "node-remove-chosen", ScaleChosen(case=3, group="cdi", node=NODE, request_id="s000001"))
@@ -151,7 +149,7 @@ def test_a_job_that_was_refused_and_could_never_use_what_there_is_keeps_nothing(
 
 
 def test_the_warm_reserve_stays() -> None:
-    world = ScalerState(config(replace(CDI, warm_gpus=2)))
+    world = ScalerState(config(CDI.model_copy(update={"warm_gpus": 2})))
     world.node(NODE, gpus=2)
     world.node("cdi-0002", gpus=1)
     payload = chosen(choose(world, 200), "gpu-remove-chosen")
@@ -194,7 +192,7 @@ def test_a_device_that_is_not_online_yet_is_not_taken_and_its_node_does_not_go()
 
 
 def test_devices_that_somebody_asked_for_stay_and_so_does_their_node() -> None:
-    world = ScalerState(config(replace(CDI, gpus_min=1)))
+    world = ScalerState(config(CDI.model_copy(update={"gpus_min": 1})))
     world.node(NODE, gpus=2)
     mine, _ = world.uuids(NODE)
     world.write("composer", "attachment", f"a-{mine}", "detached", DeviceDetached(device_uuid=mine, node=NODE))
@@ -213,7 +211,7 @@ def test_a_node_that_carries_memory_of_a_fabric_stays() -> None:
 
 
 def test_a_node_keeps_its_least_while_a_device_of_it_cannot_go_yet() -> None:
-    world = ScalerState(config(replace(CDI, gpus_min=2)))
+    world = ScalerState(config(CDI.model_copy(update={"gpus_min": 2})))
     world.node(NODE, gpus=2)
     world.at_second(150)
     uuids = (*world.uuids(NODE), "GPU-new")

@@ -1,7 +1,5 @@
 """Idle GPUs of other nodes, offered to a gang when the pool has none left."""
 
-from dataclasses import replace
-
 from kit.scaler_state import CDI, ScalerState, config
 from muster.core import after
 from muster.scaler.core.consolidate import donors
@@ -39,7 +37,7 @@ def test_gpus_of_empty_nodes_come_first_then_those_of_nodes_with_the_fewest() ->
 
 
 def test_each_node_keeps_its_least() -> None:
-    world = ScalerState(config(replace(CDI, gpus_min=1)))
+    world = ScalerState(config(CDI.model_copy(update={"gpus_min": 1})))
     world.node("cdi-0001", gpus=2)
     world.node("cdi-0002", gpus=1)
     assert len(offered(world)) == 1

@@ -2,6 +2,7 @@
 
 from kit.scaler import CLUSTER, VirtualScaler, composable, config, ordinary
 from muster.core import Fact
+from muster.core.settings import ComposerSettings
 from muster.schemas.facts.federation import JobReturned
 from muster.schemas.facts.job import JobRouted
 from muster.schemas.facts.node import WithholdWithdrawn
@@ -168,8 +169,9 @@ def test_a_removal_of_devices_is_done_when_they_are_back_in_the_pool() -> None:
 
 
 def test_gpus_that_move_have_the_time_to_go_and_to_come() -> None:
-    bounds = {"withhold_s": 30, "detach_s_max": 100, "attach_s_max": 200, "visible_s_max": 40}
-    world = VirtualScaler(config(composable(nodes_max=2), gpu_idle_s=60, node_unneeded_s=10_000, **bounds), pool=0)
+    composer = ComposerSettings(detach_s_max=100, attach_s_max=200, visible_s_max=40)
+    scaling = config(composable(nodes_max=2), gpu_idle_s=60, node_unneeded_s=10_000, withhold_s=30, composer=composer)
+    world = VirtualScaler(scaling, pool=0)
     world.survey(free=0)
     donor = world.join("comp", 1, gpus=1)
     world.join("comp", 2)
@@ -186,7 +188,9 @@ def test_gpus_that_move_have_the_time_to_go_and_to_come() -> None:
 
 
 def test_gpus_from_the_pool_have_the_composers_time_to_come() -> None:
-    world = VirtualScaler(config(composable(), attach_s_max=1_000, visible_s_max=500), pool=1)
+    world = VirtualScaler(
+        config(composable(), composer=ComposerSettings(attach_s_max=1_000, visible_s_max=500)), pool=1
+    )
     busy(world)
     world.submit("one")
     (chosen,) = world.settle()

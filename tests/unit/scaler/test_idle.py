@@ -5,17 +5,18 @@ from hypothesis import strategies as st
 
 from muster.books.fleet_books import FleetBooks
 from muster.core import NS_PER_S, Instant
+from muster.core.scaling_settings import GroupSettings, ScalingSettings
 from muster.placement import GangRequest, GroupRequest, TaskShape
-from muster.scaler.core.groups import NodeGroup, ScalingConfig
+from muster.scaler.core.groups import ScalingConfig
 from muster.scaler.core.idle import IdleClock, Stopwatch, used_share
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.job import Slot
 
-GROUP = NodeGroup(
-    "cdi", composable=True, nodes_max=9, gpus_max=4, gpu_models=("A100",), fabric="rack",
+GROUP = GroupSettings(
+    name="cdi", composable=True, nodes_max=9, gpus_max=4, gpu_models=("A100",), fabric="rack",
     cpu_milli=10_000, provision_s=100.0, deprovision_s=20.0,
 )  # fmt: skip
-CONFIG = ScalingConfig(groups={"cdi": GROUP}, fabrics=frozenset({"rack"}), gpu_idle_s=60.0, node_unneeded_s=30.0)
+CONFIG = ScalingConfig(ScalingSettings(groups=(GROUP,), gpu_idle_s=60.0, node_unneeded_s=30.0), frozenset({"rack"}))
 
 
 def at(seconds: float) -> Instant:

@@ -1,7 +1,5 @@
 """The warm reserve: so many idle attached GPUs stay in a group, whatever else says that they may go."""
 
-from dataclasses import replace
-
 from kit.scaler_state import CDI, ScalerState, config
 from muster.scaler.core.choice import Choice
 from muster.scaler.core.consolidate import donors
@@ -16,7 +14,7 @@ def taken(choices: list[Choice]) -> set[str]:
 
 
 def three_nodes(warm: int) -> ScalerState:
-    world = ScalerState(config(replace(CDI, warm_gpus=warm, nodes_min=3)))
+    world = ScalerState(config(CDI.model_copy(update={"warm_gpus": warm, "nodes_min": 3})))
     for index in (1, 2, 3):
         world.node(f"cdi-{index:04d}", gpus=2)
     return world

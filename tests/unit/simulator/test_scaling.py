@@ -1,16 +1,19 @@
 """Groups and fabrics of a simulation agree on every node, machine and device."""
 
+from muster.core.scaling_settings import GroupSettings, ScalingSettings
 from muster.core.simulation_settings import FabricBehaviour
-from muster.scaler.core.groups import NodeGroup, ScalingConfig
+from muster.scaler.core.groups import ScalingConfig
 from muster.simulator.scaling import Scaling
 
-FLEX = NodeGroup("flex", composable=True, nodes_max=4, gpus=2, gpus_max=8, gpu_models=("A100",), fabric="blue")
-PLAIN = NodeGroup("plain", nodes_max=2, gpus=4, gpu_models=("H100",))
+FLEX = GroupSettings(
+    name="flex", composable=True, nodes=1, nodes_max=4, gpus=2, gpus_max=8, gpu_models=("A100",), fabric="blue"
+)
+PLAIN = GroupSettings(name="plain", nodes=1, nodes_max=2, gpus=4, gpu_models=("H100",))
 
 
 def scaling() -> Scaling:
-    config = ScalingConfig(groups={"flex": FLEX, "plain": PLAIN}, fabrics=frozenset({"blue"}))
-    return Scaling(config, nodes={"flex": 1, "plain": 1}, pool={"blue": {"A100": 3}}, behaviour=FabricBehaviour(seed=7))
+    config = ScalingConfig(ScalingSettings(groups=(FLEX, PLAIN)), frozenset({"blue"}))
+    return Scaling(config, pool={"blue": {"A100": 3}}, behaviour=FabricBehaviour(seed=7))
 
 
 def test_what_the_fabric_has_on_a_machine_is_what_its_node_shows() -> None:

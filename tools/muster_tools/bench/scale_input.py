@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from muster.core.scaling_settings import GroupSettings, ModelSettings, ScalingSettings
 from muster.core.seeded import uniform
 from muster.fabric.layout import device_uuids, machine_id, node_name
-from muster.scaler.core.groups import GpuModel, NodeGroup, ScalingConfig
+from muster.scaler.core.groups import ScalingConfig
 from muster.schemas import ids
 from muster.schemas.devices import PoolModel
 from muster.schemas.facts.node import NodeJoined
@@ -58,8 +59,8 @@ def nodes_of(scale: Scale, fabric: Fabric) -> int:
 def config(scale: Scale) -> ScalingConfig:
     """Two composable groups and an ordinary one without nodes."""
     groups = [
-        NodeGroup(
-            fabric.group,
+        GroupSettings(
+            name=fabric.group,
             composable=True,
             nodes_max=nodes_of(scale, fabric) + ADDABLE,
             gpus_max=GPUS_MAX,
@@ -71,14 +72,11 @@ def config(scale: Scale) -> ScalingConfig:
         )
         for fabric in FABRICS
     ]
-    groups.append(NodeGroup("plain", nodes_max=ADDABLE, cpu_milli=2 * CPU_MILLI, memory_mib=2 * MEMORY_MIB))
-    models = (GpuModel("H100", idle_w=70, busy_w=700), GpuModel("A100", idle_w=55, busy_w=400))
+    groups.append(GroupSettings(name="plain", nodes_max=ADDABLE, cpu_milli=2 * CPU_MILLI, memory_mib=2 * MEMORY_MIB))
+    models = {"H100": ModelSettings(idle_w=70, busy_w=700), "A100": ModelSettings(idle_w=55, busy_w=400)}
     return ScalingConfig(
-        groups={group.name: group for group in groups},
-        models={model.name: model for model in models},
-        fabrics=frozenset(fabric.name for fabric in FABRICS),
-        gpu_idle_s=NEVER_S,
-        node_unneeded_s=NEVER_S,
+        ScalingSettings(groups=tuple(groups), models=models, gpu_idle_s=NEVER_S, node_unneeded_s=NEVER_S),
+        frozenset(fabric.name for fabric in FABRICS),
     )
 
 

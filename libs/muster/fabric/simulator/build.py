@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from muster.bus.settings import FabricSettings, GroupSettings
+from muster.bus.settings import FabricSettings
+from muster.core.scaling_settings import GroupSettings
 from muster.core.simulation_settings import FabricBehaviour, SimulatedFabricSettings
 from muster.fabric.layout import device_uuids, machine_id, node_name, pool_device_uuid
 from muster.fabric.simulator.model import FabricModel

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from muster.bus.settings import FabricSettings, GroupSettings
+from muster.bus.settings import FabricSettings
+from muster.core.scaling_settings import GroupSettings
 from muster.fabric.simulator.build import build_model, machines_of
 from muster.fabric.simulator.clock import FabricClock, RunningClock
 from muster.fabric.simulator.layouts import after_restart

@@ -26,7 +26,7 @@ from muster.agent.core.cluster import (
     UnplugDevice,
 )
 from muster.agent.core.devices import is_shown, with_device, without_device
-from muster.agent.core.groups import Groups
+from muster.agent.core.groups import Groups, node_of
 from muster.agent.core.picked import devices_of
 from muster.agent.core.simulated_changes import Change, Changes, on_grid
 from muster.core import Instant, after
@@ -175,7 +175,7 @@ class SimulatedNodes:
         if reason:
             self._failed[wish.scale] = ProvisionFailedSeen(wish.scale, wish.group, wish.node, reason)
             return
-        description = self._groups.by_name[wish.group].node(wish.node, scale=wish.scale)
+        description = node_of(self._groups.by_name[wish.group], wish.node, scale=wish.scale)
         for device in self._changes.devices_of(wish.node):
             if self._changes.visible_at(device) <= moment:  # they stand on the machine that the node is again
                 description = _with(description, device)
@@ -211,7 +211,7 @@ class SimulatedNodes:
         if group is None or not described.scale:
             return None
         self._changes.came(name)
-        node = self._nodes[name] = _Node(group.node(name, scale=described.scale))
+        node = self._nodes[name] = _Node(node_of(group, name, scale=described.scale))
         return node
 
     def _forget(self, name: str) -> None:

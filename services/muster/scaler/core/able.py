@@ -19,7 +19,7 @@ def able_nodes(state: "State", source: Source) -> dict[str, int]:
     """Usable nodes of the groups that this source serves, and how many more GPUs of it each can have."""
     found = dict[str, int]()
     nodes, books, config = state.books.fleet.ledger.nodes, state.books, state.config
-    model, is_ruled = source.model, any(source.model in rule for rule in config.may_not_coexist)
+    model, is_ruled = source.model, any(source.model in rule for rule in config.settings.may_not_coexist)
     for group in config.composable_of(source.fabric):
         if model not in group.gpu_models:
             continue
@@ -71,4 +71,4 @@ def able_on(state: "State", source: Source, name: str) -> int:
 
 def _others(state: "State", name: str) -> list[str]:
     """Models of devices of other types on a node, or on their way there."""
-    return [other.model for other in state.attachments.on.get(name, {}).values() if other.type != GPU]
+    return [one.requested.model for one in state.attachments.on.get(name, {}).values() if one.requested.type != GPU]

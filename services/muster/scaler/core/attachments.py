@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from muster.schemas.devices import GPU, AttachmentPhase, Origin
+from muster.schemas.devices import AttachmentPhase
+from muster.schemas.facts.device import AttachmentRequested
 
 NOT_YET_ATTACHED = frozenset({AttachmentPhase.REQUESTED, AttachmentPhase.ATTACHING})
 """The device still lies in the pool, kept for it."""
@@ -18,18 +19,16 @@ LEAVING = frozenset({AttachmentPhase.WITHHOLDING, AttachmentPhase.DETACHING})
 
 @dataclass(slots=True)
 class Attachment:
-    """One device. request: for which ComposabilityRequest; since: when it came into its phase."""
+    """One device."""
 
     id: str
-    request: str
+    requested: AttachmentRequested
     node: str
-    fabric: str
-    model: str
-    type: str = GPU
-    origin: Origin = Origin.REQUEST
+    """As requested; of a device that was found on a machine, the node that shows it."""
     phase: AttachmentPhase = AttachmentPhase.REQUESTED
     device_uuid: str = ""
     since: int = 0
+    """When it came into its phase."""
 
 
 class Attachments:
@@ -47,7 +46,7 @@ class Attachments:
         self.remove(attachment.id)
         self.all[attachment.id] = attachment
         self.on.setdefault(attachment.node, {})[attachment.id] = attachment
-        self.of_request.setdefault(attachment.request, {})[attachment.id] = attachment
+        self.of_request.setdefault(attachment.requested.request, {})[attachment.id] = attachment
         if attachment.device_uuid:
             self.of_device[attachment.device_uuid] = attachment
         self._keep(attachment, 1)
@@ -67,7 +66,7 @@ class Attachments:
         if attachment is None:
             return None
         self._keep(attachment, -1)
-        for index, name in ((self.on, attachment.node), (self.of_request, attachment.request)):
+        for index, name in ((self.on, attachment.node), (self.of_request, attachment.requested.request)):
             del index[name][attachment_id]
             if not index[name]:
                 del index[name]
@@ -78,7 +77,7 @@ class Attachments:
     def _keep(self, attachment: Attachment, more: int) -> None:
         """kept: devices that lie in a pool for attachments, by (fabric, type, model)."""
         if attachment.phase in NOT_YET_ATTACHED:
-            key = attachment.fabric, attachment.type, attachment.model
+            key = attachment.requested.fabric, attachment.requested.type, attachment.requested.model
             self.kept[key] = self.kept.get(key, 0) + more
             if not self.kept[key]:
                 del self.kept[key]

@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from muster.core import Instant
+from muster.core.scaling_settings import GroupSettings
 from muster.fabric.layout import node_name
 from muster.placement import Fleet, GangRequest, NodeShape
 from muster.placement.state import allows
 from muster.scaler.core.demand import Waiting
-from muster.scaler.core.groups import Mode, NodeGroup, free_node_names, shown_spec, spec_word
+from muster.scaler.core.groups import free_node_names, shown_spec, spec_word
 from muster.scaler.core.limits import TRIAL_NODES_MAX
 from muster.scaler.core.signals import Demanded, NodeRefused, NodeUnneeded, NodeWanted, RemovalBlocked, Surplus
 from muster.scaler.core.state import State
@@ -30,7 +31,7 @@ RACK = "rack"
 class _Offer:
     """So many nodes of a group would make the gang fit. refusal: why they cannot be had, "" if they can."""
 
-    group: NodeGroup
+    group: GroupSettings
     nodes: int
     watts: float
     refusal: str
@@ -43,9 +44,9 @@ class _Offer:
 
 def of_job(state: State, waiting: Waiting) -> Demanded | None:
     """Cases 1 and 2: what the autoscaler in charge wants for this job; None if it says nothing."""
-    if state.config.mode is Mode.CLUSTER_AUTOSCALER:
+    if state.config.settings.mode == "cluster-autoscaler":
         return state.signals.of_job(waiting.job_id)
-    return wants(state, waiting) if state.config.mode is Mode.EMBEDDED else None
+    return wants(state, waiting) if state.config.settings.mode == "embedded" else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +63,9 @@ class Giving:
 
 def of_nodes(state: State, now: Instant, giving: Giving | None = None) -> Iterator[Surplus]:
     """Cases 3 and 4: which nodes the autoscaler in charge would remove. giving: only of these groups."""
-    if state.config.mode is Mode.CLUSTER_AUTOSCALER:
+    if state.config.settings.mode == "cluster-autoscaler":
         return state.signals.of_nodes()
-    return unneeded(state, now, giving) if state.config.mode is Mode.EMBEDDED else iter(())
+    return unneeded(state, now, giving) if state.config.settings.mode == "embedded" else iter(())
 
 
 def wants(state: State, waiting: Waiting) -> Demanded | None:
@@ -104,7 +105,7 @@ def unneeded(state: State, now: Instant, giving: Giving | None = None) -> Iterat
             yield RemovalBlocked(name, idle.low.since[name], words, tuple(sorted(record.jobs)))
 
 
-def _offer(state: State, group: NodeGroup, waiting: Waiting) -> _Offer | None:
+def _offer(state: State, group: GroupSettings, waiting: Waiting) -> _Offer | None:
     needed, shape = nodes_needed(state, group, waiting.ask)
     if not needed or shape is None:
         return None
@@ -114,7 +115,7 @@ def _offer(state: State, group: NodeGroup, waiting: Waiting) -> _Offer | None:
     return _Offer(group, needed, watts, _refusal(state, group, needed))
 
 
-def _refusal(state: State, group: NodeGroup, needed: int) -> str:
+def _refusal(state: State, group: GroupSettings, needed: int) -> str:
     """Why the group does not get so many nodes; "" if it may."""
     has = len(state.members(group.name))
     if has + needed > group.nodes_max:
@@ -124,7 +125,7 @@ def _refusal(state: State, group: NodeGroup, needed: int) -> str:
     return ""
 
 
-def nodes_needed(state: State, group: NodeGroup, gang: GangRequest) -> tuple[int, NodeShape | None]:
+def nodes_needed(state: State, group: GroupSettings, gang: GangRequest) -> tuple[int, NodeShape | None]:
     """How many nodes of the shown spec make the gang fit, and that spec; (0, None) if no number of them does.
 
     Of a composable group's models, the first that will do. The fleet is unchanged afterwards.
@@ -141,7 +142,7 @@ def nodes_needed(state: State, group: NodeGroup, gang: GangRequest) -> tuple[int
     return 0, None
 
 
-def _least(state: State, group: NodeGroup, gang: GangRequest, spec: NodeShape, most: int) -> int:
+def _least(state: State, group: GroupSettings, gang: GangRequest, spec: NodeShape, most: int) -> int:
     """The least number of such nodes that will do, found by doubling and halving; 0 if none does."""
     fleet, low, high = state.books.fleet, 0, 1
     with _virtual(state, group, spec, most) as stand:
@@ -180,7 +181,7 @@ class _Stand:
 
 
 @contextmanager
-def _virtual(state: State, group: NodeGroup, spec: NodeShape, most: int) -> Iterator[_Stand]:
+def _virtual(state: State, group: GroupSettings, spec: NodeShape, most: int) -> Iterator[_Stand]:
     stand = _Stand(state.books.fleet, _new_nodes(state, group, spec, most))
     try:
         yield stand
@@ -188,15 +189,15 @@ def _virtual(state: State, group: NodeGroup, spec: NodeShape, most: int) -> Iter
         stand(0)
 
 
-def _new_nodes(state: State, group: NodeGroup, spec: NodeShape, most: int) -> Iterator[NodeShape]:
+def _new_nodes(state: State, group: GroupSettings, spec: NodeShape, most: int) -> Iterator[NodeShape]:
     """The next `most` nodes of a group, each where it would stand; beyond its limit too, to say what is lacking."""
     known = state.books.fleet.ledger.nodes
-    endless = replace(group, nodes_max=len(known) + group.nodes_max + TRIAL_NODES_MAX)
+    endless = group.model_copy(update={"nodes_max": len(known) + group.nodes_max + TRIAL_NODES_MAX})
     for name in free_node_names(endless, known, most):
         yield replace(spec, name=name, domains=expected_domains(state, group, name))
 
 
-def expected_domains(state: State, group: NodeGroup, name: str) -> tuple[tuple[str, str], ...]:
+def expected_domains(state: State, group: GroupSettings, name: str) -> tuple[tuple[str, str], ...]:
     """Where a node of this name would stand: where its neighbours do, which share its rack by number.
 
     A rack that no node of the group stands in yet is a new one, of the narrowest level that the others declare.
@@ -212,7 +213,7 @@ def expected_domains(state: State, group: NodeGroup, name: str) -> tuple[tuple[s
     return ((level, f"{group.name}-r{rack}"),) if level else ()
 
 
-def _rack(group: NodeGroup, name: str) -> int:
+def _rack(group: GroupSettings, name: str) -> int:
     number = name.rpartition("-")[2]
     return (int(number) - 1) // group.rack_size if number.isdecimal() and int(number) else 0
 

@@ -4,7 +4,7 @@ from muster.scaler.core.autoscaler import nodes_needed
 from muster.scaler.core.choice import Choice
 from muster.scaler.core.demand import Waiting
 from muster.scaler.core.enlarge import gpus_enough
-from muster.scaler.core.groups import Mode, spec_word
+from muster.scaler.core.groups import spec_word
 from muster.scaler.core.new_nodes import nodes_enough
 from muster.scaler.core.options import Lack, Option
 from muster.scaler.core.serving import add, add_alternative, attach, attach_alternative, nothing
@@ -41,14 +41,14 @@ def attach_or_add(state: State, signal: NodeWanted, waiting: Waiting) -> list[Ch
 
 def _nodes(state: State, signal: NodeWanted, waiting: Waiting) -> int:
     """How many; an autoscaler outside speaks of one job and a node, and not of how many its gang needs together."""
-    if state.config.mode is Mode.EMBEDDED:
+    if state.config.settings.mode == "embedded":
         return signal.nodes
     return max(signal.nodes, nodes_needed(state, state.config.groups[signal.group], waiting.ask)[0])
 
 
 def _of_another_group(state: State, signal: NodeWanted, waiting: Waiting) -> Option | None:
     """Nodes of the cheapest group that could have them, if Muster's own autoscaler asked and its group cannot."""
-    if state.config.mode is not Mode.EMBEDDED:
+    if state.config.settings.mode != "embedded":
         return None
     found = list[Option]()
     for group in state.config.groups.values():

@@ -9,10 +9,10 @@ when its time is over.
 """
 
 from muster.core import Instant, seconds_between
+from muster.core.scaling_settings import GroupSettings
 from muster.scaler.core import hysteresis
 from muster.scaler.core.choice import Choice
 from muster.scaler.core.choices import REMOVE_GPU, REMOVE_NODE
-from muster.scaler.core.groups import NodeGroup
 from muster.scaler.core.signals import NodeUnneeded
 from muster.scaler.core.spare import Budget, Spare, bound_to, is_idle, spares_on
 from muster.scaler.core.state import State
@@ -54,7 +54,7 @@ def remove_node_or_gpus(
 
 def node_obstacle(
     state: State,
-    group: NodeGroup,
+    group: GroupSettings,
     signal: NodeUnneeded,
     now: Instant,
     *,
@@ -81,7 +81,7 @@ def node_obstacle(
 
 def returnable(
     state: State,
-    group: NodeGroup,
+    group: GroupSettings,
     node: str,
     now: Instant,
     *,
@@ -111,7 +111,7 @@ def returnable(
 
 def _return_gpus(
     state: State,
-    group: NodeGroup,
+    group: GroupSettings,
     signal: NodeUnneeded,
     now: Instant,
     *,
@@ -136,7 +136,7 @@ def _return_gpus(
     return Choice(REMOVE_GPU, payload, causes(state, signal.node, signal.fact))
 
 
-def _remove_node(state: State, group: NodeGroup, signal: NodeUnneeded, now: Instant, *, budget: Budget) -> Choice:
+def _remove_node(state: State, group: GroupSettings, signal: NodeUnneeded, now: Instant, *, budget: Budget) -> Choice:
     own = state.idle.on.get(signal.node, {})
     description = state.books.describe(signal.node)
     model = state.config.model(description.gpu_model if description is not None else "")
@@ -161,7 +161,7 @@ def _remove_node(state: State, group: NodeGroup, signal: NodeUnneeded, now: Inst
     return Choice(REMOVE_NODE, payload, causes(state, signal.node, signal.fact))
 
 
-def _is_bare(state: State, group: NodeGroup, node: str) -> bool:
+def _is_bare(state: State, group: GroupSettings, node: str) -> bool:
     """Whether nothing stands in the way of the node itself: no choice, no place kept, no device of a fabric."""
     known = state.books.fleet.ledger.nodes.get(node)
     if known is None or known.holds or state.choices.on_node(node) or state.attachments.on.get(node):

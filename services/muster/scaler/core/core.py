@@ -10,7 +10,7 @@ from muster.scaler.core.ends import ends, given_back, next_end
 from muster.scaler.core.expected import settle
 from muster.scaler.core.fold import fold
 from muster.scaler.core.fold_states import states
-from muster.scaler.core.groups import Mode, ScalingConfig
+from muster.scaler.core.groups import ScalingConfig
 from muster.scaler.core.serve import Serving
 from muster.scaler.core.state import State
 from muster.schemas.facts.scale import NothingChosen, ScaleChosen
@@ -25,7 +25,7 @@ class ScalerCore:
     def __init__(self, config: ScalingConfig) -> None:
         self.state = State(config)
         self._serving = Serving(self.state)
-        self._is_active = bool(config.groups) and config.mode is not Mode.OFF
+        self._is_active = bool(config.groups) and config.settings.mode != "off"
         self._now = Instant(0)
 
     def apply(self, fact: Fact) -> None:

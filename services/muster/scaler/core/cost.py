@@ -6,7 +6,8 @@ seconds: from the choice until a job may use it. Devices of one choice are attac
 
 from collections.abc import Iterable
 
-from muster.scaler.core.groups import NodeGroup, ScalingConfig
+from muster.core.scaling_settings import GroupSettings
+from muster.scaler.core.groups import ScalingConfig
 from muster.schemas.facts.scale import ScalePart
 
 
@@ -27,7 +28,7 @@ def attach_s(config: ScalingConfig, models: Iterable[str], *, are_moved: bool = 
     return back_s + max([model.attach_s for model in known], default=0.0)
 
 
-def added_watts(config: ScalingConfig, group: NodeGroup, nodes: int, parts: Iterable[ScalePart]) -> float:
+def added_watts(config: ScalingConfig, group: GroupSettings, nodes: int, parts: Iterable[ScalePart]) -> float:
     """Nodes that are added and become busy, with the GPUs that they come with or get."""
     if group.composable:
         return nodes * group.busy_w + attached_watts(config, parts)
@@ -35,7 +36,7 @@ def added_watts(config: ScalingConfig, group: NodeGroup, nodes: int, parts: Iter
     return nodes * (group.busy_w + gpus_w)
 
 
-def added_s(config: ScalingConfig, group: NodeGroup, parts: Iterable[ScalePart]) -> float:
+def added_s(config: ScalingConfig, group: GroupSettings, parts: Iterable[ScalePart]) -> float:
     """A node that is added, and the GPUs that are attached to it afterwards."""
     models = {part.device_model for part in parts} if group.composable else set[str]()
     return group.provision_s + attach_s(config, models)

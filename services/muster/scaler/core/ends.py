@@ -88,14 +88,14 @@ def end_of(state: State, choice: OpenChoice, now: Instant) -> End | None:
 
 def due_at(state: State, choice: OpenChoice) -> Instant:
     """When it has failed if nothing happened."""
-    config = state.config
+    settings, composer = state.config.settings, state.config.composer
     if choice.name == ADD:
-        return after(choice.chosen_at, config.node_provision_s_max)
+        return after(choice.chosen_at, settings.node_provision_s_max)
     if choice.name == REMOVE_NODE:
-        return after(choice.chosen_at, config.node_provision_s_max if choice.withheld else config.withhold_s)
-    comes_s, goes_s = config.attach_s_max, config.withhold_s + config.detach_s_max
+        return after(choice.chosen_at, settings.node_provision_s_max if choice.withheld else settings.withhold_s)
+    comes_s, goes_s = composer.attach_s_max, settings.withhold_s + composer.detach_s_max
     waits_s = goes_s if choice.name == REMOVE_GPU else comes_s + (goes_s if choice.chosen.devices else 0.0)
-    return after(choice.chosen_at, waits_s + config.visible_s_max + limits.DEVICE_SPARE_S)
+    return after(choice.chosen_at, waits_s + composer.visible_s_max + limits.DEVICE_SPARE_S)
 
 
 def next_end(state: State) -> Instant | None:

@@ -79,8 +79,8 @@ def _devices_coming(state: State, choices: Sequence[OpenChoice], name: str, node
     present = frozenset(node.present.values())
     count, model = 0, ""
     for attachment in state.attachments.on.get(name, {}).values():
-        if attachment.type == GPU and attachment.phase in COMING and attachment.device_uuid not in present:
-            count, model = count + 1, attachment.model
+        if attachment.requested.type == GPU and attachment.phase in COMING and attachment.device_uuid not in present:
+            count, model = count + 1, attachment.requested.model
     for choice in choices:
         for part in choice.chosen.parts:
             if part.node == name and (left := state.part_left(choice, name, part.count)):

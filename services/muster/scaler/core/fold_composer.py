@@ -17,24 +17,10 @@ UNCOUNTED = frozenset({Origin.FOUND, Origin.ORPHAN})
 
 def _requested(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, AttachmentRequested)
-    attachment = attachment_of(fact.subject_id, fact.payload)
-    attachment.since = fact.time
+    attachment = Attachment(fact.subject_id, fact.payload, fact.payload.node, since=fact.time)
     state.lift((attachment.node,))
     state.attachments.put(attachment)
     state.supply += 1
-
-
-def attachment_of(name: str, requested: AttachmentRequested) -> Attachment:
-    """What the composer asked for."""
-    return Attachment(
-        id=name,
-        request=requested.request,
-        node=requested.node,
-        fabric=requested.fabric,
-        model=requested.model,
-        type=requested.type,
-        origin=requested.origin,
-    )
 
 
 def _moved(state: State, fact: Fact) -> None:
@@ -45,8 +31,8 @@ def _moved(state: State, fact: Fact) -> None:
     uuid = fact.payload.device_uuid if isinstance(fact.payload, DeviceAttached) else ""
     state.attachments.move(attachment, PHASES[fact.name], at=fact.time, device_uuid=uuid)
     state.find_node(attachment.device_uuid)
-    if fact.name == "attached" and attachment.origin not in UNCOUNTED:
-        state.pool.take((attachment.fabric, attachment.type, attachment.model))
+    if fact.name == "attached" and attachment.requested.origin not in UNCOUNTED:
+        state.pool.take((attachment.requested.fabric, attachment.requested.type, attachment.requested.model))
     if fact.name == "online":
         state.note_moved(attachment.node, fact.time)
 
@@ -58,7 +44,7 @@ def _over(state: State, fact: Fact) -> None:
     stir(state, attachment)
     state.attachments.remove(attachment.id)
     if fact.name == "detached":
-        state.pool.give((attachment.fabric, attachment.type, attachment.model))
+        state.pool.give((attachment.requested.fabric, attachment.requested.type, attachment.requested.model))
         state.note_moved(attachment.node, fact.time)
     else:
         state.pool.version += 1
@@ -67,7 +53,7 @@ def _over(state: State, fact: Fact) -> None:
 def stir(state: State, attachment: Attachment) -> None:
     """Something about it changed: its node will be another one, and choices that wait for it may be over."""
     state.lift((attachment.node,))
-    state.choices.stir(attachment.request)
+    state.choices.stir(attachment.requested.request)
     state.choices.stir_device(attachment.device_uuid)
 
 

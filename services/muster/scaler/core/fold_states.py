@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from muster.books.node_records import NODE
 from muster.core import Draft, Fact, Instant
 from muster.scaler.core import limits
+from muster.scaler.core.attachments import Attachment
 from muster.scaler.core.choices import EndedChoice, OpenChoice, Outcome, is_choice
-from muster.scaler.core.fold_composer import attachment_of, stir
+from muster.scaler.core.fold_composer import stir
 from muster.scaler.core.fold_fleet import note_node
 from muster.scaler.core.fold_jobs import hold
 from muster.scaler.core.fold_scale import lift
@@ -75,9 +76,8 @@ def _load_job(state: State, stored: JobState) -> None:
 def _load_attachment(state: State, name: str, stored: AttachmentState) -> None:
     if stored.phase.is_over or not stored.said:
         return
-    attachment = attachment_of(name, stored.requested)
-    attachment.phase, attachment.since = stored.phase, stored.since
-    attachment.device_uuid = stored.device_uuid
+    requested = stored.requested
+    attachment = Attachment(name, requested, requested.node, stored.phase, stored.device_uuid, stored.since)
     stir(state, attachment)
     state.attachments.put(attachment)
     state.find_node(attachment.device_uuid)

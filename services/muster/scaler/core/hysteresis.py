@@ -6,9 +6,9 @@ group from which something could not be taken, or to which a node could not be a
 """
 
 from muster.core import Instant, after
+from muster.core.scaling_settings import GroupSettings
 from muster.placement.state import allows
 from muster.scaler.core.demand import Line
-from muster.scaler.core.groups import NodeGroup
 from muster.scaler.core.limits import EVER_ASKS_MAX
 from muster.scaler.core.state import State
 
@@ -61,7 +61,7 @@ def has_settled(state: State, uuid: str, now: Instant) -> bool:
 def settled_at(state: State, uuid: str) -> Instant:
     """When a device has been where it is attached for its time."""
     attachment = state.attachments.of_device.get(uuid)
-    return Instant(0) if attachment is None else after(Instant(attachment.since), state.config.gpu_idle_s)
+    return Instant(0) if attachment is None else after(Instant(attachment.since), state.config.settings.gpu_idle_s)
 
 
 def next_settled(state: State, now: Instant) -> Instant | None:
@@ -71,16 +71,16 @@ def next_settled(state: State, now: Instant) -> Instant | None:
     return min(moments, default=None)
 
 
-def gpus_quiet_until(state: State, group: NodeGroup, fabric: str) -> Instant:
+def gpus_quiet_until(state: State, group: GroupSettings, fabric: str) -> Instant:
     """Until when no GPU of the group is taken: something failed there, or its fabric takes no calls."""
     closed = state.pool.closed_until.get(fabric, Instant(0))
     return max(closed, state.rests_until(removals_of(group.name)), state.rests_until(f"fabric/{fabric}"))
 
 
-def nodes_quiet_until(state: State, group: NodeGroup) -> Instant:
+def nodes_quiet_until(state: State, group: GroupSettings) -> Instant:
     """Until when no node of the group is taken: one was added, or something failed there, a moment ago."""
     added = state.moved_at.get(group.name)
-    settled = Instant(0) if added is None else after(added, state.config.delay_after_add_s)
+    settled = Instant(0) if added is None else after(added, state.config.settings.delay_after_add_s)
     return max(settled, state.rests_until(removals_of(group.name)))
 
 

@@ -10,8 +10,9 @@ from heapq import heapify, heappop, heappush
 
 from muster.books.fleet_books import FleetBooks
 from muster.core import Instant, after
+from muster.core.scaling_settings import GroupSettings
 from muster.placement import DEVICE_MILLI
-from muster.scaler.core.groups import NodeGroup, ScalingConfig
+from muster.scaler.core.groups import ScalingConfig
 from muster.scaler.core.limits import IDLE_ENTRIES_SPARE
 from muster.schemas.facts.scale import IdleSince
 
@@ -72,10 +73,11 @@ class IdleClock:
     def __init__(self, config: ScalingConfig) -> None:
         self._config = config
         self._groups: dict[str, str] = {}
-        self.devices = Stopwatch(lambda _, at: after(at, config.gpu_idle_s))
-        self.rested = Stopwatch(lambda _, at: after(at, min(config.gpu_idle_s, config.node_unneeded_s)))
-        self.nodes = Stopwatch(lambda _, at: after(at, config.node_unneeded_s))
-        self.low = Stopwatch(lambda _, at: after(at, config.node_unneeded_s))
+        gpu_idle_s, node_unneeded_s = config.settings.gpu_idle_s, config.settings.node_unneeded_s
+        self.devices = Stopwatch(lambda _, at: after(at, gpu_idle_s))
+        self.rested = Stopwatch(lambda _, at: after(at, min(gpu_idle_s, node_unneeded_s)))
+        self.nodes = Stopwatch(lambda _, at: after(at, node_unneeded_s))
+        self.low = Stopwatch(lambda _, at: after(at, node_unneeded_s))
         self.spent = Stopwatch(self._spent_at)
         self._of_devices = (("device", self.devices), ("device", self.rested))
         self._of_nodes = (("node", self.nodes), ("node", self.spent), ("low", self.low))
@@ -135,7 +137,7 @@ class IdleClock:
 
     def _spent_at(self, name: str, at: Instant) -> Instant:
         group = self._config.groups[self._groups[name]]
-        return after(at, max(self._config.node_unneeded_s, _break_even_s(group)))
+        return after(at, max(self._config.settings.node_unneeded_s, _break_even_s(group)))
 
     def _set_devices(self, name: str, idle: dict[str, None], at: Instant) -> None:
         in_group = self.idle_in[self._groups[name]]
@@ -189,7 +191,7 @@ def used_share(books: FleetBooks, name: str) -> float:
     return max(cpu, memory)
 
 
-def _break_even_s(group: NodeGroup) -> float:
+def _break_even_s(group: GroupSettings) -> float:
     return group.round_trip_s if group.composable else 0.0
 
 

@@ -4,19 +4,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from muster.core.scaling_settings import GroupSettings
 from muster.placement import Fleet, Hold, NodeShape
 from muster.placement.state import allows
 from muster.scaler.core import cost
 from muster.scaler.core.autoscaler import expected_domains
 from muster.scaler.core.demand import Waiting
 from muster.scaler.core.enlarge import places_of
-from muster.scaler.core.groups import NodeGroup, free_node_names, shown_spec
+from muster.scaler.core.groups import free_node_names, shown_spec
 from muster.scaler.core.options import Lack, Option
 from muster.scaler.core.state import State
 from muster.schemas.facts.scale import ScalePart
 
 
-def nodes_enough(state: State, waiting: Waiting, group: NodeGroup, count: int) -> Option | Lack:
+def nodes_enough(state: State, waiting: Waiting, group: GroupSettings, count: int) -> Option | Lack:
     """Up to `count` nodes of the group for this gang, or why they do not help. The fleet is left as it was.
 
     A node of a composable group comes without GPUs: the fixed spec must fit, and the pool must have those that the gang
@@ -54,7 +55,7 @@ def standing(fleet: Fleet, shapes: list[NodeShape]) -> Iterator[None]:
             fleet.remove_node(name)
 
 
-def _models(group: NodeGroup, waiting: Waiting) -> list[str]:
+def _models(group: GroupSettings, waiting: Waiting) -> list[str]:
     """Models that the nodes may get, best first; of an ordinary group, which has no choice, any one."""
     if not group.composable:
         return [""]
@@ -64,12 +65,12 @@ def _models(group: NodeGroup, waiting: Waiting) -> list[str]:
     return [model for model in models if not shapes or any(allows(shape, model) for shape in shapes)]
 
 
-def _spec(state: State, group: NodeGroup, name: str, model: str) -> NodeShape:
+def _spec(state: State, group: GroupSettings, name: str, model: str) -> NodeShape:
     shape = shown_spec(group, state.actual_node(group.name), name=name, model=model)
     return replace(shape, domains=expected_domains(state, group, name))
 
 
-def _option(state: State, group: NodeGroup, names: list[str], model: str, holds: tuple[Hold, ...]) -> Option | Lack:
+def _option(state: State, group: GroupSettings, names: list[str], model: str, holds: tuple[Hold, ...]) -> Option | Lack:
     used, devices = set[str](), dict[str, set[int]]()
     for hold in holds:
         if hold.slot.node in names:

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from muster.core import Instant, seconds_between
+from muster.core.scaling_settings import GroupSettings
 from muster.placement import DEVICE_MILLI
 from muster.scaler.core import warm
 from muster.scaler.core.choices import REMOVE_NODE
-from muster.scaler.core.groups import NodeGroup
 from muster.scaler.core.state import State
 from muster.schemas.devices import GPU, AttachmentPhase, Origin
 
@@ -53,7 +53,11 @@ def spare(state: State, uuid: str) -> Spare | None:
     What somebody asked for by a request of their own is theirs to give back, used or not.
     """
     attachment = state.attachments.of_device.get(uuid)
-    if attachment is None or attachment.origin not in FREE_TO_TAKE or attachment.phase is not AttachmentPhase.ONLINE:
+    if (
+        attachment is None
+        or attachment.requested.origin not in FREE_TO_TAKE
+        or attachment.phase is not AttachmentPhase.ONLINE
+    ):
         return None
     if not is_idle(state, uuid):
         return None
@@ -62,7 +66,7 @@ def spare(state: State, uuid: str) -> Spare | None:
     if node is None or group is None or not group.composable:
         return None
     index, since = node.gpu_uuids.index(uuid), state.idle.devices.since[uuid]
-    return Spare(uuid, name, index, attachment.model, group.name, attachment.fabric, since)
+    return Spare(uuid, name, index, attachment.requested.model, group.name, attachment.requested.fabric, since)
 
 
 def spares_on(state: State, node: str) -> list[Spare]:
@@ -74,10 +78,10 @@ def spares_on(state: State, node: str) -> list[Spare]:
 def bound_to(state: State, node: str) -> str:
     """Why a node must stay: for a device on it or on its way there, or for a reservation; "" if nothing needs it."""
     for attachment in state.attachments.on.get(node, {}).values():
-        if attachment.type != GPU:
-            return f"{attachment.model} ({attachment.type}) is attached to it"
-        if attachment.origin not in FREE_TO_TAKE:
-            return f"{attachment.request or attachment.id} asked for devices on it"
+        if attachment.requested.type != GPU:
+            return f"{attachment.requested.model} ({attachment.requested.type}) is attached to it"
+        if attachment.requested.origin not in FREE_TO_TAKE:
+            return f"{attachment.requested.request or attachment.id} asked for devices on it"
     group = state.group_of(node)
     reservation = state.bookings.keeping(node, state.now, group.round_trip_s) if group is not None else ""
     return f"reservation {reservation} keeps it" if reservation else ""
@@ -92,7 +96,7 @@ class Budget:
         self._nodes: dict[str, int] = {}
         self._on: dict[str, int] = {}
 
-    def idle_left(self, group: NodeGroup) -> int:
+    def idle_left(self, group: GroupSettings) -> int:
         """Idle GPUs that the group can lose and keep its warm reserve."""
         if group.name not in self._idle:
             held_by_none = self._state.idle.idle_in[group.name]
@@ -104,7 +108,7 @@ class Budget:
             self._idle[group.name] = warm.beyond(group, idle)
         return self._idle[group.name]
 
-    def gpus_left(self, group: NodeGroup, node: str) -> int:
+    def gpus_left(self, group: GroupSettings, node: str) -> int:
         """GPUs that the node can lose and keep its least."""
         if node not in self._on:
             description, going = self._state.books.describe(node), self._state.choices.of_device
@@ -114,7 +118,7 @@ class Budget:
             self._on[node] = there - group.gpus_min
         return self._on[node]
 
-    def nodes_left(self, group: NodeGroup) -> int:
+    def nodes_left(self, group: GroupSettings) -> int:
         """Nodes that the group can lose and keep its least."""
         if group.name not in self._nodes:
             names = self._state.books.nodes_in(group.name)
@@ -125,18 +129,18 @@ class Budget:
             self._nodes[group.name] = len(names) - leaving - group.nodes_min
         return self._nodes[group.name]
 
-    def take_gpus(self, group: NodeGroup, node: str, count: int) -> None:
+    def take_gpus(self, group: GroupSettings, node: str, count: int) -> None:
         """So many are taken from a node of the group."""
         self._idle[group.name] = self.idle_left(group) - count
         self._on[node] = self.gpus_left(group, node) - count
 
-    def take_node(self, group: NodeGroup, idle: int) -> None:
+    def take_node(self, group: GroupSettings, idle: int) -> None:
         """A node is taken, with so many idle GPUs of its own."""
         self._nodes[group.name] = self.nodes_left(group) - 1
         self._idle[group.name] = self.idle_left(group) - idle
 
     def allowed(
-        self, group: NodeGroup, found: list[Spare], *, below_least: bool = False, below_reserve: bool = False
+        self, group: GroupSettings, found: list[Spare], *, below_least: bool = False, below_reserve: bool = False
     ) -> Iterator[Spare]:
         """Of spare devices, in their order, those that may go.
 

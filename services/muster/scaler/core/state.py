@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from muster.core import Instant, after
+from muster.core.scaling_settings import GroupSettings
 from muster.placement import NodeShape
 from muster.quota.amounts import changes
 from muster.quota.queues import QueueTree
@@ -19,7 +20,7 @@ from muster.scaler.core.bookings import Bookings
 from muster.scaler.core.books import ScalerBooks
 from muster.scaler.core.choices import ADD, ATTACH, Choices, EndedChoice, OpenChoice
 from muster.scaler.core.demand import Demand
-from muster.scaler.core.groups import NodeGroup, ScalingConfig
+from muster.scaler.core.groups import ScalingConfig
 from muster.scaler.core.idle import IdleClock
 from muster.scaler.core.jobs import JobRecord, JobTable
 from muster.scaler.core.pool import Pool
@@ -75,7 +76,7 @@ class State:
 
     # --- groups ----------------------------------------------------------------------------------------------
 
-    def group_of(self, node: str) -> NodeGroup | None:
+    def group_of(self, node: str) -> GroupSettings | None:
         """The configured group of a node that is part of the cluster."""
         return self.config.groups.get(self.books.group_of(node))
 
@@ -142,8 +143,8 @@ class State:
             mine[key] = mine.get(key, 0) + left
         for device in choice.chosen.devices:
             attachment = self.attachments.of_device.get(device)
-            if attachment is not None and attachment.request != choice.id:
-                key = Source(attachment.fabric, attachment.model)
+            if attachment is not None and attachment.requested.request != choice.id:
+                key = Source(attachment.requested.fabric, attachment.requested.model)
                 mine[key] = mine.get(key, 0) - 1
         for key, left in mine.items():
             kept[key] = kept.get(key, 0) + max(0, left)
@@ -200,7 +201,7 @@ class State:
         A group by its name; its removals as `removal/NAME`, a fabric as `fabric/NAME`.
         """
         failed_at = self.failed_at.get(name)
-        return Instant(0) if failed_at is None else after(failed_at, self.config.delay_after_failure_s)
+        return Instant(0) if failed_at is None else after(failed_at, self.config.settings.delay_after_failure_s)
 
     def note_moved(self, name: str, at: Instant) -> None:
         """Something was added to, or taken from, this node or group."""

@@ -7,13 +7,13 @@ that would come free first, so that idleness gathers on whole nodes.
 from collections.abc import Iterator
 
 from muster.core import Instant, seconds_between
+from muster.core.scaling_settings import GroupSettings
 from muster.scaler.core import autoscaler, hysteresis, limits
 from muster.scaler.core.case_cannot_remove import return_gpus
 from muster.scaler.core.case_unneeded import CASE, causes, remove_node_or_gpus
 from muster.scaler.core.choice import Choice
 from muster.scaler.core.choices import REMOVE_GPU
 from muster.scaler.core.consolidate import emptiest_first
-from muster.scaler.core.groups import Mode, NodeGroup
 from muster.scaler.core.signals import NodeUnneeded
 from muster.scaler.core.spare import Budget, Spare, spare
 from muster.scaler.core.state import State
@@ -30,7 +30,7 @@ from muster.scaler.core.surplus_words import (
 
 def surplus(state: State, now: Instant) -> list[Choice]:
     """What is to be taken away now. The state must be settled; the answer is the same until something is folded."""
-    if state.config.mode is Mode.OFF:
+    if state.config.settings.mode == "off":
         return []
     budget, claims, found = Budget(state), hysteresis.Claims(state), list[Choice]()
     giving = _giving(state, now, budget=budget, claims=claims)
@@ -105,10 +105,10 @@ def idle_devices(
             yield _returned(state, group, found, now)
 
 
-def _returned(state: State, group: NodeGroup, found: list[Spare], now: Instant) -> Choice:
+def _returned(state: State, group: GroupSettings, found: list[Spare], now: Instant) -> Choice:
     node = found[0].node
     reason = (
-        f"{idle_words(found, now)} on node {node}, of {state.config.gpu_idle_s:.0f} s allowed:"
+        f"{idle_words(found, now)} on node {node}, of {state.config.settings.gpu_idle_s:.0f} s allowed:"
         f" {gpus(len(found))} back to the pool save {gpu_watts(state, found):.0f} W; the node stays in {group.name}"
     )
     why_not = _why_not_the_node(state, group, node, now)
@@ -121,7 +121,7 @@ def _returned(state: State, group: NodeGroup, found: list[Spare], now: Instant) 
     return Choice(REMOVE_GPU, payload, causes(state, node, ""))
 
 
-def _why_not_the_node(state: State, group: NodeGroup, node: str, now: Instant) -> str:
+def _why_not_the_node(state: State, group: GroupSettings, node: str, now: Instant) -> str:
     if state.books.nodes[node].jobs:
         return holders_words(state, node)
     empty_s = seconds_between(state.idle.nodes.since.get(node, now), now)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from muster.core import Instant, seconds_between
-from muster.scaler.core.groups import GpuModel, NodeGroup
+from muster.core.scaling_settings import GroupSettings, ModelSettings
 from muster.scaler.core.limits import HOLDERS_NAMED_MAX
 from muster.scaler.core.spare import Spare
 from muster.scaler.core.state import State
@@ -15,7 +15,7 @@ def gpus(count: int) -> str:
     return f"{count} GPU" if count == 1 else f"{count} GPUs"
 
 
-def model_of(state: State, found: Sequence[Spare]) -> GpuModel:
+def model_of(state: State, found: Sequence[Spare]) -> ModelSettings:
     """The model of the devices of one node, which are all of one."""
     return state.config.model(found[0].model)
 
@@ -50,7 +50,7 @@ def gpus_alternative(state: State, found: Sequence[Spare], *, chosen: bool, deta
 
 
 def node_alternative(
-    group: NodeGroup, *, watts: float, gpu_count: int, chosen: bool, fits: bool = True, detail: str = ""
+    group: GroupSettings, *, watts: float, gpu_count: int, chosen: bool, fits: bool = True, detail: str = ""
 ) -> Alternative:
     """The whole node goes."""
     return Alternative(

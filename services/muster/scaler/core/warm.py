@@ -4,9 +4,9 @@ The reserve is a floor under what goes back to the pool. It is not filled by att
 what it needs, also on another node: for that it is kept.
 """
 
-from muster.scaler.core.groups import NodeGroup
+from muster.core.scaling_settings import GroupSettings
 
 
-def beyond(group: NodeGroup, idle: int) -> int:
+def beyond(group: GroupSettings, idle: int) -> int:
     """How many of a group's idle GPUs are beyond its reserve."""
     return max(0, idle - group.warm_gpus)

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 from pydantic import JsonValue
 
 from muster.core import Fact
+from muster.core.scaling_settings import GroupSettings, ScalingSettings
 from muster.core.simulation_settings import FabricBehaviour
-from muster.scaler.core.groups import NodeGroup, ScalingConfig, ScalingConfigError
+from muster.scaler.core.groups import ScalingConfig, ScalingConfigError, check_group
 from muster.schemas.facts.scale import NothingChosen, ScaleChosen, ScaleEnded
 from muster.simulator.engine import Engine
 from muster.simulator.errors import InputError
@@ -31,7 +32,7 @@ _CALLED = {"gpu_models": "model"}
 
 def planned_scaling(part: ScalingPart) -> Scaling:
     """Raises InputError with the field that cannot be."""
-    groups: dict[str, NodeGroup] = {}
+    groups: dict[str, GroupSettings] = {}
     for index, wanted in enumerate(part.groups):
         at = f"scaling.groups[{index}]"
         if wanted.name in groups:
@@ -39,51 +40,55 @@ def planned_scaling(part: ScalingPart) -> Scaling:
         groups[wanted.name] = _group(wanted, at)
     try:
         config = ScalingConfig(
-            groups=groups,
-            fabrics=frozenset({FABRIC}),
-            may_not_coexist=tuple(frozenset(rule) for rule in part.may_not_coexist),
-            gpu_idle_s=part.gpu_idle_s,
-            node_unneeded_s=part.node_unneeded_s,
-            delay_after_add_s=part.delay_after_add_s,
+            ScalingSettings(
+                groups=tuple(groups.values()),
+                may_not_coexist=part.may_not_coexist,
+                gpu_idle_s=part.gpu_idle_s,
+                node_unneeded_s=part.node_unneeded_s,
+                delay_after_add_s=part.delay_after_add_s,
+                visible_s=part.visible_s,
+            ),
+            frozenset({FABRIC}),
         )
     except ScalingConfigError as error:
         raise InputError("scaling", str(error)) from error
     return Scaling(
         config,
-        nodes={group.name: group.nodes for group in part.groups},
         pool={FABRIC: part.pool},
         behaviour=FabricBehaviour(switch_median_s=part.attach_s, switch_sigma=0.0),
-        visible_s=part.visible_s,
     )
 
 
-def _group(wanted: ScaledGroup, at: str) -> NodeGroup:
+def _group(wanted: ScaledGroup, at: str) -> GroupSettings:
     nodes_max = wanted.nodes if wanted.nodes_max is None else wanted.nodes_max
     if wanted.nodes > nodes_max:
         raise InputError(f"{at}.nodes", f"{wanted.nodes} are more than nodes_max {nodes_max}")
     gpus_max = wanted.gpus_max if wanted.gpus_max is not None else wanted.gpus if wanted.composable else 0
+    group = GroupSettings(
+        name=wanted.name,
+        composable=wanted.composable,
+        nodes=wanted.nodes,
+        nodes_min=wanted.nodes_min,
+        nodes_max=nodes_max,
+        gpus=wanted.gpus,
+        gpus_min=wanted.gpus_min,
+        gpus_max=gpus_max,
+        gpu_models=wanted.model,
+        warm_gpus=wanted.warm_gpus,
+        cpu_milli=cpu_milli(wanted.cpu, at),
+        memory_mib=memory_mib(wanted.memory_gib, at),
+        fabric=FABRIC if wanted.composable else "",
+        idle_w=wanted.idle_w,
+        busy_w=wanted.busy_w,
+        provision_s=wanted.provision_s,
+        deprovision_s=wanted.deprovision_s,
+    )
     try:
-        return NodeGroup(
-            wanted.name,
-            composable=wanted.composable,
-            nodes_min=wanted.nodes_min,
-            nodes_max=nodes_max,
-            gpus=wanted.gpus,
-            gpus_min=wanted.gpus_min,
-            gpus_max=gpus_max,
-            gpu_models=wanted.model,
-            warm_gpus=wanted.warm_gpus,
-            cpu_milli=cpu_milli(wanted.cpu, at),
-            memory_mib=memory_mib(wanted.memory_gib, at),
-            fabric=FABRIC if wanted.composable else "",
-            idle_w=wanted.idle_w,
-            busy_w=wanted.busy_w,
-            provision_s=wanted.provision_s,
-            deprovision_s=wanted.deprovision_s,
-        )
+        check_group(group)
     except ScalingConfigError as error:
         name = error.field.rpartition(".")[2]
         raise InputError(f"{at}.{_CALLED.get(name, name)}", str(error).partition(": ")[2]) from error
+    return group
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from muster.agent.kubernetes.abilities import Abilities
 from muster.agent.kubernetes.backend import new_core
 from muster.agent.kubernetes.cdi import CdiPart
 from muster.bus.kubernetes_settings import KubernetesSettings
-from muster.bus.settings import ScalingSettings
 from muster.core import Fact
+from muster.core.scaling_settings import ScalingSettings
 from muster.kube.permissions import Feature
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from pydantic import JsonValue
 
-from muster.scaler.core.groups import GpuModel, NodeGroup
+from muster.core.scaling_settings import GroupSettings, ModelSettings
 from muster.simulator.load.style import poster_style
 from muster.simulator.load.svg import Series, bars, lines, poster
 from muster_tools.bench.ways.load import RUN_S_MAX, SPARSE_SHARE, TAIL_S, Amount, Work
@@ -30,7 +30,7 @@ LABELS = {
 
 def assumptions(work: Work, amount: Amount) -> dict[str, str]:
     """What the numbers rest on, by subject."""
-    host, model = NodeGroup("host"), GpuModel("GPU")
+    host, model = GroupSettings(name="host"), ModelSettings()
     return {
         "work": f"{work.tasks:,} tasks of the openb trace (its sparse first {SPARSE_SHARE:.0%} left out, none longer "
         f"than {RUN_S_MAX / 3600:.0f} h), {amount.copies:g} jobs each, {work.compress:.2f} times as fast as recorded, "

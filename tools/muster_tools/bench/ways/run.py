@@ -9,8 +9,9 @@ from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.fleet import Fleet, regular_fleet
 from muster.core import Fact
 from muster.core.instant import seconds_between
+from muster.core.scaling_settings import GroupSettings, ModelSettings, ScalingSettings
 from muster.core.simulation_settings import FabricBehaviour
-from muster.scaler.core.groups import GpuModel, NodeGroup, ScalingConfig
+from muster.scaler.core.groups import ScalingConfig
 from muster.schemas.job import Phase
 from muster.simulator.engine import START, Engine
 from muster.simulator.load.play import LIMITS, pace_of
@@ -115,7 +116,7 @@ def play_way(way: Way, work: Work, *, gpus: int, seed: int, reached: Reached | N
 
 def power_of() -> Power:
     """The power model of the settings' defaults."""
-    host, model = NodeGroup(GROUP), GpuModel(MODEL)
+    host, model = GroupSettings(name=GROUP), ModelSettings()
     return Power(host.idle_w, host.busy_w, HOST_CPU_MILLI, model.idle_w, model.busy_w, POOL_GPU_W)
 
 
@@ -124,8 +125,8 @@ def scaling_of(way: Way, gpus: int) -> Scaling | None:
     if way is Way.SPLIT:
         return None
     composable = way is Way.DEVICES
-    group = NodeGroup(
-        GROUP,
+    group = GroupSettings(
+        name=GROUP,
         composable=composable,
         nodes_max=gpus // GPUS_PER_HOST,
         gpus=0 if composable else GPUS_PER_HOST,
@@ -136,17 +137,13 @@ def scaling_of(way: Way, gpus: int) -> Scaling | None:
         fabric=FABRIC if composable else "",
     )
     config = ScalingConfig(
-        groups={GROUP: group},
-        models={MODEL: GpuModel(MODEL)},
-        fabrics=frozenset({FABRIC}) if composable else frozenset(),
-        gpu_idle_s=IDLE_S,
-        node_unneeded_s=IDLE_S,
+        ScalingSettings(groups=(group,), gpu_idle_s=IDLE_S, node_unneeded_s=IDLE_S, visible_s=VISIBLE_S),
+        frozenset({FABRIC}) if composable else frozenset(),
     )
     return Scaling(
         config,
         pool={FABRIC: {MODEL: gpus}} if composable else {},
         behaviour=FabricBehaviour(switch_median_s=SWITCH_S),
-        visible_s=VISIBLE_S,
     )
 
 
