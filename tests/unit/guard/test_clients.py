@@ -117,4 +117,4 @@ def test_however_long_a_client_calls_things_what_is_said_of_it_fits_a_fact() -> 
     client = ClientLists(listed.agent, listed.user, listed.resource, 9_000.0)
     seen = Look(NOW, clients=(client,), clients_from="audit")
     (finding,) = lists.judge(seen, GuardConfig()) or []
-    assert len(finding.payload.detail) <= 1_024
+    assert len(finding.advice.detail) <= 1_024

@@ -19,8 +19,8 @@ def raised(code: str, seen: Look, config: GuardConfig = CONFIG) -> list[Finding]
 
 def test_who_lists_more_than_the_threshold_is_named_by_its_user_agent() -> None:
     (found,) = raised(lists.CODE, look(replica(sizes={"secrets": 40 * MIB}), clients=(lister(31), lister(29, "ok/1"))))
-    assert found.about == "fleet-doctor/1.2 (system:serviceaccount:ops:doctor) secrets"
-    assert "lists secrets 31 times a minute, about 40.0 MiB each (1240 MiB a minute)" in found.detail
+    assert found.advice.about == "fleet-doctor/1.2 (system:serviceaccount:ops:doctor) secrets"
+    assert "lists secrets 31 times a minute, about 40.0 MiB each (1240 MiB a minute)" in found.advice.detail
 
 
 def test_clients_that_nobody_reports_cannot_be_judged() -> None:
@@ -29,20 +29,20 @@ def test_clients_that_nobody_reports_cannot_be_judged() -> None:
 
 def test_a_client_seen_at_work_only_is_said_to_list_at_least_so_much() -> None:
     (found,) = raised(lists.CODE, look(clients=(lister(60, agent=""),), clients_from="requests"))
-    assert "the real number is higher" in found.detail
+    assert "the real number is higher" in found.advice.detail
 
 
 def test_uneven_memory_advises_goaway_chance_and_says_whom_it_does_not_move() -> None:
     (found,) = raised(skew.CODE, look(replica("a", 2_000), replica("b", 600)))
-    assert "a has 2000 MiB" in found.detail
-    assert "3.3 times as much" in found.detail
-    assert "--goaway-chance=0.001" in found.cure
-    assert "Python clients (HTTP/1.1)" in found.cure
+    assert "a has 2000 MiB" in found.advice.detail
+    assert "3.3 times as much" in found.advice.detail
+    assert "--goaway-chance=0.001" in found.advice.cure
+    assert "Python clients (HTTP/1.1)" in found.advice.cure
 
 
 def test_a_goaway_chance_that_is_set_is_not_advised_again() -> None:
     (found,) = raised(skew.CODE, look(replica("a", 2_000), replica("b", 600), pods=Pods(goaway_chance=0.001)))
-    assert found.cure.startswith("--goaway-chance is 0.001")
+    assert found.advice.cure.startswith("--goaway-chance is 0.001")
 
 
 def test_small_api_servers_are_not_called_uneven() -> None:
@@ -56,16 +56,16 @@ def test_skew_cannot_be_judged_while_only_one_of_two_answers() -> None:
 
 def test_garbage_collection_is_advised_with_what_it_would_give() -> None:
     (found,) = raised(collection.CODE, look(replica(mib=2_000, heap_goal_bytes=1_600 * MIB)))
-    assert "of 800 MiB that live the heap grows to 1600 MiB" in found.detail
-    assert "with GOGC=50 to 1200 MiB" in found.detail
-    assert found.severity == "info"
+    assert "of 800 MiB that live the heap grows to 1600 MiB" in found.advice.detail
+    assert "with GOGC=50 to 1200 MiB" in found.advice.detail
+    assert found.advice.severity == "info"
 
 
 def test_replicas_with_different_settings_show_the_measured_effect() -> None:
     default = replica("a", 2_000, heap_goal_bytes=1_600 * MIB)
     advised = replica("b", 1_300, heap_goal_bytes=1_200 * MIB, gogc=50)
     (found,) = raised(collection.CODE, look(default, advised))
-    assert "measured here, memory over live heap: 1.6 with GOGC=50, 2.5 with GOGC=100" in found.detail
+    assert "measured here, memory over live heap: 1.6 with GOGC=50, 2.5 with GOGC=100" in found.advice.detail
 
 
 def test_no_garbage_collection_advice_with_a_memory_limit_or_for_a_small_server() -> None:
@@ -75,9 +75,9 @@ def test_no_garbage_collection_advice_with_a_memory_limit_or_for_a_small_server(
 
 def test_a_workload_with_many_secrets_is_told_with_its_lists() -> None:
     (found,) = raised(workloads.CODE, look(pods=Pods(workloads=(workload(60), workload(49)))))
-    assert found.about == "ml/statefulset/trainer"
-    assert "60 secrets" in found.detail
-    assert "300 LISTs" in found.detail
+    assert found.advice.about == "ml/statefulset/trainer"
+    assert "60 secrets" in found.advice.detail
+    assert "300 LISTs" in found.advice.detail
 
 
 def test_pods_that_may_not_be_read_cannot_be_judged() -> None:
@@ -88,15 +88,15 @@ def test_pods_that_may_not_be_read_cannot_be_judged() -> None:
 def test_a_kubelet_with_almost_as_many_watches_as_streams_is_told() -> None:
     few, many = Replica("a", page=replica().page, streams_max=100), Pods(busiest_node="gpu-7", watches_of_node=70)
     (found,) = raised(streams.CODE, look(few, pods=many))
-    assert "gpu-7" in found.detail
-    assert "allow 100 streams" in found.detail
-    assert "--http2-max-streams-per-connection=250" in found.cure
+    assert "gpu-7" in found.advice.detail
+    assert "allow 100 streams" in found.advice.detail
+    assert "--http2-max-streams-per-connection=250" in found.advice.cure
     assert raised(streams.CODE, look(few, pods=Pods(watches_of_node=20))) == []
 
 
 def test_pods_that_ended_and_stay_are_told_with_the_threshold() -> None:
     (found,) = raised(ended_pods.CODE, look(pods=Pods(pods=5_000, terminated=4_000)))
-    assert "12500 unless it was told otherwise" in found.detail
+    assert "12500 unless it was told otherwise" in found.advice.detail
     assert raised(ended_pods.CODE, look(pods=Pods(pods=5_000, terminated=900))) == []
     assert raised(ended_pods.CODE, look(pods=Pods(pods=50_000, terminated=4_000))) == []
 
@@ -104,7 +104,7 @@ def test_pods_that_ended_and_stay_are_told_with_the_threshold() -> None:
 def test_lists_that_nothing_holds_back_are_told_worse_where_they_are_encoded_whole() -> None:
     old = look(replica(version="v1.32.9"), flows=(flow(is_right=False, found=None),))
     new = look(flows=(flow(is_right=False, found=(3, 3)),))
-    assert [one.severity for one in (*raised(unlimited.CODE, old), *raised(unlimited.CODE, new))] == ["warning", "info"]
+    assert [one.advice.severity for one in (*raised(unlimited.CODE, old), *raised(unlimited.CODE, new))] == ["warning", "info"]
     assert "has 3 seats" in raised(unlimited.CODE, new)[0].detail
     assert "muster guard apply" in raised(unlimited.CODE, new)[0].cure
 
@@ -112,7 +112,7 @@ def test_lists_that_nothing_holds_back_are_told_worse_where_they_are_encoded_who
 def test_lists_that_cannot_be_held_back_are_told_with_the_reason() -> None:
     never = replace(flow(is_right=False, found=None, reason="more seats than there are"), total=0)
     (found,) = raised(unlimited.CODE, look(flows=(never,)))
-    assert found.cure == "more seats than there are"
+    assert found.advice.cure == "more seats than there are"
 
 
 def test_the_guard_that_applies_flow_control_does_not_advise_it() -> None:

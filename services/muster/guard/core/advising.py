@@ -37,11 +37,11 @@ def advise(standing: Mapping[str, AdviceState], look: Look, config: GuardConfig,
             yield Draft(ADVICE, subject, "cleared", _cleared(state, now), causes=_causes(state))
     fresh = [one for subject, one in told.items() if subject not in standing and one.degree >= 1.0]
     for finding in sorted(fresh, key=lambda one: (-one.degree, one.subject))[: max(0, room)]:
-        yield Draft(ADVICE, finding.subject, "raised", finding.payload)
+        yield Draft(ADVICE, finding.subject, "raised", finding.advice)
     for subject, state in standing.items():
         again = told.get(subject)
         if again is not None and again.degree >= WORSE * degree_of(state.raised):
-            yield Draft(ADVICE, subject, "raised", again.payload, causes=_causes(state))
+            yield Draft(ADVICE, subject, "raised", again.advice, causes=_causes(state))
 
 
 def _cleared(state: AdviceState, now: Instant) -> AdviceCleared:

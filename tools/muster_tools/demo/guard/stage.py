@@ -66,4 +66,4 @@ async def seen(lookout: Lookout, wanted: Callable[[Look], bool]) -> Look:
 def said(look: Look, code: str, config: GuardConfig = CONFIG) -> str:
     """What the guard says of a look under this code; "" for nothing."""
     found: list[Finding] = [one for one in JUDGES[code](look, config) or () if one.degree >= 1]
-    return f"{found[0].detail}; {found[0].cure}" if found else ""
+    return f"{found[0].advice.detail}; {found[0].advice.cure}" if found else ""

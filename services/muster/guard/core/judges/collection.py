@@ -1,7 +1,7 @@
 """`garbage-collection`: an API server may hold as much garbage as it has live memory, and does not give it back."""
 
 from muster.guard.core.config import GuardConfig
-from muster.guard.core.judges.finding import Finding
+from muster.guard.core.judges.finding import Finding, finding
 from muster.guard.core.limits import BETTER, GOGC_ADVISED, GOGC_DEFAULT, MEMORY_LIMIT_PART
 from muster.guard.core.look import Look, Replica
 from muster.guard.core.pages import MIB
@@ -39,7 +39,7 @@ def _finding(replica: Replica, measured: str, floor_mib: float) -> Finding:
     assert page is not None
     live_mib, goal_mib = live_mib_of(replica), page.heap_goal_bytes / MIB
     advised_mib = live_mib * (1 + GOGC_ADVISED / _PERCENT)
-    return Finding(
+    return finding(
         code=CODE,
         about=replica.name,
         severity="info",

@@ -1,7 +1,7 @@
 """`pod-garbage`: pods that ended stay until there are thousands of them, and every LIST of pods carries them."""
 
 from muster.guard.core.config import GuardConfig
-from muster.guard.core.judges.finding import Finding
+from muster.guard.core.judges.finding import Finding, finding
 from muster.guard.core.limits import TERMINATED_DEFAULT, TERMINATED_MIN, TERMINATED_PART
 from muster.guard.core.look import Look
 
@@ -18,7 +18,7 @@ def judge(look: Look, config: GuardConfig) -> list[Finding] | None:  # noqa: ARG
     known = look.pods.threshold
     limit = f"{known}" if known is not None else f"{TERMINATED_DEFAULT} unless it was told otherwise"
     return [
-        Finding(
+        finding(
             code=CODE,
             severity="info",
             degree=ended / TERMINATED_MIN,

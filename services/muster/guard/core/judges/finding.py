@@ -17,38 +17,40 @@ _HASH_BYTES = 5
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that endangers the API servers. about: whom it concerns, "" for the cluster.
+    """One thing that endangers the API servers, with the advice that is given for it."""
 
-    degree: how bad it is; 1 raises advice, less than limits.BETTER clears it. figures: with their units last.
-    """
-
-    code: str
     degree: float
-    detail: str
-    cure: str
-    about: str = ""
-    severity: Literal["info", "warning", "critical"] = "warning"
-    figures: tuple[tuple[str, float], ...] = ()
+    """How bad it is; 1 raises advice, less than limits.BETTER clears it."""
+    subject: str
+    """Subject id of the advice's facts; of a bounded alphabet, whatever a client calls itself."""
+    advice: AdviceRaised
+    """As the log takes it."""
 
-    @property
-    def subject(self) -> str:
-        """Subject id of the advice's facts; of a bounded alphabet, whatever a client calls itself."""
-        if not self.about:
-            return self.code
-        return f"{self.code}-{hashlib.blake2b(self.about.encode(), digest_size=_HASH_BYTES).hexdigest()}"
 
-    @property
-    def payload(self) -> AdviceRaised:
-        """As the log takes it."""
-        figures = ((DEGREE, self.degree), *self.figures)
-        return AdviceRaised(
-            code=self.code,
-            about=shown(self.about),
-            severity=self.severity,
-            detail=shown(self.detail),
-            cure=shown(self.cure),
-            figures=tuple(Figure(name=name, value=round(value, 3)) for name, value in figures),
-        )
+def finding(
+    *,
+    code: str,
+    degree: float,
+    detail: str,
+    cure: str,
+    about: str = "",
+    severity: Literal["info", "warning", "critical"] = "warning",
+    figures: Sequence[tuple[str, float]] = (),
+) -> Finding:
+    """Return a finding. about: what it concerns, "" for the cluster. figures: names, with their units last, and values.
+
+    Text of clients is made printable and cut to what a fact may hold.
+    """
+    about_hash = hashlib.blake2b(about.encode(), digest_size=_HASH_BYTES).hexdigest()
+    advice = AdviceRaised(
+        code=code,
+        about=shown(about),
+        severity=severity,
+        detail=shown(detail),
+        cure=shown(cure),
+        figures=tuple(Figure(name=name, value=round(value, 3)) for name, value in ((DEGREE, degree), *figures)),
+    )
+    return Finding(degree, f"{code}-{about_hash}" if about else code, advice)
 
 
 def degree_of(raised: AdviceRaised) -> float:

@@ -1,7 +1,7 @@
 """`lists-too-much`: one client lists a resource again and again."""
 
 from muster.guard.core.config import GuardConfig
-from muster.guard.core.judges.finding import Finding
+from muster.guard.core.judges.finding import Finding, finding
 from muster.guard.core.limits import BETTER
 from muster.guard.core.look import ClientLists, Look
 from muster.guard.core.pages import MIB
@@ -26,7 +26,7 @@ def _finding(look: Look, client: ClientLists, threshold: float) -> Finding:
     mib = mib_each(look, client.resource)
     size = f", about {mib:.1f} MiB each ({mib * client.per_minute:.0f} MiB a minute)" if mib else ""
     seen = "" if look.clients_from == "audit" else "; it was seen at work so often, the real number is higher"
-    return Finding(
+    return finding(
         code=CODE,
         about=f"{name} {client.resource}",
         degree=client.per_minute / threshold,

@@ -1,7 +1,7 @@
 """`memory-skew`: one API server holds far more than another, because connections stay where they are."""
 
 from muster.guard.core.config import GuardConfig
-from muster.guard.core.judges.finding import Finding
+from muster.guard.core.judges.finding import Finding, finding
 from muster.guard.core.look import Look, Replica
 
 CODE = "memory-skew"
@@ -19,7 +19,7 @@ def judge(look: Look, config: GuardConfig) -> list[Finding] | None:
     if most.memory_mib - least.memory_mib < config.skew_floor_mib:
         return []
     return [
-        Finding(
+        finding(
             code=CODE,
             degree=ratio / config.skew_ratio,
             detail=f"{_said(most)}, {_said(least)}: {ratio:.1f} times as much",

@@ -1,7 +1,7 @@
 """`http2-streams`: a kubelet has as many watches as its one HTTP/2 connection has streams, and its requests wait."""
 
 from muster.guard.core.config import GuardConfig
-from muster.guard.core.judges.finding import Finding
+from muster.guard.core.judges.finding import Finding, finding
 from muster.guard.core.limits import KUBELET_WATCHES, STREAMS_PART
 from muster.guard.core.look import Look
 
@@ -17,7 +17,7 @@ def judge(look: Look, config: GuardConfig) -> list[Finding] | None:  # noqa: ARG
     wanted = look.pods.watches_of_node + KUBELET_WATCHES
     advised = -(-2 * wanted // _ROUND) * _ROUND
     return [
-        Finding(
+        finding(
             code=CODE,
             degree=wanted / (offered * STREAMS_PART),
             detail=(

@@ -1,7 +1,7 @@
 """`lists-unlimited`: nothing holds back LISTs of a kind that the settings name."""
 
 from muster.guard.core.config import GuardConfig
-from muster.guard.core.judges.finding import Finding
+from muster.guard.core.judges.finding import Finding, finding
 from muster.guard.core.look import FlowLook, Look
 
 CODE = "lists-unlimited"
@@ -24,7 +24,7 @@ def judge(look: Look, config: GuardConfig) -> list[Finding] | None:
 
 def _finding(look: Look, flow: FlowLook) -> Finding:
     has = "there is no level for it" if flow.found is None else f"level {flow.level} has {_seats(flow.found)}"
-    return Finding(
+    return finding(
         code=CODE,
         about=flow.resource,
         severity="warning" if _encodes_whole(look) else "info",

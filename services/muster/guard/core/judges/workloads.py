@@ -1,7 +1,7 @@
 """`secrets-per-workload`: a workload has its credentials in many secrets, each of which every kubelet lists by name."""
 
 from muster.guard.core.config import GuardConfig
-from muster.guard.core.judges.finding import Finding
+from muster.guard.core.judges.finding import Finding, finding
 from muster.guard.core.look import Look
 
 CODE = "secrets-per-workload"
@@ -16,7 +16,7 @@ def judge(look: Look, config: GuardConfig) -> list[Finding] | None:
     if look.pods is None:
         return None
     return [
-        Finding(
+        finding(
             code=CODE,
             about=one.title,
             degree=one.secrets / config.secrets_per_workload,
