@@ -1,5 +1,7 @@
 """Answers to questions, from the state alone: nothing is appended because somebody asked."""
 
+from itertools import islice
+
 from muster.core import Core, Instant
 from muster.health.core.core import HealthCore
 from muster.health.core.state import State
@@ -79,18 +81,7 @@ def condition_of(unit: Unit) -> Condition:
 
 def _ended(state: State, node: str = "") -> tuple[EndedIllness, ...]:
     found = (one for one in reversed(state.history) if not node or one.node == node)
-    return tuple(
-        EndedIllness(
-            kind=one.kind,
-            name=one.name,
-            node=one.node,
-            codes=one.codes,
-            began_at=one.began_at,
-            ended_at=one.ended_at,
-            attempts=one.attempts,
-        )
-        for one, _ in zip(found, range(EPISODES_MAX), strict=False)
-    )
+    return tuple(islice(found, EPISODES_MAX))
 
 
 def _counts(state: State) -> tuple[FaultCount, ...]:

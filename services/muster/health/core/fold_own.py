@@ -3,9 +3,10 @@
 from muster.core import NEVER, Fact, Instant
 from muster.health.core.brake import KIND
 from muster.health.core.patrol import DEEP, PERIODIC, is_deep_alone
-from muster.health.core.state import DEVICE, NODE, Episode, State
+from muster.health.core.state import DEVICE, NODE, State
 from muster.health.core.table import Fold
 from muster.health.core.units import Unit, mark_of
+from muster.schemas.conditions import EndedIllness
 from muster.schemas.facts.health import (
     BrakeReset,
     BrakeTripped,
@@ -100,7 +101,17 @@ def _fell_ill(state: State, unit: Unit, fact: Fact) -> None:
 
 def _recovered(state: State, unit: Unit, fact: Fact) -> None:
     codes = tuple(dict.fromkeys(one.told.code for one in unit.grave))
-    state.history.append(Episode(unit.kind, unit.name, unit.node, codes, unit.began_at, fact.time, unit.attempt))
+    state.history.append(
+        EndedIllness(
+            kind=unit.kind,
+            name=unit.name,
+            node=unit.node,
+            codes=codes,
+            began_at=unit.began_at,
+            ended_at=fact.time,
+            attempts=unit.attempt,
+        )
+    )
     was_checked = unit.needs_checks
     if DEEP in codes:
         unit.deep_at = fact.time

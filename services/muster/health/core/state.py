@@ -2,7 +2,6 @@
 
 import heapq
 from collections import Counter, deque
-from dataclasses import dataclass
 
 from muster.cluster import Holds, Nodes
 from muster.core import Instant
@@ -13,22 +12,10 @@ from muster.health.core.owners import Owners
 from muster.health.core.rules import RuleTable
 from muster.health.core.sightings import Sightings
 from muster.health.core.units import Unit, UnitKey
+from muster.schemas.conditions import EndedIllness
 from muster.schemas.facts.health import FaultClass
 
 NODE, DEVICE = "node", "device"
-
-
-@dataclass(frozen=True, slots=True)
-class Episode:
-    """An illness that ended, for people. repaired_s: from suspicion to health."""
-
-    kind: str
-    name: str
-    node: str
-    codes: tuple[str, ...]
-    began_at: Instant
-    ended_at: Instant
-    attempts: int
 
 
 class State:
@@ -59,7 +46,7 @@ class State:
         self.incidents = 0
         self.dirty: dict[UnitKey, None] = {}
         self.judged: dict[str, None] = {}
-        self.history: deque[Episode] = deque(maxlen=HISTORY_MAX)
+        self.history: deque[EndedIllness] = deque(maxlen=HISTORY_MAX)
         self.anomalies: Counter[str] = Counter()
         self.counted: Counter[tuple[str, FaultClass]] = Counter()
         self._due: list[tuple[Instant, UnitKey]] = []
