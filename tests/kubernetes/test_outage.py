@@ -44,13 +44,13 @@ class Witness:
                 continue
             if view.node:
                 self.nodes.setdefault(view.uid, set()).add(view.node)
-            live = self.live.setdefault(view.member.job_id, {})
+            live = self.live.setdefault(view.member.key.job_id, {})
             if change.now is None or view.end is not None or not view.node:
                 live.pop(view.uid, None)
                 continue
-            live[view.uid] = view.member.attempt
+            live[view.uid] = view.member.key.attempt
             if len(set(live.values())) > 1:
-                self.twice.append(f"{view.member.job_id}: attempts {sorted(set(live.values()))} at once")
+                self.twice.append(f"{view.member.key.job_id}: attempts {sorted(set(live.values()))} at once")
 
     @property
     def rebound(self) -> list[str]:

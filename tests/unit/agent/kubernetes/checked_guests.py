@@ -56,7 +56,7 @@ def check_key(replica: int, *, attempt: int = 1) -> PodKey:
 def check_pod(replica: int, *, attempt: int = 1, **fields: object) -> PodView:
     """A pod that checks, as it is seen: bound."""
     key = check_key(replica, attempt=attempt)
-    member = Member("atlas", JOB, attempt, 0, replica, is_check=True)
+    member = Member("atlas", PodKey(JOB, attempt, 0, replica, is_check=True))
     name = pod_name(key)
     view = PodView(SPACE, name, f"uid-{name}", node=f"n{replica}", scheduler="muster", member=member)
     return replace(view, **fields)  # type: ignore[arg-type] - fields of a view

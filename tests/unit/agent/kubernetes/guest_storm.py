@@ -98,7 +98,9 @@ class GuestStorm(Storm):
         return super().outcome(call)
 
     def assert_unchecked(self, name: str) -> None:
-        left = [view.name for view in self.bound() if view.member is not None and job_label(view.member.job_id) == name]
+        left = [
+            view.name for view in self.bound() if view.member is not None and job_label(view.member.key.job_id) == name
+        ]
         assert not left, f"{name} goes on while {left} check its places"
 
     def place(self) -> None:
@@ -235,6 +237,6 @@ class GuestStorm(Storm):
 
     def holding(self, key: Key) -> Iterable[PodView]:
         for view in self.bound():
-            is_check = view.member is not None and (view.member.job_id, view.member.attempt) == key
+            is_check = view.member is not None and (view.member.key.job_id, view.member.key.attempt) == key
             if is_check or (view.owner and view.owner.name == job_label(key[0])):
                 yield view

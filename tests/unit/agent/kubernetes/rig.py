@@ -38,7 +38,7 @@ def key(replica: int = 0, *, job_id: str = JOB, attempt: int = 1, group: int = 0
 def pod(of: PodKey | None = None, **fields: object) -> PodView:
     """A pod of Muster as it is seen, unbound unless said otherwise."""
     of = of or key()
-    member = Member("atlas", of.job_id, of.attempt, of.group, of.replica)
+    member = Member("atlas", PodKey(of.job_id, of.attempt, of.group, of.replica))
     view = PodView(SPACE, pod_name(of), f"uid-{pod_name(of)}", scheduler=SCHEDULER_NAME, member=member)
     return replace(view, **fields)  # type: ignore[arg-type] - fields of a view
 

@@ -212,19 +212,21 @@ class Storm:
             places = {(slot.group, slot.replica): slot.node for slot in self.slots[key]}
             for view in self.holding(key):
                 assert view.member is not None
-                assert places.get((view.member.group, view.member.replica)) == view.node, f"resize of {key} is not done"
+                assert places.get((view.member.key.group, view.member.key.replica)) == view.node, (
+                    f"resize of {key} is not done"
+                )
 
     def run_by(self, key: Key) -> list[str]:
         """Pods of the attempt that run, or did all that they had to."""
         views = (PodProjection()(raw) for raw in self.store.all(PODS))
-        mine = [view for view in views if view.member and (view.member.job_id, view.member.attempt) == key]
+        mine = [view for view in views if view.member and (view.member.key.job_id, view.member.key.attempt) == key]
         return [view.name for view in mine if view.phase in ("Running", "Succeeded")]
 
     def holding(self, key: Key) -> Iterable[PodView]:
         """Pods of the attempt that use a living node."""
         for raw in self.store.all(PODS):
             view = PodProjection()(raw)
-            if view.member is None or (view.member.job_id, view.member.attempt) != key or not view.node:
+            if view.member is None or (view.member.key.job_id, view.member.key.attempt) != key or not view.node:
                 continue
             if view.end is None and view.node not in self.dead and self.store.find(NODES, view.node) is not None:
                 yield view

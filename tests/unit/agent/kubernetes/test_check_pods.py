@@ -9,6 +9,7 @@ from muster.agent.core.cluster import ChecksSeen, Observation, PodsExitedSeen, P
 from muster.agent.core.kubernetes.calls import Bind, Call, Create, Delete, Done, Kind, Merge, Refused
 from muster.agent.core.kubernetes.live import HELD_UP
 from muster.agent.core.kubernetes.making import HELD_UP_S, REFUSALS_MAX
+from muster.agent.core.kubernetes.names import PodKey
 from muster.agent.core.kubernetes.preflight import STUCK_S
 from muster.agent.core.kubernetes.verdicts import FOR_PODS_MAX
 from muster.agent.core.kubernetes.views import End, Member
@@ -188,7 +189,7 @@ def test_nothing_is_told_of_checks_once_the_job_began_without_waiting_for_them()
 def test_a_pod_of_others_that_carries_our_name_and_labels_is_none_of_ours() -> None:
     story = Story(WorkloadKind.POD)
     story.checking()
-    copied = Member("atlas", JOB, 1, 0, 0)
+    copied = Member("atlas", PodKey(JOB, 1, 0, 0))
     story.rig.see(guest(0, name=CHECKS[0].removesuffix("-check"), uid="copied", member=copied))
     assert (story.work(), story.rig.cluster.notes.rolled_back) == ([], 0)
 

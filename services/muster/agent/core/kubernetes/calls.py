@@ -36,12 +36,16 @@ JsonObject = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Create:
-    """A new object. body: with kind, metadata and all. brief: of the reply nothing but its metadata is wanted."""
-
+class _OnObject:
     kind: Kind
     namespace: str
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Create(_OnObject):
+    """A new object. body: with kind, metadata and all. brief: of the reply nothing but its metadata is wanted."""
+
     body: JsonObject = field(compare=False)
     brief: bool = False
 
@@ -57,15 +61,12 @@ class Bind:
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(_OnObject):
     """Delete an object, if it still is the one of this uid ("": whichever).
 
     grace_s: of a pod; None: its own, 0: at once, without waiting for the kubelet.
     """
 
-    kind: Kind
-    namespace: str
-    name: str
     uid: str = ""
     grace_s: int | None = None
 
@@ -81,34 +82,24 @@ class Evict:
 
 
 @dataclass(frozen=True, slots=True)
-class Replace:
+class Replace(_OnObject):
     """Put `body` in the object's place if it still has the version that `body` says. subresource: "status" or ""."""
 
-    kind: Kind
-    namespace: str
-    name: str
     body: JsonObject = field(compare=False)
     subresource: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Merge:
+class Merge(_OnObject):
     """A merge patch (RFC 7386). subresource: "status" or ""."""
 
-    kind: Kind
-    namespace: str
-    name: str
     body: JsonObject = field(compare=False)
     subresource: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class Read(_OnObject):
     """The object as it is now."""
-
-    kind: Kind
-    namespace: str
-    name: str
 
 
 Call = Create | Bind | Delete | Evict | Replace | Merge | Read

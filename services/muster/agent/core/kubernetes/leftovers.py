@@ -70,7 +70,7 @@ class Leftovers:
         self._asked.clear()
 
     def _put(self, view: PodView, now: Instant) -> None:
-        is_check = view.member is not None and view.member.is_check  # what it found, the log has
+        is_check = view.member is not None and view.member.key.is_check  # what it found, the log has
         due = now if view.end is None or is_check else after(view.end.finished_at or now, self._keep_s)
         heapq.heappush(self._due, (due, view.key, view.uid))
 

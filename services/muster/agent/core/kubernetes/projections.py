@@ -142,7 +142,8 @@ def _member(labels: dict[str, str]) -> Member | None:
     group, replica = labels.get(names.GROUP_INDEX_LABEL, ""), labels.get(names.REPLICA_LABEL, "")
     if of is None or cluster is None or not group.isdecimal() or not replica.isdecimal():
         return None
-    return Member(cluster, *of, int(group), int(replica), labels.get(names.CHECK_POD_LABEL) == "true")
+    is_check = labels.get(names.CHECK_POD_LABEL) == "true"
+    return Member(cluster, names.PodKey(*of, int(group), int(replica), is_check))
 
 
 def _guest_labels(raw: JsonObject, labels: dict[str, str]) -> Iterable[tuple[str, str]]:

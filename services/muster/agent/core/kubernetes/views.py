@@ -27,19 +27,10 @@ NO_REQUESTS = Requests()
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """Which pod of which attempt its labels say that it is. is_check: see `PodKey`."""
+    """Which pod of which attempt its labels say that it is."""
 
     cluster: str
-    job_id: str
-    attempt: int
-    group: int
-    replica: int
-    is_check: bool = False
-
-    @property
-    def key(self) -> names.PodKey:
-        """Without the cluster."""
-        return names.PodKey(self.job_id, self.attempt, self.group, self.replica, self.is_check)
+    key: names.PodKey
 
 
 @dataclass(frozen=True, slots=True)
