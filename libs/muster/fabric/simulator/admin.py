@@ -6,11 +6,11 @@ if somebody had built it in by hand, and as strange as you like; it is forgotten
 """
 
 import ipaddress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Annotated, Literal, Self
 
 from fastapi import APIRouter, Depends, Request
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, ValidationError, model_validator, with_config
 
 from muster.core.simulation_settings import FabricBehaviour
 from muster.fabric.simulator.manager import Manager
@@ -18,7 +18,6 @@ from muster.fabric.simulator.model import OPERATIONS_KEPT
 from muster.fabric.simulator.operation import Fault, Operation, PoolDevice
 from muster.fabric.simulator.problems import Refusal
 from muster.fabric.simulator.routing import Any
-from muster.schemas.devices import GPU
 
 Json = dict[str, object]
 DELAY_S_MAX = 900.0
@@ -55,15 +54,11 @@ class Faults(FabricBehaviour):
         return self
 
 
-class NewDevice(BaseModel):
+@with_config(ConfigDict(extra="forbid"))
+@dataclass(frozen=True, slots=True)
+class NewDevice(PoolDevice):
     """machine: "" is the pool. The rest may be nonsense."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    device_uuid: str
-    model: str
-    type: str = GPU
-    memory_mib: int = 0
     machine: str = ""
 
 
@@ -108,12 +103,11 @@ async def set_faults(manager: Any, faults: Faults) -> Json:
 @router.post("/_devices")
 async def build_in(manager: Any, new: NewDevice) -> Json:
     """Answers the fabric's own id of the device. Raises Refusal (400)."""
-    device = PoolDevice(new.device_uuid, new.model, new.type, new.memory_mib)
     try:
-        manager.model.enter(device, new.machine)
+        manager.model.enter(new, new.machine)
     except ValueError as error:
         raise Refusal(400, "BadRequest", str(error)) from error
-    return {"device_id": device.on_machine().device_id}
+    return {"device_id": new.on_machine().device_id}
 
 
 def _behaviour(manager: Manager) -> Json:

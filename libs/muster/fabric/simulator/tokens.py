@@ -11,29 +11,14 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from muster.core import NS_PER_S, Instant
 from muster.fabric.simulator.problems import Refusal
-
-REALM_FIELDS = ("client_id", "client_secret", "username", "password")
-
-
-class Login(BaseModel):
-    """What a credentials file holds; see muster.bus.settings.FabricSettings. Other fields are the driver's business."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
-
-    username: str
-    password: str = Field(repr=False)
-    realm: str
-    client_id: str
-    client_secret: str = Field(default="", repr=False)
+from muster.fabric.token import Credentials
 
 
-def read_login(path: Path) -> Login:
+def read_login(path: Path) -> Credentials:
     """From a JSON file. Raises OSError and pydantic.ValidationError, which names the field and never its value."""
-    return Login.model_validate_json(path.read_bytes())
+    return Credentials.model_validate_json(path.read_bytes())
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +26,7 @@ class Tokens:
     """Gives tokens for one fabric and knows them again. life_s: how long one is good."""
 
     fabric: str
-    login: Login
+    login: Credentials
     life_s: float
 
     def grant(self, realm: str, form: dict[str, str], *, now: Instant) -> dict[str, object]:
@@ -50,8 +35,8 @@ class Tokens:
             raise Refusal(404, "invalid_request", f"realm {realm!r} does not exist")
         if form.get("grant_type") != "password":
             raise Refusal(400, "unsupported_grant_type", "grant_type: only password is served")
-        for field in REALM_FIELDS:
-            if not hmac.compare_digest(form.get(field, "").encode(), str(getattr(self.login, field)).encode()):
+        for field, known in self._known().items():
+            if not hmac.compare_digest(form.get(field, "").encode(), known.encode()):
                 client = field.startswith("client")
                 code = "invalid_client" if client else "invalid_grant"
                 raise Refusal(401, code, "the client is not known" if client else "username or password is wrong")
@@ -74,6 +59,15 @@ class Tokens:
         if now >= claims["exp"] * NS_PER_S:
             raise Refusal(401, "Unauthorized", "the token has expired")
 
+    def _known(self) -> dict[str, str]:
+        """Fields of the form, in the order in which they are compared."""
+        return {
+            "client_id": self.login.client_id,
+            "client_secret": self.login.client_secret.get_secret_value(),
+            "username": self.login.username,
+            "password": self.login.password.get_secret_value(),
+        }
+
     def _token(self, now: Instant) -> str:
         begun_s = now / NS_PER_S
         claims = {
@@ -87,7 +81,8 @@ class Tokens:
         return f"{signed}.{self._sign(signed)}"
 
     def _sign(self, signed: str) -> str:
-        key = "\x1f".join((self.fabric, self.login.realm, self.login.password, self.login.client_secret)).encode()
+        known = self._known()
+        key = "\x1f".join((self.fabric, self.login.realm, known["password"], known["client_secret"])).encode()
         return _encoded(hmac.digest(hashlib.sha256(key).digest(), signed.encode(), "sha256"))
 
 
