@@ -28,30 +28,26 @@ class ComposeRequested(Payload):
     cluster: str = ""
 
 
-class DecomposeRequested(Payload):
+class _ReturnRequested(Payload):
+    principal: str
+    reason: Text = ""
+    force: bool = False
+    may_force: bool = False
+    cluster: str = ""
+
+
+class DecomposeRequested(_ReturnRequested):
     """`decompose-requested`, `decompose-forwarded`: the request is deleted, its devices go back to the pool.
 
     may_force, cluster: as in `ComposeRequested`.
     """
 
-    principal: str
-    reason: Text = ""
-    force: bool = False
-    may_force: bool = False
-    cluster: str = ""
 
-
-class DetachRequested(Payload):
+class DetachRequested(_ReturnRequested):
     """`detach-requested`, `detach-forwarded` of a device, by its uuid: this one goes back to the pool.
 
     may_force, cluster: as in `ComposeRequested`.
     """
-
-    principal: str
-    reason: Text = ""
-    force: bool = False
-    may_force: bool = False
-    cluster: str = ""
 
 
 class DeviceOrder(Wire):
