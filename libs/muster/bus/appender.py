@@ -26,6 +26,7 @@ from muster.bus.ports import (
 )
 from muster.bus.refused_subjects import RefusedSubjects, WatchingClient
 from muster.bus.requests import EXPECTED_LAST_ON_SUBJECT
+from muster.bus.stored import StoredMessage
 from muster.core.fact import Draft
 from muster.schemas import ids
 from muster.schemas.envelope import HEADER_ID
@@ -204,7 +205,7 @@ class NatsAppender:
         fence = await jsapi.last_on_subject(self._client, stream, self._writer.fence_subject)
         if fence is None:
             return None
-        found: jsapi.StoredMessage | None = None
+        found: StoredMessage | None = None
         for offset, message in enumerate(batch):
             found = await jsapi.message_at(self._client, stream, fence.seq + offset)
             if found is None or found.headers.get(HEADER_ID) != message.id or found.body != message.body:

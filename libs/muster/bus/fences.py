@@ -43,7 +43,7 @@ async def newest_fence(client: Client, log: LogName, service: str) -> NewestFenc
         return None
     found = read_stored(log, stored)
     if isinstance(found, Fact) and isinstance(found.payload, Fence):
-        return NewestFence(stored.seq, found.payload, stored.instant)
+        return NewestFence(stored.seq, found.payload, stored.time)
     why = found.error if isinstance(found, Dead) else "it is another fact"
     raise FenceBrokenError(log.stream, subject, service, seq=stored.seq, why=why)
 

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from muster.bus.errors import ApiError
 from muster.bus.names import API
 from muster.bus.ports import LogUnavailableError
+from muster.bus.stored import StoredMessage
 from muster.core.instant import NS_PER_S, Instant
 
 REQUEST_TIMEOUT_S = 5.0
@@ -123,21 +124,6 @@ class PubAck(_Reply):
     seq: int = 0
     duplicate: bool = False
     count: int = 0
-
-
-class StoredMessage(_Reply):
-    """A message as it stands in a stream."""
-
-    subject: str
-    seq: int
-    headers: dict[str, str]
-    body: bytes
-    time: int
-
-    @property
-    def instant(self) -> Instant:
-        """When the broker stored it."""
-        return Instant(self.time)
 
 
 class _RawMessage(_Reply):

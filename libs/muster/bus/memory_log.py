@@ -7,7 +7,7 @@ there yet.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from muster.bus.batches import Writer, own_span, split, write_each
 from muster.bus.counters import LogCounters
@@ -23,6 +23,7 @@ from muster.bus.ports import (
     Refused,
     StaleFenceError,
 )
+from muster.bus.stored import StoredMessage
 from muster.core.fact import Draft, Fact
 from muster.core.instant import Instant
 from muster.schemas import ids
@@ -31,19 +32,8 @@ from muster.schemas.facts.control import Fence, TermStarted
 from muster.schemas.registry import TABLE, StreamRole
 from muster.schemas.subjects import FENCE, LogName
 
-
-@dataclass(frozen=True, slots=True)
-class ForeignMessage:
-    """A message that no appender of this log wrote."""
-
-    seq: int
-    time: Instant
-    subject: str
-    headers: Mapping[str, str] | None
-    body: bytes
-
-
-Stored = Fact | ForeignMessage
+Stored = Fact | StoredMessage
+"""A fact of an appender, or a message that no appender of this log wrote."""
 
 
 class MemoryLog:
@@ -107,7 +97,7 @@ class MemoryLog:
 
     def put(self, subject: str, headers: Mapping[str, str] | None, body: bytes) -> int:
         """Store a message as a stranger would; returns its sequence."""
-        message = ForeignMessage(self.head_seq + 1, self.now(), subject, headers, body)
+        message = StoredMessage(subject, self.head_seq + 1, headers or {}, body, self.now())
         self._messages.append(message)
         self._wake()
         return message.seq

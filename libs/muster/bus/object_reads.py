@@ -15,6 +15,7 @@ from muster.bus.checkpoint import CheckpointError, CheckpointUnavailableError
 from muster.bus.errors import ApiError
 from muster.bus.names import CHECKPOINTS_BUCKET
 from muster.bus.ports import LogUnavailableError
+from muster.bus.stored import StoredMessage
 
 CHUNKS_MAX = 1 << 15
 """Of one object: at 128 KiB each as much as the store may hold."""
@@ -71,7 +72,7 @@ async def _described(client: Client, stream: str, name: str) -> _Object | None:
     return described if described is not None and not described.deleted else None
 
 
-async def _next_chunk(client: Client, stream: str, nuid: str, after_seq: int) -> jsapi.StoredMessage | None:
+async def _next_chunk(client: Client, stream: str, nuid: str, after_seq: int) -> StoredMessage | None:
     subject = f"$O.{CHECKPOINTS_BUCKET}.C.{nuid}"
     try:
         return await jsapi.next_on_subject(client, stream, subject, after_seq=after_seq)

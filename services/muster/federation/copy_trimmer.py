@@ -108,7 +108,7 @@ async def trim_copy(client: Client, cluster: str, *, keep_s: float, now: Instant
 
         async def time_of(seq: int) -> Instant:
             found = await jsapi.message_at(client, stream, seq)
-            return found.instant if found is not None else Instant(0)  # it is gone: somebody else was faster
+            return found.time if found is not None else Instant(0)  # it is gone: somebody else was faster
 
         before = Instant(now - round(keep_s * NS_PER_S))
         up_to = await newest_before(time_of, first=standing.first, last=up_to, before=before)

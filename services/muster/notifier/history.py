@@ -79,7 +79,7 @@ class LogHistory:
         if stored is None:
             return None
         decoder = self._decoders.setdefault(log, Decoder(log))
-        fact = decoder.decode(stored.subject, stored.headers, stored.body, seq=stored.seq, time=stored.instant)
+        fact = decoder.decode(stored.subject, stored.headers, stored.body, seq=stored.seq, time=stored.time)
         return fact if isinstance(fact, Fact) else None
 
     async def _row(self, log: LogName, job_id: str) -> JobStory | None:

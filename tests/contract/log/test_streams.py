@@ -157,7 +157,7 @@ async def test_the_newest_fact_on_a_subject_is_looked_up_at_the_leader(bench: Na
     assert found is not None
     assert (found.seq, found.headers["ce-id"]) == (1, "r1")
     assert JobCancelRequested.model_validate_json(found.body) == CANCEL.payload
-    assert found.instant == (await fold(NatsLog(bench.connection, FED_LOG)))[0].time
+    assert found.time == (await fold(NatsLog(bench.connection, FED_LOG)))[0].time
 
 
 async def test_a_single_fact_finds_a_full_stream(bench: NatsBench) -> None:

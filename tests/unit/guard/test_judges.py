@@ -104,9 +104,12 @@ def test_pods_that_ended_and_stay_are_told_with_the_threshold() -> None:
 def test_lists_that_nothing_holds_back_are_told_worse_where_they_are_encoded_whole() -> None:
     old = look(replica(version="v1.32.9"), flows=(flow(is_right=False, found=None),))
     new = look(flows=(flow(is_right=False, found=(3, 3)),))
-    assert [one.advice.severity for one in (*raised(unlimited.CODE, old), *raised(unlimited.CODE, new))] == ["warning", "info"]
-    assert "has 3 seats" in raised(unlimited.CODE, new)[0].detail
-    assert "muster guard apply" in raised(unlimited.CODE, new)[0].cure
+    assert [one.advice.severity for one in (*raised(unlimited.CODE, old), *raised(unlimited.CODE, new))] == [
+        "warning",
+        "info",
+    ]
+    assert "has 3 seats" in raised(unlimited.CODE, new)[0].advice.detail
+    assert "muster guard apply" in raised(unlimited.CODE, new)[0].advice.cure
 
 
 def test_lists_that_cannot_be_held_back_are_told_with_the_reason() -> None:

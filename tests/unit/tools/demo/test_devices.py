@@ -58,4 +58,6 @@ def test_a_line_says_when_who_what_of_whom_and_why() -> None:
 def test_the_demonstrations_settings_contradict_nothing(tmp_path: Path) -> None:
     settings = asked_settings(StartOptions(state_dir=tmp_path, settings=demo_settings()))
     scaling = config_of(settings.scaling, settings.fabrics).settings
-    assert scaling.node_unneeded_s < scaling.gpu_idle_s, "a node that cannot go is found before its GPU is idle too long"
+    assert scaling.node_unneeded_s < scaling.gpu_idle_s, (
+        "a node that cannot go is found before its GPU is idle too long"
+    )
