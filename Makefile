@@ -9,7 +9,7 @@ DASHBOARD_BUILT := services/muster/gateway/static/index.html
 DASHBOARD_SOURCES := $(shell find $(DASHBOARD) -path '*/node_modules' -prune -o -type f -print 2>/dev/null)
 NPM := cd $(DASHBOARD) && PATH="$(abspath $(BIN)):$$PATH" npm
 
-.PHONY: help install lock web up lint test hunt test-web test-browser test-k8s test-compose test-security check-images pin-images golden docs screenshots wheel check clean
+.PHONY: help install lock web up lint test hunt test-web test-browser test-k8s test-compose test-security structure check-images pin-images golden docs screenshots wheel check clean
 
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -38,7 +38,7 @@ web: $(DASHBOARD_BUILT)  ## build the dashboard, with the Node that came as a wh
 up: install web  ## start everything and show the fleet live until Ctrl-C
 	$(BIN)/muster up
 
-lint: install check-images  ## formatting, rules, types, floors of the house, pinned images
+lint: install check-images structure  ## formatting, rules, types, floors of the house, pinned images, figures of the structure
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -52,6 +52,9 @@ test: install  ## everything that needs no browser, no container engine and no K
 
 test-security: install  ## attacks through the real broker and over HTTP, a file for each attacker
 	$(BIN)/python -m pytest --numprocesses logical --dist loadfile tests/security
+
+structure: install  ## figures of the code's structure; fail if one exceeds its limit or two classes are twins
+	$(BIN)/python -m muster_tools.structure
 
 check-images: install  ## fail if a public image is named without its digest
 	$(BIN)/python compose/pin_images.py
