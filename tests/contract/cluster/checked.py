@@ -73,8 +73,8 @@ class CheckedContract(ClusterContract):
         assert self.settle(cluster, 245) == ()
         (ended,) = self.settle(cluster, 260)
         assert isinstance(ended, PodsExitedSeen)
-        assert ended.outcome is PodsOutcome.SUCCEEDED
-        assert 50 <= ended.ran_s <= 52
+        assert ended.exited.outcome is PodsOutcome.SUCCEEDED
+        assert 50 <= ended.exited.ran_s <= 52
 
     def test_an_attempt_that_is_ended_before_its_first_step_ran_for_no_time(self) -> None:
         cluster = self.new_cluster()
@@ -82,7 +82,7 @@ class CheckedContract(ClusterContract):
         cluster.carry_out(DeletePods(JOB, 1, moment(30)))
         (ended,) = self.settle(cluster, 60)
         assert isinstance(ended, PodsExitedSeen)
-        assert (ended.outcome, ended.ran_s) == (PodsOutcome.STOPPED, 0.0)
+        assert (ended.exited.outcome, ended.exited.ran_s) == (PodsOutcome.STOPPED, 0.0)
 
     def test_a_gate_of_what_does_not_exist_or_needs_none_does_nothing(self) -> None:
         cluster = self.running(run_s=50.0)

@@ -145,7 +145,7 @@ class ClusterContract(ABC):
         cluster = self.running(run_s=5.0, exit_code=3)
         (ended,) = self.settle(cluster, 20)
         assert isinstance(ended, PodsExitedSeen)
-        assert (ended.outcome, ended.exit_code) == (PodsOutcome.FAILED, 3)
+        assert (ended.exited.outcome, ended.exited.exit_code) == (PodsOutcome.FAILED, 3)
         assert self.settle(cluster, 21) == (ended,)
         cluster.acknowledge(ended, moment(21))
         assert self.settle(cluster, 9999) == ()
@@ -165,7 +165,7 @@ class ClusterContract(ABC):
         cluster.carry_out(DeletePods(JOB, 1, moment(31)))
         (ended,) = self.settle(cluster, 60)
         assert isinstance(ended, PodsExitedSeen)
-        assert (ended.outcome, ended.ran_s) == (PodsOutcome.STOPPED, 20.0)
+        assert (ended.exited.outcome, ended.exited.ran_s) == (PodsOutcome.STOPPED, 20.0)
         cluster.acknowledge(ended, moment(60))
         assert self.settle(cluster, 9999) == ()
 
@@ -175,7 +175,7 @@ class ClusterContract(ABC):
         cluster.carry_out(DeletePods(JOB, 1, moment(0)))
         (ended,) = self.settle(cluster, 60)
         assert isinstance(ended, PodsExitedSeen)
-        assert (ended.outcome, ended.ran_s) == (PodsOutcome.STOPPED, 0.0)
+        assert (ended.exited.outcome, ended.exited.ran_s) == (PodsOutcome.STOPPED, 0.0)
 
     def test_deleting_after_a_start_that_was_not_acknowledged_overtakes_it(self) -> None:
         cluster = self.joined()
@@ -193,7 +193,7 @@ class ClusterContract(ABC):
         cluster.acknowledge(started, moment(11))
         (ended,) = self.settle(cluster, 60)
         assert isinstance(ended, PodsExitedSeen)
-        assert ended.outcome is PodsOutcome.STOPPED
+        assert ended.exited.outcome is PodsOutcome.STOPPED
 
     def test_acknowledging_a_start_again_does_not_prolong_the_run(self) -> None:
         cluster = self.running(run_s=20.0)
@@ -205,14 +205,14 @@ class ClusterContract(ABC):
         cluster.carry_out(DeletePods(JOB, 1, moment(30), lost_node="gpu-0001"))
         (ended,) = self.settle(cluster, 60)
         assert isinstance(ended, PodsExitedSeen)
-        assert (ended.outcome, ended.node) == (PodsOutcome.NODE_LOST, "gpu-0001")
+        assert (ended.exited.outcome, ended.exited.node) == (PodsOutcome.NODE_LOST, "gpu-0001")
 
     def test_an_end_before_the_deletion_stands(self) -> None:
         cluster = self.running(run_s=5.0)
         cluster.carry_out(DeletePods(JOB, 1, moment(30)))
         (ended,) = self.settle(cluster, 60)
         assert isinstance(ended, PodsExitedSeen)
-        assert ended.outcome is PodsOutcome.SUCCEEDED
+        assert ended.exited.outcome is PodsOutcome.SUCCEEDED
 
     def test_deleting_what_does_not_exist_does_nothing(self) -> None:
         cluster = self.joined()
@@ -233,8 +233,8 @@ class ClusterContract(ABC):
         cluster.carry_out(DeletePods(JOB, 1, moment(30), grace_s=10.0))
         (ended,) = self.settle(cluster, 41)
         assert isinstance(ended, PodsExitedSeen)
-        assert ended.outcome is PodsOutcome.STOPPED
-        assert 20.0 <= ended.ran_s <= 30.0
+        assert ended.exited.outcome is PodsOutcome.STOPPED
+        assert 20.0 <= ended.exited.ran_s <= 30.0
 
     def test_a_job_that_saves_its_work_writes_a_checkpoint_within_the_grace_and_ends(self) -> None:
         cluster = self.running(checkpoint_s=600.0)
@@ -245,14 +245,14 @@ class ClusterContract(ABC):
         cluster.acknowledge(saved, moment(41))
         (ended,) = self.settle(cluster, 42)
         assert isinstance(ended, PodsExitedSeen)
-        assert 20.0 < ended.ran_s <= 30.0
+        assert 20.0 < ended.exited.ran_s <= 30.0
 
     def test_an_end_of_its_own_within_the_grace_stands(self) -> None:
         cluster = self.running(run_s=20.1, checkpoint_s=600.0)
         cluster.carry_out(DeletePods(JOB, 1, moment(30), grace_s=10.0))
         (ended,) = self.settle(cluster, 41)
         assert isinstance(ended, PodsExitedSeen)
-        assert ended.outcome is PodsOutcome.SUCCEEDED
+        assert ended.exited.outcome is PodsOutcome.SUCCEEDED
 
     def test_a_node_that_is_lost_within_the_grace_ends_it_at_once(self) -> None:
         cluster = self.running(checkpoint_s=600.0)
@@ -260,7 +260,7 @@ class ClusterContract(ABC):
         cluster.carry_out(DeletePods(JOB, 1, moment(30), lost_node="gpu-0001"))
         (ended,) = self.settle(cluster, 30)
         assert isinstance(ended, PodsExitedSeen)
-        assert (ended.outcome, ended.ran_s) == (PodsOutcome.NODE_LOST, 20.0)
+        assert (ended.exited.outcome, ended.exited.ran_s) == (PodsOutcome.NODE_LOST, 20.0)
 
     def test_checkpoints_are_seen_about_every_interval_each_until_it_is_acknowledged(self) -> None:
         cluster = self.running(checkpoint_s=100.0)
@@ -277,7 +277,7 @@ class ClusterContract(ABC):
         assert self.settle(cluster, 39) == ()
         (ended,) = self.settle(cluster, 61)
         assert isinstance(ended, PodsExitedSeen)
-        assert 30.0 <= ended.ran_s <= 50.0, "30 s of work and up to 20 s to come back"
+        assert 30.0 <= ended.exited.ran_s <= 50.0, "30 s of work and up to 20 s to come back"
 
     def test_a_resize_is_seen_once_its_pods_run(self) -> None:
         cluster = self.running()

@@ -20,7 +20,7 @@ from muster.agent.core.cluster import (
 from muster.agent.core.local.cluster import LocalCluster
 from muster.agent.core.local.orders import Key, StartProcess, StopProcess
 from muster.core import NS_PER_S, Instant
-from muster.schemas.facts.job import PodsOutcome
+from muster.schemas.facts.job import PodsExited, PodsOutcome
 from muster.schemas.facts.operations import ActionOutcome, CheckOutcome, NodeActionEnded
 from muster.schemas.job import Slot
 from muster.schemas.labels import EXIT_CODE, RUN_S
@@ -147,7 +147,7 @@ class TestLocalCluster(ClusterContract):
         cluster.machine.work()
         lost, started = sorted(self.settle(cluster, 60), key=lambda seen: type(seen).__name__)
         assert isinstance(lost, PodsExitedSeen)
-        assert (lost.outcome, lost.node, lost.job_id) == (PodsOutcome.NODE_LOST, "gpu-0001", "J" * 26)
+        assert (lost.exited.outcome, lost.exited.node, lost.job_id) == (PodsOutcome.NODE_LOST, "gpu-0001", "J" * 26)
         assert isinstance(started, PodsStartedSeen)
         assert started.job_id == "K" * 26
 
@@ -158,7 +158,9 @@ class TestLocalCluster(ClusterContract):
             job_id = str(number) * 26
             cluster.carry_out(create(job_id=job_id))
             if number:
-                cluster.acknowledge(PodsExitedSeen(job_id, 1, PodsOutcome.SUCCEEDED), moment(5))
+                cluster.acknowledge(
+                    PodsExitedSeen(job_id, PodsExited(attempt=1, outcome=PodsOutcome.SUCCEEDED)), moment(5)
+                )
         cluster.reset(moment(6))
         orders = list(iter(cluster.take, None))
         assert [order.key for order in orders] == [("0" * 26, 1)]
@@ -181,4 +183,4 @@ class TestLocalCluster(ClusterContract):
         cluster.carry_out(OpenGate("J" * 26, 1, moment(100)))
         (ended,) = self.settle(cluster, 161)
         assert isinstance(ended, PodsExitedSeen)
-        assert (ended.outcome, ended.ran_s) == (PodsOutcome.SUCCEEDED, 50.0)
+        assert (ended.exited.outcome, ended.exited.ran_s) == (PodsOutcome.SUCCEEDED, 50.0)

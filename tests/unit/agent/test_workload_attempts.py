@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kit.agent_workloads import POLICY, has_asked
-from muster.agent.core.cluster import CreatePods, PodsStartedSeen
+from muster.agent.core.cluster import CreatePods, PodsExitedSeen, PodsStartedSeen
 from muster.agent.core.kubernetes.calls import Bind, Call, Merge
 from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
 from muster.agent.core.kubernetes.views import End, Owner, PodView
@@ -70,7 +70,7 @@ def first_attempt() -> Rig:
     )
     exited = rig.exit()
     assert exited.outcome is PodsOutcome.FAILED
-    rig.cluster.acknowledge(exited, rig.now)
+    rig.cluster.acknowledge(PodsExitedSeen(JOB, exited), rig.now)
     rig.now_s = 30.0
     return rig
 

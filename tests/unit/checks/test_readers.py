@@ -7,7 +7,7 @@ import pytest
 from muster.checks.readers.bandwidth import read_all_reduce, read_nccl, read_nvbandwidth
 from muster.checks.readers.dcgm import read_dcgm
 from muster.checks.readers.nvidia_smi import FIELDS, is_unknown_field, read_list, read_query
-from muster.checks.readers.reading import Reading
+from muster.checks.readers.reading import Measurement, Reading
 from muster.schemas.facts.operations import CheckOutcome
 
 PASS, FAIL, CANNOT_RUN = CheckOutcome.PASS, CheckOutcome.FAIL, CheckOutcome.CANNOT_RUN
@@ -164,7 +164,7 @@ NCCL = """#                                                              out-of-
 @pytest.mark.parametrize(("average", "outcome"), [("448.212", PASS), ("48.2", FAIL), ("1.5e+02", FAIL)])
 def test_an_all_reduce_is_as_fast_as_its_average_bus_bandwidth(average: str, outcome: CheckOutcome) -> None:
     found = read_nccl(NCCL.format(wrong="0 OK", average=average), gb_per_s_min=400.0)
-    assert (found.outcome, found.value, found.least, found.unit) == (outcome, float(average), 400.0, "GB/s")
+    assert (found.outcome, found.measured) == (outcome, Measurement(float(average), 400.0, "GB/s"))
 
 
 def test_a_wrong_sum_fails_however_fast_it_was() -> None:
@@ -196,7 +196,7 @@ def test_our_own_all_reduce_in_both_directions(line: str, outcome: CheckOutcome)
 @pytest.mark.parametrize(("least", "outcome"), [(390.0, PASS), (395.0, FAIL)])
 def test_the_slowest_pair_of_gpus_counts(least: float, outcome: CheckOutcome) -> None:
     found = read_nvbandwidth(fixture("nvbandwidth.json"), gb_per_s_min=least)
-    assert (found.outcome, found.value) == (outcome, 391.02)
+    assert (found.outcome, found.measured.value) == (outcome, 391.02)
     assert found.device == ("GPU 1 and 0" if outcome is FAIL else "")
 
 

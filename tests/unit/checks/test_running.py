@@ -134,7 +134,7 @@ def test_pods_meet_for_checks_as_those_with_gpus_do() -> None:
 def test_storage_that_gives_back_what_was_written_passes_and_nothing_is_left(tmp_path: Path) -> None:
     order = catalogue.order("storage", parameters={"path": str(tmp_path), "mib": "2"})
     found = probe(order, PLACE, limit_s=60, run=run)
-    assert (found.outcome, found.unit) == (PASS, "MB/s")
+    assert (found.outcome, found.measured.unit) == (PASS, "MB/s")
     assert list(tmp_path.iterdir()) == []
 
 

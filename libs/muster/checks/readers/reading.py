@@ -6,21 +6,28 @@ from muster.schemas.facts.operations import CheckOutcome
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """See `CheckResult`: the same without node, check and time."""
+class Measurement:
+    """What was measured, and what was asked for."""
 
-    outcome: CheckOutcome
-    detail: str = ""
     value: float | None = None
     least: float | None = None
     unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a check found; `CheckResult` adds node, check and time."""
+
+    outcome: CheckOutcome
+    detail: str = ""
+    measured: Measurement = Measurement()
     device: str = ""
     code: str = ""
 
 
 def passed(detail: str = "", *, value: float | None = None, least: float | None = None, unit: str = "") -> Reading:
     """All is well."""
-    return Reading(CheckOutcome.PASS, detail, value, least, unit)
+    return Reading(CheckOutcome.PASS, detail, Measurement(value, least, unit))
 
 
 def failed(detail: str, *, device: str = "", code: str = "") -> Reading:
@@ -36,4 +43,5 @@ def unable(detail: str) -> Reading:
 def at_least(value: float, least: float, *, unit: str, detail: str = "", device: str = "") -> Reading:
     """Pass where at least so much was measured."""
     outcome = CheckOutcome.PASS if value >= least else CheckOutcome.FAIL
-    return Reading(outcome, detail, round(value, 3), least, unit, device="" if value >= least else device)
+    measured = Measurement(round(value, 3), least, unit)
+    return Reading(outcome, detail, measured, device="" if value >= least else device)

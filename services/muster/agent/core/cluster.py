@@ -17,7 +17,7 @@ from typing import Protocol
 from muster.core import Instant
 from muster.schemas.devices import GPU
 from muster.schemas.facts.control import ClusterDescribed
-from muster.schemas.facts.job import PodsOutcome
+from muster.schemas.facts.job import PodsExited
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.facts.operations import (
     CheckResult,
@@ -231,18 +231,15 @@ class PodsStartedSeen:
 
 @dataclass(frozen=True, slots=True)
 class PodsExitedSeen:
-    """No pod of the attempt runs any more. exit_code: of the first that failed, else 0; node: where that was.
-
-    reason: in words, where the cluster says more; at most TEXT_CHARS_MAX.
-    """
+    """No pod of the attempt runs any more."""
 
     job_id: str
-    attempt: int
-    outcome: PodsOutcome
-    exit_code: int = 0
-    ran_s: float = 0.0
-    node: str = ""
-    reason: str = ""
+    exited: PodsExited
+
+    @property
+    def attempt(self) -> int:
+        """Return the number of the attempt."""
+        return self.exited.attempt
 
 
 @dataclass(frozen=True, slots=True)

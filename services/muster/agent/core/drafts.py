@@ -25,7 +25,7 @@ from muster.agent.core.node_work import Work
 from muster.agent.core.state import JobRecord, NodeRecord, ScaleRecord
 from muster.core import Draft
 from muster.schemas.base import Payload
-from muster.schemas.facts.job import JobCheckpointed, PodsExited, PodsResized, PodsStarted, PodsState
+from muster.schemas.facts.job import JobCheckpointed, PodsResized, PodsStarted, PodsState
 from muster.schemas.facts.node import (
     GroupState,
     NodeLeft,
@@ -57,15 +57,7 @@ def draft_of(
             started = PodsStarted(attempt=seen.attempt, device_uuids=seen.device_uuids)
             return _of_job(seen.job_id, "pods-started", started, jobs)
         case PodsExitedSeen():
-            gone = PodsExited(
-                attempt=seen.attempt,
-                outcome=seen.outcome,
-                exit_code=seen.exit_code,
-                ran_s=seen.ran_s,
-                node=seen.node,
-                reason=seen.reason,
-            )
-            return _of_job(seen.job_id, "pods-exited", gone, jobs)
+            return _of_job(seen.job_id, "pods-exited", seen.exited, jobs)
         case WordSeen():
             return Draft(seen.kind, seen.subject, seen.name, seen.payload)
         case CheckpointSeen():

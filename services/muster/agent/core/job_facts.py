@@ -159,10 +159,7 @@ class JobFacts:
         job.pods = None
         if job.is_over:
             del self._pods.jobs[fact.subject_id]
-        seen = PodsExitedSeen(
-            fact.subject_id, gone.attempt, gone.outcome, gone.exit_code, gone.ran_s, gone.node, gone.reason
-        )
-        self._cluster.acknowledge(seen, at=fact.time)
+        self._cluster.acknowledge(PodsExitedSeen(fact.subject_id, gone), at=fact.time)
         return True
 
     def _ended(self, fact: Fact) -> bool:

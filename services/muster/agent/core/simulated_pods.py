@@ -21,7 +21,7 @@ from muster.agent.core.checking import checks_s, never_reports
 from muster.agent.core.cluster import CreatePods, DeletePods, PodsExitedSeen, ResizePods
 from muster.agent.core.state import NOT_YET
 from muster.core import Instant, after, seconds_between
-from muster.schemas.facts.job import PodsOutcome
+from muster.schemas.facts.job import PodsExited, PodsOutcome
 
 
 class Step(Enum):
@@ -157,16 +157,19 @@ class SimulatedPods:
         if deletion is not None:
             started_at = self.started_at if effect.preflight is None else self.opened_at
             started_at = self.exit_at if started_at is None else started_at
-            return PodsExitedSeen(
-                effect.job_id,
-                effect.attempt,
-                PodsOutcome.NODE_LOST if deletion.lost_node else PodsOutcome.STOPPED,
+            exited = PodsExited(
+                attempt=effect.attempt,
+                outcome=PodsOutcome.NODE_LOST if deletion.lost_node else PodsOutcome.STOPPED,
                 ran_s=max(0.0, seconds_between(started_at, self.exit_at)),
                 node=deletion.lost_node,
             )
+            return PodsExitedSeen(effect.job_id, exited)
         plan = self.plan
         failing = effect.slots[int(plan.failing * len(effect.slots))].node if plan.exit_code and effect.slots else ""
-        return PodsExitedSeen(effect.job_id, effect.attempt, plan.outcome, plan.exit_code, plan.run_s, failing)
+        exited = PodsExited(
+            attempt=effect.attempt, outcome=plan.outcome, exit_code=plan.exit_code, ran_s=plan.run_s, node=failing
+        )
+        return PodsExitedSeen(effect.job_id, exited)
 
     def _begin(self, behaviour: Behaviour, at: Instant) -> None:
         back_s = restart_s(self.effect.spec, self.effect.resumed_s)

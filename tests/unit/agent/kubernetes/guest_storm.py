@@ -136,7 +136,7 @@ class GuestStorm(Storm):
                 self.verdicts[key] = self.verdicts.get(key, True) and not is_bad
         elif isinstance(seen, PodsExitedSeen):
             self.verdicts.pop(key, None)
-            if seen.outcome in DONE:
+            if seen.exited.outcome in DONE:
                 assert key in self.opened, f"{key} is done, and never began"
                 self.over.add(job_label(seen.job_id))
             elif not self.healed:

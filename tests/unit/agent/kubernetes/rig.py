@@ -10,6 +10,7 @@ from muster.agent.core.kubernetes.names import SCHEDULER_NAME, PodKey, pod_name
 from muster.agent.core.kubernetes.views import End, Member, NodeView, PodView, Requests
 from muster.agent.core.kubernetes.worklist import Task
 from muster.core import NS_PER_S, Instant
+from muster.schemas.facts.job import PodsExited
 from muster.schemas.job import JobSpec, Slot, TaskGroup
 
 JOB = "J" * 26
@@ -151,10 +152,10 @@ class Rig:
     def observe(self) -> Sequence[Observation]:
         return self.cluster.observe(self.now)
 
-    def exit(self) -> PodsExitedSeen:
+    def exit(self) -> PodsExited:
         """The one exit that there is to tell."""
         (seen,) = (seen for seen in self.observe() if isinstance(seen, PodsExitedSeen))
-        return seen
+        return seen.exited
 
     def delete(self, *, grace_s: float = 0.0, evict: bool = False, lost_node: str = "") -> None:
         self.cluster.carry_out(DeletePods(JOB, 1, self.now, lost_node, grace_s, evict))

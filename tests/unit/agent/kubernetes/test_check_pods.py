@@ -16,7 +16,7 @@ from muster.agent.core.kubernetes.views import End, Member
 from muster.agent.core.workloads.values import WorkloadKind
 from muster.kube.objects import at as found_at
 from muster.kube.objects import objects, text
-from muster.schemas.facts.job import PodsOutcome
+from muster.schemas.facts.job import PodsExited, PodsOutcome
 from muster.schemas.facts.operations import CheckOrder, CheckOutcome, PreflightPlan
 from muster.schemas.job import Slot, TaskGroup
 from unit.agent.kubernetes.checked_guests import (
@@ -55,8 +55,8 @@ def outcomes(news: Iterable[Observation]) -> list[tuple[str, CheckOutcome]]:
     return [(one.node, one.outcome) for seen in news if isinstance(seen, ChecksSeen) for one in seen.results]
 
 
-def exits(news: Iterable[Observation]) -> list[PodsExitedSeen]:
-    return [seen for seen in news if isinstance(seen, PodsExitedSeen)]
+def exits(news: Iterable[Observation]) -> list[PodsExited]:
+    return [seen.exited for seen in news if isinstance(seen, PodsExitedSeen)]
 
 
 # --- the way of a job that passes --------------------------------------------------------------------------------

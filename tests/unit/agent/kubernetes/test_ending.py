@@ -6,8 +6,8 @@ from muster.agent.core.cluster import PodsExitedSeen
 from muster.agent.core.kubernetes.calls import Create, Delete, Done, Evict, Refused, Unanswered
 from muster.agent.core.kubernetes.leftovers import KEPT_MAX
 from muster.agent.core.kubernetes.views import Member
-from muster.schemas.facts.job import PodsOutcome
-from unit.agent.kubernetes.rig import Rig, at, failed, key, node, order, pod, slot
+from muster.schemas.facts.job import PodsExited, PodsOutcome
+from unit.agent.kubernetes.rig import JOB, Rig, at, failed, key, node, order, pod, slot
 
 BUDGET = Refused(429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget.")
 
@@ -196,7 +196,7 @@ def test_pods_that_ended_stay_for_a_while_and_are_then_deleted() -> None:
     (view,) = rig.run(order())
     ended = replace(view, phase="Succeeded", end=failed(succeeded=True, finished_at=at(0)))
     rig.see(ended)
-    rig.cluster.acknowledge(rig.exit(), rig.now)
+    rig.cluster.acknowledge(PodsExitedSeen(JOB, rig.exit()), rig.now)
     rig.pass_time(299.0)
     assert rig.calls() == []
     rig.pass_time(2.0)
@@ -263,7 +263,7 @@ def test_nothing_is_under_way_after_a_change_of_leader() -> None:
 
 
 def exit_of(attempt: int) -> PodsExitedSeen:
-    return PodsExitedSeen("J" * 26, attempt, PodsOutcome.STOPPED)
+    return PodsExitedSeen("J" * 26, PodsExited(attempt=attempt, outcome=PodsOutcome.STOPPED))
 
 
 def test_a_failure_of_its_own_before_it_could_obey_stands() -> None:

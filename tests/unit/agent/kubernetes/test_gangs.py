@@ -9,7 +9,7 @@ from muster.agent.core.kubernetes.calls import Bind, Create, Delete, Done, Read,
 from muster.agent.core.kubernetes.making import REFUSALS_MAX
 from muster.agent.core.kubernetes.verdicts import FOR_NODES_MAX, FOR_PODS_MAX
 from muster.schemas.base import TEXT_CHARS_MAX
-from muster.schemas.facts.job import PodsOutcome
+from muster.schemas.facts.job import PodsExited, PodsOutcome
 from unit.agent.kubernetes.rig import JOB, REFUSED, Rig, at, failed, key, order, pod, slot
 
 TWO = order(slot(0), slot(1))
@@ -131,7 +131,7 @@ def test_a_binding_that_is_refused_for_good_rolls_the_gang_back() -> None:
     assert deleted == [first.name, second.name]
     rig.lose(pod(key(0)))
     rig.lose(pod(key(1)))
-    assert rig.exit() == PodsExitedSeen(JOB, 1, PodsOutcome.NODE_LOST, node="n1", reason="pod is not there")
+    assert rig.exit() == PodsExited(attempt=1, outcome=PodsOutcome.NODE_LOST, node="n1", reason="pod is not there")
 
 
 def test_a_gang_that_is_bound_only_in_part_is_rolled_back_after_a_while() -> None:
@@ -172,7 +172,7 @@ def test_a_kubelet_that_will_not_admit_a_pod_takes_the_gang_back_to_the_queue() 
         rig.answer()
         rig.lose(second)
         told = f"the kubelet of n0 turned it away: {reason}: Pod was rejected"
-        assert rig.exit() == PodsExitedSeen(JOB, 1, PodsOutcome.NODE_LOST, node="n0", reason=told)
+        assert rig.exit() == PodsExited(attempt=1, outcome=PodsOutcome.NODE_LOST, node="n0", reason=told)
 
 
 def test_the_first_pod_that_fails_fails_the_job_and_ends_its_peers() -> None:
@@ -182,7 +182,7 @@ def test_the_first_pod_that_fails_fails_the_job_and_ends_its_peers() -> None:
     late, early = failed(code=9, finished_at=at(19)), failed(code=3, finished_at=at(18))
     rig.see(replace(first, phase="Failed", end=late), replace(second, phase="Failed", end=early))
     assert rig.calls() == []
-    assert rig.exit() == PodsExitedSeen(JOB, 1, PodsOutcome.FAILED, 3, 20.0, "n1")
+    assert rig.exit() == PodsExited(attempt=1, outcome=PodsOutcome.FAILED, exit_code=3, ran_s=20.0, node="n1")
 
 
 def test_peers_of_a_failed_pod_are_ended_before_the_exit_is_told() -> None:
@@ -399,7 +399,7 @@ def test_who_only_follows_keeps_nothing_of_attempts_that_ended() -> None:
     rig = Rig()
     for number in range(1, 20):
         rig.cluster.carry_out(order(attempt=number))
-        rig.cluster.acknowledge(PodsExitedSeen(JOB, number, PodsOutcome.SUCCEEDED), rig.now)
+        rig.cluster.acknowledge(PodsExitedSeen(JOB, PodsExited(attempt=number, outcome=PodsOutcome.SUCCEEDED)), rig.now)
     assert not rig.cluster.gangs.attempts
     assert not rig.cluster.gangs._dirty
     assert not len(rig.cluster.worklist)
@@ -475,7 +475,7 @@ def test_attempts_that_were_turned_away_count_only_in_a_row() -> None:
         assert turned_away(rig, attempt, "NodePorts") is PodsOutcome.NODE_LOST
         (view,) = rig.run(order(attempt=attempt + 1))
         rig.lose(view)
-        rig.cluster.acknowledge(rig.exit(), rig.now)
+        rig.cluster.acknowledge(PodsExitedSeen(JOB, rig.exit()), rig.now)
     assert turned_away(rig, 2 * FOR_PODS_MAX + 1, "NodePorts") is PodsOutcome.NODE_LOST
 
 
@@ -499,4 +499,4 @@ def test_a_pod_that_is_evicted_for_what_it_wrote_itself_failed(is_disrupted: boo
     rig.create(order(slot(0)))
     evicted = failed("Evicted", disrupted=is_disrupted)
     rig.see(pod(node="n0", phase="Failed", end=evicted))
-    assert [one.outcome for one in rig.observe() if isinstance(one, PodsExitedSeen)] == [outcome]
+    assert [one.exited.outcome for one in rig.observe() if isinstance(one, PodsExitedSeen)] == [outcome]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from muster.agent.core.cluster import ChecksSeen, CreatePods, NodeClosedSeen, OpenGate, PodsStartedSeen
+from muster.agent.core.cluster import ChecksSeen, CreatePods, NodeClosedSeen, OpenGate, PodsExitedSeen, PodsStartedSeen
 from muster.agent.core.kubernetes.calls import Done, Kind, Merge, Refused
 from muster.agent.core.kubernetes.orders import PodOrders
 from muster.agent.core.kubernetes.pods import PodOrder, pod_manifest
@@ -293,7 +293,7 @@ def test_what_ends_in_its_checks_uses_none_of_the_jobs_retries_but_only_so_often
         last = attempt > FOR_PODS_MAX
         assert exited.outcome is (PodsOutcome.FAILED if last else PodsOutcome.NODE_LOST)
         assert "what checks it ended with 127" in exited.reason
-        rig.cluster.acknowledge(exited, rig.now)
+        rig.cluster.acknowledge(PodsExitedSeen(JOB, exited), rig.now)
         rig.calls()
         rig.tasks.clear()
 

@@ -7,7 +7,7 @@ from muster.agent.core.kubernetes.names import PodKey
 from muster.agent.core.kubernetes.rendezvous import deciding_groups
 from muster.agent.core.kubernetes.views import End, PodView
 from muster.core import Instant, seconds_between
-from muster.schemas.facts.job import PodsOutcome
+from muster.schemas.facts.job import PodsExited, PodsOutcome
 from muster.schemas.job import Slot
 
 NEVER = Instant(0)
@@ -147,7 +147,7 @@ class LiveAttempt:
     leaving: list[LivePod] = field(default_factory=list)
     deletion: DeletePods | None = None
     resize: ResizePods | None = None
-    verdict: PodsExitedSeen | None = None
+    verdict: PodsExited | None = None
     started_at: Instant = NEVER
     running_at: Instant = NEVER
     ended_at: Instant = NEVER
@@ -215,9 +215,9 @@ class LiveAttempt:
         verdict = self.verdict
         if verdict is None:
             verdict = self._obeyed()
-        return replace(verdict, ran_s=self._ran_s())
+        return PodsExitedSeen(self.key[0], verdict.model_copy(update={"ran_s": self._ran_s()}))
 
-    def _obeyed(self) -> PodsExitedSeen:
+    def _obeyed(self) -> PodsExited:
         """It was told to end; how it had ended by itself before it obeyed stands."""
         deletion, own = self.deletion, own_end_of(self)
         lost_node = deletion.lost_node if deletion is not None else ""
@@ -225,10 +225,10 @@ class LiveAttempt:
             return own
         return self.says(PodsOutcome.NODE_LOST, node=lost_node) if lost_node else self.says(PodsOutcome.STOPPED)
 
-    def says(self, outcome: PodsOutcome, *, exit_code: int = 0, node: str = "", reason: str = "") -> PodsExitedSeen:
+    def says(self, outcome: PodsOutcome, *, exit_code: int = 0, node: str = "", reason: str = "") -> PodsExited:
         """This outcome of this attempt."""
-        job_id, attempt = self.key
-        return PodsExitedSeen(job_id, attempt, outcome, exit_code, node=node, reason=reason[:REASON_CHARS_MAX])
+        words = reason[:REASON_CHARS_MAX]
+        return PodsExited(attempt=self.key[1], outcome=outcome, exit_code=exit_code, node=node, reason=words)
 
     def _ran_s(self) -> float:
         """From when the log had the start (or all ran) to the end; no longer than the containers say that they ran."""
@@ -265,7 +265,7 @@ def first_failure(one: LiveAttempt) -> LivePod | None:
     return failed
 
 
-def own_end_of(one: LiveAttempt) -> PodsExitedSeen | None:
+def own_end_of(one: LiveAttempt) -> PodsExited | None:
     """How the attempt ended by itself: the first pod that failed fails it; None if it did not.
 
     A failure before the first step is what checks the job, and no end of its own.
@@ -277,7 +277,7 @@ def own_end_of(one: LiveAttempt) -> PodsExitedSeen | None:
     return one.says(PodsOutcome.SUCCEEDED) if one.has_succeeded else None
 
 
-def judged(one: LiveAttempt) -> PodsExitedSeen | None:
+def judged(one: LiveAttempt) -> PodsExited | None:
     """How an attempt that nobody told to end ends by what its pods show; None as long as nothing ends it.
 
     A pod that was turned away by its kubelet, was disrupted, or vanished behind Muster's back takes the gang back to

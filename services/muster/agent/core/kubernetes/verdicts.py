@@ -4,12 +4,11 @@ A kubelet that has not the devices that the books say gets nothing new for a whi
 every other kubelet would, too: nodes stay open, and the job fails after a few attempts, with the reason.
 """
 
-from muster.agent.core.cluster import PodsExitedSeen
 from muster.agent.core.kubernetes.live import CANNOT_START, LiveAttempt, LivePod, first_failure, was_turned_away
 from muster.agent.core.kubernetes.parts import Parts
 from muster.agent.core.kubernetes.views import End
 from muster.core import Instant
-from muster.schemas.facts.job import PodsOutcome
+from muster.schemas.facts.job import PodsExited, PodsOutcome
 
 FOR_PODS_MAX = 3
 """Attempts in a row of one job that may go back to the queue because its pods were refused for what they are."""
@@ -51,7 +50,7 @@ class Verdicts:
         pod.unmade, pod.is_gone = reason, True
         self._parts.notes.say(f"job {one.key[0]} attempt {one.key[1]}: no pod {pod.name} to check it: {reason}")
 
-    def lost(self, one: LiveAttempt, loss: PodsExitedSeen) -> None:
+    def lost(self, one: LiveAttempt, loss: PodsExited) -> None:
         """A pod was taken away by others."""
         self._parts.notes.rolled_back += 1
         self._parts.notes.say(

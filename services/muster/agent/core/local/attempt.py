@@ -17,7 +17,7 @@ from muster.agent.core.cluster import (
 )
 from muster.agent.core.local.orders import Key, Order, StartProcess, StopProcess
 from muster.core import Instant, seconds_between
-from muster.schemas.facts.job import PodsOutcome
+from muster.schemas.facts.job import PodsExited, PodsOutcome
 from muster.schemas.facts.operations import CheckOutcome, CheckResult
 from muster.schemas.job import Slot
 
@@ -116,7 +116,7 @@ class Attempt:
             self._end_if_over(at)
         elif self.is_told and (self.is_open or self.begun_at is not None):
             node = self.effect.slots[0].node
-            self.ended = PodsExitedSeen(*self.key, PodsOutcome.NODE_LOST, 0, self._ran_s(at), node, GONE)
+            self.ended = self._exited(PodsOutcome.NODE_LOST, at, node=node, words=GONE)
 
     def observations(self, uuids: dict[Slot, tuple[str, ...]]) -> Iterator[PodsObservation]:
         """What the log should be told next: one thing at a time, and an end after everything that came before it."""
@@ -156,7 +156,14 @@ class Attempt:
             outcome, node = PodsOutcome.NODE_LOST, self.deletion.lost_node
         elif self.deletion is not None and not self._are_done():
             outcome = PodsOutcome.STOPPED
-        self.ended = PodsExitedSeen(*self.key, outcome, code, self._ran_s(at), node, words)
+        self.ended = self._exited(outcome, at, code=code, node=node, words=words)
+
+    def _exited(self, outcome: PodsOutcome, at: Instant, *, code: int = 0, node: str, words: str) -> PodsExitedSeen:
+        job_id, attempt = self.key
+        exited = PodsExited(
+            attempt=attempt, outcome=outcome, exit_code=code, ran_s=self._ran_s(at), node=node, reason=words
+        )
+        return PodsExitedSeen(job_id, exited)
 
     def _are_done(self) -> bool:
         """They were told to end, and each said by its exit code that it was done: then they were."""
