@@ -13,6 +13,7 @@ from muster.schemas.facts.node import RunningJobs
 from muster.schemas.facts.operations import NodeAction
 
 WINDOW_S_MAX = 366 * 86_400.0
+"""Longest time that a rule may name."""
 
 Code = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,79}\*?$")]
 Seconds = Annotated[float, Field(ge=0, le=WINDOW_S_MAX)]
