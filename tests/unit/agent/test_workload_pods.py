@@ -28,7 +28,7 @@ from muster.kube.objects import at, mapping
 from muster.schemas.facts.job import JobStopRequested, StopReason
 from muster.schemas.job import JobSpec, Slot, TaskGroup, WorkloadRef
 from objects_that_ask import asking_pod
-from unit.agent.kubernetes.rig import JOB, SPACE, Manifests, Rig, slot
+from unit.agent.kubernetes.rig import SPACE, Manifests, Rig, slot
 
 POLICY = WorkloadPolicy(cluster="local", teams={"physics": "physics"})
 PROJECTION = PodProjection(guest_of=GuestProjection(POLICY))
@@ -334,7 +334,7 @@ def test_pods_of_an_object_that_cannot_be_held_are_deleted_one_by_one() -> None:
     assert any("cannot be held: a webhook says no" in line for line in rig.cluster.notes.drain())
     rig.answer()
     rig.lose(made("a", {}, node="n0"))
-    rig.cluster.acknowledge(PodsExitedSeen(JOB, rig.exit()), rig.now)
+    rig.cluster.acknowledge(PodsExitedSeen(job.id, rig.exit()), rig.now)
     assert not guests._held
 
 
