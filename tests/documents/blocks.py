@@ -11,7 +11,7 @@ COMMANDS, PYTHON = "sh", "python"
 RUN = (COMMANDS, PYTHON)
 """Languages of blocks that are run."""
 
-SHOWN = frozenset({"", "text", "yaml", "json", "js", "toml", "ini", "promql", "html"})
+SHOWN = frozenset({"", "text", "mermaid", "yaml", "json", "js", "toml", "ini", "promql", "html"})
 """Languages of blocks that are read, not run."""
 
 _FENCE = re.compile(r"^( *)(`{3,}|~{3,})\s*(\S*)")

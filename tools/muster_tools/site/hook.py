@@ -4,6 +4,7 @@ In mkdocs.yml: `hooks: [tools/muster_tools/site/hook.py]`. In the navigation `fo
 folder. Nothing is written beside the site.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -22,6 +23,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     events = asyncapi_files.contents(asyncapi_files.read(_root(config) / asyncapi_files.SOURCES))
     pages = [path.relative_to(docs).as_posix() for path in docs.rglob("*.md")]
     pages += [f"{asyncapi_files.SECTION}/{name}" for name in events if name.endswith(".md")]
+    pages += [links.place(source) for source in _sources(_root(config), config) if links.is_readme(source)]
     config.nav = listing.expanded(config.nav or [], pages)
     return config
 
@@ -34,11 +36,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, f"{asyncapi_files.SECTION}/{name}", content=text))
     for name, text in reference.contents(events).items():
         files.append(File.generated(config, f"{reference.SECTION}/{name}", content=text))
-    for source, shown in links.PAGES.items():
-        if files.get_file_from_path(shown) is None:
-            files.append(File.generated(config, shown, content=(root / source).read_text(encoding="utf-8")))
-    for path in sorted(_linked(root, config)):
-        files.append(File.generated(config, links.place(path), abs_src_path=str(root / path)))
+    for path in (*_sources(root, config), *sorted(_linked(root, config))):
+        if files.get_file_from_path(links.place(path)) is None:
+            files.append(File.generated(config, links.place(path), abs_src_path=str(root / path)))
     return files
 
 
@@ -49,9 +49,10 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     if folder in LISTED and page.file.name == "index":
         beside = sorted((Path(config.docs_dir) / folder).glob("*.md"))
         markdown = listing.with_list(markdown, {path.name: path.read_text(encoding="utf-8") for path in beside})
-    if page.file.generated_by and shown not in links.PAGES.values():
+    if page.file.abs_src_path is None:  # made from the code
         return markdown
-    return links.on_site(markdown, source=_source(shown), shown=shown)
+    source = Path(page.file.abs_src_path).relative_to(_root(config)).as_posix()
+    return links.on_site(markdown, source=source, shown=shown)
 
 
 def on_post_build(config: MkDocsConfig) -> None:
@@ -71,22 +72,34 @@ def _root(config: MkDocsConfig) -> Path:
     return Path(config.config_file_path).parent
 
 
-def _source(shown: str) -> str:
-    """The path in the repository of a page of the site."""
-    elsewhere = {page: source for source, page in links.PAGES.items() if source != "README.md"}
-    return elsewhere.get(shown, f"{links.DOCS}/{shown}")
+def _sources(root: Path, config: MkDocsConfig) -> dict[str, str]:
+    """Return the text of every page by its path in the repository: under docs/, elsewhere, and README.md files of the
+    code that one of these links to, or that such a file links to. Raises PluginError for a README.md that is not there.
+    """
+    elsewhere = (root / one for one in links.PAGES if one != links.README)
+    waiting = [path.relative_to(root).as_posix() for path in (*sorted(Path(config.docs_dir).rglob("*.md")), *elsewhere)]
+    found: dict[str, str] = {}
+    for source in waiting:  # grows while it is walked
+        if source in found:
+            continue
+        found[source] = text = (root / source).read_text(encoding="utf-8")
+        readmes = sorted(filter(links.is_readme, links.targets(text, source=source)))
+        _check_there(root, source, readmes)
+        waiting += readmes
+    return found
 
 
 def _linked(root: Path, config: MkDocsConfig) -> set[str]:
     """Files of the repository that pages link to and that are no pages. Raises PluginError for what is not there."""
-    docs = Path(config.docs_dir)
-    sources = [*sorted(docs.rglob("*.md")), *(root / one for one in links.PAGES if one != "README.md")]
     found: set[str] = set()
-    for path in sources:
-        source = path.relative_to(root).as_posix()
-        linked = links.outside(links.targets(path.read_text(encoding="utf-8"), source=source))
-        for one in sorted(linked):
-            if not (root / one).is_file():
-                raise PluginError(f"{source}: links to {one}, which is no file of the repository")
+    for source, text in _sources(root, config).items():
+        linked = links.outside(links.targets(text, source=source))
+        _check_there(root, source, sorted(linked))
         found |= linked
     return found
+
+
+def _check_there(root: Path, source: str, linked: Iterable[str]) -> None:
+    for one in linked:
+        if not (root / one).is_file():
+            raise PluginError(f"{source}: links to {one}, which is no file of the repository")

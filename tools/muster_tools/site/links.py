@@ -1,7 +1,8 @@
 """Links of Markdown files into the repository, as links into the site. Pure.
 
-On the site there are the files under docs/; some pages that stand elsewhere in the repository, under a name of
-their own; and copies of all other files that a page links to, under `files/`.
+The site has the files under docs/, some pages from elsewhere in the repository under a name of their own, the
+README.md of every part of the code that a page links to, and copies of all other files that a page links to, under
+`files/`.
 """
 
 import posixpath
@@ -18,6 +19,10 @@ PAGES: Mapping[str, str] = {
     "tools/README.md": "tools.md",
 }
 """Where files of the repository stand on the site that are pages, and not under docs/."""
+
+README = "README.md"
+CODE = frozenset({"libs", "services", "tools"})
+"""Folders of the repository whose README.md files are pages where a page links to them."""
 
 _FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 _LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#|/)([^)\s#]+)(#[^)\s]*)?(?=\))")
@@ -37,7 +42,12 @@ def targets(text: str, *, source: str) -> set[str]:
 
 def outside(paths: set[str]) -> set[str]:
     """Of these paths those that are neither under docs/ nor a page of the site."""
-    return {path for path in paths if path not in PAGES and PurePosixPath(path).parts[:1] != (DOCS,)}
+    return {path for path in paths if path not in PAGES and not is_readme(path) and _top(path) != DOCS}
+
+
+def is_readme(path: str) -> bool:
+    """Return whether this is the README.md of a part of the code, and a page without being listed in `PAGES`."""
+    return path not in PAGES and posixpath.basename(path) == README and _top(path) in CODE
 
 
 def on_site(text: str, *, source: str, shown: str) -> str:
@@ -48,13 +58,22 @@ def on_site(text: str, *, source: str, shown: str) -> str:
 
 
 def place(path: str) -> str:
-    """Where a file of the repository is found on the site; of a folder of docs/ its index."""
+    """Where a file of the repository is found on the site; of a folder of docs/ its index.
+
+    The README.md of `libs/muster/bus` is `libs/bus.md`.
+    """
     if path in PAGES:
         return PAGES[path]
-    if PurePosixPath(path).parts[:1] == (DOCS,):
+    if is_readme(path):
+        return f"{posixpath.dirname(path)}.md".replace("/muster/", "/")
+    if _top(path) == DOCS:
         below = posixpath.relpath(path, DOCS)
         return below if PurePosixPath(below).suffix else posixpath.join(below, "index.md")
     return posixpath.join(FILES, path)
+
+
+def _top(path: str) -> str:
+    return path.partition("/")[0]
 
 
 def _links_replaced(text: str, source: str, to: Callable[[str], str]) -> str:

@@ -20,6 +20,10 @@ HOOK = ROOT / "tools/muster_tools/site/hook.py"
         ("docs/decisions", "CONTRIBUTING.md", "contributing.md", "decisions/index.md"),
         ("docs/concepts/log.md#why", "CONTRIBUTING.md", "contributing.md", "concepts/log.md#why"),
         ("SECURITY.md", "CONTRIBUTING.md", "contributing.md", "reporting.md"),
+        ("../services/muster/agent/README.md", "docs/a.md", "a.md", "services/agent.md"),
+        ("../bus/README.md#use", "libs/muster/core/README.md", "libs/core.md", "bus.md#use"),
+        ("../../../docs/a.md", "libs/muster/core/README.md", "libs/core.md", "../a.md"),
+        ("../compose/README.md", "docs/a.md", "a.md", "files/compose/README.md"),
         ("../CONTRIBUTING.md", "docs/install.md", "install.md", "contributing.md"),
         ("log.md", "docs/concepts/b.md", "concepts/b.md", "log.md"),
         ("https://example.org/x", "docs/a.md", "a.md", "https://example.org/x"),
@@ -108,12 +112,20 @@ def site(tmp_path: Path, page: str) -> Path:
     (tmp_path / "SECURITY.md").write_text("# Security\n")
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools/README.md").write_text("# Tools\n\n[Why](../docs/decisions/0001-a.md)\n")
+    (tmp_path / "libs/muster/bus").mkdir(parents=True)
+    (tmp_path / "libs/muster/bus/README.md").write_text("# bus\n\n[Core](../core/README.md)\n")
+    (tmp_path / "libs/muster/core").mkdir()
+    (tmp_path / "libs/muster/core/README.md").write_text(
+        "# core\n\n[Free](../../../LICENSE), [page](../../../docs/page.md)\n"
+    )
+    (tmp_path / "libs/muster/kube").mkdir()
+    (tmp_path / "libs/muster/kube/README.md").write_text("# kube\n\nNo page links to it.\n")
     (tmp_path / "LICENSE").write_text("free\n")
     (tmp_path / "proto-schemas").symlink_to(ROOT / "proto-schemas")
     (tmp_path / "mkdocs.yml").write_text(
         f"site_name: t\nstrict: true\nhooks: [{HOOK}]\nplugins: []\n"
         "theme: {name: null, custom_dir: theme}\nmarkdown_extensions: [tables]\n"
-        "nav: [index.md, page.md, {Decisions: 'decisions/*'}]\n"
+        "nav: [index.md, page.md, {Decisions: 'decisions/*'}, {Libraries: 'libs/*'}]\n"
         "validation: {links: {anchors: warn, not_found: ignore}, nav: {omitted_files: ignore}}\n"
     )
     (tmp_path / "theme").mkdir()
@@ -135,13 +147,27 @@ def test_the_site_has_the_reference_the_lists_and_the_files_that_are_linked(tmp_
     assert (messages / "scheduler.yaml").read_bytes() == (ROOT / "proto-schemas/asyncapi/scheduler.yaml").read_bytes()
 
 
+def test_a_readme_of_the_code_is_a_page_where_a_page_or_another_one_links_to_it(tmp_path: Path) -> None:
+    root = site(tmp_path, "# Page\n\n[Bus](../libs/muster/bus/README.md)\n")
+    config = load_config(str(root / "mkdocs.yml"))
+    build(config)
+    assert config.nav is not None
+    assert {"Libraries": ["libs/bus.md", "libs/core.md"]} in config.nav
+    assert 'href="../libs/bus/"' in (root / "site/page/index.html").read_text()
+    assert 'href="../core/"' in (root / "site/libs/bus/index.html").read_text()
+    assert 'href="../../files/LICENSE"' in (root / "site/libs/core/index.html").read_text()
+    assert 'href="../../page/"' in (root / "site/libs/core/index.html").read_text()
+    assert not (root / "site/libs/kube").exists()
+
+
 def test_a_page_that_loads_from_elsewhere_is_not_built(tmp_path: Path) -> None:
     root = site(tmp_path, "# Page\n\n![badge](https://example.org/badge.svg)\n")
     with pytest.raises((PluginError, Abort)):
         build(load_config(str(root / "mkdocs.yml")))
 
 
-def test_a_link_to_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    root = site(tmp_path, "# Page\n\n[Gone](../examples/gone.yaml)\n")
+@pytest.mark.parametrize("gone", ["examples/gone.yaml", "libs/muster/gone/README.md"])
+def test_a_link_to_a_file_that_is_not_there_is_refused(tmp_path: Path, gone: str) -> None:
+    root = site(tmp_path, f"# Page\n\n[Gone](../{gone})\n")
     with pytest.raises((PluginError, Abort)):
         build(load_config(str(root / "mkdocs.yml")))
