@@ -30,9 +30,9 @@ LIMITS = {
     "lines of the product": 123_000,
     "modules": 1_010,
     "modules that exactly one other imports": 390,
-    "classes of more than 30 methods": 10,
-    "twins of at least 5 fields": 18,
-    "twins of at least 8 fields": 7,
+    "classes of more than 30 methods": 6,
+    "twins of at least 5 fields": 13,
+    "twins of at least 8 fields": 2,
 }
 
 Pair = tuple[str, str]
@@ -40,13 +40,11 @@ Pair = tuple[str, str]
 
 _EXPECTED = "a file says only what it expects of the outcome"
 _FACTS = "facts keep their fields, and each grows by optional fields of its own"
-_ROW = "the projector changes rows in place; to become one class with the view"
 
 TWINS_KEPT: Mapping[Pair, str] = {
     ("muster.bus.archive_file.ArchivedMessage", "muster.bus.stored.StoredMessage"): (
         "the lines of an archive are a format of files, with text or base64 for a body"
     ),
-    ("muster.core.fact.Fact", "muster.projector.core.rows.FactRow"): _ROW,
     ("muster.core.fact.Fact", "muster.schemas.views.FactView"): "the view has the body as JSON, for clients",
     ("muster.fabric.inventory.MachineDevice", "muster.schemas.facts.fabric.OrphanFound"): (
         "drivers report more than the fact says, and the fact keeps its fields"
@@ -57,10 +55,6 @@ TWINS_KEPT: Mapping[Pair, str] = {
     ("muster.placement.shapes.Slot", "muster.schemas.job.Slot"): (
         "placement makes many slots, which nothing has to validate; how the kubelet picks is not its business"
     ),
-    ("muster.projector.core.rows.FactRow", "muster.schemas.views.FactView"): _ROW,
-    ("muster.projector.core.rows.JobRow", "muster.schemas.views.JobView"): _ROW,
-    ("muster.projector.core.rows.NodeRow", "muster.schemas.views.NodeView"): _ROW,
-    ("muster.projector.core.rows.QueueRow", "muster.schemas.views.QueueView"): _ROW,
     ("muster.schemas.apiserver.StandingAdvice", "muster.schemas.facts.guard.AdviceRaised"): (
         "an answer has its own order and bounds of fields, which its schema promises"
     ),
