@@ -106,8 +106,8 @@ def play(
         )
     for moment in restarts:
         cluster.at(after(START, moment), cluster.restart_scaler)
-    for moment in looks:
-        cluster.at(after(START, moment), lambda: cluster.step(ask_all=True))
+    for moment in looks:  # once all that happens at the moment has happened
+        cluster.at(after(START, moment), lambda: cluster.at(cluster.now, lambda: cluster.step(ask_all=True)))
     second += sum(one.run_s for one in arrivals) + 40.0 * len(arrivals) + AFTER_LOAD_S
     cluster.advance_to(after(START, second))
     return cluster, second
