@@ -74,7 +74,7 @@ def other_views() -> dict[str, View]:
             projector,
             lambda: {
                 job_id: held_by((*job.row.slots, *job.coming))
-                for job_id, job in projector._live.items()
+                for job_id, job in projector._jobs._live.items()
                 if job.row.phase in HOLDING
             },
         ),

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
+from muster.cli.output import print_line, print_note
+
 PRODUCTION = ("libs", "proto-schemas", "services")
 """Roots of the product; of the others only the lines are counted."""
 ROOT = Path(__file__).parents[2]
@@ -219,8 +221,10 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("root", nargs="?", type=Path, default=ROOT, help="Root of a checkout; this one by default.")
     report = report_of(tracked_files(parser.parse_args(arguments).root))
     found = list(problems(report, limits=LIMITS, kept=TWINS_KEPT))
-    sys.stdout.writelines(f"{line}\n" for line in written(report, limits=LIMITS))
-    sys.stderr.writelines(f"{line}\n" for line in found)
+    for line in written(report, limits=LIMITS):
+        print_line(line)
+    for line in found:
+        print_note(line)
     return 1 if found else 0
 
 
