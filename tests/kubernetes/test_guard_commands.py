@@ -140,7 +140,7 @@ async def test_a_client_that_lists_too_much_is_named_by_its_user_agent(tmp_path:
 
             await until_async(is_told)
             worst = (lists.judge(seen[-1], config) or [])[0]
-            assert worst.about == "fleet-doctor/1.2 (reader) secrets"
+            assert worst.advice.about == "fleet-doctor/1.2 (reader) secrets"
             assert all("user agents" not in sentence for sentence in seen[-1].lacking)
 
 

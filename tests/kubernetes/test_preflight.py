@@ -336,7 +336,7 @@ async def test_another_agent_finds_the_work_of_the_first_and_begins_nothing_twic
     for _ in range(2):
         async with agent(plane) as (shell, kube):
             shell.write("health", "node", "good-0000", "action-requested", asked)
-            await shell.until(lambda of=shell: bool(of.said("node", "action-ended")))  # type: ignore[misc]
+            await shell.until(lambda of=shell: bool(of.facts("node", "action-ended")))  # type: ignore[misc]
             made = (await kube.list_page(JOBS, select=Selection("muster-nodes"))).items
             marks = [strings(one, "metadata", "annotations").get(WORK_ANNOTATION) for one in made]
             assert marks.count("reset-2") == 1
