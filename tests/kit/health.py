@@ -96,7 +96,7 @@ class VirtualHealth(VirtualService[HealthCore]):
             node=node, at=self.now, gpu_model=model, devices=tuple(every) if is_ok else (), exporter=exporter,
             gpus_expected=self.gpus, missing=missing,
         )  # fmt: skip
-        self.core.verdicts.eyes.look(sample)
+        self.core.observe(sample, self.now)
 
     def pages(
         self, node: str, *devices: DeviceSample, seconds: float, exporter: ExporterState = ExporterState.OK

@@ -8,6 +8,7 @@ from muster.schemas.job import Job, JobSpec, Slot, TaskGroup
 from muster.schemas.telemetry import DeviceSample, ExporterState, NodeSample
 from muster.telemetry.core.config import TelemetryConfig
 from muster.telemetry.core.core import TelemetryCore
+from muster.telemetry.core.meters import Reading
 
 BEGAN = Instant(1_000_000_000_000)
 CONFIG = TelemetryConfig(interval_s=10.0, idle_after_s=60.0, report_s=600.0)
@@ -86,7 +87,7 @@ class VirtualTelemetry(VirtualService[TelemetryCore]):
         sample = NodeSample(
             node=node, at=self.now, gpu_model="H100", devices=devices, exporter=state, gpus_expected=8, interval_s=10.0
         )
-        self.core.measure(sample, self.core.holdings.holders(node))
+        self.core.observe(Reading(sample, self.core.holdings.holders(node)), self.now)
 
 
 def slot(node: str, *devices: int, milli: int = 1000, gpus: int = 0) -> Slot:

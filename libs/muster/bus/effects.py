@@ -14,16 +14,24 @@ from muster.core.instant import Instant
 
 
 class Effects:
-    """wake: as of `Seat`. may_act: whether the lease is held."""
+    """The sink of one term. wake, now: as of `Seat`. may_act: whether the lease is held."""
 
     def __init__(
-        self, service: CoreService, connection: Client | None, *, wake: Callable[[], None], may_act: Callable[[], bool]
+        self,
+        service: CoreService,
+        connection: Client | None,
+        *,
+        wake: Callable[[], None],
+        may_act: Callable[[], bool],
+        now: Callable[[], Instant],
     ) -> None:
         self._sink: Sink | None = service.sink() if service.sink is not None else None
         self._acts_without_term = service.acts_without_term
         self._connection = connection
         self._is_begun = self._is_open = False
-        self._seat = Seat(wake, lambda: self._is_open and may_act())
+        self._wake = wake
+        self._failure: BaseException | None = None
+        self._seat = Seat(wake, lambda: self._is_open and may_act(), now, self._fail)
 
     async def open(self, core: Core, *, has_term: bool) -> None:
         """The core was folded to the head. Nothing happens a second time, nor where a term is waited for."""
@@ -39,8 +47,18 @@ class Effects:
         if self._sink is not None and self._is_open:
             await self._sink.after_fold(facts, last_seq=last_seq, now=now)
 
+    def check(self) -> None:
+        """Raise what failed beside the folds."""
+        if self._failure is not None:
+            raise self._failure
+
     async def close(self) -> None:
         """Nothing new starts from here on. A sink that could not be opened is closed, too."""
         self._is_open = False
         if self._sink is not None and self._is_begun:
             await self._sink.close()
+
+    def _fail(self, error: BaseException) -> None:
+        """The first error counts."""
+        self._failure = self._failure or error
+        self._wake()

@@ -16,13 +16,16 @@ from muster.schemas.registry import StreamRole
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """What a sink may ask of its shell. wake: have the core decide soon; from the shell's own loop.
-
-    leads: whether the service leads at this very moment; an effect may start only then.
-    """
+    """What a sink may ask of its shell, from the shell's own loop."""
 
     wake: Callable[[], None] = lambda: None
+    """Have the core asked soon whether it has anything to decide."""
     leads: Callable[[], bool] = lambda: True
+    """Whether the service leads at this very moment; an effect may start only then."""
+    now: Callable[[], Instant] = lambda: Instant(0)
+    """The moment at which the service decides: never before the newest fact that it folded."""
+    fail: Callable[[BaseException], None] = lambda _: None
+    """Stop the service with this error, as if `after_fold` had raised it: what runs beside the folds failed."""
 
 
 class Sink(Protocol):

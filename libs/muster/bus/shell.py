@@ -160,6 +160,7 @@ class Shell:
             self._parts.connection,
             wake=self._wake,
             may_act=lambda: lease.held_at(self._clock.monotonic_s()),
+            now=self.now,
         )
         try:
             await self._start_term(lease, pen, effects)
@@ -197,6 +198,7 @@ class Shell:
                 until_s = self._clock.monotonic_s() + wait_s
                 while (left_s := until_s - self._clock.monotonic_s()) > 0:
                     batch = await self._fold_while_held(lease, left_s)
+                    effects.check()
                     await effects.after_fold(self._state.given(batch), last_seq=self._state.last_seq, now=self.now())
         self.held_up = ""
         await self._fold_until(lease, appended.last_seq)
@@ -219,6 +221,7 @@ class Shell:
         state = self._state
         batch = await self._fold_next(pen.wait_s(self._wake_in_s(), folded_seq=state.last_seq))
         self._check_lease(lease)
+        effects.check()
         pen.folded(state)
         if state.term != pen.term:
             raise SteppedDownError(f"term {state.term} was seen, own is {pen.term}")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from muster.core.instant import Instant
 from muster.schemas.record import FactBody
@@ -48,6 +48,9 @@ class Draft:
     cluster: str = ""
 
 
+ObservedT_contra = TypeVar("ObservedT_contra", contravariant=True)
+
+
 class Core(Protocol):
     """The pure part of a service: no I/O, no clock, no randomness, no threads.
 
@@ -69,4 +72,17 @@ class Core(Protocol):
 
     def snapshot(self) -> Iterator[Draft]:
         """State facts for what this service is the writer of; folding them into a new core gives an equal state."""
+        ...
+
+
+class ObservingCore(Core, Protocol[ObservedT_contra]):
+    """A core that also judges by what is seen outside the log: readings of devices, looks at fabrics and API servers.
+
+    `observe` is the only way in. What comes in is never part of what the core believes: `snapshot`, and every answer
+    that follows from facts alone, are the same before and after. What is kept of it is bounded, and another instance
+    sees anew. Facts that are decided because of it carry what was seen (decision 55).
+    """
+
+    def observe(self, observation: ObservedT_contra, now: Instant) -> bool:
+        """Take in what was seen until `now`. Return whether there may be something new to decide."""
         ...

@@ -10,7 +10,6 @@ from muster.bus.settings import Settings
 from muster.guard.core import GuardCore
 from muster.guard.core.answers import answer_report
 from muster.guard.core.config import GuardConfig, Kind, Subjects
-from muster.guard.core.servers import NoServers
 from muster.guard.replicas import Place
 from muster.guard.sink import ServerWatch
 from muster.schemas.apiserver import ApiServerReport, AskReport
@@ -22,28 +21,24 @@ DECLARATION = Declaration(
 
 
 def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
-    """The guard of one cluster. On a simulated one too, since checkpoints wait for its part; there it looks at nothing.
-
-    What looks is both the core's port and the sink that works it.
-    """
+    """The guard of one cluster. On a simulated one too, since checkpoints wait for its part; there it sees nothing."""
     config, place = config_of(settings), place_of(settings)
     queries = {"report": answer_report}
     if place is None or not settings.guard.enabled:
         core = CoreService(
             declaration=DECLARATION,
             role=StreamRole.LOG,
-            core=lambda: GuardCore(NoServers(), config),
+            core=lambda: GuardCore(config),
             queries=queries,
         )
         return (core,)
-    watch = ServerWatch(place, config, scrape_s=settings.guard.scrape_s, version=version("gpumuster"))
     return (
         CoreService(
             declaration=DECLARATION,
             role=StreamRole.LOG,
-            core=lambda: GuardCore(watch, config, guarded=True),
+            core=lambda: GuardCore(config, guarded=True),
             queries=queries,
-            sink=lambda: watch,
+            sink=lambda: ServerWatch(place, config, scrape_s=settings.guard.scrape_s, version=version("gpumuster")),
         ),
     )
 

@@ -80,7 +80,6 @@ class ReadingsSink:
         except ValidationError:
             self.metrics.unreadable()
             return
-        verdicts = self._core.verdicts
         self.metrics.looked()
-        if sample.node in verdicts.state.nodes and verdicts.eyes.look(sample):
+        if self._core.observe(sample, self._seat.now()):
             self._seat.wake()

@@ -21,7 +21,7 @@ from muster.schemas.subjects import telemetry_subject
 from muster.schemas.telemetry import ExporterState, NodeSample
 from muster.telemetry.core.core import TelemetryCore
 from muster.telemetry.core.freshness import Freshness
-from muster.telemetry.core.meters import Holders
+from muster.telemetry.core.meters import Holders, Reading
 from muster.telemetry.core.patience import Patience
 from muster.telemetry.core.plans import Pages
 from muster.telemetry.core.pods import job_of_pod
@@ -60,24 +60,19 @@ class Scrapes:
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._task: asyncio.Task[None] | None = None
         self._core: TelemetryCore | None = None
-        self._failed: BaseException | None = None
 
     async def open(self, core: Core, connection: Publisher, seat: Seat) -> None:
         """See `Sink`."""
         assert isinstance(core, TelemetryCore), "the scrapes follow the telemetry service's core"
         self._core = core
-        core.meters.reset()
-        core.fleet.reset()
+        core.forget()
         self._freshness, self._pages, self._patience = Freshness(self._stale_s), Pages(), Patience()
         self._walk = Walk(self._interval_s)
         self._task = asyncio.create_task(self._run(core, connection, seat), name="telemetry scrapes")
+        self._task.add_done_callback(lambda task: _failed(task, seat))
 
-    async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
-        """See `Sink`. Raises what stopped the scrapes: recovery opens them anew."""
-        if self._failed is not None:
-            raise self._failed
-        if self._task is not None and self._task.done():
-            self._task.result()
+    async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:
+        """See `Sink`. Nothing follows a fact: the walk reads whom the core knows."""
 
     async def close(self) -> None:
         """See `Sink`."""
@@ -87,10 +82,8 @@ class Scrapes:
             await asyncio.wait({task}, timeout=STOP_S_MAX)
         await settled(set(self._under_way.values()), timeout_s=STOP_S_MAX)
         self._under_way.clear()
-        self._failed = None
         if self._core is not None:
-            self._core.meters.reset()
-            self._core.fleet.reset()
+            self._core.forget()
         self._metrics.hide()
 
     async def _run(self, core: TelemetryCore, connection: Publisher, seat: Seat) -> None:
@@ -121,9 +114,7 @@ class Scrapes:
 
     def _ended(self, node: str, task: asyncio.Task[None], seat: Seat) -> None:
         self._under_way.pop(node, None)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._failed = error  # a defect: `after_fold` tells
-            seat.wake()
+        _failed(task, seat)
 
     async def _scrape(self, core: TelemetryCore, connection: Publisher, node: str) -> None:
         description, number = core.holdings.nodes.description(node), self._walk.rounds
@@ -151,7 +142,7 @@ class Scrapes:
                 sample = self._sample(core, node, answer.text, description, holders=holders, at=at)
                 message = encoded(sample)
                 if len(message) <= SAMPLE_BYTES_MAX:
-                    core.measure(sample, holders)
+                    core.observe(Reading(sample, holders), at)
                     return sample, message
                 error = f"it says more than {SAMPLE_BYTES_MAX} bytes of GPUs"
             except PageError as unread:
@@ -163,7 +154,7 @@ class Scrapes:
         sample = silent_sample(
             node, answer.state, answer.error, at=at, description=description, interval_s=self._interval_s
         )
-        core.measure(sample, {})
+        core.observe(Reading(sample), at)
         return sample, encoded(sample)
 
     def _sample(
@@ -189,6 +180,12 @@ class Scrapes:
             state=ExporterState.STALE if self._freshness.is_stale(node, page, at) else ExporterState.OK,
             interval_s=self._interval_s,
         )
+
+
+def _failed(task: asyncio.Task[None], seat: Seat) -> None:
+    """Only a defect ends a task with an error; recovery opens the scrapes anew."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        seat.fail(error)
 
 
 def _words(error: ValidationError | ArithmeticError) -> str:

@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import pytest
 from nats.aio.client import Client
 
 from muster.bus.service import Seat
 from muster.core.fact import Core, Fact
-from muster.core.instant import Instant
+from muster.core.instant import Instant, after
 from toys import MemoryHouse, put_joined, scheduler
 from waiting import until
 
@@ -88,3 +89,25 @@ async def test_all_others_wait_for_their_term(house: MemoryHouse) -> None:
     house.log.messages_max = None
     await passing(house)
     await until(lambda: world.told == ["open"] and shell.leading)
+
+
+async def test_what_fails_beside_the_folds_ends_the_shell_though_no_fact_comes(house: MemoryHouse) -> None:
+    world = World()
+    shell = house.shell(replace(scheduler(), sink=lambda: world))
+    running = asyncio.create_task(shell.run())
+    await until(lambda: shell.leading)
+    world.seat.fail(OSError("the port is taken"))
+    world.seat.fail(ValueError("a later one"))
+    with pytest.raises(OSError, match="the port is taken"):
+        await asyncio.wait_for(running, timeout=10)
+    assert world.told == ["open", "close"]
+
+
+async def test_a_sink_is_told_the_moment_at_which_its_service_decides(house: MemoryHouse) -> None:
+    world = World()
+    shell = house.shell(replace(scheduler(), sink=lambda: world))
+    house.start(shell)
+    await until(lambda: shell.leading)
+    before = world.seat.now()
+    house.time.advance(7)
+    assert world.seat.now() == after(before, 7)

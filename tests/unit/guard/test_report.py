@@ -8,7 +8,6 @@ from muster.guard.core.config import GuardConfig
 from muster.guard.core.flow import Level
 from muster.guard.core.look import Look, Replica
 from muster.guard.core.report import report_of
-from muster.guard.core.servers import NoServers
 from muster.guard.core.state import State
 from muster.schemas.apiserver import ApiServerReport, AskReport, FlowLevel
 from muster.schemas.facts.guard import AdviceRaised, AdviceState
@@ -25,7 +24,7 @@ def level(report: ApiServerReport, name: str) -> FlowLevel:
 
 
 def test_a_simulated_cluster_has_nobody_to_report_on() -> None:
-    core = GuardCore(NoServers(), GuardConfig())
+    core = GuardCore(GuardConfig())
     assert answer_report(core, AskReport(), NOW) == ApiServerReport()
 
 

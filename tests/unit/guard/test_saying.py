@@ -16,33 +16,16 @@ from muster.schemas.facts.guard import AdviceCleared, AdviceRaised, FlowApplied,
 from unit.guard.pages_samples import NOW, flow, lister, look, replica
 
 
-class Eyes:
-    """The port: what is seen is given."""
-
-    def __init__(self) -> None:
-        self.seen: Look | None = None
-
-    def look(self) -> Look | None:
-        return self.seen
-
-    def observe(self) -> Look | None:
-        return self.seen
-
-    def next_change(self) -> None:
-        return
-
-
 class VirtualGuard(VirtualService[GuardCore]):
     """The guard's core, and what it looks at."""
 
     def __init__(self) -> None:
-        self.eyes = Eyes()
-        super().__init__("guard", GuardCore(self.eyes, GuardConfig()), start=NOW)
+        super().__init__("guard", GuardCore(GuardConfig()), start=NOW)
 
-    def sees(self, seen: Look | None, *, after_s: float = 15.0) -> list[Fact]:
+    def sees(self, seen: Look, *, after_s: float = 15.0) -> list[Fact]:
         """What is written of it; writing it twice would be a defect."""
-        self.eyes.seen = seen
         self.skip(after_s)
+        self.core.observe(seen, self.now)
         facts = self.decide_once("guard")
         assert self.decide("guard") == []
         return facts
@@ -57,7 +40,7 @@ def listing(*rates: float) -> Look:
 
 
 def test_nothing_is_said_before_the_first_look() -> None:
-    assert VirtualGuard().sees(None) == []
+    assert VirtualGuard().decide_once("guard") == []
 
 
 def test_advice_is_raised_once_and_cleared_with_how_long_it_lasted() -> None:

@@ -4,7 +4,6 @@ from kit.log import a_fact
 from muster.core import Draft
 from muster.guard.core import GuardCore
 from muster.guard.core.config import GuardConfig
-from muster.guard.core.servers import NoServers
 from muster.schemas.base import Payload
 from muster.schemas.facts.guard import AdviceCleared, AdviceRaised, FlowApplied, FlowDrifted
 
@@ -13,7 +12,7 @@ APPLIED = FlowApplied(seats=2, shares=1, ballast_shares=54, total_shares=300, se
 
 
 def new_core() -> GuardCore:
-    return GuardCore(NoServers(), GuardConfig())
+    return GuardCore(GuardConfig())
 
 
 def told(core: GuardCore, kind: str, subject: str, name: str, payload: Payload, *, at: int = 1) -> None:

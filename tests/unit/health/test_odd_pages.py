@@ -25,7 +25,7 @@ def show(house: VirtualHealth, node: str, *devices: DeviceSample, missing: tuple
         node=node, at=house.now, gpu_model=H100, devices=devices, exporter=ExporterState.OK, gpus_expected=8,
         missing=missing,
     )  # fmt: skip
-    house.core.verdicts.eyes.look(sample)
+    house.core.observe(sample, house.now)
     house.settle()
 
 
@@ -84,3 +84,15 @@ def test_a_lasting_fault_for_which_there_was_no_room_is_told_once_there_is() -> 
     house.core.verdicts.sightings._most = 100
     house.pages("a", device("a", 3, remap_pending=True), seconds=100)
     assert house.facts("fault-observed")
+
+
+def test_a_page_from_the_future_does_not_keep_later_ones_out(house: VirtualHealth) -> None:
+    """Whoever stamped it had a clock that ran ahead, and was set right."""
+    ahead = NodeSample(
+        node="a", at=after(house.now, 3600), gpu_model=H100, devices=(device("a", 0),), exporter=ExporterState.OK,
+        gpus_expected=8,
+    )  # fmt: skip
+    house.core.observe(ahead, house.now)
+    house.now = after(house.now, 10)
+    show(house, "a", device("a", 0, xid=79))
+    assert [fact.payload.code for fact in house.facts("fault-observed")] == ["xid-79"]  # type: ignore[attr-defined]

@@ -129,7 +129,7 @@ def test_the_last_word_is_said_though_nobody_measured_when_the_job_ended() -> No
     house, job = measured()
     house.now_s = 10.0 + CONFIG.report_s
     house.settle()
-    house.core.meters.reset()
+    house.core.forget()
     house.end(job)
     report = report_of(house.settle())
     assert (report.is_last, report.use.measured_s) == (True, 60.0)

@@ -6,11 +6,11 @@ from muster.composer.core import strays
 from muster.composer.core.breaker import breakers
 from muster.composer.core.config import ComposerConfig
 from muster.composer.core.dispatch import dispatch
-from muster.composer.core.fabrics import Fabrics
+from muster.composer.core.fabrics import Fabrics, Look, Surveyed, SurveyWentWrong
 from muster.composer.core.fold import fold
 from muster.composer.core.fold_states import state_drafts
 from muster.composer.core.looks import Looks
-from muster.composer.core.outcomes import listen
+from muster.composer.core.outcomes import settle
 from muster.composer.core.requests import requests
 from muster.composer.core.state import State
 from muster.composer.core.steps import Steps
@@ -20,7 +20,7 @@ from muster.core import Draft, Fact, Instant
 
 
 class ComposerCore:
-    """Implements `Core`: the only writer of requests, attachments and fabrics of one cluster.
+    """Implements `ObservingCore[Look]`: the only writer of requests, attachments and fabrics of one cluster.
 
     state: as folded, for reading. looks: what this instance saw of fabrics; another instance looks anew.
     """
@@ -41,7 +41,11 @@ class ComposerCore:
         state, turn = self.state, Turn(now)
         self._now = now
         state.marks.advance(now)
-        listen(state, self.looks, turn)
+        for seen in state.calls.observe(now):
+            if isinstance(seen, Surveyed | SurveyWentWrong):
+                self.observe(seen, now)
+            else:
+                settle(state, seen, turn)
         strays.strays(state, self.looks, turn)
         self._steps.make(turn)
         requests(state, turn)
@@ -50,6 +54,10 @@ class ComposerCore:
         ask_surveys(state, self.looks, now)
         self._has_more = turn.is_full
         return turn.drafts
+
+    def observe(self, observation: Look, now: Instant) -> bool:  # noqa: ARG002 - a look says when it began
+        """See `ObservingCore`: a fabric was looked at, or could not be. Late ones are left out."""
+        return self.looks.take(observation)
 
     def next_wakeup(self) -> Instant | None:
         """See `Core`."""

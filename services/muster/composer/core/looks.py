@@ -57,25 +57,24 @@ class Looks:
         """The newest look at a fabric."""
         return self.of.setdefault(fabric, Look())
 
-    def take(self, seen: Surveyed | SurveyWentWrong) -> None:
-        """A look, new or again."""
+    def take(self, seen: Surveyed | SurveyWentWrong) -> bool:
+        """A look, new or again. Whether it is new."""
         look = self.at(seen.fabric)
         if isinstance(seen, SurveyWentWrong):
-            _fail(look, seen.began_at, seen.failure, seen.error)
-            return
+            return _fail(look, seen.began_at, seen.failure, seen.error)
         if seen.began_at <= max(look.began_at, look.failed_at) or seen.fabric not in self._state.fabrics:
-            return
+            return False
         try:
             inventory = checked_inventory(seen.inventory)
         except FabricNonsenseError as error:  # else no fact could hold it, and no fabric would get any call
-            _fail(look, seen.began_at, error.failure, str(error))
-            return
+            return _fail(look, seen.began_at, error.failure, str(error))
         look.began_at, look.inventory = seen.began_at, inventory
         look.failures, look.failure, look.error = 0, None, ""
         look.counts = _counts(inventory)
         self._compare(self._state.fabrics[seen.fabric], look)
         for name in self._state.marks.unsettled.get(seen.fabric, ()):
             self._state.marks.look(name)
+        return True
 
     def _compare(self, fabric: Fabric, look: Look) -> None:
         state, present = self._state, set[tuple[str, str]]()
@@ -117,11 +116,13 @@ class Looks:
         return found
 
 
-def _fail(look: Look, began_at: Instant, failure: CallFailure, error: str) -> None:
-    """A look that began then failed; the same again is no second one."""
-    if began_at > look.failed_at:
-        look.failures, look.failed_at = look.failures + 1, began_at
-        look.failure, look.error = failure, error[:ERROR_CHARS_MAX]
+def _fail(look: Look, began_at: Instant, failure: CallFailure, error: str) -> bool:
+    """A look that began then failed; the same again is no second one. Whether it is new."""
+    if began_at <= look.failed_at:
+        return False
+    look.failures, look.failed_at = look.failures + 1, began_at
+    look.failure, look.error = failure, error[:ERROR_CHARS_MAX]
+    return True
 
 
 def _counts(inventory: Inventory) -> dict[Kind, tuple[int, int]]:

@@ -1,8 +1,7 @@
 """What calls came to, as facts; when a call that failed is made again."""
 
-from muster.composer.core.fabrics import AttachDone, CallWentWrong, DetachDone, Outcome, Surveyed, SurveyWentWrong
+from muster.composer.core.fabrics import AttachDone, CallWentWrong, DetachDone, Outcome
 from muster.composer.core.limits import ERROR_CHARS_MAX, SKEW_S
-from muster.composer.core.looks import Looks
 from muster.composer.core.records import UNKNOWN_EFFECT, Attachment
 from muster.composer.core.state import State
 from muster.composer.core.turn import Turn
@@ -20,17 +19,13 @@ from muster.schemas.facts.device import (
 )
 
 
-def listen(state: State, looks: Looks, turn: Turn) -> None:
-    """Tell what every call came to, and take in what was seen."""
-    for seen in state.calls.observe(turn.now):
-        if isinstance(seen, Surveyed | SurveyWentWrong):
-            looks.take(seen)
-            continue
-        attachment = state.attachments.get(seen.order)
-        if attachment is None or attachment.attempt != seen.attempt or not attachment.is_calling:
-            state.calls.acknowledge(seen.order, seen.attempt)  # it was settled otherwise
-        elif not turn.is_full:
-            _tell(state, attachment, seen, turn)
+def settle(state: State, seen: Outcome, turn: Turn) -> None:
+    """Tell what a call came to, unless it was settled otherwise."""
+    attachment = state.attachments.get(seen.order)
+    if attachment is None or attachment.attempt != seen.attempt or not attachment.is_calling:
+        state.calls.acknowledge(seen.order, seen.attempt)
+    elif not turn.is_full:
+        _tell(state, attachment, seen, turn)
 
 
 def _tell(state: State, attachment: Attachment, seen: Outcome, turn: Turn) -> None:

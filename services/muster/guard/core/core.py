@@ -7,29 +7,38 @@ from muster.guard.core.advising import advise
 from muster.guard.core.config import GuardConfig
 from muster.guard.core.flows import tell_flows
 from muster.guard.core.look import Look
-from muster.guard.core.servers import Servers
 from muster.guard.core.state import OWN, State
+
+_AT_ONCE = Instant(0)
 
 
 class GuardCore:
-    """Implements `Core`: the only writer of advice and flows of one cluster.
+    """Implements `ObservingCore[Look]`: the only writer of advice and flows of one cluster.
 
-    state: as folded, for reading. guarded: there is a real cluster to watch. It is hosted on every cluster, simulated
-    ones too, because a checkpoint is complete only with the parts of all services.
+    It is hosted on every cluster, simulated ones too, because a checkpoint is complete only with the parts of all
+    services; there it sees nothing.
     """
 
-    def __init__(self, servers: Servers, config: GuardConfig, *, guarded: bool = False) -> None:
+    def __init__(self, config: GuardConfig, *, guarded: bool = False) -> None:
         self.state = State()
+        """As folded, for reading."""
         self.config = config
         self.guarded = guarded
-        self._servers = servers
+        """There is a real cluster to watch."""
+        self.look: Look | None = None
+        """The newest look at the API servers, None before the first of a term; no part of the state. For reading."""
+        self._is_new = False
         self._settled: Look | None = None
         """Everything was said of this look: the log of a busy cluster has the core decide again and again."""
 
-    @property
-    def look(self) -> Look | None:
-        """What this instance sees; no part of the state."""
-        return self._servers.look()
+    def observe(self, observation: Look, now: Instant) -> bool:  # noqa: ARG002 - the newest look counts, whenever it was
+        """See `ObservingCore`: the API servers were looked at."""
+        self.look, self._is_new = observation, True
+        return True
+
+    def forget(self) -> None:
+        """Begin a term, or end one: what was seen before says nothing of what is."""
+        self.look, self._is_new = None, False
 
     def apply(self, fact: Fact) -> None:
         """See `Core`; what fits no state is counted in `state.anomalies`."""
@@ -39,7 +48,7 @@ class GuardCore:
 
     def decide(self, now: Instant) -> list[Draft]:
         """See `Core`: nothing before the first look."""
-        look = self._servers.observe()
+        look, self._is_new = self.look, False
         if look is None or look is self._settled:
             return []
         drafts = [*advise(self.state.advice, look, self.config, now), *tell_flows(self.state.flows, look)]
@@ -49,7 +58,7 @@ class GuardCore:
 
     def next_wakeup(self) -> Instant | None:
         """See `Core`: at once while there is a look that was not decided on."""
-        return self._servers.next_change()
+        return _AT_ONCE if self._is_new else None
 
     def snapshot(self) -> Iterator[Draft]:
         """See `Core`."""

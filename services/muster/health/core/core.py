@@ -10,13 +10,14 @@ from muster.health.core.config import NO_RULES, HealthConfig
 from muster.health.core.part import Handler, Part
 from muster.health.core.preflight import PreflightVerdicts
 from muster.health.core.verdicts import NodeVerdicts
+from muster.schemas.telemetry import NodeSample
 
 DRAFTS_MAX = 500
 """What one decision says at most, about; the rest follows at once."""
 
 
 class HealthCore:
-    """Implements `Core`: the only writer of health's verdicts in one cluster.
+    """Implements `ObservingCore[NodeSample]`: the only writer of health's verdicts in one cluster.
 
     verdicts: states of nodes and devices. preflight: verdicts on jobs' checks.
     """
@@ -51,6 +52,18 @@ class HealthCore:
             return self._now
         moments = (part.next_wakeup() for part in self._parts)
         return min((moment for moment in moments if moment is not None), default=None)
+
+    def observe(self, observation: NodeSample, now: Instant) -> bool:
+        """See `ObservingCore`: a node's exporter was read. Readings of nodes that are not there are left out.
+
+        One from the future counts as one of `now`: else a clock that ran ahead would keep later readings out.
+        """
+        verdicts = self.verdicts
+        if observation.node not in verdicts.state.nodes:
+            return False
+        if observation.at > now:
+            observation = observation.model_copy(update={"at": now})
+        return verdicts.eyes.look(observation)
 
     def snapshot(self) -> Iterator[Draft]:
         """See `Core`."""

@@ -191,7 +191,7 @@ class World:
             return  # an earlier one took its place
         reading, now, times = self._readings[node], self.engine.now, self.scene.times
         hurts = self.hurts.get(node, [])
-        self.health.verdicts.eyes.look(page(node, hurts, now=now, interval_s=times.scrape_s))
+        self.health.observe(page(node, hurts, now=now, interval_s=times.scrape_s), now)
         self._go_on(node, reading, now)
         reading.is_due = False
         is_ill = reading.phase is not HealthPhase.HEALTHY

@@ -5,12 +5,11 @@ from collections.abc import Iterator
 from muster.core import Draft, Fact, Instant
 from muster.schemas.facts.telemetry import JobUseReported
 from muster.schemas.job import TERMINAL_PHASES
-from muster.schemas.telemetry import NodeSample
 from muster.telemetry.core.accounts import USAGE
 from muster.telemetry.core.config import TelemetryConfig
 from muster.telemetry.core.fleet import FleetLook
 from muster.telemetry.core.holdings import Holdings
-from muster.telemetry.core.meters import Holders, JobMeters
+from muster.telemetry.core.meters import JobMeters, Reading
 from muster.telemetry.core.state import JOB, REPORTED, State
 
 DRAFTS_MAX = 500
@@ -21,7 +20,7 @@ _OVER = frozenset({*(phase.value for phase in TERMINAL_PHASES), "returned"})
 
 
 class TelemetryCore:
-    """Implements `Core`: the only writer of jobs' use. holdings, state: as folded, for reading.
+    """Implements `ObservingCore[Reading]`: the only writer of jobs' use. holdings, state: as folded, for reading.
 
     meters, fleet: what was measured in this term, which is no part of the state.
     """
@@ -70,10 +69,20 @@ class TelemetryCore:
         """See `Core`."""
         return self.state.snapshot()
 
-    def measure(self, sample: NodeSample, holders: Holders) -> None:
-        """A node was read, or could not be. holders: of its devices, as `holdings` says."""
-        self.fleet.see(sample)
-        self.meters.measure(sample, holders)
+    def observe(self, observation: Reading, now: Instant) -> bool:  # noqa: ARG002 - a reading says when it was
+        """See `ObservingCore`: a node was read, or could not be. Reports have their own times, so nothing is due by it.
+
+        Readings of nodes that are not part of the cluster are left out.
+        """
+        if observation.sample.node in self.holdings.nodes:
+            self.fleet.see(observation.sample)
+            self.meters.measure(observation)
+        return False
+
+    def forget(self) -> None:
+        """Begin a term, or end one: what was measured and not reported is lost."""
+        self.meters.reset()
+        self.fleet.reset()
 
     def _of_job(self, fact: Fact) -> None:
         if fact.writer == _WRITER:

@@ -19,6 +19,15 @@ Holders = Mapping[str, Mapping[str, int]]
 """By uuid, the milli-GPUs that each job has of a device."""
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A node's page, as it was read."""
+
+    sample: NodeSample
+    holders: Holders = field(default_factory=dict)
+    """Of its devices, at that moment."""
+
+
 @dataclass(slots=True)
 class DeviceMeter:
     """One GPU, as far as one job has it. part: of it, up to 1. read_at, energy_mj, newest: of the newest reading.
@@ -112,8 +121,9 @@ class JobMeters:
         self._due.clear()
         self._next.clear()
 
-    def measure(self, sample: NodeSample, holders: Holders) -> None:
+    def measure(self, reading: Reading) -> None:
         """One reading of a node. A stale page measures nothing."""
+        sample, holders = reading.sample, reading.holders
         if sample.exporter is not ExporterState.OK:
             return
         at = Instant(sample.at)
