@@ -8,7 +8,7 @@ from typing import TypeVar
 from starlette.requests import Request
 
 from muster.gateway.accept import KEY_PATTERN
-from muster.gateway.house import House
+from muster.gateway.context import AppContext
 from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import invalid
 
@@ -30,10 +30,10 @@ def key_of(request: Request) -> str:
     return key
 
 
-async def until_so(house: House, look: Callable[[], Awaitable[Found | None]]) -> Found | None:
+async def until_so(context: AppContext, look: Callable[[], Awaitable[Found | None]]) -> Found | None:
     """What `look` finds once the clusters have answered; None if they do not within CHANGE_WAIT_S."""
-    deadline_s = house.time.monotonic_s() + CHANGE_WAIT_S
-    while house.time.monotonic_s() < deadline_s:
+    deadline_s = context.time.monotonic_s() + CHANGE_WAIT_S
+    while context.time.monotonic_s() < deadline_s:
         try:
             found = await look()
         except UnreachableError:

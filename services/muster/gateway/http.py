@@ -32,7 +32,7 @@ from muster.gateway.api import (
 )
 from muster.gateway.api.describe import complete
 from muster.gateway.authenticate import Authentication
-from muster.gateway.house import House
+from muster.gateway.context import AppContext
 from muster.gateway.metrics import Counting
 from muster.gateway.ports import NotStoredError, UnreachableError
 from muster.gateway.problems import ProblemError
@@ -62,22 +62,22 @@ _APIS = (
 )
 
 
-def make_app(house: House) -> FastAPI:
-    """The HTTP API of one house."""
+def make_app(context: AppContext) -> FastAPI:
+    """Return the HTTP API over these ports."""
     app = _described()
-    app.state.house = house
+    app.state.context = context
     app.state.pages = reference.Pages(app)
     for error in (ProblemError, ValidationError, NotStoredError, UnreachableError, HTTPException):
         app.add_exception_handler(error, answers.refuse)
     app.add_middleware(
         Authentication,
-        tokens=house.tokens,
-        identities=house.identities,
-        is_reserved=house.is_reserved,
-        limits=house.limits,
-        time=house.time,
+        tokens=context.tokens,
+        identities=context.identities,
+        is_reserved=context.is_reserved,
+        limits=context.limits,
+        time=context.time,
     )
-    app.add_middleware(Counting, metrics=house.metrics, time=house.time)
+    app.add_middleware(Counting, metrics=context.metrics, time=context.time)
     return app
 
 

@@ -85,7 +85,7 @@ async def test_what_fails_is_told_with_the_trace_and_not_without_end(caplog: pyt
 async def test_the_page_has_exemplars_for_who_accepts_openmetrics(monkeypatch: pytest.MonkeyPatch) -> None:
     page = Page()
     await page.ask("/v1/jobs/one")
-    monkeypatch.setattr(health, "whole_house_of", lambda _: page)
+    monkeypatch.setattr(health, "whole_context_of", lambda _: page)
     openmetrics = await _shown(accept="application/openmetrics-text; version=1.0.0")
     assert TRACE in openmetrics
     assert list(text_string_to_metric_families(openmetrics))

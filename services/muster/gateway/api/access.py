@@ -9,7 +9,7 @@ from muster.core.instant import NS_PER_S
 from muster.gateway.api import answers
 from muster.gateway.api.describe import describe, list_of, path, reference
 from muster.gateway.authorise import refuse_unless
-from muster.gateway.house import body_of, house_of, principal_of
+from muster.gateway.context import body_of, context_of, principal_of
 from muster.gateway.problems import invalid, not_found
 from muster.schemas.access import MeView, Role, TokenMade, TokenRecord, TokenView
 from muster.schemas.base import parse_request
@@ -27,14 +27,14 @@ router = APIRouter(tags=["access"])
 )
 async def me(request: Request) -> Response:
     """Name, role and teams of the token's bearer, and what is left of its limits at this gateway."""
-    principal, house = principal_of(request), house_of(request)
+    principal, context = principal_of(request), context_of(request)
     return answers.model(
         MeView(
             principal=principal.name,
             role=principal.role,
             teams=tuple(sorted(principal.teams)),
             expires_at_s=principal.expires_at_s,
-            limits=house.limits.allowances(principal, now_s=house.time.monotonic_s()),
+            limits=context.limits.allowances(principal, now_s=context.time.monotonic_s()),
         )
     )
 
@@ -54,13 +54,13 @@ async def make_token(request: Request) -> Response:
     record = parse_request(TokenRecord, await body_of(request))
     if record.role is Role.SUBMITTER and not record.teams:
         raise invalid("a submitter without a team may submit nothing", field="teams", cure="Name at least one team.")
-    house = house_of(request)
-    if record.expires_at_s is not None and record.expires_at_s * NS_PER_S <= house.time.wall():
+    context = context_of(request)
+    if record.expires_at_s is not None and record.expires_at_s * NS_PER_S <= context.time.wall():
         raise invalid("lies in the past", field="expires_at_s", cure="Give a moment to come, in seconds since 1970.")
-    if house.is_reserved(record.principal):
+    if context.is_reserved(record.principal):
         raise invalid("others vouch for users of such names", field="principal", cure="Choose a name without a prefix.")
     token = os.urandom(TOKEN_BYTES).hex()
-    view = await house.tokens.put(token, record)
+    view = await context.tokens.put(token, record)
     made = TokenMade(token=token, **view.model_dump())
     return answers.model(made, status=201, headers={"Cache-Control": "no-store"})
 
@@ -76,7 +76,7 @@ async def make_token(request: Request) -> Response:
 async def list_tokens(request: Request) -> Response:
     """Admins only."""
     refuse_unless(principal_of(request), Role.ADMIN, verb="list tokens")
-    return answers.rows("tokens", (view.model_dump_json().encode() for view in house_of(request).tokens.views()))
+    return answers.rows("tokens", (view.model_dump_json().encode() for view in context_of(request).tokens.views()))
 
 
 @router.delete(
@@ -88,6 +88,6 @@ async def revoke_token(request: Request) -> Response:
     """Admins only. Every gateway forgets it as soon as it hears of it."""
     refuse_unless(principal_of(request), Role.ADMIN, verb="revoke tokens")
     token_id = str(request.path_params["token_id"])
-    if not _TOKEN_ID.match(token_id) or not await house_of(request).tokens.delete(token_id):
+    if not _TOKEN_ID.match(token_id) or not await context_of(request).tokens.delete(token_id):
         raise not_found("token", token_id[:64])
     return Response(status_code=204)

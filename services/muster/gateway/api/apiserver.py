@@ -4,7 +4,7 @@ from fastapi import APIRouter, Request, Response
 
 from muster.gateway.api import answers
 from muster.gateway.api.describe import CLUSTER, describe, reference
-from muster.gateway.house import house_of, principal_of
+from muster.gateway.context import context_of, principal_of
 from muster.schemas.apiserver import ApiServerReport
 
 router = APIRouter(tags=["clusters"])
@@ -20,4 +20,4 @@ router = APIRouter(tags=["clusters"])
 async def report(request: Request) -> Response:
     """From the guard: memory of each replica, who lists, flow control, advice. A simulated cluster has none of it."""
     principal_of(request)
-    return answers.model(await house_of(request).guard.report())
+    return answers.model(await context_of(request).guard.report())

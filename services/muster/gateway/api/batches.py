@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from muster.gateway.api import answers
 from muster.gateway.api.describe import describe, header, list_of, query
-from muster.gateway.house import House, body_of, count_of, house_of, principal_of
+from muster.gateway.context import AppContext, body_of, context_of, count_of, principal_of
 from muster.gateway.ports import StoredJob
 from muster.gateway.problems import ProblemError, as_json, invalid, too_large
 from muster.gateway.submit import Submission, submit_each
@@ -37,17 +37,17 @@ router = APIRouter(tags=["jobs"])
 )
 async def submit_batch(request: Request) -> Response:
     """Each job as if it had come alone: one that is refused keeps no other from being accepted."""
-    principal, house = principal_of(request), house_of(request)
-    started_s = house.time.monotonic_s()
+    principal, context = principal_of(request), context_of(request)
+    started_s = context.time.monotonic_s()
     first = count_of(request, name="first", default=1, most=FIRST_MAX)
     key = request.headers.get("idempotency-key", os.urandom(16).hex())
     trace = request.headers.get("traceparent", "")
     lines = _lines(await body_of(request))
-    house.limits.writes(principal, len(lines) - 1, now_s=started_s)  # the request itself was counted as one
+    context.limits.writes(principal, len(lines) - 1, now_s=started_s)  # the request itself was counted as one
     sent = [Submission(line, f"{key}-{number}", trace) for number, line in enumerate(lines, first)]
-    outcomes = await submit_each(house, principal, sent)
-    took_s = house.time.monotonic_s() - started_s
-    return answers.rows("answers", [_answer(house, outcome, took_s) for outcome in outcomes])
+    outcomes = await submit_each(context, principal, sent)
+    took_s = context.time.monotonic_s() - started_s
+    return answers.rows("answers", [_answer(context, outcome, took_s) for outcome in outcomes])
 
 
 def _lines(body: bytes) -> list[bytes]:
@@ -64,11 +64,11 @@ def _lines(body: bytes) -> list[bytes]:
     return lines
 
 
-def _answer(house: House, outcome: StoredJob | ProblemError, took_s: float) -> bytes:
+def _answer(context: AppContext, outcome: StoredJob | ProblemError, took_s: float) -> bytes:
     """See `SubmitAnswer`. Counted as a request of its own would be."""
     if isinstance(outcome, ProblemError):
-        house.metrics.refused.labels(str(outcome.problem.status)).inc()
+        context.metrics.refused.labels(str(outcome.problem.status)).inc()
         return b'{"status":%d,"problem":%s}' % (outcome.problem.status, as_json(outcome.problem))
-    house.metrics.submit_s.observe(took_s, house.metrics.exemplar(outcome.job.trace, took_s))
+    context.metrics.submit_s.observe(took_s, context.metrics.exemplar(outcome.job.trace, took_s))
     status = 201 if outcome.is_new else 200
     return b'{"status":%d,"job":%s}' % (status, as_submitted(outcome).model_dump_json().encode())

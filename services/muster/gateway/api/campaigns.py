@@ -8,7 +8,7 @@ from muster.gateway.api.composability import KEY, REASON, TRACE, trace_of
 from muster.gateway.api.describe import CLUSTER, describe, list_of, path, reference
 from muster.gateway.authorise import refuse_unless
 from muster.gateway.changes import key_of, until_so
-from muster.gateway.house import House, body_of, house_of, principal_of, reason_of
+from muster.gateway.context import AppContext, body_of, context_of, principal_of, reason_of
 from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import invalid, not_found
 from muster.schemas.access import Role
@@ -49,7 +49,7 @@ _STATES = {CampaignAsk.PAUSE: ("paused",), CampaignAsk.RESUME: ("going",), Campa
 async def list_campaigns(request: Request) -> Response:
     """From the upgrader, without their nodes."""
     principal_of(request)
-    found = await _campaigns(house_of(request))
+    found = await _campaigns(context_of(request))
     return answers.rows("campaigns", (one.model_dump_json().encode() for one in found))
 
 
@@ -62,7 +62,7 @@ async def one_campaign(request: Request) -> Response:
     """From the upgrader: where each node stands, when its turn is, for whom it waits."""
     principal_of(request)
     name = str(request.path_params["name"])
-    found = await _campaign(house_of(request), name)
+    found = await _campaign(context_of(request), name)
     if found is None:
         raise not_found("campaign", name[:NAME_CHARS_TOLD])
     return answers.model(found)
@@ -80,13 +80,13 @@ async def one_campaign(request: Request) -> Response:
 )
 async def preview(request: Request) -> Response:
     """Operators only, as it costs the upgrader's time. Nothing is started. Jobs are thought to run to their limits."""
-    principal, house = principal_of(request), house_of(request)
+    principal, context = principal_of(request), context_of(request)
     refuse_unless(principal, Role.OPERATOR, verb="plan campaigns")
     spec = parse_request(CampaignSpec, await body_of(request))
-    found = await house.leaders.ask("upgrader", "preview", AskPreview(spec=spec), CampaignPreview)
+    found = await context.leaders.ask("upgrader", "preview", AskPreview(spec=spec), CampaignPreview)
     if found.problem:
         raise invalid(found.problem, field=found.field)
-    return answers.model(found.model_copy(update={"cluster": house.cluster}))
+    return answers.model(found.model_copy(update={"cluster": context.cluster}))
 
 
 @router.post(
@@ -104,19 +104,19 @@ async def preview(request: Request) -> Response:
 )
 async def start(request: Request) -> Response:
     """Operators only. Asks the upgrader first whether it can be."""
-    principal, house = principal_of(request), house_of(request)
+    principal, context = principal_of(request), context_of(request)
     refuse_unless(principal, Role.OPERATOR, verb="start campaigns")
     spec, key = parse_request(CampaignSpec, await body_of(request)), key_of(request)
-    await _check(house, AskCampaignCheck(name=spec.name, ask=CampaignAsk.START.value, spec=spec))
-    payload = CampaignStartRequested(spec=spec, principal=principal.name, cluster=house.cluster)
+    await _check(context, AskCampaignCheck(name=spec.name, ask=CampaignAsk.START.value, spec=spec))
+    payload = CampaignStartRequested(spec=spec, principal=principal.name, cluster=context.cluster)
     asked = Draft("campaign", spec.name, "start-requested", payload, trace=trace_of(request, spec.name, key))
-    await house.log.request_operation(asked, key=key)
+    await context.log.request_operation(asked, key=key)
 
     async def look() -> CampaignView | None:
-        found = await _campaign(house, spec.name)
+        found = await _campaign(context, spec.name)
         return found if found is not None and found.spec == spec and found.ended is None else None
 
-    begun = await until_so(house, look)
+    begun = await until_so(context, look)
     return answers.model(begun) if begun is not None else answers.model(spec, status=202)
 
 
@@ -151,39 +151,39 @@ async def abort(request: Request) -> Response:
 
 
 async def _change(request: Request, ask: CampaignAsk) -> Response:
-    principal, house = principal_of(request), house_of(request)
+    principal, context = principal_of(request), context_of(request)
     refuse_unless(principal, Role.OPERATOR, verb=f"{ask.value} campaigns")
     name, reason, key = str(request.path_params["name"]), reason_of(request), key_of(request)
-    before = await _campaign(house, name)
+    before = await _campaign(context, name)
     if before is None:
         raise not_found("campaign", name[:NAME_CHARS_TOLD])
-    await _check(house, AskCampaignCheck(name=name, ask=ask.value))
-    payload = CampaignChangeRequested(principal=principal.name, reason=reason, cluster=house.cluster)
+    await _check(context, AskCampaignCheck(name=name, ask=ask.value))
+    payload = CampaignChangeRequested(principal=principal.name, reason=reason, cluster=context.cluster)
     asked = Draft("campaign", name, f"{ask.value}-requested", payload, trace=trace_of(request, name, key))
-    await house.log.request_operation(asked, key=key)
+    await context.log.request_operation(asked, key=key)
 
     async def look() -> CampaignView | None:
-        found = await _campaign(house, name)
+        found = await _campaign(context, name)
         return found if found is not None and found.state in _STATES[ask] else None
 
-    stands = await until_so(house, look)
+    stands = await until_so(context, look)
     return answers.model(stands or before, status=202 if stands is None else 200)
 
 
-async def _check(house: House, ask: AskCampaignCheck) -> None:
+async def _check(context: AppContext, ask: AskCampaignCheck) -> None:
     """Raises ProblemError (422) for what would be refused. If nobody answers, the upgrader decides when it folds it."""
     try:
-        verdict = await house.leaders.ask("upgrader", "campaign-check", ask, CampaignCheckAnswer)
+        verdict = await context.leaders.ask("upgrader", "campaign-check", ask, CampaignCheckAnswer)
     except UnreachableError:
         return
     if verdict.problem:
         raise invalid(verdict.problem, field=verdict.field)
 
 
-async def _campaigns(house: House, name: str = "") -> tuple[CampaignView, ...]:
-    answer = await house.leaders.ask("upgrader", "campaigns", AskCampaigns(name=name), CampaignsAnswer)
-    return tuple(one.model_copy(update={"cluster": house.cluster}) for one in answer.campaigns)
+async def _campaigns(context: AppContext, name: str = "") -> tuple[CampaignView, ...]:
+    answer = await context.leaders.ask("upgrader", "campaigns", AskCampaigns(name=name), CampaignsAnswer)
+    return tuple(one.model_copy(update={"cluster": context.cluster}) for one in answer.campaigns)
 
 
-async def _campaign(house: House, name: str) -> CampaignView | None:
-    return next(iter(await _campaigns(house, name)), None)
+async def _campaign(context: AppContext, name: str) -> CampaignView | None:
+    return next(iter(await _campaigns(context, name)), None)

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from muster.gateway.api import answers
 from muster.gateway.api.describe import describe, list_of
 from muster.gateway.cells import cluster_views
-from muster.gateway.house import House, principal_of, whole_house_of
+from muster.gateway.context import AppContext, principal_of, whole_context_of
 from muster.gateway.ports import UnreachableError
 from muster.schemas.apiserver import ClusterView
 from muster.schemas.members import AskFederation, FederationView
@@ -25,16 +25,16 @@ async def list_clusters(request: Request) -> Response:
     from the federation whether it gives them jobs.
     """
     principal_of(request)
-    house = whole_house_of(request)
-    found = await cluster_views(house.cells) if len(house.cells) > 1 else (await house.scheduler.cluster(),)
-    found = await _with_states(house, found)
+    context = whole_context_of(request)
+    found = await cluster_views(context.cells) if len(context.cells) > 1 else (await context.scheduler.cluster(),)
+    found = await _with_states(context, found)
     return answers.rows("clusters", (one.model_dump_json().encode() for one in sorted(found, key=lambda one: one.name)))
 
 
-async def _with_states(house: House, found: Sequence[ClusterView]) -> tuple[ClusterView, ...]:
+async def _with_states(context: AppContext, found: Sequence[ClusterView]) -> tuple[ClusterView, ...]:
     """Where the federation has them; as they are if it does not answer."""
     try:
-        told = await house.leaders.ask("federation", "federation", AskFederation(), FederationView)
+        told = await context.leaders.ask("federation", "federation", AskFederation(), FederationView)
     except UnreachableError:
         return tuple(found)
     states = {member.name: member.state.value for member in told.clusters}

@@ -7,8 +7,8 @@ from muster.gateway.accept import TRACEPARENT
 from muster.gateway.api import answers
 from muster.gateway.api.describe import CLUSTER, any_of, describe, header, list_of, path, query, reference
 from muster.gateway.changes import key_of, until_so
+from muster.gateway.context import AppContext, body_of, context_of, flag_of, principal_of, reason_of
 from muster.gateway.forcing import refuse_unless_may_compose, refuse_unless_operator
-from muster.gateway.house import House, body_of, flag_of, house_of, principal_of, reason_of
 from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import not_found
 from muster.schemas import ids
@@ -45,7 +45,7 @@ _GOING = frozenset({RequestPhase.CLEANING, RequestPhase.DELETING, RequestPhase.E
 async def list_requests(request: Request) -> Response:
     """From the composer; each with its devices."""
     principal_of(request)
-    found = (await house_of(request).composer.requests()).requests
+    found = (await context_of(request).composer.requests()).requests
     return answers.rows("requests", (one.model_dump_json().encode() for one in found))
 
 
@@ -62,7 +62,7 @@ async def one_request(request: Request) -> Response:
     """From the composer."""
     principal_of(request)
     name = str(request.path_params["name"])
-    found = await _request(house_of(request), name)
+    found = await _request(context_of(request), name)
     if found is None:
         raise not_found(WHAT, name[:NAME_CHARS_TOLD])
     return answers.model(found)
@@ -83,28 +83,28 @@ async def one_request(request: Request) -> Response:
 )
 async def compose(request: Request) -> Response:
     """Operators only. One of the same name gets the new specification. Asks the composer first whether it may be."""
-    principal, house = principal_of(request), house_of(request)
+    principal, context = principal_of(request), context_of(request)
     key = key_of(request)
     body = await body_of(request)
-    await refuse_unless_may_compose(house, principal, body, key=key)
+    await refuse_unless_may_compose(context, principal, body, key=key)
     asked = composing.parse(body, principal=principal.name, key=key)
     before: RequestView | None = None
     try:
         question = AskCompose(name=asked.name, spec=asked.spec, may_force=True)
-        composing.refuse_to_compose(await house.composer.compose_check(question), asked)
-        before = await _request(house, asked.name)
+        composing.refuse_to_compose(await context.composer.compose_check(question), asked)
+        before = await _request(context, asked.name)
     except UnreachableError:
         before = None  # the composer decides when it folds the request
     payload = ComposeRequested(
-        spec=asked.spec, principal=principal.name, may_force=True, cluster=house.composer.cluster
+        spec=asked.spec, principal=principal.name, may_force=True, cluster=context.composer.cluster
     )
-    await house.log.request_compose(asked.name, payload, key=key, trace=trace_of(request, asked.name, key))
+    await context.log.request_compose(asked.name, payload, key=key, trace=trace_of(request, asked.name, key))
 
     async def look() -> RequestView | None:
-        found = await _request(house, asked.name)
+        found = await _request(context, asked.name)
         return found if found is not None and _is_answer(found, asked.spec, before) else None
 
-    stands = await until_so(house, look)
+    stands = await until_so(context, look)
     if stands is None:
         return answers.model(ComposabilityBody(name=asked.name, spec=asked.spec), status=202)
     if stands.phase is RequestPhase.REFUSED or stands.spec != asked.spec:
@@ -127,7 +127,7 @@ async def compose(request: Request) -> Response:
 )
 async def decompose(request: Request) -> Response:
     """Operators only. Devices go as soon as no job holds them; with `force` at once."""
-    principal, house = principal_of(request), house_of(request)
+    principal, context = principal_of(request), context_of(request)
     name = str(request.path_params["name"])
     await refuse_unless_operator(
         request, verb=f"detach devices of {name[:NAME_CHARS_TOLD]}", asked=AskDetach(request=name)
@@ -138,24 +138,24 @@ async def decompose(request: Request) -> Response:
         reason=reason_of(request),
         force=force,
         may_force=True,
-        cluster=house.composer.cluster,
+        cluster=context.composer.cluster,
     )
-    before = await _request(house, name)
+    before = await _request(context, name)
     if before is None:
         raise not_found(WHAT, name[:NAME_CHARS_TOLD])
     if before.phase is RequestPhase.ENDED:
         return answers.model(before)
-    verdict = await house.composer.detach_check(AskDetach(request=name, force=force, may_force=True))
+    verdict = await context.composer.detach_check(AskDetach(request=name, force=force, may_force=True))
     composing.refuse_to_detach(verdict, what=WHAT, name=name)
-    await house.log.request_decompose(name, payload, key=key, trace=trace_of(request, name, key))
+    await context.log.request_decompose(name, payload, key=key, trace=trace_of(request, name, key))
 
     async def look() -> RequestView | None:
-        found = await _request(house, name)
+        found = await _request(context, name)
         if found is None:
             return before.model_copy(update={"phase": RequestPhase.ENDED, "resources": ()})
         return found if found.phase in _GOING else None
 
-    stands = await until_so(house, look) or before
+    stands = await until_so(context, look) or before
     return answers.model(stands, status=200 if stands.phase is RequestPhase.ENDED else 202)
 
 
@@ -179,7 +179,7 @@ def _is_answer(found: RequestView, spec: ComposabilitySpec, before: RequestView 
     return bool(found.field) and (before is None or told != (before.field, before.error))
 
 
-async def _request(house: House, name: str) -> RequestView | None:
+async def _request(context: AppContext, name: str) -> RequestView | None:
     """Raises UnreachableError if the composer does not answer."""
-    found = (await house.composer.requests(only=name)).requests
+    found = (await context.composer.requests(only=name)).requests
     return next((one for one in found if one.name == name), None)

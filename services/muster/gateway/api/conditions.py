@@ -8,7 +8,7 @@ from muster.gateway.api.composability import KEY, REASON, TRACE, trace_of
 from muster.gateway.api.describe import CLUSTER, describe, path, query, reference
 from muster.gateway.authorise import refuse_unless
 from muster.gateway.changes import key_of, until_so
-from muster.gateway.house import House, flag_of, house_of, principal_of, reason_of
+from muster.gateway.context import AppContext, context_of, flag_of, principal_of, reason_of
 from muster.gateway.problems import not_found
 from muster.schemas.access import Role
 from muster.schemas.conditions import AskConditions, ConditionsAnswer
@@ -34,7 +34,7 @@ _ASKED: dict[int, tuple[str, dict[str, object] | None]] = {
 async def conditions(request: Request) -> Response:
     """From health: phases with reasons, what ended lately, how often which code came."""
     principal_of(request)
-    return answers.model(await _asked(house_of(request)))
+    return answers.model(await _asked(context_of(request)))
 
 
 @router.get(
@@ -47,7 +47,7 @@ async def conditions(request: Request) -> Response:
 async def condition(request: Request) -> Response:
     """Newest observations first; also of a node that is healthy."""
     principal_of(request)
-    return answers.model(await _of_node(house_of(request), str(request.path_params["node"])))
+    return answers.model(await _of_node(context_of(request), str(request.path_params["node"])))
 
 
 @router.post(
@@ -61,21 +61,21 @@ async def condition(request: Request) -> Response:
 )
 async def verify(request: Request) -> Response:
     """It comes back once its checks have passed; with `trust` at once."""
-    principal, house = principal_of(request), house_of(request)
+    principal, context = principal_of(request), context_of(request)
     refuse_unless(principal, Role.OPERATOR, verb="verify nodes")
     node, reason, key = str(request.path_params["node"]), reason_of(request), key_of(request)
-    before = await _of_node(house, node)
+    before = await _of_node(context, node)
     payload = VerifyRequested(
         principal=principal.name, cluster=before.cluster, reason=reason, trust=flag_of(request, "trust")
     )
     asked = Draft("node", node, "verify-requested", payload, trace=trace_of(request, node, key))
-    await house.log.request_operation(asked, key=key)
+    await context.log.request_operation(asked, key=key)
 
     async def look() -> ConditionsAnswer | None:
-        found = await _of_node(house, node)
+        found = await _of_node(context, node)
         return found if found.conditions != before.conditions or not before.conditions else None
 
-    stands = await until_so(house, look)
+    stands = await until_so(context, look)
     return answers.model(stands or before, status=202 if stands is None else 200)
 
 
@@ -90,30 +90,30 @@ async def verify(request: Request) -> Response:
 )
 async def reset(request: Request) -> Response:
     """Only a person does this. If as much is broken still, the brake trips again."""
-    principal, house = principal_of(request), house_of(request)
+    principal, context = principal_of(request), context_of(request)
     refuse_unless(principal, Role.OPERATOR, verb="reset the brake")
     reason, key, skip = reason_of(request), key_of(request), flag_of(request, "skip")
-    before = await _asked(house)
+    before = await _asked(context)
     payload = BrakeResetRequested(principal=principal.name, cluster=before.cluster, reason=reason, skip=skip)
     asked = Draft("health", BRAKE, "brake-reset-requested", payload, trace=trace_of(request, BRAKE, key))
-    await house.log.request_operation(asked, key=key)
+    await context.log.request_operation(asked, key=key)
 
     async def look() -> ConditionsAnswer | None:
-        found = await _asked(house)
+        found = await _asked(context)
         is_reset = found.brake.tripped is None or found.brake.tripped_at != before.brake.tripped_at
         return found if is_reset else None
 
-    stands = await until_so(house, look)
+    stands = await until_so(context, look)
     return answers.model(stands or before, status=202 if stands is None else 200)
 
 
-async def _asked(house: House, node: str = "") -> ConditionsAnswer:
-    answer = await house.leaders.ask("health", "conditions", AskConditions(node=node), ConditionsAnswer)
-    return answer.model_copy(update={"cluster": house.cluster})
+async def _asked(context: AppContext, node: str = "") -> ConditionsAnswer:
+    answer = await context.leaders.ask("health", "conditions", AskConditions(node=node), ConditionsAnswer)
+    return answer.model_copy(update={"cluster": context.cluster})
 
 
-async def _of_node(house: House, node: str) -> ConditionsAnswer:
-    answer = await _asked(house, node)
+async def _of_node(context: AppContext, node: str) -> ConditionsAnswer:
+    answer = await _asked(context, node)
     if not answer.known:
         raise not_found("node", node[:NAME_CHARS_TOLD])
     return answer

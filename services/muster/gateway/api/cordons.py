@@ -8,7 +8,7 @@ from muster.gateway.api.composability import KEY, REASON, TRACE, trace_of
 from muster.gateway.api.describe import describe, path, query, reference
 from muster.gateway.authorise import refuse_unless
 from muster.gateway.changes import key_of, until_so
-from muster.gateway.house import House, house_of, principal_of, reason_of
+from muster.gateway.context import AppContext, context_of, principal_of, reason_of
 from muster.gateway.problems import not_found
 from muster.schemas.access import Role
 from muster.schemas.facts.cordons import CordonRequested
@@ -59,26 +59,26 @@ async def resume(request: Request) -> Response:
 
 
 async def _close(request: Request, ask: str, *, is_so: str) -> Response:
-    principal, house, name = principal_of(request), house_of(request), str(request.path_params["node"])
+    principal, context, name = principal_of(request), context_of(request), str(request.path_params["node"])
     refuse_unless(principal, Role.OPERATOR, verb=f"{ask} nodes")
     reason, key = reason_of(request), key_of(request)
-    before = await _node(house, name)
+    before = await _node(context, name)
     if before is None:
         raise not_found("node", name[:NAME_CHARS_TOLD])
     payload = CordonRequested(principal=principal.name, reason=reason, cluster=before.cluster)
     asked = Draft("node", name, f"{ask}-requested", payload, trace=trace_of(request, name, key))
-    await house.log.request_operation(asked, key=key)
+    await context.log.request_operation(asked, key=key)
 
     async def look() -> NodeView | None:
-        found = await _node(house, name)
+        found = await _node(context, name)
         said = {one.what for one in found.reasons} & {CORDONED, DRAINED} if found is not None else set()
         return found if said == ({is_so} if is_so else set()) else None
 
-    stands = await until_so(house, look)
+    stands = await until_so(context, look)
     return answers.model(stands or before, status=202 if stands is None else 200)
 
 
-async def _node(house: House, name: str) -> NodeView | None:
+async def _node(context: AppContext, name: str) -> NodeView | None:
     """The node as the scheduler has it; None if there is none. Raises UnreachableError if it does not answer."""
-    views = map(NodeView.model_validate_json, await house.scheduler.nodes())
+    views = map(NodeView.model_validate_json, await context.scheduler.nodes())
     return next((view for view in views if view.name == name), None)

@@ -7,8 +7,8 @@ from muster.gateway.api import answers
 from muster.gateway.api.composability import FORCE, KEY, REASON, TRACE, trace_of
 from muster.gateway.api.describe import CLUSTER, describe, list_of, path, reference
 from muster.gateway.changes import key_of, until_so
+from muster.gateway.context import AppContext, context_of, flag_of, principal_of, reason_of
 from muster.gateway.forcing import refuse_unless_operator
-from muster.gateway.house import House, flag_of, house_of, principal_of, reason_of
 from muster.gateway.problems import not_found
 from muster.schemas.devices import AttachmentPhase, DeviceView, FabricView
 from muster.schemas.facts.composability import DetachRequested
@@ -27,7 +27,7 @@ _GOING = frozenset({AttachmentPhase.WITHHOLDING, AttachmentPhase.DETACHING, Atta
 async def list_devices(request: Request) -> Response:
     """From the composer."""
     principal_of(request)
-    found = (await house_of(request).composer.devices()).devices
+    found = (await context_of(request).composer.devices()).devices
     ordered = sorted(found, key=lambda one: (one.node, one.id))
     return answers.rows("devices", (one.model_dump_json().encode() for one in ordered))
 
@@ -40,7 +40,7 @@ async def list_devices(request: Request) -> Response:
 async def list_fabrics(request: Request) -> Response:
     """From the composer."""
     principal_of(request)
-    found = (await house_of(request).composer.devices()).fabrics
+    found = (await context_of(request).composer.devices()).fabrics
     ordered = sorted(found, key=lambda one: one.name)
     return answers.rows("fabrics", (one.model_dump_json().encode() for one in ordered))
 
@@ -59,7 +59,7 @@ async def list_fabrics(request: Request) -> Response:
 )
 async def detach(request: Request) -> Response:
     """Operators only. It goes as soon as no job holds it; with `force` at once."""
-    principal, house = principal_of(request), house_of(request)
+    principal, context = principal_of(request), context_of(request)
     uuid = str(request.path_params["uuid"])
     await refuse_unless_operator(
         request, verb=f"detach device {uuid[:UUID_CHARS_TOLD]}", asked=AskDetach(device_uuid=uuid)
@@ -70,26 +70,26 @@ async def detach(request: Request) -> Response:
         reason=reason_of(request),
         force=force,
         may_force=True,
-        cluster=house.composer.cluster,
+        cluster=context.composer.cluster,
     )
-    before = await _device(house, uuid)
+    before = await _device(context, uuid)
     if before is None:
         raise not_found("device", uuid[:UUID_CHARS_TOLD])
-    verdict = await house.composer.detach_check(AskDetach(device_uuid=uuid, force=force, may_force=True))
+    verdict = await context.composer.detach_check(AskDetach(device_uuid=uuid, force=force, may_force=True))
     composing.refuse_to_detach(verdict, what="device", name=uuid[:UUID_CHARS_TOLD])
-    await house.log.request_detach(uuid, payload, key=key, trace=trace_of(request, uuid, key))
+    await context.log.request_detach(uuid, payload, key=key, trace=trace_of(request, uuid, key))
 
     async def look() -> DeviceView | None:
-        found = await _device(house, uuid)
+        found = await _device(context, uuid)
         if found is None:
             return before.model_copy(update={"phase": AttachmentPhase.DETACHED, "holders": ()})
         return found if found.phase in _GOING else None
 
-    stands = await until_so(house, look) or before
+    stands = await until_so(context, look) or before
     return answers.model(stands, status=200 if stands.phase is AttachmentPhase.DETACHED else 202)
 
 
-async def _device(house: House, uuid: str) -> DeviceView | None:
+async def _device(context: AppContext, uuid: str) -> DeviceView | None:
     """The device as it is attached. Raises UnreachableError if the composer does not answer."""
-    found = (await house.composer.devices(only=uuid)).devices
+    found = (await context.composer.devices(only=uuid)).devices
     return next((one for one in found if one.device_uuid == uuid and not one.phase.is_over), None)

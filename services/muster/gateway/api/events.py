@@ -4,8 +4,8 @@ from fastapi import APIRouter, Request, Response
 
 from muster.gateway.api import answers, sse
 from muster.gateway.api.describe import describe, header, list_of, query
+from muster.gateway.context import context_of, count_of, flag_of, principal_of
 from muster.gateway.feed import FedFact
-from muster.gateway.house import count_of, flag_of, house_of, principal_of
 from muster.schemas.views import FactView
 
 PAGE_MAX = 2_000
@@ -37,7 +37,7 @@ router = APIRouter(tags=["events"])
 async def events(request: Request) -> Response:
     """`Accept: text/event-stream` asks to follow, too."""
     principal_of(request)
-    house = house_of(request)
+    context = context_of(request)
     team = request.query_params.get("team", "")
 
     def wanted(fact: FedFact) -> bool:
@@ -49,7 +49,7 @@ async def events(request: Request) -> Response:
             if "limit" in request.query_params
             else 0
         )
-        return await sse.fact_stream(request, house, wanted, newest=told)
+        return await sse.fact_stream(request, context, wanted, newest=told)
     limit = count_of(request, name="limit", default=PAGE_DEFAULT, most=PAGE_MAX)
-    newest = await house.feed.newest(PAGE_MAX if team else limit)
+    newest = await context.feed.newest(PAGE_MAX if team else limit)
     return answers.rows("facts", [fact.body for fact in newest if wanted(fact)][-limit:])

@@ -6,7 +6,7 @@ from starlette.responses import PlainTextResponse
 
 from muster.gateway.api import answers
 from muster.gateway.api.describe import describe
-from muster.gateway.house import flag_of, whole_house_of
+from muster.gateway.context import flag_of, whole_context_of
 from muster.gateway.problems import unavailable
 
 router = APIRouter(tags=["health"])
@@ -24,12 +24,12 @@ async def readyz(request: Request) -> Response:
 
     `leaders=false` leaves out the last: what this process alone can answer for.
     """
-    house = whole_house_of(request)
-    if not house.tokens.is_ready:
+    context = whole_context_of(request)
+    if not context.tokens.is_ready:
         raise unavailable("the tokens were not read yet")
-    if not house.catalogue.is_fresh:
+    if not context.catalogue.is_fresh:
         raise unavailable("queues and nodes are not known")
-    unled = house.leadership.missing if flag_of(request, "leaders", default=True) else ()
+    unled = context.leadership.missing if flag_of(request, "leaders", default=True) else ()
     if unled:
         raise unavailable(f"nobody leads {', '.join(unled)}; the service's own log and /readyz say why")
     return answers.encoded(b'{"status":"ready"}')
@@ -44,4 +44,4 @@ async def readyz(request: Request) -> Response:
 async def metrics(request: Request) -> Response:
     """In Prometheus' text format, or in OpenMetrics, which has exemplars, for who accepts that."""
     encode, media_type = choose_encoder(request.headers.get("accept", ""))
-    return Response(encode(whole_house_of(request).metrics.registry), media_type=media_type)
+    return Response(encode(whole_context_of(request).metrics.registry), media_type=media_type)

@@ -6,7 +6,7 @@ from muster.gateway.api import answers
 from muster.gateway.api.describe import describe, header, path, query, reference
 from muster.gateway.authorise import refuse_unless_acting_for
 from muster.gateway.changes import key_of
-from muster.gateway.house import House, body_of, house_of, job_id_of, principal_of, reason_of
+from muster.gateway.context import AppContext, body_of, context_of, job_id_of, principal_of, reason_of
 from muster.gateway.ports import JobRequest
 from muster.gateway.problems import conflict
 from muster.gateway.submit import refuse_priority
@@ -31,7 +31,7 @@ _HOLDING = frozenset({Phase.PLACED, Phase.RUNNING, Phase.STOPPING})
 async def hold_job(request: Request) -> Response:
     """It is passed over, keeps its place in line and loses any reservation. 409 for one that has its places already."""
     principal, reason = principal_of(request), reason_of(request)
-    house, job = await job_for(request, verb="hold")
+    context, job = await job_for(request, verb="hold")
     if job.phase in _HOLDING:
         raise conflict(
             f"job {job.id} is {job.phase.value}: only a job that waits can be held",
@@ -39,7 +39,7 @@ async def hold_job(request: Request) -> Response:
             cure="Cancel it, or hold it when it waits again.",
         )
     payload = JobHoldRequested(principal=principal.name, reason=reason)
-    await house.log.request_of_job(job, JobRequest(Ask.HOLD, payload), key=key_of(request))
+    await context.log.request_of_job(job, JobRequest(Ask.HOLD, payload), key=key_of(request))
     return answers.model(job, status=202)
 
 
@@ -51,9 +51,9 @@ async def hold_job(request: Request) -> Response:
 async def release_job(request: Request) -> Response:
     """It stands in line again where it stood. One that is not held stays as it is, and a fact says so."""
     principal, reason = principal_of(request), reason_of(request)
-    house, job = await job_for(request, verb="release")
+    context, job = await job_for(request, verb="release")
     payload = JobHoldRequested(principal=principal.name, reason=reason)
-    await house.log.request_of_job(job, JobRequest(Ask.RELEASE, payload), key=key_of(request))
+    await context.log.request_of_job(job, JobRequest(Ask.RELEASE, payload), key=key_of(request))
     return answers.model(job, status=202)
 
 
@@ -74,18 +74,18 @@ async def prioritise_job(request: Request) -> Response:
     """
     principal = principal_of(request)
     change = parse_request(PriorityChange, await body_of(request))
-    house, job = await job_for(request, verb="prioritise jobs")
-    await refuse_priority(house, principal, change.priority, queue=job.queue)
+    context, job = await job_for(request, verb="prioritise jobs")
+    await refuse_priority(context, principal, change.priority, queue=job.queue)
     payload = JobPriorityRequested(principal=principal.name, priority=change.priority, reason=change.reason)
-    await house.log.request_of_job(job, JobRequest(Ask.PRIORITY, payload), key=key_of(request))
+    await context.log.request_of_job(job, JobRequest(Ask.PRIORITY, payload), key=key_of(request))
     return answers.model(job, status=202)
 
 
-async def job_for(request: Request, *, verb: str) -> tuple[House, JobView]:
+async def job_for(request: Request, *, verb: str) -> tuple[AppContext, JobView]:
     """The live job of the path. Raises ProblemError: 403 to whoever does not act for its team, 409 if it has ended."""
-    house = house_of(request)
-    job = await house.views.job_view(job_id_of(request))
+    context = context_of(request)
+    job = await context.views.job_view(job_id_of(request))
     refuse_unless_acting_for(principal_of(request), job.team, verb=verb)
     if job.phase.is_terminal:
         raise conflict(f"job {job.id} has ended: {job.phase.value}", field="job_id")
-    return house, job
+    return context, job

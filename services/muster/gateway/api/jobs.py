@@ -8,8 +8,17 @@ from fastapi import APIRouter, Request, Response
 from muster.gateway.api import answers, sse
 from muster.gateway.api.describe import ONLY_CLUSTER, describe, header, list_of, path, query, reference
 from muster.gateway.authorise import refuse_unless_acting_for
+from muster.gateway.context import (
+    AppContext,
+    body_of,
+    context_of,
+    count_of,
+    flag_of,
+    job_id_of,
+    principal_of,
+    reason_of,
+)
 from muster.gateway.explaining import waits, with_scaling, without_cluster
-from muster.gateway.house import House, body_of, count_of, flag_of, house_of, job_id_of, principal_of, reason_of
 from muster.gateway.metrics import is_about
 from muster.gateway.ports import JobFilter, UnreachableError
 from muster.gateway.problems import ProblemError, conflict, invalid
@@ -51,21 +60,21 @@ _JOB_ID = path("job_id", "Id of the job")
 )
 async def submit_job(request: Request) -> Response:
     """Everything that can be checked is checked first; then the job is stored, or it is refused."""
-    principal, house = principal_of(request), house_of(request)
-    started_s = house.time.monotonic_s()
+    principal, context = principal_of(request), context_of(request)
+    started_s = context.time.monotonic_s()
     body = await body_of(request)
     if request.scope["query_string"] and flag_of(request, "dry_run"):
-        return answers.model(house.sight.dry_run(await dry_run(house, principal, body)))
+        return answers.model(context.sight.dry_run(await dry_run(context, principal, body)))
     headers = request.headers
     key = headers.get("idempotency-key", os.urandom(16).hex())
     try:
-        stored = await submit(house, principal, Submission(body, key, headers.get("traceparent", "")))
+        stored = await submit(context, principal, Submission(body, key, headers.get("traceparent", "")))
     except ProblemError as refusal:
-        house.metrics.refused.labels(str(refusal.problem.status)).inc()
+        context.metrics.refused.labels(str(refusal.problem.status)).inc()
         raise
     is_about(request.scope, stored.job.trace)
-    took_s = house.time.monotonic_s() - started_s
-    house.metrics.submit_s.observe(took_s, house.metrics.exemplar(stored.job.trace, took_s))
+    took_s = context.time.monotonic_s() - started_s
+    context.metrics.submit_s.observe(took_s, context.metrics.exemplar(stored.job.trace, took_s))
     told = {"Location": f"/v1/jobs/{stored.job.id}", "Idempotency-Key": key}
     return answers.model(as_submitted(stored), status=201 if stored.is_new else 200, headers=told)
 
@@ -101,7 +110,7 @@ async def list_jobs(request: Request) -> Response:
         phase=_phase(request),
         live_only=flag_of(request, "live"),
     )
-    page = await house_of(request).view.jobs(wanted, limit=limit, cursor=cursor)
+    page = await context_of(request).view.jobs(wanted, limit=limit, cursor=cursor)
     return answers.rows("jobs", page.rows, next_cursor=page.next_cursor)
 
 
@@ -113,7 +122,7 @@ async def list_jobs(request: Request) -> Response:
 async def get_job(request: Request) -> Response:
     """Never 404 for a job that was accepted."""
     principal_of(request)
-    return answers.encoded(await house_of(request).views.job(job_id_of(request)))
+    return answers.encoded(await context_of(request).views.job(job_id_of(request)))
 
 
 @router.get(
@@ -139,14 +148,14 @@ async def get_job(request: Request) -> Response:
 async def job_events(request: Request) -> Response:
     """What happened to it."""
     principal_of(request)
-    house = house_of(request)
+    context = context_of(request)
     job_id = job_id_of(request)
     if flag_of(request, "follow"):
-        await house.views.job(job_id)
-        return sse.job_stream(request, house, job_id)
-    trail = await house.view.trail(job_id)
+        await context.views.job(job_id)
+        return sse.job_stream(request, context, job_id)
+    trail = await context.view.trail(job_id)
     if not trail:
-        await house.views.job(job_id)
+        await context.views.job(job_id)
     return answers.rows("facts", trail)
 
 
@@ -160,45 +169,45 @@ async def job_events(request: Request) -> Response:
 async def why(request: Request) -> Response:
     """Asks the scheduler; what it does not know is told from the read side, what is done for the job by the scaler."""
     principal_of(request)
-    house = house_of(request)
+    context = context_of(request)
     job_id = job_id_of(request)
-    if house.sight.hides_jobs:
-        await house.views.job(job_id)
-    answer = await _why(house, job_id)
-    return answers.model(house.sight.why(answer, job_id))
+    if context.sight.hides_jobs:
+        await context.views.job(job_id)
+    answer = await _why(context, job_id)
+    return answers.model(context.sight.why(answer, job_id))
 
 
-async def _why(house: House, job_id: str) -> WhyAnswer:
+async def _why(context: AppContext, job_id: str) -> WhyAnswer:
     """The scheduler's answer, or what is known without it. Raises ProblemError (404, 410, 503)."""
     try:
-        answer = await house.scheduler.why(job_id)
+        answer = await context.scheduler.why(job_id)
     except UnreachableError as error:
-        view = await house.views.job_view(job_id)
+        view = await context.views.job_view(job_id)
         return WhyAnswer(job=view, reason="scheduler-unreachable", detail=str(error), cure="It waits in the log.")
     if answer.job is None:
-        view = await house.views.job_view(job_id)
+        view = await context.views.job_view(job_id)
         if view.phase.is_terminal:
             return WhyAnswer(job=view, reason=view.reason or view.phase.value, detail=view.detail)
-        return await _without_cluster(house, view)
-    if waits(answer) and house.catalogue.grows:
-        return await _with_scaling(house, answer)
+        return await _without_cluster(context, view)
+    if waits(answer) and context.catalogue.grows:
+        return await _with_scaling(context, answer)
     return answer
 
 
-async def _without_cluster(house: House, view: JobView) -> WhyAnswer:
+async def _without_cluster(context: AppContext, view: JobView) -> WhyAnswer:
     """Of a job that no scheduler knows: why it waits with the federation, if it does."""
     answer = WhyAnswer(job=view, reason="not-routed", detail="no cluster's scheduler has the job yet")
     try:
-        found = await house.leaders.ask("federation", "assignment", AskAssignment(job_id=view.id), AssignmentView)
+        found = await context.leaders.ask("federation", "assignment", AskAssignment(job_id=view.id), AssignmentView)
     except UnreachableError:
         return answer
     return without_cluster(answer, found)
 
 
-async def _with_scaling(house: House, answer: WhyAnswer) -> WhyAnswer:
+async def _with_scaling(context: AppContext, answer: WhyAnswer) -> WhyAnswer:
     """Without the scaler, the scheduler's answer alone."""
     try:
-        return with_scaling(answer, (await house.scaler.choices()).choices)
+        return with_scaling(answer, (await context.scaler.choices()).choices)
     except UnreachableError:
         return answer
 
@@ -215,14 +224,14 @@ async def _with_scaling(house: House, answer: WhyAnswer) -> WhyAnswer:
 async def cancel_job(request: Request) -> Response:
     """Asking twice is asking once."""
     principal = principal_of(request)
-    house = house_of(request)
+    context = context_of(request)
     job_id = job_id_of(request)
     reason = reason_of(request)
-    job = await house.views.job_view(job_id)
+    job = await context.views.job_view(job_id)
     refuse_unless_acting_for(principal, job.team, verb="cancel")
     if job.phase.is_terminal:
         raise conflict(f"job {job_id} has ended: {job.phase.value}", field="job_id")
-    await house.log.request_cancel(job, JobCancelRequested(principal=principal.name, reason=reason))
+    await context.log.request_cancel(job, JobCancelRequested(principal=principal.name, reason=reason))
     return answers.model(job, status=202)
 
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from muster.gateway.api import answers
 from muster.gateway.api.describe import describe, reference
 from muster.gateway.authenticate import BEARER, LIVE_CREDENTIAL
-from muster.gateway.house import House, house_of, principal_of
+from muster.gateway.context import AppContext, context_of, principal_of
 from muster.gateway.live import Live
 from muster.gateway.problems import unavailable
 from muster.schemas.live import LiveCredential, Snapshot
@@ -24,7 +24,7 @@ _NO_STORE = {"Cache-Control": "no-store"}
 async def snapshot(request: Request) -> Response:
     """Listen first, then ask for this; a slice says when to ask again."""
     principal = principal_of(request)
-    live = _live(house_of(request))
+    live = _live(context_of(request))
     audiences = live.credentials.audiences(principal)
     image = await live.snapshots.image()
     if "gzip" not in request.headers.get("accept-encoding", ""):
@@ -42,11 +42,11 @@ async def snapshot(request: Request) -> Response:
 async def credential(request: Request) -> Response:
     """Limited to what the token's principal may see."""
     principal = principal_of(request)
-    given = _live(house_of(request)).credentials.give(principal, request.scope[BEARER])
+    given = _live(context_of(request)).credentials.give(principal, request.scope[BEARER])
     return answers.model(given, status=201, headers=_NO_STORE)
 
 
-def _live(house: House) -> Live:
-    if house.live is None:
+def _live(context: AppContext) -> Live:
+    if context.live is None:
         raise unavailable("this gateway serves no live view")
-    return house.live
+    return context.live

@@ -9,7 +9,7 @@ from muster.gateway.api.describe import describe, path, query, reference
 from muster.gateway.api.job_actions import job_for
 from muster.gateway.authorise import refuse_unless
 from muster.gateway.changes import key_of, until_so
-from muster.gateway.house import House, body_of, principal_of, reason_of, whole_house_of
+from muster.gateway.context import AppContext, body_of, principal_of, reason_of, whole_context_of
 from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import invalid, not_found
 from muster.schemas.access import Role
@@ -55,7 +55,7 @@ _REFUSALS = (401, 403, 404, 422, 503)
 async def federation(request: Request) -> Response:
     """States, what each was given, when it was heard last; and by team and rule what waits, with the reason."""
     principal_of(request)
-    return answers.model(await _federation(whole_house_of(request)))
+    return answers.model(await _federation(whole_context_of(request)))
 
 
 @router.post(
@@ -66,9 +66,9 @@ async def federation(request: Request) -> Response:
 async def drain(request: Request) -> Response:
     """What runs there finishes there. Jobs keep their ids and their age; nobody has to submit again."""
     principal, to = principal_of(request), _names(request.query_params.get("to", ""))
-    house = whole_house_of(request)
-    before = await _member(house, request)
-    known = [one.name for one in (await _federation(house)).clusters]
+    context = whole_context_of(request)
+    before = await _member(context, request)
+    known = [one.name for one in (await _federation(context)).clusters]
     for name in to:
         if name not in known or name == before.name:
             cure = f"Name others: {', '.join(one for one in known if one != before.name) or 'there is none'}."
@@ -85,7 +85,7 @@ async def drain(request: Request) -> Response:
 async def resume(request: Request) -> Response:
     """Jobs that went elsewhere stay there. One that nobody drains stays as it is, and a fact says so."""
     principal = principal_of(request)
-    before = await _member(whole_house_of(request), request)
+    before = await _member(whole_context_of(request), request)
     payload = ClusterResumeRequested(principal=principal.name, reason=reason_of(request))
     return await _ask(request, before, "resume-requested", payload, _RESUMED)
 
@@ -98,15 +98,15 @@ async def _ask(
     request: Request, before: MemberView, name: str, payload: Payload, becomes: frozenset[ClusterPhase]
 ) -> Response:
     refuse_unless(principal_of(request), Role.OPERATOR, verb="drain and resume clusters")
-    house, key = whole_house_of(request), key_of(request)
+    context, key = whole_context_of(request), key_of(request)
     asked = Draft("cluster", before.name, name, payload, trace=trace_of(request, before.name, key))
-    await house.log.request_operation(asked, key=key)
+    await context.log.request_operation(asked, key=key)
 
     async def look() -> MemberView | None:
-        found = await _member(house, request)
+        found = await _member(context, request)
         return found if found.state in becomes else None
 
-    stands = await until_so(house, look)
+    stands = await until_so(context, look)
     return answers.model(stands or before, status=202 if stands is None else 200)
 
 
@@ -118,7 +118,7 @@ async def _ask(
 async def routes(request: Request) -> Response:
     """Rules, the first that matches counts, and the teams' limits over all clusters."""
     principal_of(request)
-    return answers.model(await whole_house_of(request).leaders.ask(SERVICE, "routes", AskFederation(), RoutesView))
+    return answers.model(await whole_context_of(request).leaders.ask(SERVICE, "routes", AskFederation(), RoutesView))
 
 
 @router.put(
@@ -136,10 +136,10 @@ async def routes(request: Request) -> Response:
 )
 async def set_routes(request: Request) -> Response:
     """Counts for jobs that have no cluster yet; nothing else is moved."""
-    principal, house = principal_of(request), whole_house_of(request)
+    principal, context = principal_of(request), whole_context_of(request)
     refuse_unless(principal, Role.OPERATOR, verb="change where jobs go")
     policy, based_on = parse_request(RoutingPolicy, await body_of(request)), _version(request)
-    verdict = await house.leaders.ask(
+    verdict = await context.leaders.ask(
         SERVICE, "routes-check", AskRoutesCheck(policy=policy, based_on=based_on), RoutesCheckAnswer
     )
     if verdict.field:
@@ -147,13 +147,13 @@ async def set_routes(request: Request) -> Response:
     key = key_of(request)
     payload = RoutingChangeRequested(policy=policy, principal=principal.name, based_on=based_on)
     asked = Draft("routing", "policy", "change-requested", payload, trace=trace_of(request, "routing", key))
-    await house.log.request_operation(asked, key=key)
+    await context.log.request_operation(asked, key=key)
 
     async def look() -> RoutesView | None:
-        found = await house.leaders.ask(SERVICE, "routes", AskFederation(), RoutesView)
+        found = await context.leaders.ask(SERVICE, "routes", AskFederation(), RoutesView)
         return found if found.policy == policy and found.version else None
 
-    stands = await until_so(house, look)
+    stands = await until_so(context, look)
     return answers.model(stands) if stands is not None else answers.model(policy, status=202)
 
 
@@ -165,8 +165,8 @@ async def set_routes(request: Request) -> Response:
 async def assignment(request: Request) -> Response:
     """From the federation: by which rule it went there, or why it waits for a cluster."""
     principal_of(request)
-    house = whole_house_of(request)
-    found = await _assignment(house, str(request.path_params["job_id"]))
+    context = whole_context_of(request)
+    found = await _assignment(context, str(request.path_params["job_id"]))
     if not found.known:
         raise not_found("job", str(request.path_params["job_id"])[:NAME_CHARS_TOLD])
     return answers.model(found)
@@ -184,9 +184,9 @@ async def assignment(request: Request) -> Response:
 async def reroute(request: Request) -> Response:
     """It keeps its id and its age. One that has started, or is pinned, stays, and a fact says so."""
     principal = principal_of(request)
-    house, job = await job_for(request, verb="reroute jobs")
+    context, job = await job_for(request, verb="reroute jobs")
     to = request.query_params.get("to", "")
-    known = [one.name for one in (await _federation(house)).clusters]
+    known = [one.name for one in (await _federation(context)).clusters]
     if to and to not in known:
         raise invalid(
             f"there is no cluster {to[:NAME_CHARS_TOLD]}", field="to", cure=f"Name one of {', '.join(known)}."
@@ -194,26 +194,26 @@ async def reroute(request: Request) -> Response:
     key = key_of(request)
     payload = JobRerouteRequested(principal=principal.name, reason=reason_of(request), to=to)
     asked = Draft("job", job.id, "reroute-requested", payload, trace=trace_of(request, job.id, key))
-    await house.log.request_operation(asked, key=key)
+    await context.log.request_operation(asked, key=key)
     try:
-        stands = await _assignment(house, job.id)
+        stands = await _assignment(context, job.id)
     except UnreachableError:
         stands = AssignmentView()
     return answers.model(stands, status=202)
 
 
-async def _federation(house: House) -> FederationView:
-    return await house.leaders.ask(SERVICE, "federation", AskFederation(), FederationView)
+async def _federation(context: AppContext) -> FederationView:
+    return await context.leaders.ask(SERVICE, "federation", AskFederation(), FederationView)
 
 
-async def _assignment(house: House, job_id: str) -> AssignmentView:
-    return await house.leaders.ask(SERVICE, "assignment", AskAssignment(job_id=job_id), AssignmentView)
+async def _assignment(context: AppContext, job_id: str) -> AssignmentView:
+    return await context.leaders.ask(SERVICE, "assignment", AskAssignment(job_id=job_id), AssignmentView)
 
 
-async def _member(house: House, request: Request) -> MemberView:
+async def _member(context: AppContext, request: Request) -> MemberView:
     """The cluster of the path. Raises ProblemError (404), UnreachableError."""
     name = str(request.path_params["cluster"])
-    found = next((one for one in (await _federation(house)).clusters if one.name == name), None)
+    found = next((one for one in (await _federation(context)).clusters if one.name == name), None)
     if found is None:
         raise not_found("cluster", name[:NAME_CHARS_TOLD])
     return found

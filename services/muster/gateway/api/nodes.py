@@ -4,7 +4,7 @@ from fastapi import APIRouter, Request, Response
 
 from muster.gateway.api import answers
 from muster.gateway.api.describe import ONLY_CLUSTER, describe, list_of
-from muster.gateway.house import house_of, principal_of
+from muster.gateway.context import context_of, principal_of
 from muster.gateway.ports import UnreachableError
 from muster.schemas.views import NodeView
 
@@ -19,9 +19,9 @@ router = APIRouter(tags=["nodes"])
 async def list_nodes(request: Request) -> Response:
     """From the read model, else from the scheduler."""
     principal_of(request)
-    house = house_of(request)
+    context = context_of(request)
     try:
-        rows = await house.view.nodes()
+        rows = await context.view.nodes()
     except UnreachableError:
         rows = ()
-    return answers.rows("nodes", rows or await house.scheduler.nodes())
+    return answers.rows("nodes", rows or await context.scheduler.nodes())

@@ -10,7 +10,7 @@ from muster.gateway.api import answers
 from muster.gateway.api.describe import ONLY_CLUSTER, describe, header, list_of, path, query, reference, tree_of
 from muster.gateway.authorise import refuse_unless
 from muster.gateway.changes import key_of, until_so
-from muster.gateway.house import House, body_of, flag_of, house_of, principal_of
+from muster.gateway.context import AppContext, body_of, context_of, flag_of, principal_of
 from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import invalid
 from muster.schemas.access import Role
@@ -44,10 +44,10 @@ class Queues(Wire):
 async def list_queues(request: Request) -> Response:
     """From the read model, else from the scheduler. Shares are left at 0 while the scheduler is away."""
     principal_of(request)
-    house = house_of(request)
+    context = context_of(request)
     with_shares = flag_of(request, "shares")
-    rows = await _queues(house)
-    return answers.rows("queues", await _with_shares(house, rows) if with_shares else rows)
+    rows = await _queues(context)
+    return answers.rows("queues", await _with_shares(context, rows) if with_shares else rows)
 
 
 @router.put(
@@ -67,23 +67,23 @@ async def put_queues(request: Request) -> Response:
     """Operators only. Each is checked as if those before it were there; one that may not be so refuses all of them."""
     principal = principal_of(request)
     refuse_unless(principal, Role.OPERATOR, verb="change queues")
-    house = house_of(request)
+    context = context_of(request)
     specs = parse_request(Queues, await body_of(request)).queues
-    await _refuse_what_may_not_be(house, specs)
+    await _refuse_what_may_not_be(context, specs)
     key = key_of(request)
     for number, spec in enumerate(specs, start=1):
         change = QueueChangeRequested(spec=spec, principal=principal.name)
-        await house.log.request_queue(change, key=f"{key}-{number}")
+        await context.log.request_queue(change, key=f"{key}-{number}")
     wanted = {spec.name: spec for spec in specs}
 
     async def look() -> tuple[bytes, ...] | None:
-        found = await _those_that_are(house, wanted)
+        found = await _those_that_are(context, wanted)
         return found if len(found) == len(wanted) else None
 
-    changed = await until_so(house, look)
+    changed = await until_so(context, look)
     if changed is not None:
         return answers.rows("queues", changed)
-    return answers.rows("queues", await _those_that_are(house, wanted), status=202)
+    return answers.rows("queues", await _those_that_are(context, wanted), status=202)
 
 
 @router.put(
@@ -103,26 +103,26 @@ async def put_queue(request: Request) -> Response:
     """Operators only. Asks the scheduler first whether the queue may be so."""
     principal = principal_of(request)
     refuse_unless(principal, Role.OPERATOR, verb="change queues")
-    house = house_of(request)
+    context = context_of(request)
     spec = parse_request(QueueSpec, await body_of(request))
     if spec.name != request.path_params["name"]:
         raise invalid("the name in the body differs from the path's", field="name", cure="Send the same name.")
-    await _refuse_what_may_not_be(house, (spec,))
+    await _refuse_what_may_not_be(context, (spec,))
     change = QueueChangeRequested(spec=spec, principal=principal.name)
-    await house.log.request_queue(change, key=key_of(request))
+    await context.log.request_queue(change, key=key_of(request))
 
     async def look() -> bytes | None:
-        return next(iter(await _those_that_are(house, {spec.name: spec})), None)
+        return next(iter(await _those_that_are(context, {spec.name: spec})), None)
 
-    changed = await until_so(house, look)
+    changed = await until_so(context, look)
     return answers.encoded(changed) if changed is not None else answers.model(spec, status=202)
 
 
-async def _refuse_what_may_not_be(house: House, specs: Sequence[QueueSpec]) -> None:
+async def _refuse_what_may_not_be(context: AppContext, specs: Sequence[QueueSpec]) -> None:
     """Raises ProblemError (422) that names the field, and the queue where there are several."""
     for number, spec in enumerate(specs):
         try:
-            verdict = await house.scheduler.queue_check(spec, accepted=specs[:number])
+            verdict = await context.scheduler.queue_check(spec, accepted=specs[:number])
         except UnreachableError:
             return  # the scheduler decides when it folds the requests
         if verdict.field and len(specs) > 1:
@@ -131,26 +131,26 @@ async def _refuse_what_may_not_be(house: House, specs: Sequence[QueueSpec]) -> N
             raise invalid(verdict.reason, field=verdict.field)
 
 
-async def _those_that_are(house: House, wanted: Mapping[str, QueueSpec]) -> tuple[bytes, ...]:
+async def _those_that_are(context: AppContext, wanted: Mapping[str, QueueSpec]) -> tuple[bytes, ...]:
     """The rows of queues that are as it is wanted."""
     try:
-        rows = await _queues(house)
+        rows = await _queues(context)
     except UnreachableError:
         return ()
     return tuple(row for row in rows if (spec := _spec_of(row)) == wanted.get(spec.name))
 
 
-async def _queues(house: House) -> tuple[bytes, ...]:
+async def _queues(context: AppContext) -> tuple[bytes, ...]:
     try:
-        rows = await house.view.queues()
+        rows = await context.view.queues()
     except UnreachableError:
         rows = ()
-    return rows or await house.scheduler.queues()
+    return rows or await context.scheduler.queues()
 
 
-async def _with_shares(house: House, rows: tuple[bytes, ...]) -> tuple[bytes, ...]:
+async def _with_shares(context: AppContext, rows: tuple[bytes, ...]) -> tuple[bytes, ...]:
     try:
-        told = [QueueView.model_validate_json(row) for row in await house.scheduler.queues()]
+        told = [QueueView.model_validate_json(row) for row in await context.scheduler.queues()]
     except UnreachableError:
         return rows
     shares = {queue.name: queue for queue in told}

@@ -5,7 +5,7 @@ from fastapi import APIRouter, Request, Response
 from muster.gateway.api import answers
 from muster.gateway.api.describe import describe, path, query, reference
 from muster.gateway.authorise import refuse_unless_acting_for
-from muster.gateway.house import House, count_of, house_of, job_id_of, principal_of
+from muster.gateway.context import AppContext, context_of, count_of, job_id_of, principal_of
 from muster.gateway.problems import unavailable
 from muster.gateway.readings import Readings
 from muster.schemas.live import JobReadings, OutputPage
@@ -32,10 +32,10 @@ _NO_STORE = {"Cache-Control": "no-store"}
 async def job_telemetry(request: Request) -> Response:
     """Utilisation, temperature, memory and power of every device, over the last while."""
     principal_of(request)
-    house = house_of(request)
+    context = context_of(request)
     since_s = count_of(request, name="since_s", default=SINCE_S_DEFAULT, most=SINCE_S_MAX)
-    job = await house.views.job_view(job_id_of(request))
-    return answers.model(await _readings(house).of_job(job, since_s=since_s), headers=_NO_STORE)
+    job = await context.views.job_view(job_id_of(request))
+    return answers.model(await _readings(context).of_job(job, since_s=since_s), headers=_NO_STORE)
 
 
 @router.get(
@@ -50,14 +50,14 @@ async def job_telemetry(request: Request) -> Response:
 async def job_output(request: Request) -> Response:
     """For who acts for its team alone: a program prints what it likes."""
     principal = principal_of(request)
-    house = house_of(request)
+    context = context_of(request)
     lines = count_of(request, name="lines", default=LINES_DEFAULT, most=LINES_MAX)
-    job = await house.views.job_view(job_id_of(request))
+    job = await context.views.job_view(job_id_of(request))
     refuse_unless_acting_for(principal, job.team, verb="read the output of jobs")
-    return answers.model(await _readings(house).output(job, lines=lines), headers=_NO_STORE)
+    return answers.model(await _readings(context).output(job, lines=lines), headers=_NO_STORE)
 
 
-def _readings(house: House) -> Readings:
-    if house.live is None:
+def _readings(context: AppContext) -> Readings:
+    if context.live is None:
         raise unavailable("this gateway serves no live view")
-    return house.live.readings
+    return context.live.readings

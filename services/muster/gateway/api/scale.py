@@ -4,7 +4,7 @@ from fastapi import APIRouter, Request, Response
 
 from muster.gateway.api import answers
 from muster.gateway.api.describe import CLUSTER, describe, list_of
-from muster.gateway.house import house_of, principal_of
+from muster.gateway.context import context_of, principal_of
 from muster.schemas.queries import ScaleChoiceView
 
 router = APIRouter(tags=["devices"])
@@ -20,5 +20,5 @@ router = APIRouter(tags=["devices"])
 async def list_choices(request: Request) -> Response:
     """From the scaler; each with the alternatives that were simulated."""
     principal_of(request)
-    found = (await house_of(request).scaler.choices()).choices
+    found = (await context_of(request).scaler.choices()).choices
     return answers.rows("choices", (one.model_dump_json().encode() for one in found))

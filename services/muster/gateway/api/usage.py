@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 
 from muster.gateway.api import answers
 from muster.gateway.api.describe import CLUSTER, describe, path, query, reference
-from muster.gateway.house import count_of, house_of, job_id_of, principal_of
+from muster.gateway.context import context_of, count_of, job_id_of, principal_of
 from muster.gateway.problems import invalid
 from muster.schemas.usage import AskEnergy, AskIdle, AskJobUse, AskTop, Energy, Idle, JobUse, Top
 from muster.schemas.usage_words import DAYS_MAX, ROWS_MAX, EnergyBy, TopBy, TopOrder
@@ -35,9 +35,9 @@ Choice = TypeVar("Choice", bound=StrEnum)
 async def job_stats(request: Request) -> Response:
     """Busy against SM active, memory, power, energy, idle GPU-hours, and what its owner could do."""
     principal_of(request)
-    house, job_id = house_of(request), job_id_of(request)
-    job = await house.views.job_view(job_id)
-    of_its_cluster = house.of_cluster(job.cluster) if job.cluster in house.cells else house
+    context, job_id = context_of(request), job_id_of(request)
+    job = await context.views.job_view(job_id)
+    of_its_cluster = context.of_cluster(job.cluster) if job.cluster in context.cells else context
     answer = await of_its_cluster.leaders.ask(SERVICE, "job-use", AskJobUse(job_id=job_id), JobUse)
     whose = {"team": job.team, "queue": answer.queue or job.queue, "name": job.name, "user": job.principal}
     return answers.model(answer.model_copy(update=whose), headers=_NO_STORE)
@@ -67,7 +67,7 @@ async def top(request: Request) -> Response:
         team=_team(request),
         limit=count_of(request, name="limit", default=LIMIT_DEFAULT, most=ROWS_MAX),
     )
-    return answers.model(await house_of(request).leaders.ask(SERVICE, "top", question, Top), headers=_NO_STORE)
+    return answers.model(await context_of(request).leaders.ask(SERVICE, "top", question, Top), headers=_NO_STORE)
 
 
 @router.get(
@@ -84,7 +84,7 @@ async def idle(request: Request) -> Response:
     principal_of(request)
     limit = count_of(request, name="limit", default=LIMIT_DEFAULT, most=ROWS_MAX)
     question = AskIdle(team=_team(request), limit=limit)
-    return answers.model(await house_of(request).leaders.ask(SERVICE, "idle", question, Idle), headers=_NO_STORE)
+    return answers.model(await context_of(request).leaders.ask(SERVICE, "idle", question, Idle), headers=_NO_STORE)
 
 
 @router.get(
@@ -111,7 +111,7 @@ async def energy(request: Request) -> Response:
         team=_team(request),
         limit=count_of(request, name="limit", default=LIMIT_DEFAULT, most=ROWS_MAX),
     )
-    return answers.model(await house_of(request).leaders.ask(SERVICE, "energy", question, Energy), headers=_NO_STORE)
+    return answers.model(await context_of(request).leaders.ask(SERVICE, "energy", question, Energy), headers=_NO_STORE)
 
 
 def _choice(request: Request, name: str, default: Choice) -> Choice:

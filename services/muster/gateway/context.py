@@ -33,7 +33,7 @@ DRAINED_BYTES_MAX = 32 * 1024 * 1024  # of a body that is refused: a client that
 
 
 @dataclass(frozen=True)
-class House:
+class AppContext:
     """Everything behind the door. live, site: None where dashboards are not served. cells: each cluster by itself.
 
     leaders: of services that answer questions and have no port of their own. cluster: the one that composer, scaler,
@@ -62,12 +62,12 @@ class House:
     """What each role may ask for."""
     leadership: Leadership = field(default_factory=lambda: Leadership({}, SystemTime()))
     sight: Sight = FULL_SIGHT
-    """What the caller sees of other teams' jobs; `house_of` narrows it, the gateway itself sees all."""
+    """What the caller sees of other teams' jobs; `context_of` narrows it, the gateway itself sees all."""
     limits: Limits = field(default_factory=Limits)
     identities: Identities | None = None
     """Users whom others vouch for; None where only Muster's own tokens count."""
 
-    def seen_by(self, sight: Sight) -> "House":
+    def seen_by(self, sight: Sight) -> "AppContext":
         """Return the same with nothing on its read side that the caller may not see."""
         if sight.is_full:
             return self
@@ -80,7 +80,7 @@ class House:
         of_objects = principal.startswith(KUBERNETES_OBJECTS_PREFIX)
         return of_objects or (self.identities is not None and self.identities.names(principal))
 
-    def of_cluster(self, name: str) -> "House":
+    def of_cluster(self, name: str) -> "AppContext":
         """The same as if there were no other cluster. Raises ProblemError (404)."""
         cell = cell_named(self.cells, name)
         return replace(
@@ -96,22 +96,22 @@ class House:
         )
 
 
-def whole_house_of(request: Request) -> House:
-    """The house that this application was made for, whatever cluster the request names."""
-    house = request.app.state.house
-    assert isinstance(house, House), "the application is wired with a house"
-    return house
+def whole_context_of(request: Request) -> AppContext:
+    """The context that this application was made for, whatever cluster the request names."""
+    context = request.app.state.context
+    assert isinstance(context, AppContext), "the application is wired with a context"
+    return context
 
 
-def house_of(request: Request) -> House:
-    """The house that this application was made for, or one cluster's part of it if the request names one.
+def context_of(request: Request) -> AppContext:
+    """The context that this application was made for, or one cluster's part of it if the request names one.
 
     Its read side shows what the caller may see. Raises ProblemError (404) if there is no such cluster.
     """
-    house = whole_house_of(request)
-    cluster = request.query_params.get("cluster", "") if house.cells else ""
-    sight = sight_of(request.scope.get(PRINCIPAL), house.access)
-    return (house.of_cluster(cluster) if cluster else house).seen_by(sight)
+    context = whole_context_of(request)
+    cluster = request.query_params.get("cluster", "") if context.cells else ""
+    sight = sight_of(request.scope.get(PRINCIPAL), context.access)
+    return (context.of_cluster(cluster) if cluster else context).seen_by(sight)
 
 
 def principal_of(request: Request) -> Principal:
@@ -121,9 +121,9 @@ def principal_of(request: Request) -> Principal:
     """
     principal = request.scope[PRINCIPAL]
     assert isinstance(principal, Principal), "the application is wired with Authentication"
-    house = whole_house_of(request)
+    context = whole_context_of(request)
     route = str(getattr(request.scope.get("route"), "path", ""))
-    if is_read(request.method, route) and not sight_of(principal, house.access).may_read(route):
+    if is_read(request.method, route) and not sight_of(principal, context.access).may_read(route):
         raise forbidden(
             f"{principal.name} ({principal.role.value}) sees nothing of other teams, and this speaks of all",
             field="Authorization",
