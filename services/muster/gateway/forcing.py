@@ -7,11 +7,10 @@ that all share; so submitters get devices by their jobs, through the scaler and 
 from collections.abc import Awaitable
 
 from pydantic import ValidationError
-from starlette.requests import Request
 
 from muster.gateway import composing
 from muster.gateway.authorise import Principal, force_refusal, refuse_unless
-from muster.gateway.context import AppContext, context_of, flag_of, principal_of
+from muster.gateway.context import AppContext
 from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import ProblemError
 from muster.schemas.access import Role
@@ -22,15 +21,16 @@ FORCE_DETACH = "force_detach"
 _UNKNOWN = DeviceCheckAnswer()
 
 
-async def refuse_unless_operator(request: Request, *, verb: str, asked: AskDetach) -> None:
-    """Raises ProblemError (403; 422 for a flag that is none); with force it names the flag, and who holds the device.
+async def refuse_unless_may_detach(
+    context: AppContext, principal: Principal, asked: AskDetach, *, verb: str, force: bool
+) -> None:
+    """Raises ProblemError (403); with force it names the flag, and who holds the device.
 
     asked: what would go, without force.
     """
-    principal, context = principal_of(request), context_of(request)
     if principal.is_at_least(Role.OPERATOR):
         return
-    if flag_of(request, FORCE):
+    if force:
         forced = asked.model_copy(update={"force": True, "may_force": False})
         raise await _forced(principal, context.composer.detach_check(forced), verb=verb, field=FORCE, told=FORCE)
     refuse_unless(principal, Role.OPERATOR, verb=verb)

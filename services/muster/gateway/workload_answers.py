@@ -6,11 +6,12 @@ from enum import StrEnum
 from muster.core.fact import Fact
 from muster.gateway import accept
 from muster.gateway.authority import Authority
-from muster.gateway.context import REASON_CHARS_MAX, AppContext
+from muster.gateway.context import AppContext
 from muster.gateway.ports import JobRef, NotStoredError, UnreachableError
 from muster.gateway.problems import ProblemError
 from muster.gateway.submit import refuse_what_may_not_run
 from muster.schemas import ids
+from muster.schemas.base import TEXT_CHARS_MAX
 from muster.schemas.facts.job import JobCancelRequested, JobSubmitted
 from muster.schemas.facts.workload import JobRefused, WorkloadCancelRequested, WorkloadSubmitRequested
 
@@ -121,9 +122,9 @@ async def _submit(
         refused = JobRefused(
             workload=wish.origin.uid,
             cluster=authority.cluster,
-            reason=(problem.detail or problem.title)[:REASON_CHARS_MAX],
+            reason=(problem.detail or problem.title)[:TEXT_CHARS_MAX],
             field=problem.field,
-            cure=problem.cure[:REASON_CHARS_MAX],
+            cure=problem.cure[:TEXT_CHARS_MAX],
             wish=asked.id,
         )
         await context.log.refuse(own, refused)

@@ -6,12 +6,17 @@ from dataclasses import replace
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
+from muster.gateway.api.openapi import Responses
 from muster.gateway.context import AppContext
 from muster.gateway.feed import FedFact, Position, cursor, parse_cursor
 from muster.gateway.job_facts import JobFacts
 from muster.gateway.ports import UnreachableError
 from muster.schemas.job import TERMINAL_PHASES
 from muster.schemas.views import FactView
+
+MEDIA_TYPE = "text/event-stream"
+STREAM: Responses = {200: {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}}
+"""Of routes that also answer as a stream, for the OpenAPI document."""
 
 HEARTBEAT_S = 10.0
 LOST_S_MAX = 30.0  # the read model may be away so long before a listener is told to come back
@@ -24,24 +29,28 @@ _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 Wanted = Callable[[FedFact], bool]
 
 
-async def fact_stream(request: Request, context: AppContext, wanted: Wanted, *, newest: int = 0) -> StreamingResponse:
+def after_of(request: Request) -> str | None:
+    """Return the cursor of the last event that a listener has seen; None if it begins."""
+    return request.query_params.get("after") or request.headers.get("last-event-id")
+
+
+async def fact_stream(context: AppContext, wanted: Wanted, *, after: str | None, newest: int = 0) -> StreamingResponse:
     """Every fact that is wanted, after the client's cursor, or from now on.
 
     newest: without a cursor, begin with so many of those that were. Raises ProblemError (422, 503), UnreachableError.
     """
     now = context.feed.position()  # before the newest are read: what comes between is among them, or comes after
-    after = _after(request)
     if after is not None:
-        position = {**dict.fromkeys(now, 0), **{s: q for s, q in after.items() if s in now}}
+        position = {**dict.fromkeys(now, 0), **{s: q for s, q in parse_cursor(after).items() if s in now}}
         return _response(_live(context, position, wanted))
     known = [fact for fact in await context.feed.newest(FACTS_LOOKED_AT) if wanted(fact)] if newest else []
     return _response(_from_newest(context, now, known[-newest:], wanted))
 
 
-def job_stream(request: Request, context: AppContext, job_id: str) -> StreamingResponse:
+def job_stream(context: AppContext, job_id: str, *, after: str | None) -> StreamingResponse:
     """A job's facts from its first, or after the client's cursor, until it ends. Raises ProblemError (422, 503)."""
     position = context.feed.position()  # before the trail is read: what comes between is in both, and told once
-    return _response(_job(context, job_id, position, _after(request) or {}))
+    return _response(_job(context, job_id, position, {} if after is None else parse_cursor(after)))
 
 
 async def _from_newest(
@@ -113,15 +122,10 @@ def _is_end(fact: FactView) -> bool:
     return fact.kind == "job" and fact.name in _TERMINAL_NAMES
 
 
-def _after(request: Request) -> Position | None:
-    text = request.query_params.get("after") or request.headers.get("last-event-id")
-    return None if text is None else parse_cursor(text)
-
-
 def _event(body: bytes, position: Position | None = None) -> bytes:
     ident = b"" if position is None else b"id: " + cursor(position).encode() + b"\n"
     return ident + b"event: fact\ndata: " + body + b"\n\n"
 
 
 def _response(chunks: AsyncIterator[bytes]) -> StreamingResponse:
-    return StreamingResponse(chunks, media_type="text/event-stream", headers=_HEADERS)
+    return StreamingResponse(chunks, media_type=MEDIA_TYPE, headers=_HEADERS)
