@@ -75,6 +75,7 @@ async def list_tokens(
 @router.delete(
     "/v1/tokens/{token_id}",
     status_code=204,
+    response_class=Response,
     summary="Revoke a token",
     response_description="Revoked",
     responses=refusals(403, 404),
