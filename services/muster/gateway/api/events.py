@@ -5,7 +5,7 @@ from fastapi import APIRouter, Request, Response
 from muster.gateway.api import answers, sse
 from muster.gateway.api.dependencies import context_of
 from muster.gateway.api.openapi import listing, parameter, read_by_handler, refusals
-from muster.gateway.api.parameters import Count, flag, read_here
+from muster.gateway.api.parameters import Count, read_flag, read_here
 from muster.gateway.feed import FedFact
 from muster.schemas.views import FactView
 
@@ -41,7 +41,7 @@ async def events(request: Request) -> Response:
     def wanted(fact: FedFact) -> bool:
         return not team or fact.team == team
 
-    follow = read_here(params.get("follow"), flag, field="follow", default=False)
+    follow = read_here(params.get("follow"), read_flag, field="follow", default=False)
     limit = read_here(params.get("limit"), Count(PAGE_MAX), field="limit", default=0)
     if follow or sse.MEDIA_TYPE in request.headers.get("accept", ""):
         return await sse.fact_stream(context, wanted, after=sse.after_of(request), newest=limit)

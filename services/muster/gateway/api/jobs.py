@@ -12,7 +12,7 @@ from muster.gateway.api.bodies import read_body
 from muster.gateway.api.dependencies import Caller, Context, EveryClusterContext, caller_of, context_of
 from muster.gateway.api.job_actions import job_to
 from muster.gateway.api.openapi import OF_BODIES, accepted, listing, parameter, read_by_handler, reference, refusals
-from muster.gateway.api.parameters import Count, Flag, JobId, Reason, flag, job_id, read_here, refused
+from muster.gateway.api.parameters import Count, Flag, JobId, Reason, read_flag, read_here, read_job_id, refused
 from muster.gateway.context import AppContext
 from muster.gateway.explaining import waits, with_scaling, without_cluster
 from muster.gateway.metrics import is_about
@@ -35,7 +35,7 @@ _JOB_ID = parameter("job_id", "Id of the job", place="path")
 
 
 def _job_id(request: Request) -> str:
-    return read_here(request.path_params["job_id"], job_id, field="job_id", default="")
+    return read_here(request.path_params["job_id"], read_job_id, field="job_id", default="")
 
 
 def _cursor(text: str) -> str:
@@ -79,7 +79,7 @@ async def submit_job(request: Request) -> Response:
     started_s = context.time.monotonic_s()
     sent = await read_body(request)
     if request.scope["query_string"] and read_here(
-        request.query_params.get("dry_run"), flag, field="dry_run", default=False
+        request.query_params.get("dry_run"), read_flag, field="dry_run", default=False
     ):
         return answers.model(context.sight.dry_run(await dry_run(context, caller, sent)))
     headers = request.headers
@@ -147,7 +147,7 @@ async def get_job(request: Request) -> Response:
 async def job_events(request: Request) -> Response:
     """What happened to it."""
     context, job_id = context_of(request), _job_id(request)
-    if read_here(request.query_params.get("follow"), flag, field="follow", default=False):
+    if read_here(request.query_params.get("follow"), read_flag, field="follow", default=False):
         await context.views.job(job_id)
         return sse.job_stream(context, job_id, after=sse.after_of(request))
     trail = await context.view.trail(job_id)

@@ -65,7 +65,7 @@ class OneOf:
         return core_schema.no_info_before_validator_function(read, handler(source))
 
 
-def flag(given: object) -> bool:
+def read_flag(given: object) -> bool:
     """Read a flag."""
     found = _FLAGS.get(str(given).lower())
     if found is None:
@@ -73,7 +73,7 @@ def flag(given: object) -> bool:
     return found
 
 
-def job_id(text: str) -> str:
+def read_job_id(text: str) -> str:
     """Read the id of a job."""
     if not _JOB_ID.fullmatch(text):
         raise refused(f"{text[:40]!r} is no job id", cure="An id has 26 letters and digits.")
@@ -99,10 +99,10 @@ def _key(text: str) -> str:
     return text or _new_key()
 
 
-Flag = Annotated[bool, BeforeValidator(flag)]
+Flag = Annotated[bool, BeforeValidator(read_flag)]
 """`true`, `false`, 1 or 0."""
 
-JobId = Annotated[str, Path(description="Id of the job"), AfterValidator(job_id)]
+JobId = Annotated[str, Path(description="Id of the job"), AfterValidator(read_job_id)]
 Reason = Annotated[str, Query(description="Why, for the record"), AfterValidator(_reason)]
 IdempotencyKey = Annotated[
     str,

@@ -10,7 +10,7 @@ from muster.gateway.api import answers
 from muster.gateway.api.bodies import JsonBody
 from muster.gateway.api.dependencies import ONLY_CLUSTER, Context, context_of, needs
 from muster.gateway.api.openapi import OF_BODIES, accepted, listing, parameter, read_by_handler, refusals
-from muster.gateway.api.parameters import IdempotencyKey, flag, read_here
+from muster.gateway.api.parameters import IdempotencyKey, read_flag, read_here
 from muster.gateway.authorise import Principal
 from muster.gateway.changes import until_so
 from muster.gateway.context import AppContext
@@ -47,7 +47,7 @@ class Queues(Wire):
 async def list_queues(request: Request) -> Response:
     """From the read model, else from the scheduler. Shares are left at 0 while the scheduler is away."""
     context = context_of(request)
-    with_shares = read_here(request.query_params.get("shares"), flag, field="shares", default=False)
+    with_shares = read_here(request.query_params.get("shares"), read_flag, field="shares", default=False)
     rows = await _queues(context)
     return answers.rows("queues", await _with_shares(context, rows) if with_shares else rows)
 
