@@ -12,8 +12,8 @@ from muster.core import Draft
 from muster.gateway.accept import Shape
 from muster.gateway.catalogue import CatalogueCache
 from muster.gateway.cells import Cell
+from muster.gateway.context import AppContext
 from muster.gateway.feed import FedFact, Feed, Position
-from muster.gateway.house import House
 from muster.gateway.http import make_app
 from muster.gateway.live_ends import Connection, LiveEnds, Opened
 from muster.gateway.metrics import Metrics
@@ -451,7 +451,7 @@ class FakeHouse:
         for token, record in people.items():
             self.tokens.set(token_hash(token), record)
         time = SystemTime()
-        self.house = House(
+        self.house = AppContext(
             log=self.log,
             view=self.view,
             scheduler=self.scheduler,

@@ -1,1 +1,1 @@
-"""The gateway: the HTTP door of the house."""
+"""The gateway: Muster's HTTP API."""

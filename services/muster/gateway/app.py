@@ -18,11 +18,11 @@ from muster.checks.suites import policy_of
 from muster.gateway.authority import authority_of
 from muster.gateway.catalogue import CatalogueCache
 from muster.gateway.cells import Cell, nats_cell, nats_schedulers
+from muster.gateway.context import AppContext
 from muster.gateway.dashboard import STATIC, Site, headers
 from muster.gateway.feed import Feed
 from muster.gateway.growth import shapes_to_come
 from muster.gateway.handshake import Outcome
-from muster.gateway.house import House
 from muster.gateway.http import make_app
 from muster.gateway.identity.opening import opened_identities
 from muster.gateway.leading import AskLeader, Leadership
@@ -107,7 +107,7 @@ class Gateway:
         identities = await opened_identities(settings.identity, vouching, time=time, metrics=metrics)
         credentials = credentials_of(settings, closing, time=time, metrics=metrics)
         snapshots = Snapshots(redis, clusters=models, fed=fed, time=time)
-        house = House(
+        context = AppContext(
             metrics=metrics,
             identities=identities,
             log=log,
@@ -135,15 +135,15 @@ class Gateway:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(tokens.watch(), name="watch-tokens")
                 tasks.create_task(catalogue.keep_fresh(), name="keep-catalogue-fresh")
-                tasks.create_task(house.leadership.watch(), name="watch-leaders")
+                tasks.create_task(context.leadership.watch(), name="watch-leaders")
                 tasks.create_task(feed.run(), name="feed")
                 tasks.create_task(credentials.ends.run(), name="end-live-connections")
-                tasks.create_task(serve_http(house, settings, certificate), name="http")
+                tasks.create_task(serve_http(context, settings, certificate), name="http")
                 if certificate is not None:
                     tasks.create_task(certificate.keep_fresh(), name="keep-certificate-fresh")
                 if settings.kubernetes is not None or settings.role == "centre":
                     for name, log_name in logs.items():
-                        wishes = Workloads(client, log_name, house, authority_of(settings, name))
+                        wishes = Workloads(client, log_name, context, authority_of(settings, name))
                         tasks.create_task(wishes.run(), name=f"workloads of {name}")
         finally:
             await vouching.aclose()
@@ -183,17 +183,17 @@ def credentials_of(settings: Settings, closing: Client, *, time: SystemTime, met
     )
 
 
-async def serve_http(house: House, settings: Settings, certificate: Certificate | None) -> None:
+async def serve_http(context: AppContext, settings: Settings, certificate: Certificate | None) -> None:
     """Answer requests until cancelled. certificate: None for plain HTTP."""
     listener = socket.create_server((settings.http_host, settings.http_port), backlog=HTTP_BACKLOG)
 
     def count_handshake(outcome: Outcome) -> None:
-        house.metrics.handshakes.labels(outcome.value).inc()
+        context.metrics.handshakes.labels(outcome.value).inc()
 
     try:
-        with also_exporting(house.metrics.registry):
+        with also_exporting(context.metrics.registry):
             await serve(
-                make_app(house), listener, settings.http, certificate=certificate, count_handshake=count_handshake
+                make_app(context), listener, settings.http, certificate=certificate, count_handshake=count_handshake
             )
     finally:
         listener.close()

@@ -1,16 +1,14 @@
-"""What an operator asks of the clusters: under which key it is stored, and waiting until it is so."""
+"""Waiting until the clusters are as an operator asked."""
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from typing import TypeVar
 
-from starlette.requests import Request
+from fastapi import Response
 
-from muster.gateway.accept import KEY_PATTERN
-from muster.gateway.house import House
+from muster.gateway.context import AppContext
 from muster.gateway.ports import UnreachableError
-from muster.gateway.problems import invalid
 
 CHANGE_WAIT_S = 2.0
 CHANGE_POLL_S = 0.05
@@ -18,22 +16,10 @@ CHANGE_POLL_S = 0.05
 Found = TypeVar("Found")
 
 
-def key_of(request: Request) -> str:
-    """The client's idempotency key; without one each request is a new one. Raises ProblemError (422)."""
-    key = request.headers.get("idempotency-key") or os.urandom(16).hex()
-    if not KEY_PATTERN.match(key):
-        raise invalid(
-            "an idempotency key is 1 to 200 printable characters without spaces",
-            field="Idempotency-Key",
-            cure="Send a shorter key, a UUID for example.",
-        )
-    return key
-
-
-async def until_so(house: House, look: Callable[[], Awaitable[Found | None]]) -> Found | None:
+async def until_so(context: AppContext, look: Callable[[], Awaitable[Found | None]]) -> Found | None:
     """What `look` finds once the clusters have answered; None if they do not within CHANGE_WAIT_S."""
-    deadline_s = house.time.monotonic_s() + CHANGE_WAIT_S
-    while house.time.monotonic_s() < deadline_s:
+    deadline_s = context.time.monotonic_s() + CHANGE_WAIT_S
+    while context.time.monotonic_s() < deadline_s:
         try:
             found = await look()
         except UnreachableError:
@@ -42,3 +28,13 @@ async def until_so(house: House, look: Callable[[], Awaitable[Found | None]]) ->
             return found
         await asyncio.sleep(CHANGE_POLL_S)
     return None
+
+
+async def changed_or_before(
+    context: AppContext, look: Callable[[], Awaitable[Found | None]], *, before: Found, response: Response
+) -> Found:
+    """Return what `look` finds as `until_so`; else what was there before, with status 202."""
+    changed = await until_so(context, look)
+    if changed is None:
+        response.status_code = HTTPStatus.ACCEPTED
+    return before if changed is None else changed

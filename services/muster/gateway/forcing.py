@@ -7,11 +7,10 @@ that all share; so submitters get devices by their jobs, through the scaler and 
 from collections.abc import Awaitable
 
 from pydantic import ValidationError
-from starlette.requests import Request
 
 from muster.gateway import composing
 from muster.gateway.authorise import Principal, force_refusal, refuse_unless
-from muster.gateway.house import House, flag_of, house_of, principal_of
+from muster.gateway.context import AppContext
 from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import ProblemError
 from muster.schemas.access import Role
@@ -22,21 +21,22 @@ FORCE_DETACH = "force_detach"
 _UNKNOWN = DeviceCheckAnswer()
 
 
-async def refuse_unless_operator(request: Request, *, verb: str, asked: AskDetach) -> None:
-    """Raises ProblemError (403; 422 for a flag that is none); with force it names the flag, and who holds the device.
+async def refuse_unless_may_detach(
+    context: AppContext, principal: Principal, asked: AskDetach, *, verb: str, force: bool
+) -> None:
+    """Raises ProblemError (403); with force it names the flag, and who holds the device.
 
     asked: what would go, without force.
     """
-    principal, house = principal_of(request), house_of(request)
     if principal.is_at_least(Role.OPERATOR):
         return
-    if flag_of(request, FORCE):
+    if force:
         forced = asked.model_copy(update={"force": True, "may_force": False})
-        raise await _forced(principal, house.composer.detach_check(forced), verb=verb, field=FORCE, told=FORCE)
+        raise await _forced(principal, context.composer.detach_check(forced), verb=verb, field=FORCE, told=FORCE)
     refuse_unless(principal, Role.OPERATOR, verb=verb)
 
 
-async def refuse_unless_may_compose(house: House, principal: Principal, body: bytes, *, key: str) -> None:
+async def refuse_unless_may_compose(context: AppContext, principal: Principal, body: bytes, *, key: str) -> None:
     """Raises ProblemError (403); with `force_detach` it names that field, and who holds what would be taken away.
 
     A body that makes no sense is not told to somebody who may not ask.
@@ -50,7 +50,7 @@ async def refuse_unless_may_compose(house: House, principal: Principal, body: by
     if asked is not None and asked.spec.force_detach:
         question = AskCompose(name=asked.name, spec=asked.spec, may_force=False)
         field = asked.path(FORCE_DETACH)
-        answer = house.composer.compose_check(question)
+        answer = context.composer.compose_check(question)
         raise await _forced(principal, answer, verb="attach and detach devices", field=field, told=FORCE_DETACH)
     refuse_unless(principal, Role.OPERATOR, verb="attach devices")
 

@@ -1,19 +1,18 @@
 """The application: routes, refusals as problem documents, counting."""
 
 from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from muster.gateway.api import (
     access,
     answers,
-    apiserver,
     batches,
     campaigns,
     clusters,
     composability,
     conditions,
-    cordons,
     dashboard,
     devices,
     events,
@@ -27,57 +26,38 @@ from muster.gateway.api import (
     readings,
     reference,
     reservations,
-    scale,
     usage,
 )
-from muster.gateway.api.describe import complete
+from muster.gateway.api.openapi import complete
 from muster.gateway.authenticate import Authentication
-from muster.gateway.house import House
+from muster.gateway.context import AppContext
 from muster.gateway.metrics import Counting
 from muster.gateway.ports import NotStoredError, UnreachableError
 from muster.gateway.problems import ProblemError
 
 API_VERSION = "1"
+_REFUSED = (ProblemError, ValidationError, RequestValidationError, NotStoredError, UnreachableError, HTTPException)
 _OF_JOBS = (jobs, batches, job_actions, readings)
-_APIS = (
-    *_OF_JOBS,
-    queues,
-    reservations,
-    nodes,
-    cordons,
-    conditions,
-    campaigns,
-    usage,
-    composability,
-    devices,
-    scale,
-    apiserver,
-    clusters,
-    members,
-    events,
-    live,
-    access,
-    health,
-    reference,
-)
+_OF_FLEET = (queues, reservations, nodes, conditions, campaigns, usage, composability, devices, clusters, members)
+_APIS = (*_OF_JOBS, *_OF_FLEET, events, live, access, health, reference)
 
 
-def make_app(house: House) -> FastAPI:
-    """The HTTP API of one house."""
+def make_app(context: AppContext) -> FastAPI:
+    """Return the HTTP API over these ports."""
     app = _described()
-    app.state.house = house
+    app.state.context = context
     app.state.pages = reference.Pages(app)
-    for error in (ProblemError, ValidationError, NotStoredError, UnreachableError, HTTPException):
+    for error in _REFUSED:
         app.add_exception_handler(error, answers.refuse)
     app.add_middleware(
         Authentication,
-        tokens=house.tokens,
-        identities=house.identities,
-        is_reserved=house.is_reserved,
-        limits=house.limits,
-        time=house.time,
+        tokens=context.tokens,
+        identities=context.identities,
+        is_reserved=context.is_reserved,
+        limits=context.limits,
+        time=context.time,
     )
-    app.add_middleware(Counting, metrics=house.metrics, time=house.time)
+    app.add_middleware(Counting, metrics=context.metrics, time=context.time)
     return app
 
 
@@ -95,6 +75,7 @@ def _described() -> FastAPI:
         docs_url=None,
         redoc_url=None,
         openapi_url=None,  # `reference` answers it, as bytes that are made once
+        separate_input_output_schemas=False,  # what is read and what is answered are the same models
         redirect_slashes=False,  # a redirect would be built from the Host header, which a stranger may have chosen
     )
     for module in _APIS:

@@ -1,6 +1,8 @@
 """Refusals as RFC 9457 problem documents: which field is wrong, and what to do. Pure."""
 
 import json
+from collections.abc import Mapping
+from typing import cast
 
 from pydantic import ValidationError
 
@@ -105,6 +107,13 @@ def from_validation(error: ValidationError) -> ProblemError:
         return ProblemError(400, "Not JSON", detail=detail, field="body", cure="Send one JSON document.")
     field = ".".join(str(part) for part in first["loc"] if part != _KEY) or _named_in(detail)
     return invalid(detail, field=field, cure=_cure(first["type"], field))
+
+
+def from_parameter(error: Mapping[str, object]) -> ProblemError:
+    """422: a wrong parameter of path, query or header. error: as pydantic tells it; `ctx` may say a `cure`."""
+    field = str(cast("tuple[str | int, ...]", error["loc"])[-1])
+    context = cast("Mapping[str, str]", error.get("ctx", {}))
+    return invalid(str(error["msg"])[:_DETAIL_MAX], field=field, cure=context.get("cure") or _cure("", field))
 
 
 def _named_in(message: str) -> str:

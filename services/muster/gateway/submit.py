@@ -8,8 +8,8 @@ from http import HTTPStatus
 from muster.gateway import accept
 from muster.gateway.accept import Catalogue
 from muster.gateway.authorise import Principal, refuse_priority_above_role, refuse_unless_acting_for
+from muster.gateway.context import AppContext
 from muster.gateway.growth import while_it_may_grow
-from muster.gateway.house import House
 from muster.gateway.ports import NotStoredError, StoredJob, UnreachableError
 from muster.gateway.problems import ProblemError, unavailable
 from muster.schemas.facts.job import JobSubmitted
@@ -29,7 +29,7 @@ class Submission:
     traceparent: str
 
 
-async def submit(house: House, principal: Principal, sent: Submission) -> StoredJob:
+async def submit(context: AppContext, principal: Principal, sent: Submission) -> StoredJob:
     """Store the job, or give back the one that the same request stored. Raises ProblemError.
 
     The broker's answer to a write does not tell its stamp, and a question for it would double the cost: `submitted_at`
@@ -41,28 +41,30 @@ async def submit(house: House, principal: Principal, sent: Submission) -> Stored
     accept.refuse_too_large(job)
     if len(sent.body) > LARGE_BODY_BYTES:
         accept.refuse_large_body(JobSubmitted(job=job))
-    await refuse_what_may_not_run(house, principal, spec)
+    await refuse_what_may_not_run(context, principal, spec)
     try:
-        house.limits.job(principal, spec.team, body_bytes=len(sent.body), now_s=house.time.monotonic_s())
+        context.limits.job(principal, spec.team, body_bytes=len(sent.body), now_s=context.time.monotonic_s())
     except ProblemError:
-        known = await house.log.submitted(job.id)
+        known = await context.log.submitted(job.id)
         if known is None:
             raise
         accept.refuse_other_body(known.job, job)
         return known  # sent again, so it adds nothing to the log
-    before = house.time.wall()
+    before = context.time.wall()
     try:
-        stored = await house.log.submit(job)
+        stored = await context.log.submit(job)
     except NotStoredError as error:
         raise unavailable(str(error)) from error
     if stored.is_new:
         return replace(stored, submitted_at=before)
-    house.limits.give_back(principal, spec.team, body_bytes=len(sent.body))
+    context.limits.give_back(principal, spec.team, body_bytes=len(sent.body))
     accept.refuse_other_body(stored.job, job)
     return stored
 
 
-async def submit_each(house: House, principal: Principal, sent: Sequence[Submission]) -> list[StoredJob | ProblemError]:
+async def submit_each(
+    context: AppContext, principal: Principal, sent: Sequence[Submission]
+) -> list[StoredJob | ProblemError]:
     """What became of each job, in their order: it stands by itself, whatever becomes of the others.
 
     Only where one cannot be stored now those of later groups are not tried: each would wait until its time is out, and
@@ -71,7 +73,7 @@ async def submit_each(house: House, principal: Principal, sent: Sequence[Submiss
     outcomes: list[StoredJob | ProblemError] = []
     for first in range(0, len(sent), AT_ONCE_MAX):
         together = sent[first : first + AT_ONCE_MAX]
-        found = await asyncio.gather(*(_submitted(house, principal, one) for one in together))
+        found = await asyncio.gather(*(_submitted(context, principal, one) for one in together))
         outcomes += found
         silence = next((one for one in found if _is_later(one)), None)
         if silence is not None:
@@ -85,22 +87,22 @@ def _is_later(outcome: StoredJob | ProblemError) -> bool:
     return isinstance(outcome, ProblemError) and outcome.problem.status == HTTPStatus.SERVICE_UNAVAILABLE
 
 
-async def _submitted(house: House, principal: Principal, sent: Submission) -> StoredJob | ProblemError:
+async def _submitted(context: AppContext, principal: Principal, sent: Submission) -> StoredJob | ProblemError:
     try:
-        return await submit(house, principal, sent)
+        return await submit(context, principal, sent)
     except ProblemError as refusal:
         return refusal
     except UnreachableError as error:
         return unavailable(str(error))
 
 
-async def dry_run(house: House, principal: Principal, body: bytes) -> DryRunAnswer:
+async def dry_run(context: AppContext, principal: Principal, body: bytes) -> DryRunAnswer:
     """What would happen to the job; a refusal is an answer, not an error. Raises ProblemError for what is no job."""
     spec = accept.parse_spec(body)
     refuse_unless_acting_for(principal, spec.team, verb="submit")
     try:
         accept.refuse_too_large(accept.make_job(spec, principal=principal.name, key="dry-run", traceparent=""))
-        await refuse_what_may_not_run(house, principal, spec)
+        await refuse_what_may_not_run(context, principal, spec)
     except ProblemError as refusal:
         problem = refusal.problem
         if problem.status >= 500:
@@ -108,18 +110,18 @@ async def dry_run(house: House, principal: Principal, body: bytes) -> DryRunAnsw
         return DryRunAnswer(
             refused=True, field=problem.field, reason=problem.title.lower(), detail=problem.detail, cure=problem.cure
         )
-    answer = await house.scheduler.dry_run(spec)
-    return while_it_may_grow(answer) if house.catalogue.grows else answer
+    answer = await context.scheduler.dry_run(spec)
+    return while_it_may_grow(answer) if context.catalogue.grows else answer
 
 
-async def refuse_what_may_not_run(house: House, principal: Principal, spec: JobSpec) -> None:
+async def refuse_what_may_not_run(context: AppContext, principal: Principal, spec: JobSpec) -> None:
     """Refuse what can never run, or may not run in that queue or with that priority. Raises ProblemError (403, 422).
 
     503 if nobody can tell now. Before a refusal the catalogue is read anew: a queue that was made or changed, or a node
     that joined, a moment ago counts.
     """
-    accept.refuse_unknown_suite(spec, house.preflight)
-    refuse_priority_above_role(principal, spec.priority, most=house.access.of(principal.role).priority_max)
+    accept.refuse_unknown_suite(spec, context.preflight)
+    refuse_priority_above_role(principal, spec.priority, most=context.access.of(principal.role).priority_max)
 
     def check(catalogue: Catalogue) -> None:
         accept.refuse_unknown_queue(spec, catalogue)
@@ -127,22 +129,22 @@ async def refuse_what_may_not_run(house: House, principal: Principal, spec: JobS
         accept.refuse_priority(spec.priority, spec.queue_name, catalogue)
         accept.refuse_impossible(spec, catalogue)
 
-    await _checked(house, check)
+    await _checked(context, check)
 
 
-async def refuse_priority(house: House, principal: Principal, priority: int, *, queue: str) -> None:
+async def refuse_priority(context: AppContext, principal: Principal, priority: int, *, queue: str) -> None:
     """Refuse a new priority for a job of this queue as at submission. Raises ProblemError (403, 422, 503)."""
-    refuse_priority_above_role(principal, priority, most=house.access.of(principal.role).priority_max)
-    await _checked(house, lambda catalogue: accept.refuse_priority(priority, queue, catalogue))
+    refuse_priority_above_role(principal, priority, most=context.access.of(principal.role).priority_max)
+    await _checked(context, lambda catalogue: accept.refuse_priority(priority, queue, catalogue))
 
 
-async def _checked(house: House, check: Callable[[Catalogue], None]) -> None:
+async def _checked(context: AppContext, check: Callable[[Catalogue], None]) -> None:
     """Check against the catalogue in memory, and before a refusal against one that is read anew."""
-    known = house.catalogue.now()
+    known = context.catalogue.now()
     if known is not None:
         try:
             check(known)
         except ProblemError:
             known = None
     if known is None:
-        check(await house.catalogue.newer())
+        check(await context.catalogue.newer())

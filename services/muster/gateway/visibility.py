@@ -1,6 +1,6 @@
 """What a principal sees of other teams' jobs: one place, between what the gateway reads and every handler.
 
-`House.seen_by` puts it in front of the read side, so that a handler never holds what its caller may not see.
+`AppContext.seen_by` puts it in front of the read side, so that a handler never holds what its caller may not see.
 """
 
 import json

@@ -6,11 +6,12 @@ from enum import StrEnum
 from muster.core.fact import Fact
 from muster.gateway import accept
 from muster.gateway.authority import Authority
-from muster.gateway.house import REASON_CHARS_MAX, House
+from muster.gateway.context import AppContext
 from muster.gateway.ports import JobRef, NotStoredError, UnreachableError
 from muster.gateway.problems import ProblemError
 from muster.gateway.submit import refuse_what_may_not_run
 from muster.schemas import ids
+from muster.schemas.base import TEXT_CHARS_MAX
 from muster.schemas.facts.job import JobCancelRequested, JobSubmitted
 from muster.schemas.facts.workload import JobRefused, WorkloadCancelRequested, WorkloadSubmitRequested
 
@@ -18,7 +19,7 @@ NO_TEAM = "-"
 """What wishes of namespaces that act for no team are counted under: it is no team's name."""
 
 SERVER_ERRORS = 500
-"""From this status on a refusal speaks of the house and not of the job: it is asked again."""
+"""From this status on a refusal is about the gateway and not about the job: it is asked again."""
 
 
 class Answer(StrEnum):
@@ -40,7 +41,7 @@ class Answered:
     detail: str = ""
 
 
-async def answer(house: House, authority: Authority, asked: Fact, *, is_repeated: bool) -> Answered:
+async def answer(context: AppContext, authority: Authority, asked: Fact, *, is_repeated: bool) -> Answered:
     """Answer one fact of a workload in FED. authority: of the log that it stands in.
 
     is_repeated: it was offered before, so an answer may stand already. What names another cluster's object or job is
@@ -52,9 +53,9 @@ async def answer(house: House, authority: Authority, asked: Fact, *, is_repeated
                 if not authority.speaks_for(asked, wish.origin):
                     claimed = f"{wish.origin.title} of {wish.origin.cluster}, uid {wish.origin.uid}"
                     return Answered(Answer.FOREIGN, f"it asks for {claimed}")
-                return await _submit(house, authority, asked, wish, is_repeated=is_repeated)
+                return await _submit(context, authority, asked, wish, is_repeated=is_repeated)
             case WorkloadCancelRequested() as wish:
-                return await _cancel(house, authority, asked, wish)
+                return await _cancel(context, authority, asked, wish)
             case _:
                 return Answered(Answer.IGNORED, f"{asked.name} asks for nothing")
     except (NotStoredError, UnreachableError) as error:
@@ -63,7 +64,7 @@ async def answer(house: House, authority: Authority, asked: Fact, *, is_repeated
         return Answered(Answer.AGAIN, refusal.problem.detail)
 
 
-async def _cancel(house: House, authority: Authority, asked: Fact, wish: WorkloadCancelRequested) -> Answered:
+async def _cancel(context: AppContext, authority: Authority, asked: Fact, wish: WorkloadCancelRequested) -> Answered:
     """Store the cancellation of the object's own job. Raises NotStoredError, UnreachableError.
 
     Almost always the id says whose job it is. One that was accepted before its namespace acted for another team, or
@@ -71,17 +72,17 @@ async def _cancel(house: House, authority: Authority, asked: Fact, wish: Workloa
     """
     principal = authority.principal_of(asked, wish)
     if principal is None:
-        stored = await house.log.submitted(wish.job_id)
+        stored = await context.log.submitted(wish.job_id)
         if stored is None or not authority.is_job_of(asked, stored.job):
             return Answered(Answer.FOREIGN, f"it cancels job {wish.job_id}, which does not stand for it")
         principal = stored.job.principal
     wanted = JobCancelRequested(principal=principal, reason=wish.reason)
-    await house.log.request_cancel(_ref(wish.job_id), wanted)
+    await context.log.request_cancel(_ref(wish.job_id), wanted)
     return Answered(Answer.CANCELLED)
 
 
 async def _submit(
-    house: House, authority: Authority, asked: Fact, wish: WorkloadSubmitRequested, *, is_repeated: bool
+    context: AppContext, authority: Authority, asked: Fact, wish: WorkloadSubmitRequested, *, is_repeated: bool
 ) -> Answered:
     """Store the job, or its refusal. Raises NotStoredError, UnreachableError, and ProblemError for 5xx.
 
@@ -91,12 +92,12 @@ async def _submit(
     limit of its team (429) it waits in its cluster's log, so that objects cannot fill FED.
     """
     own = _ref(authority.job_id_of(wish.origin))
-    if is_repeated and await house.log.is_refused(own.id, asked.id):
+    if is_repeated and await context.log.is_refused(own.id, asked.id):
         return Answered(Answer.REFUSED)
     acting = authority.acting(wish.origin)
     body_bytes = len(wish.spec.model_dump_json(exclude_defaults=True))
     team = authority.teams.get(wish.origin.namespace, NO_TEAM)
-    house.limits.job(acting, team, body_bytes=body_bytes, now_s=house.time.monotonic_s())
+    context.limits.job(acting, team, body_bytes=body_bytes, now_s=context.time.monotonic_s())
     try:
         authority.refuse_other_team(wish)
         job = accept.make_job(
@@ -108,25 +109,25 @@ async def _submit(
         accept.refuse_other_id(job, wish.job_id)
         accept.refuse_too_large(job)
         accept.refuse_large_body(JobSubmitted(job=job))
-        await refuse_what_may_not_run(house, acting, wish.spec)
-        stored = await house.log.submit(job)
+        await refuse_what_may_not_run(context, acting, wish.spec)
+        stored = await context.log.submit(job)
         if not stored.is_new:
-            house.limits.give_back(acting, team, body_bytes=body_bytes)
+            context.limits.give_back(acting, team, body_bytes=body_bytes)
             accept.refuse_other_body(stored.job, job)
     except ProblemError as refusal:
         problem = refusal.problem
         if problem.status >= SERVER_ERRORS:
             raise
-        house.metrics.refused.labels(str(problem.status)).inc()
+        context.metrics.refused.labels(str(problem.status)).inc()
         refused = JobRefused(
             workload=wish.origin.uid,
             cluster=authority.cluster,
-            reason=(problem.detail or problem.title)[:REASON_CHARS_MAX],
+            reason=(problem.detail or problem.title)[:TEXT_CHARS_MAX],
             field=problem.field,
-            cure=problem.cure[:REASON_CHARS_MAX],
+            cure=problem.cure[:TEXT_CHARS_MAX],
             wish=asked.id,
         )
-        await house.log.refuse(own, refused)
+        await context.log.refuse(own, refused)
         return Answered(Answer.REFUSED, problem.detail)
     return Answered(Answer.SUBMITTED)
 

@@ -23,7 +23,7 @@ from muster.core.fact import Fact
 from muster.core.instant import NS_PER_S
 from muster.gateway.authority import Authority
 from muster.gateway.background import end_if_cancelled
-from muster.gateway.house import House
+from muster.gateway.context import AppContext
 from muster.gateway.workload_answers import Answer, answer
 from muster.schemas.registry import LOG, FactType, fact_type
 from muster.schemas.subjects import LogName, fact_subject
@@ -76,10 +76,10 @@ def pause_s(deliveries: int) -> float:
 class Workloads:
     """Follows one cluster's log. Run it as a task of its own."""
 
-    def __init__(self, client: Client, log: LogName, house: House, authority: Authority) -> None:
+    def __init__(self, client: Client, log: LogName, context: AppContext, authority: Authority) -> None:
         self._client = client
         self._log = log
-        self._house = house
+        self._context = context
         self._authority = authority
         self._decoder = Decoder(log)
         self._telling = Sparingly(FOREIGN_TOLD_PER_S)
@@ -144,8 +144,8 @@ class Workloads:
             await raw.ack()
             return
         deliveries = raw.metadata.num_delivered
-        answered = await answer(self._house, self._authority, fact, is_repeated=deliveries > 1)
-        self._house.metrics.workloads.labels(answered.answer.value).inc()
+        answered = await answer(self._context, self._authority, fact, is_repeated=deliveries > 1)
+        self._context.metrics.workloads.labels(answered.answer.value).inc()
         if answered.answer is Answer.AGAIN:
             _logger.warning("workload %s: %s is not answered now: %s", fact.subject_id, fact.name, answered.detail)
             await raw.nak(delay=pause_s(deliveries))

@@ -11,6 +11,7 @@ from prometheus_client.samples import Sample
 
 from muster.bus.clock import FakeTime
 from muster.gateway.api import health
+from muster.gateway.api.dependencies import app_context
 from muster.gateway.metrics import FAILURES_TOLD_PER_S, Counting, Metrics, is_about
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -30,11 +31,19 @@ class Page:
             self.time.advance(0.2)
             return Response(status_code=503 if job_id == "broken" else 200)
 
+        async def context() -> Page:
+            return self
+
+        app.include_router(health.router)
+        app.dependency_overrides[app_context] = context
         app.add_middleware(Counting, metrics=self.metrics, time=self.time)
         self._client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://gateway")
 
     async def ask(self, path: str, *, method: str = "GET") -> None:
         await self._client.request(method, path)
+
+    async def shown(self, *, accept: str) -> str:
+        return (await self._client.get("/metrics", headers={"Accept": accept})).text
 
     def value(self, name: str, **labels: str) -> float | None:
         return self.metrics.registry.get_sample_value(name, labels)
@@ -82,16 +91,10 @@ async def test_what_fails_is_told_with_the_trace_and_not_without_end(caplog: pyt
     assert (told[0].trace_id, told[0].span_id) == (TRACE, SPAN)  # type: ignore[attr-defined]
 
 
-async def test_the_page_has_exemplars_for_who_accepts_openmetrics(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_page_has_exemplars_for_who_accepts_openmetrics() -> None:
     page = Page()
     await page.ask("/v1/jobs/one")
-    monkeypatch.setattr(health, "whole_house_of", lambda _: page)
-    openmetrics = await _shown(accept="application/openmetrics-text; version=1.0.0")
+    openmetrics = await page.shown(accept="application/openmetrics-text; version=1.0.0")
     assert TRACE in openmetrics
     assert list(text_string_to_metric_families(openmetrics))
-    assert TRACE not in await _shown(accept="text/plain")
-
-
-async def _shown(*, accept: str) -> str:
-    answer = await health.metrics(Request({"type": "http", "headers": [(b"accept", accept.encode())]}))
-    return bytes(answer.body).decode()
+    assert TRACE not in await page.shown(accept="text/plain")

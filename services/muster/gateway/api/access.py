@@ -2,92 +2,89 @@
 
 import os
 import re
+from typing import Annotated
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Path, Response
 
 from muster.core.instant import NS_PER_S
-from muster.gateway.api import answers
-from muster.gateway.api.describe import describe, list_of, path, reference
-from muster.gateway.authorise import refuse_unless
-from muster.gateway.house import body_of, house_of, principal_of
+from muster.gateway.api.bodies import JsonBody
+from muster.gateway.api.dependencies import Caller, Context, needs
+from muster.gateway.api.openapi import OF_BODIES, listing, refusals
+from muster.gateway.authorise import Principal
 from muster.gateway.problems import invalid, not_found
 from muster.schemas.access import MeView, Role, TokenMade, TokenRecord, TokenView
-from muster.schemas.base import parse_request
 
 TOKEN_BYTES = 32
 _TOKEN_ID = re.compile(r"^[0-9a-f]{64}$")
 
-router = APIRouter(tags=["access"])
+router = APIRouter(tags=["access"], responses=refusals())
 
 
-@router.get(
-    "/v1/me",
-    summary="Who asks",
-    **describe({200: ("The token's bearer, and its limits", reference(MeView))}, refusals=(401, 503)),
-)
-async def me(request: Request) -> Response:
+@router.get("/v1/me", summary="Who asks", response_description="The token's bearer, and its limits")
+async def me(caller: Caller, context: Context) -> MeView:
     """Name, role and teams of the token's bearer, and what is left of its limits at this gateway."""
-    principal, house = principal_of(request), house_of(request)
-    return answers.model(
-        MeView(
-            principal=principal.name,
-            role=principal.role,
-            teams=tuple(sorted(principal.teams)),
-            expires_at_s=principal.expires_at_s,
-            limits=house.limits.allowances(principal, now_s=house.time.monotonic_s()),
-        )
+    return MeView(
+        principal=caller.name,
+        role=caller.role,
+        teams=tuple(sorted(caller.teams)),
+        expires_at_s=caller.expires_at_s,
+        limits=context.limits.allowances(caller, now_s=context.time.monotonic_s()),
     )
 
 
 @router.post(
     "/v1/tokens",
+    status_code=201,
     summary="Make a token",
-    **describe(
-        {201: ("The token, shown this once", reference(TokenMade))},
-        refusals=(400, 401, 403, 413, 422, 503),
-        body=TokenRecord,
-    ),
+    response_description="The token, shown this once",
+    responses=refusals(*OF_BODIES, 403),
 )
-async def make_token(request: Request) -> Response:
+async def make_token(
+    _: Annotated[Principal, needs(Role.ADMIN, verb="make tokens")],
+    record: Annotated[TokenRecord, Depends(JsonBody(TokenRecord))],
+    context: Context,
+    response: Response,
+) -> TokenMade:
     """Admins only. What is stored is the token's hash."""
-    refuse_unless(principal_of(request), Role.ADMIN, verb="make tokens")
-    record = parse_request(TokenRecord, await body_of(request))
     if record.role is Role.SUBMITTER and not record.teams:
         raise invalid("a submitter without a team may submit nothing", field="teams", cure="Name at least one team.")
-    house = house_of(request)
-    if record.expires_at_s is not None and record.expires_at_s * NS_PER_S <= house.time.wall():
+    if record.expires_at_s is not None and record.expires_at_s * NS_PER_S <= context.time.wall():
         raise invalid("lies in the past", field="expires_at_s", cure="Give a moment to come, in seconds since 1970.")
-    if house.is_reserved(record.principal):
+    if context.is_reserved(record.principal):
         raise invalid("others vouch for users of such names", field="principal", cure="Choose a name without a prefix.")
     token = os.urandom(TOKEN_BYTES).hex()
-    view = await house.tokens.put(token, record)
-    made = TokenMade(token=token, **view.model_dump())
-    return answers.model(made, status=201, headers={"Cache-Control": "no-store"})
+    view = await context.tokens.put(token, record)
+    response.headers["Cache-Control"] = "no-store"
+    return TokenMade(token=token, **view.model_dump())
 
 
 @router.get(
     "/v1/tokens",
     summary="All tokens",
-    **describe(
-        {200: ("By principal; the tokens themselves are stored nowhere", list_of("tokens", TokenView))},
-        refusals=(401, 403, 503),
-    ),
+    response_model=listing("tokens", TokenView),
+    response_description="By principal; the tokens themselves are stored nowhere",
+    responses=refusals(403),
 )
-async def list_tokens(request: Request) -> Response:
+async def list_tokens(
+    _: Annotated[Principal, needs(Role.ADMIN, verb="list tokens")], context: Context
+) -> dict[str, list[TokenView]]:
     """Admins only."""
-    refuse_unless(principal_of(request), Role.ADMIN, verb="list tokens")
-    return answers.rows("tokens", (view.model_dump_json().encode() for view in house_of(request).tokens.views()))
+    return {"tokens": list(context.tokens.views())}
 
 
 @router.delete(
     "/v1/tokens/{token_id}",
+    status_code=204,
+    response_class=Response,
     summary="Revoke a token",
-    **describe({204: ("Revoked", None)}, refusals=(401, 403, 404, 503), parameters=(path("token_id", "Its hash"),)),
+    response_description="Revoked",
+    responses=refusals(403, 404),
 )
-async def revoke_token(request: Request) -> Response:
+async def revoke_token(
+    _: Annotated[Principal, needs(Role.ADMIN, verb="revoke tokens")],
+    token_id: Annotated[str, Path(description="Its hash")],
+    context: Context,
+) -> None:
     """Admins only. Every gateway forgets it as soon as it hears of it."""
-    refuse_unless(principal_of(request), Role.ADMIN, verb="revoke tokens")
-    token_id = str(request.path_params["token_id"])
-    if not _TOKEN_ID.match(token_id) or not await house_of(request).tokens.delete(token_id):
+    if not _TOKEN_ID.match(token_id) or not await context.tokens.delete(token_id):
         raise not_found("token", token_id[:64])
-    return Response(status_code=204)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
+from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -11,7 +12,7 @@ from starlette.routing import Match
 
 from muster.gateway.dashboard import File
 from muster.gateway.ports import NotStoredError, UnreachableError
-from muster.gateway.problems import RETRY_AFTER_S, ProblemError, as_json, from_validation, unavailable
+from muster.gateway.problems import RETRY_AFTER_S, ProblemError, as_json, from_parameter, from_validation, unavailable
 from muster.schemas.record import Document
 from muster.schemas.views import Problem
 
@@ -53,6 +54,8 @@ async def refuse(request: Request, error: Exception) -> Response:
             refusal = error
         case ValidationError():
             refusal = from_validation(error)
+        case RequestValidationError():
+            refusal = from_parameter(error.errors()[0])
         case NotStoredError() | UnreachableError():
             refusal = unavailable(str(error))
         case HTTPException():

@@ -5,8 +5,11 @@ import os
 from fastapi import APIRouter, Request, Response
 
 from muster.gateway.api import answers
-from muster.gateway.api.describe import describe, header, list_of, query
-from muster.gateway.house import House, body_of, count_of, house_of, principal_of
+from muster.gateway.api.bodies import read_body
+from muster.gateway.api.dependencies import caller_of, context_of
+from muster.gateway.api.openapi import listing, parameter, read_by_handler, refusals
+from muster.gateway.api.parameters import Count, read_here
+from muster.gateway.context import AppContext
 from muster.gateway.ports import StoredJob
 from muster.gateway.problems import ProblemError, as_json, invalid, too_large
 from muster.gateway.submit import Submission, submit_each
@@ -18,36 +21,35 @@ FIRST_MAX = 1_000_000
 """Number of a batch's first job: files are not longer."""
 
 router = APIRouter(tags=["jobs"])
+_LINES = {"type": "string", "description": f"1 to {JOBS_PER_BATCH_MAX} lines of JSON, a JobSpec each"}
 
 
 @router.post(
     "/v1/jobs/batch",
     summary="Submit many jobs",
-    **describe(
-        {200: ("What became of each, in their order", list_of("answers", SubmitAnswer))},
-        refusals=(401, 413, 422, 503),
-        parameters=(
-            header("Idempotency-Key", "KEY: the n-th job has the key KEY-n; without one a key is made"),
-            header("traceparent", "W3C trace context: every job's trace continues this one"),
-            query("first", "Number of the first job, where a list is sent in several requests", kind="integer"),
-        ),
-        body={"type": "string", "description": f"1 to {JOBS_PER_BATCH_MAX} lines of JSON, a JobSpec each"},
-        media="application/x-ndjson",
+    response_model=listing("answers", SubmitAnswer),
+    response_description="What became of each, in their order",
+    responses=refusals(413),
+    openapi_extra=read_by_handler(
+        parameter("Idempotency-Key", "KEY: the n-th job has the key KEY-n; without one a key is made", place="header"),
+        parameter("traceparent", "W3C trace context: every job's trace continues this one", place="header"),
+        parameter("first", "Number of the first job, where a list is sent in several requests", kind="integer"),
+        body={"application/x-ndjson": {"schema": _LINES}},
     ),
 )
 async def submit_batch(request: Request) -> Response:
     """Each job as if it had come alone: one that is refused keeps no other from being accepted."""
-    principal, house = principal_of(request), house_of(request)
-    started_s = house.time.monotonic_s()
-    first = count_of(request, name="first", default=1, most=FIRST_MAX)
+    caller, context = caller_of(request), context_of(request)
+    started_s = context.time.monotonic_s()
+    first = read_here(request.query_params.get("first"), Count(FIRST_MAX), field="first", default=1)
     key = request.headers.get("idempotency-key", os.urandom(16).hex())
-    trace = request.headers.get("traceparent", "")
-    lines = _lines(await body_of(request))
-    house.limits.writes(principal, len(lines) - 1, now_s=started_s)  # the request itself was counted as one
-    sent = [Submission(line, f"{key}-{number}", trace) for number, line in enumerate(lines, first)]
-    outcomes = await submit_each(house, principal, sent)
-    took_s = house.time.monotonic_s() - started_s
-    return answers.rows("answers", [_answer(house, outcome, took_s) for outcome in outcomes])
+    traceparent = request.headers.get("traceparent", "")
+    lines = _lines(await read_body(request))
+    context.limits.writes(caller, len(lines) - 1, now_s=started_s)  # the request itself was counted as one
+    sent = [Submission(line, f"{key}-{number}", traceparent) for number, line in enumerate(lines, first)]
+    outcomes = await submit_each(context, caller, sent)
+    took_s = context.time.monotonic_s() - started_s
+    return answers.rows("answers", [_answer(context, outcome, took_s) for outcome in outcomes])
 
 
 def _lines(body: bytes) -> list[bytes]:
@@ -64,11 +66,11 @@ def _lines(body: bytes) -> list[bytes]:
     return lines
 
 
-def _answer(house: House, outcome: StoredJob | ProblemError, took_s: float) -> bytes:
+def _answer(context: AppContext, outcome: StoredJob | ProblemError, took_s: float) -> bytes:
     """See `SubmitAnswer`. Counted as a request of its own would be."""
     if isinstance(outcome, ProblemError):
-        house.metrics.refused.labels(str(outcome.problem.status)).inc()
+        context.metrics.refused.labels(str(outcome.problem.status)).inc()
         return b'{"status":%d,"problem":%s}' % (outcome.problem.status, as_json(outcome.problem))
-    house.metrics.submit_s.observe(took_s, house.metrics.exemplar(outcome.job.trace, took_s))
+    context.metrics.submit_s.observe(took_s, context.metrics.exemplar(outcome.job.trace, took_s))
     status = 201 if outcome.is_new else 200
     return b'{"status":%d,"job":%s}' % (status, as_submitted(outcome).model_dump_json().encode())

@@ -1,18 +1,21 @@
 """Upgrade campaigns: look, plan, start, pause, resume, abort."""
 
-from fastapi import APIRouter, Request, Response
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Response
 
 from muster.core import Draft
 from muster.gateway.api import answers
-from muster.gateway.api.composability import KEY, REASON, TRACE, trace_of
-from muster.gateway.api.describe import CLUSTER, describe, list_of, path, reference
-from muster.gateway.authorise import refuse_unless
-from muster.gateway.changes import key_of, until_so
-from muster.gateway.house import House, body_of, house_of, principal_of, reason_of
+from muster.gateway.api.bodies import JsonBody
+from muster.gateway.api.dependencies import FirstClusterContext, needs
+from muster.gateway.api.openapi import OF_BODIES, accepted, listing, refusals
+from muster.gateway.api.parameters import Identified, OperatorRequest, by_operator
+from muster.gateway.authorise import Principal
+from muster.gateway.changes import changed_or_before, until_so
+from muster.gateway.context import AppContext
 from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import invalid, not_found
 from muster.schemas.access import Role
-from muster.schemas.base import parse_request
 from muster.schemas.campaigns import (
     AskCampaignCheck,
     AskCampaigns,
@@ -24,166 +27,157 @@ from muster.schemas.campaigns import (
 )
 from muster.schemas.facts.upgrade import CampaignAsk, CampaignChangeRequested, CampaignSpec, CampaignStartRequested
 
-router = APIRouter(tags=["campaigns"])
+router = APIRouter(tags=["campaigns"], responses=refusals(404))
 NAME_CHARS_TOLD = 63
 
-_NAME = path("name", "Name of the campaign")
-_ASKED: dict[int, tuple[str, dict[str, object] | None]] = {
-    200: ("It is so", reference(CampaignView)),
-    202: ("Requested; the campaign as it is now", reference(CampaignView)),
-}
-_REFUSALS = (401, 403, 404, 409, 422, 503)
-_CHANGE = (_NAME, CLUSTER, REASON, KEY, TRACE)
+_Name = Annotated[str, Path(description="Name of the campaign")]
+_Spec = Annotated[CampaignSpec, Depends(JsonBody(CampaignSpec))]
 _STATES = {CampaignAsk.PAUSE: ("paused",), CampaignAsk.RESUME: ("going",), CampaignAsk.ABORT: ("aborting", "ended")}
+_CHANGED = accepted("Requested; the campaign as it is now", CampaignView) | refusals(403, 409)
 
 
 @router.get(
     "/v1/campaigns",
     summary="Upgrade campaigns",
-    **describe(
-        {200: ("Those that go on, then those that are over", list_of("campaigns", CampaignView))},
-        refusals=(401, 404, 503),
-        parameters=(CLUSTER,),
-    ),
+    response_model=listing("campaigns", CampaignView),
+    response_description="Those that go on, then those that are over",
 )
-async def list_campaigns(request: Request) -> Response:
+async def list_campaigns(context: FirstClusterContext) -> dict[str, tuple[CampaignView, ...]]:
     """From the upgrader, without their nodes."""
-    principal_of(request)
-    found = await _campaigns(house_of(request))
-    return answers.rows("campaigns", (one.model_dump_json().encode() for one in found))
+    return {"campaigns": await _campaigns(context)}
 
 
-@router.get(
-    "/v1/campaigns/{name}",
-    summary="One campaign with its nodes",
-    **describe({200: ("As of now", reference(CampaignView))}, refusals=(401, 404, 503), parameters=(_NAME, CLUSTER)),
-)
-async def one_campaign(request: Request) -> Response:
+@router.get("/v1/campaigns/{name}", summary="One campaign with its nodes", response_description="As of now")
+async def one_campaign(context: FirstClusterContext, name: _Name) -> CampaignView:
     """From the upgrader: where each node stands, when its turn is, for whom it waits."""
-    principal_of(request)
-    name = str(request.path_params["name"])
-    found = await _campaign(house_of(request), name)
-    if found is None:
-        raise not_found("campaign", name[:NAME_CHARS_TOLD])
-    return answers.model(found)
+    return await _known_campaign(context, name)
 
 
 @router.post(
     "/v1/campaign-previews",
     summary="What a campaign would come to, beside draining by hand",
-    **describe(
-        {200: ("Simulated over the jobs that run now", reference(CampaignPreview))},
-        refusals=(400, 401, 403, 404, 413, 422, 503),
-        parameters=(CLUSTER,),
-        body=CampaignSpec,
-    ),
+    response_description="Simulated over the jobs that run now",
+    responses=refusals(*OF_BODIES, 403),
 )
-async def preview(request: Request) -> Response:
+async def preview(
+    context: FirstClusterContext, _: Annotated[Principal, needs(Role.OPERATOR, verb="plan campaigns")], spec: _Spec
+) -> CampaignPreview:
     """Operators only, as it costs the upgrader's time. Nothing is started. Jobs are thought to run to their limits."""
-    principal, house = principal_of(request), house_of(request)
-    refuse_unless(principal, Role.OPERATOR, verb="plan campaigns")
-    spec = parse_request(CampaignSpec, await body_of(request))
-    found = await house.leaders.ask("upgrader", "preview", AskPreview(spec=spec), CampaignPreview)
+    found = await context.leaders.ask("upgrader", "preview", AskPreview(spec=spec), CampaignPreview)
     if found.problem:
         raise invalid(found.problem, field=found.field)
-    return answers.model(found.model_copy(update={"cluster": house.cluster}))
+    return found.model_copy(update={"cluster": context.cluster})
 
 
 @router.post(
     "/v1/campaigns",
     summary="Start a campaign",
-    **describe(
-        {
-            200: ("It goes on", reference(CampaignView)),
-            202: ("Requested; the upgrader has not answered yet", reference(CampaignSpec)),
-        },
-        refusals=(400, 401, 403, 404, 413, 422, 503),
-        parameters=(CLUSTER, KEY, TRACE),
-        body=CampaignSpec,
-    ),
+    response_model=CampaignView,
+    response_description="It goes on",
+    responses=accepted("Requested; the upgrader has not answered yet", CampaignSpec) | refusals(*OF_BODIES, 403),
 )
-async def start(request: Request) -> Response:
+async def start(
+    context: FirstClusterContext,
+    operator: Annotated[Principal, needs(Role.OPERATOR, verb="start campaigns")],
+    spec: _Spec,
+    asked: Identified,
+) -> CampaignView | Response:
     """Operators only. Asks the upgrader first whether it can be."""
-    principal, house = principal_of(request), house_of(request)
-    refuse_unless(principal, Role.OPERATOR, verb="start campaigns")
-    spec, key = parse_request(CampaignSpec, await body_of(request)), key_of(request)
-    await _check(house, AskCampaignCheck(name=spec.name, ask=CampaignAsk.START.value, spec=spec))
-    payload = CampaignStartRequested(spec=spec, principal=principal.name, cluster=house.cluster)
-    asked = Draft("campaign", spec.name, "start-requested", payload, trace=trace_of(request, spec.name, key))
-    await house.log.request_operation(asked, key=key)
+    await _check(context, AskCampaignCheck(name=spec.name, ask=CampaignAsk.START.value, spec=spec))
+    payload = CampaignStartRequested(spec=spec, principal=operator.name, cluster=context.cluster)
+    draft = Draft("campaign", spec.name, "start-requested", payload, trace=asked.trace(spec.name))
+    await context.log.request_operation(draft, key=asked.key)
 
     async def look() -> CampaignView | None:
-        found = await _campaign(house, spec.name)
+        found = await _campaign(context, spec.name)
         return found if found is not None and found.spec == spec and found.ended is None else None
 
-    begun = await until_so(house, look)
-    return answers.model(begun) if begun is not None else answers.model(spec, status=202)
+    return await until_so(context, look) or answers.model(spec, status=202)
 
 
 @router.post(
-    "/v1/campaigns/{name}/pause",
-    summary="Take no further node",
-    **describe(_ASKED, refusals=_REFUSALS, parameters=_CHANGE),
+    "/v1/campaigns/{name}/pause", summary="Take no further node", response_description="It is so", responses=_CHANGED
 )
-async def pause(request: Request) -> Response:
+async def pause(
+    context: FirstClusterContext,
+    asked: Annotated[OperatorRequest, by_operator("pause campaigns")],
+    name: _Name,
+    response: Response,
+) -> CampaignView:
     """Nodes that wait for jobs go back to them; what is being upgraded goes on to its end."""
-    return await _change(request, CampaignAsk.PAUSE)
+    return await _change(context, asked, CampaignAsk.PAUSE, name=name, response=response)
 
 
 @router.post(
     "/v1/campaigns/{name}/resume",
     summary="Go on after a pause or a stop",
-    **describe(_ASKED, refusals=_REFUSALS, parameters=_CHANGE),
+    response_description="It is so",
+    responses=_CHANGED,
 )
-async def resume(request: Request) -> Response:
+async def resume(
+    context: FirstClusterContext,
+    asked: Annotated[OperatorRequest, by_operator("resume campaigns")],
+    name: _Name,
+    response: Response,
+) -> CampaignView:
     """Nodes that failed are tried again."""
-    return await _change(request, CampaignAsk.RESUME)
+    return await _change(context, asked, CampaignAsk.RESUME, name=name, response=response)
 
 
 @router.post(
     "/v1/campaigns/{name}/abort",
     summary="End a campaign before all nodes had their turn",
-    **describe(_ASKED, refusals=_REFUSALS, parameters=_CHANGE),
+    response_description="It is so",
+    responses=_CHANGED,
 )
-async def abort(request: Request) -> Response:
+async def abort(
+    context: FirstClusterContext,
+    asked: Annotated[OperatorRequest, by_operator("abort campaigns")],
+    name: _Name,
+    response: Response,
+) -> CampaignView:
     """As a pause, and it does not go on."""
-    return await _change(request, CampaignAsk.ABORT)
+    return await _change(context, asked, CampaignAsk.ABORT, name=name, response=response)
 
 
-async def _change(request: Request, ask: CampaignAsk) -> Response:
-    principal, house = principal_of(request), house_of(request)
-    refuse_unless(principal, Role.OPERATOR, verb=f"{ask.value} campaigns")
-    name, reason, key = str(request.path_params["name"]), reason_of(request), key_of(request)
-    before = await _campaign(house, name)
-    if before is None:
-        raise not_found("campaign", name[:NAME_CHARS_TOLD])
-    await _check(house, AskCampaignCheck(name=name, ask=ask.value))
-    payload = CampaignChangeRequested(principal=principal.name, reason=reason, cluster=house.cluster)
-    asked = Draft("campaign", name, f"{ask.value}-requested", payload, trace=trace_of(request, name, key))
-    await house.log.request_operation(asked, key=key)
+async def _change(
+    context: AppContext, asked: OperatorRequest, ask: CampaignAsk, *, name: str, response: Response
+) -> CampaignView:
+    before = await _known_campaign(context, name)
+    await _check(context, AskCampaignCheck(name=name, ask=ask.value))
+    payload = CampaignChangeRequested(principal=asked.principal, reason=asked.reason, cluster=context.cluster)
+    draft = Draft("campaign", name, f"{ask.value}-requested", payload, trace=asked.trace(name))
+    await context.log.request_operation(draft, key=asked.key)
 
     async def look() -> CampaignView | None:
-        found = await _campaign(house, name)
+        found = await _campaign(context, name)
         return found if found is not None and found.state in _STATES[ask] else None
 
-    stands = await until_so(house, look)
-    return answers.model(stands or before, status=202 if stands is None else 200)
+    return await changed_or_before(context, look, before=before, response=response)
 
 
-async def _check(house: House, ask: AskCampaignCheck) -> None:
+async def _check(context: AppContext, ask: AskCampaignCheck) -> None:
     """Raises ProblemError (422) for what would be refused. If nobody answers, the upgrader decides when it folds it."""
     try:
-        verdict = await house.leaders.ask("upgrader", "campaign-check", ask, CampaignCheckAnswer)
+        verdict = await context.leaders.ask("upgrader", "campaign-check", ask, CampaignCheckAnswer)
     except UnreachableError:
         return
     if verdict.problem:
         raise invalid(verdict.problem, field=verdict.field)
 
 
-async def _campaigns(house: House, name: str = "") -> tuple[CampaignView, ...]:
-    answer = await house.leaders.ask("upgrader", "campaigns", AskCampaigns(name=name), CampaignsAnswer)
-    return tuple(one.model_copy(update={"cluster": house.cluster}) for one in answer.campaigns)
+async def _campaigns(context: AppContext, name: str = "") -> tuple[CampaignView, ...]:
+    answer = await context.leaders.ask("upgrader", "campaigns", AskCampaigns(name=name), CampaignsAnswer)
+    return tuple(one.model_copy(update={"cluster": context.cluster}) for one in answer.campaigns)
 
 
-async def _campaign(house: House, name: str) -> CampaignView | None:
-    return next(iter(await _campaigns(house, name)), None)
+async def _campaign(context: AppContext, name: str) -> CampaignView | None:
+    return next(iter(await _campaigns(context, name)), None)
+
+
+async def _known_campaign(context: AppContext, name: str) -> CampaignView:
+    """Raises ProblemError (404), UnreachableError."""
+    found = await _campaign(context, name)
+    if found is None:
+        raise not_found("campaign", name[:NAME_CHARS_TOLD])
+    return found

@@ -13,8 +13,8 @@ from starlette.routing import Match, Route
 from starlette.types import Scope
 
 from muster.gateway.api import answers
+from muster.gateway.api.dependencies import app_context
 from muster.gateway.dashboard import ASSETS, INDEX
-from muster.gateway.house import whole_house_of
 
 HTML = "text/html"
 _API = (["v1"], ["docs"], ["openapi.json"], ["healthz"], ["readyz"], ["metrics"])
@@ -28,7 +28,7 @@ Released packages and images hold it. The API is at <a href="/docs">/docs</a>.</
 
 async def page(request: Request) -> Response:
     """A page of the dashboard, or a file beside it. Raises HTTPException (404)."""
-    site = whole_house_of(request).site
+    site = (await app_context(request)).site
     path = str(request.path_params["path"])
     if site is None:
         raise HTTPException(404)

@@ -3,9 +3,10 @@
 from fastapi import APIRouter, Request, Response
 
 from muster.gateway.api import answers, sse
-from muster.gateway.api.describe import describe, header, list_of, query
+from muster.gateway.api.dependencies import context_of
+from muster.gateway.api.openapi import listing, parameter, read_by_handler, refusals
+from muster.gateway.api.parameters import Count, read_flag, read_here
 from muster.gateway.feed import FedFact
-from muster.gateway.house import count_of, flag_of, house_of, principal_of
 from muster.schemas.views import FactView
 
 PAGE_MAX = 2_000
@@ -17,39 +18,33 @@ router = APIRouter(tags=["events"])
 @router.get(
     "/v1/events",
     summary="Facts",
-    **describe(
-        {200: ("The newest facts, oldest first; with `follow` those that come", list_of("facts", FactView))},
-        refusals=(401, 422, 503),
-        parameters=(
-            query("follow", "Keep the answer open (SSE)", kind="boolean"),
-            query("after", "With `follow`: begin after this cursor (id of the last event), not now"),
-            query("team", "Only about this team's jobs"),
-            query(
-                "limit",
-                f"How many, at most {PAGE_MAX}; with `follow`: how many of those that were come first",
-                kind="integer",
-            ),
-            header("Last-Event-ID", "The same as `after`, as a browser sends it"),
+    response_model=listing("facts", FactView),
+    response_description="The newest facts, oldest first; with `follow` those that come",
+    responses=sse.STREAM | refusals(),
+    openapi_extra=read_by_handler(
+        parameter("follow", "Keep the answer open (SSE)", kind="boolean"),
+        parameter("after", "With `follow`: begin after this cursor (id of the last event), not now"),
+        parameter("team", "Only about this team's jobs"),
+        parameter(
+            "limit",
+            f"How many, at most {PAGE_MAX}; with `follow`: how many of those that were come first",
+            kind="integer",
         ),
-        stream=True,
+        parameter("Last-Event-ID", "The same as `after`, as a browser sends it", place="header"),
     ),
 )
 async def events(request: Request) -> Response:
     """`Accept: text/event-stream` asks to follow, too."""
-    principal_of(request)
-    house = house_of(request)
-    team = request.query_params.get("team", "")
+    context, params = context_of(request), request.query_params
+    team = params.get("team", "")
 
     def wanted(fact: FedFact) -> bool:
         return not team or fact.team == team
 
-    if flag_of(request, "follow") or "text/event-stream" in request.headers.get("accept", ""):
-        told = (
-            count_of(request, name="limit", default=PAGE_DEFAULT, most=PAGE_MAX)
-            if "limit" in request.query_params
-            else 0
-        )
-        return await sse.fact_stream(request, house, wanted, newest=told)
-    limit = count_of(request, name="limit", default=PAGE_DEFAULT, most=PAGE_MAX)
-    newest = await house.feed.newest(PAGE_MAX if team else limit)
+    follow = read_here(params.get("follow"), read_flag, field="follow", default=False)
+    limit = read_here(params.get("limit"), Count(PAGE_MAX), field="limit", default=0)
+    if follow or sse.MEDIA_TYPE in request.headers.get("accept", ""):
+        return await sse.fact_stream(context, wanted, after=sse.after_of(request), newest=limit)
+    limit = limit or PAGE_DEFAULT
+    newest = await context.feed.newest(PAGE_MAX if team else limit)
     return answers.rows("facts", [fact.body for fact in newest if wanted(fact)][-limit:])

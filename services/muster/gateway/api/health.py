@@ -1,47 +1,51 @@
 """Whether the gateway lives, whether it can serve, and its metrics. Open to everyone: they tell nothing of jobs."""
 
-from fastapi import APIRouter, Request, Response
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request, Response
 from prometheus_client.exposition import choose_encoder
 from starlette.responses import PlainTextResponse
 
-from muster.gateway.api import answers
-from muster.gateway.api.describe import describe
-from muster.gateway.house import flag_of, whole_house_of
+from muster.gateway.api.dependencies import WholeContext
+from muster.gateway.api.openapi import refusals
+from muster.gateway.api.parameters import Flag
 from muster.gateway.problems import unavailable
 
 router = APIRouter(tags=["health"])
 
 
-@router.get("/healthz", summary="Alive", **describe({200: ("Alive", {"type": "object"})}, refusals=()))
-async def healthz(_: Request) -> Response:
+async def _accept(request: Request) -> str:
+    return request.headers.get("accept", "")
+
+
+@router.get("/healthz", summary="Alive", response_description="Alive")
+async def healthz() -> dict[str, str]:
     """The process answers."""
-    return answers.encoded(b'{"status":"ok"}')
+    return {"status": "ok"}
 
 
-@router.get("/readyz", summary="Ready", **describe({200: ("Ready", {"type": "object"})}, refusals=(503,)))
-async def readyz(request: Request) -> Response:
+@router.get("/readyz", summary="Ready", response_description="Ready", responses=refusals(422, 503, always=()))
+async def readyz(
+    context: WholeContext,
+    *,
+    leaders: Annotated[Flag, Query(description="Also ask whether the services that decide are led")] = True,
+) -> dict[str, str]:
     """Tokens were read, jobs can be checked, and the services that decide are led.
 
     `leaders=false` leaves out the last: what this process alone can answer for.
     """
-    house = whole_house_of(request)
-    if not house.tokens.is_ready:
+    if not context.tokens.is_ready:
         raise unavailable("the tokens were not read yet")
-    if not house.catalogue.is_fresh:
+    if not context.catalogue.is_fresh:
         raise unavailable("queues and nodes are not known")
-    unled = house.leadership.missing if flag_of(request, "leaders", default=True) else ()
+    unled = context.leadership.missing if leaders else ()
     if unled:
         raise unavailable(f"nobody leads {', '.join(unled)}; the service's own log and /readyz say why")
-    return answers.encoded(b'{"status":"ready"}')
+    return {"status": "ready"}
 
 
-@router.get(
-    "/metrics",
-    response_class=PlainTextResponse,
-    summary="Prometheus metrics",
-    **describe({200: ("Text", None)}, refusals=()),
-)
-async def metrics(request: Request) -> Response:
+@router.get("/metrics", response_class=PlainTextResponse, summary="Prometheus metrics", response_description="Text")
+async def metrics(context: WholeContext, accept: Annotated[str, Depends(_accept)]) -> Response:
     """In Prometheus' text format, or in OpenMetrics, which has exemplars, for who accepts that."""
-    encode, media_type = choose_encoder(request.headers.get("accept", ""))
-    return Response(encode(whole_house_of(request).metrics.registry), media_type=media_type)
+    encode, media_type = choose_encoder(accept)
+    return Response(encode(context.metrics.registry), media_type=media_type)

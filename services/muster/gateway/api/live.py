@@ -1,52 +1,56 @@
 """The live view: where a dashboard begins, and what it connects to the broker with."""
 
 import asyncio
+from typing import Annotated
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Header, Request, Response
 
 from muster.gateway.api import answers
-from muster.gateway.api.describe import describe, reference
+from muster.gateway.api.dependencies import Caller, Context
+from muster.gateway.api.openapi import refusals
 from muster.gateway.authenticate import BEARER, LIVE_CREDENTIAL
-from muster.gateway.house import House, house_of, principal_of
+from muster.gateway.context import AppContext
 from muster.gateway.live import Live
 from muster.gateway.problems import unavailable
 from muster.schemas.live import LiveCredential, Snapshot
 
-router = APIRouter(tags=["live"])
+router = APIRouter(tags=["live"], responses=refusals())
 _NO_STORE = {"Cache-Control": "no-store"}
 
 
 @router.get(
     "/v1/snapshot",
     summary="Everything that is live",
-    **describe({200: ("Rows, and up to which sequence of each log they hold", reference(Snapshot))}),
+    response_model=Snapshot,
+    response_description="Rows, and up to which sequence of each log they hold",
 )
-async def snapshot(request: Request) -> Response:
+async def snapshot(
+    caller: Caller, context: Context, accept_encoding: Annotated[str, Header(include_in_schema=False)] = ""
+) -> Response:
     """Listen first, then ask for this; a slice says when to ask again."""
-    principal = principal_of(request)
-    live = _live(house_of(request))
-    audiences = live.credentials.audiences(principal)
+    live = _live(context)
+    audiences = live.credentials.audiences(caller)
     image = await live.snapshots.image()
-    if "gzip" not in request.headers.get("accept-encoding", ""):
-        return answers.encoded(image.whole(audiences), headers={**_NO_STORE, "Vary": "Accept-Encoding"})
+    headers = {**_NO_STORE, "Vary": "Accept-Encoding"}
+    if "gzip" not in accept_encoding:
+        return answers.encoded(image.whole(audiences), headers=headers)
     body = await asyncio.to_thread(image.gzipped, audiences)
-    headers = {**_NO_STORE, "Vary": "Accept-Encoding", "Content-Encoding": "gzip"}
-    return answers.encoded(body, headers=headers)
+    return answers.encoded(body, headers={**headers, "Content-Encoding": "gzip"})
 
 
 @router.post(
     LIVE_CREDENTIAL,
+    status_code=201,
     summary="A user of the broker for one dashboard",
-    **describe({201: ("May listen until `expires_at_s`, and send nothing", reference(LiveCredential))}),
+    response_description="May listen until `expires_at_s`, and send nothing",
 )
-async def credential(request: Request) -> Response:
+async def credential(caller: Caller, context: Context, request: Request, response: Response) -> LiveCredential:
     """Limited to what the token's principal may see."""
-    principal = principal_of(request)
-    given = _live(house_of(request)).credentials.give(principal, request.scope[BEARER])
-    return answers.model(given, status=201, headers=_NO_STORE)
+    response.headers.update(_NO_STORE)
+    return _live(context).credentials.give(caller, request.scope[BEARER])
 
 
-def _live(house: House) -> Live:
-    if house.live is None:
+def _live(context: AppContext) -> Live:
+    if context.live is None:
         raise unavailable("this gateway serves no live view")
-    return house.live
+    return context.live

@@ -1,27 +1,103 @@
-"""Nodes."""
+"""Nodes: look, and cordon, drain, resume. Operators close nodes; no job is killed for it."""
 
-from fastapi import APIRouter, Request, Response
+from typing import Annotated
 
+from fastapi import APIRouter, Path, Response
+
+from muster.core import Draft
 from muster.gateway.api import answers
-from muster.gateway.api.describe import ONLY_CLUSTER, describe, list_of
-from muster.gateway.house import house_of, principal_of
+from muster.gateway.api.dependencies import EveryClusterContext
+from muster.gateway.api.openapi import accepted, listing, refusals
+from muster.gateway.api.parameters import OperatorRequest, by_operator
+from muster.gateway.changes import changed_or_before
+from muster.gateway.context import AppContext
 from muster.gateway.ports import UnreachableError
+from muster.gateway.problems import not_found
+from muster.schemas.facts.cordons import CordonRequested
 from muster.schemas.views import NodeView
 
-router = APIRouter(tags=["nodes"])
+router = APIRouter(tags=["nodes"], responses=refusals(404))
+NAME_CHARS_TOLD = 100
+CORDONED, DRAINED = "cordoned", "drained"
+"""How a node's reasons say it."""
+
+_Node = Annotated[str, Path(description="Name of the node")]
+_CHANGED = accepted("Requested; the node as it is now", NodeView) | refusals(403)
 
 
-@router.get(
-    "/v1/nodes",
-    summary="All nodes",
-    **describe({200: ("By name", list_of("nodes", NodeView))}, refusals=(401, 404, 503), parameters=(ONLY_CLUSTER,)),
-)
-async def list_nodes(request: Request) -> Response:
+@router.get("/v1/nodes", summary="All nodes", response_model=listing("nodes", NodeView), response_description="By name")
+async def list_nodes(context: EveryClusterContext) -> Response:
     """From the read model, else from the scheduler."""
-    principal_of(request)
-    house = house_of(request)
     try:
-        rows = await house.view.nodes()
+        rows = await context.view.nodes()
     except UnreachableError:
         rows = ()
-    return answers.rows("nodes", rows or await house.scheduler.nodes())
+    return answers.rows("nodes", rows or await context.scheduler.nodes())
+
+
+@router.post(
+    "/v1/nodes/{node}/cordon",
+    summary="Place nothing new on a node",
+    response_description="It is so",
+    responses=_CHANGED,
+)
+async def cordon(
+    context: EveryClusterContext,
+    asked: Annotated[OperatorRequest, by_operator("cordon nodes")],
+    node: _Node,
+    response: Response,
+) -> NodeView:
+    """What runs there runs on. A node that is being drained is only cordoned from then on."""
+    return await _close(context, asked, node=node, ask="cordon", said={CORDONED}, response=response)
+
+
+@router.post(
+    "/v1/nodes/{node}/drain",
+    summary="Place nothing new on a node, and move jobs that allow it",
+    response_description="It is so",
+    responses=_CHANGED,
+)
+async def drain(
+    context: EveryClusterContext,
+    asked: Annotated[OperatorRequest, by_operator("drain nodes")],
+    node: _Node,
+    response: Response,
+) -> NodeView:
+    """Jobs that checkpoint and may be preempted go on elsewhere after their slice; the others finish."""
+    return await _close(context, asked, node=node, ask="drain", said={DRAINED}, response=response)
+
+
+@router.post("/v1/nodes/{node}/resume", summary="Use a node again", response_description="It is so", responses=_CHANGED)
+async def resume(
+    context: EveryClusterContext,
+    asked: Annotated[OperatorRequest, by_operator("resume nodes")],
+    node: _Node,
+    response: Response,
+) -> NodeView:
+    """Takes back what people asked; what services withhold it for stands, and the answer's reasons say so."""
+    return await _close(context, asked, node=node, ask="resume", said=set(), response=response)
+
+
+async def _close(
+    context: AppContext, asked: OperatorRequest, *, node: str, ask: str, said: set[str], response: Response
+) -> NodeView:
+    """said: what the node's reasons say of people once it is so."""
+    before = await _node(context, node)
+    if before is None:
+        raise not_found("node", node[:NAME_CHARS_TOLD])
+    payload = CordonRequested(principal=asked.principal, reason=asked.reason, cluster=before.cluster)
+    draft = Draft("node", node, f"{ask}-requested", payload, trace=asked.trace(node))
+    await context.log.request_operation(draft, key=asked.key)
+
+    async def look() -> NodeView | None:
+        found = await _node(context, node)
+        says = {one.what for one in found.reasons} & {CORDONED, DRAINED} if found is not None else set()
+        return found if says == said else None
+
+    return await changed_or_before(context, look, before=before, response=response)
+
+
+async def _node(context: AppContext, name: str) -> NodeView | None:
+    """The node as the scheduler has it; None if there is none. Raises UnreachableError if it does not answer."""
+    views = map(NodeView.model_validate_json, await context.scheduler.nodes())
+    return next((view for view in views if view.name == name), None)

@@ -3,24 +3,28 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Path, Request, Response
 from pydantic import Field
 
 from muster.gateway.api import answers
-from muster.gateway.api.describe import ONLY_CLUSTER, describe, header, list_of, path, query, reference, tree_of
-from muster.gateway.authorise import refuse_unless
-from muster.gateway.changes import key_of, until_so
-from muster.gateway.house import House, body_of, flag_of, house_of, principal_of
+from muster.gateway.api.bodies import JsonBody
+from muster.gateway.api.dependencies import ONLY_CLUSTER, Context, context_of, needs
+from muster.gateway.api.openapi import OF_BODIES, accepted, listing, parameter, read_by_handler, refusals
+from muster.gateway.api.parameters import IdempotencyKey, read_flag, read_here
+from muster.gateway.authorise import Principal
+from muster.gateway.changes import until_so
+from muster.gateway.context import AppContext
 from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import invalid
 from muster.schemas.access import Role
-from muster.schemas.base import Wire, parse_request
+from muster.schemas.base import Wire
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.queries import QUEUES_MAX
 from muster.schemas.views import QueueView
 
 router = APIRouter(tags=["queues"])
-_KEY = header("Idempotency-Key", "The same key is the same request")
+_Operator = Annotated[Principal, needs(Role.OPERATOR, verb="change queues")]
+_ROWS = listing("queues", QueueView)
 
 
 class Queues(Wire):
@@ -32,97 +36,81 @@ class Queues(Wire):
 @router.get(
     "/v1/queues",
     summary="All queues",
-    **describe(
-        {200: ("By name", list_of("queues", QueueView))},
-        refusals=(401, 404, 422, 503),
-        parameters=(
-            query("shares", "With `share` and `used_share`: the scheduler is asked", kind="boolean"),
-            ONLY_CLUSTER,
-        ),
+    response_model=_ROWS,
+    response_description="By name",
+    responses=refusals(404),
+    openapi_extra=read_by_handler(
+        parameter("shares", "With `share` and `used_share`: the scheduler is asked", kind="boolean"),
+        parameter("cluster", ONLY_CLUSTER),
     ),
 )
 async def list_queues(request: Request) -> Response:
     """From the read model, else from the scheduler. Shares are left at 0 while the scheduler is away."""
-    principal_of(request)
-    house = house_of(request)
-    with_shares = flag_of(request, "shares")
-    rows = await _queues(house)
-    return answers.rows("queues", await _with_shares(house, rows) if with_shares else rows)
+    context = context_of(request)
+    with_shares = read_here(request.query_params.get("shares"), read_flag, field="shares", default=False)
+    rows = await _queues(context)
+    return answers.rows("queues", await _with_shares(context, rows) if with_shares else rows)
 
 
 @router.put(
     "/v1/queues",
     summary="Make or change several queues, all of them or none",
-    **describe(
-        {
-            200: ("All of them are so", list_of("queues", QueueView)),
-            202: ("Requested; those that are so already", list_of("queues", QueueView)),
-        },
-        refusals=(400, 401, 403, 413, 422, 503),
-        parameters=(_KEY,),
-        body=tree_of("queues", QueueSpec, most=QUEUES_MAX),
-    ),
+    response_model=_ROWS,
+    response_description="All of them are so",
+    responses=accepted("Requested; those that are so already", _ROWS) | refusals(*OF_BODIES, 403),
 )
-async def put_queues(request: Request) -> Response:
+async def put_queues(
+    operator: _Operator, context: Context, body: Annotated[Queues, Depends(JsonBody(Queues))], key: IdempotencyKey
+) -> Response:
     """Operators only. Each is checked as if those before it were there; one that may not be so refuses all of them."""
-    principal = principal_of(request)
-    refuse_unless(principal, Role.OPERATOR, verb="change queues")
-    house = house_of(request)
-    specs = parse_request(Queues, await body_of(request)).queues
-    await _refuse_what_may_not_be(house, specs)
-    key = key_of(request)
-    for number, spec in enumerate(specs, start=1):
-        change = QueueChangeRequested(spec=spec, principal=principal.name)
-        await house.log.request_queue(change, key=f"{key}-{number}")
-    wanted = {spec.name: spec for spec in specs}
+    await _refuse_what_may_not_be(context, body.queues)
+    for number, spec in enumerate(body.queues, start=1):
+        change = QueueChangeRequested(spec=spec, principal=operator.name)
+        await context.log.request_queue(change, key=f"{key}-{number}")
+    wanted = {spec.name: spec for spec in body.queues}
 
     async def look() -> tuple[bytes, ...] | None:
-        found = await _those_that_are(house, wanted)
+        found = await _those_that_are(context, wanted)
         return found if len(found) == len(wanted) else None
 
-    changed = await until_so(house, look)
+    changed = await until_so(context, look)
     if changed is not None:
         return answers.rows("queues", changed)
-    return answers.rows("queues", await _those_that_are(house, wanted), status=202)
+    return answers.rows("queues", await _those_that_are(context, wanted), status=202)
 
 
 @router.put(
     "/v1/queues/{name}",
     summary="Make or change a queue",
-    **describe(
-        {
-            200: ("The queue is so", reference(QueueView)),
-            202: ("Requested; the scheduler has not answered yet", reference(QueueSpec)),
-        },
-        refusals=(400, 401, 403, 413, 422, 503),
-        parameters=(path("name", "Name of the queue"), _KEY),
-        body=QueueSpec,
-    ),
+    response_model=QueueView,
+    response_description="The queue is so",
+    responses=accepted("Requested; the scheduler has not answered yet", QueueSpec) | refusals(*OF_BODIES, 403),
 )
-async def put_queue(request: Request) -> Response:
+async def put_queue(
+    operator: _Operator,
+    context: Context,
+    spec: Annotated[QueueSpec, Depends(JsonBody(QueueSpec))],
+    name: Annotated[str, Path(description="Name of the queue")],
+    key: IdempotencyKey,
+) -> Response:
     """Operators only. Asks the scheduler first whether the queue may be so."""
-    principal = principal_of(request)
-    refuse_unless(principal, Role.OPERATOR, verb="change queues")
-    house = house_of(request)
-    spec = parse_request(QueueSpec, await body_of(request))
-    if spec.name != request.path_params["name"]:
+    if spec.name != name:
         raise invalid("the name in the body differs from the path's", field="name", cure="Send the same name.")
-    await _refuse_what_may_not_be(house, (spec,))
-    change = QueueChangeRequested(spec=spec, principal=principal.name)
-    await house.log.request_queue(change, key=key_of(request))
+    await _refuse_what_may_not_be(context, (spec,))
+    await context.log.request_queue(QueueChangeRequested(spec=spec, principal=operator.name), key=key)
 
     async def look() -> bytes | None:
-        return next(iter(await _those_that_are(house, {spec.name: spec})), None)
+        return next(iter(await _those_that_are(context, {spec.name: spec})), None)
 
-    changed = await until_so(house, look)
+    changed = await until_so(context, look)
     return answers.encoded(changed) if changed is not None else answers.model(spec, status=202)
 
 
-async def _refuse_what_may_not_be(house: House, specs: Sequence[QueueSpec]) -> None:
+async def _refuse_what_may_not_be(context: AppContext, specs: Sequence[QueueSpec]) -> None:
     """Raises ProblemError (422) that names the field, and the queue where there are several."""
     for number, spec in enumerate(specs):
         try:
-            verdict = await house.scheduler.queue_check(spec, accepted=specs[:number])
+            verdict = await context.scheduler.queue_check(spec, accepted=specs[:number])
         except UnreachableError:
             return  # the scheduler decides when it folds the requests
         if verdict.field and len(specs) > 1:
@@ -131,26 +119,26 @@ async def _refuse_what_may_not_be(house: House, specs: Sequence[QueueSpec]) -> N
             raise invalid(verdict.reason, field=verdict.field)
 
 
-async def _those_that_are(house: House, wanted: Mapping[str, QueueSpec]) -> tuple[bytes, ...]:
+async def _those_that_are(context: AppContext, wanted: Mapping[str, QueueSpec]) -> tuple[bytes, ...]:
     """The rows of queues that are as it is wanted."""
     try:
-        rows = await _queues(house)
+        rows = await _queues(context)
     except UnreachableError:
         return ()
     return tuple(row for row in rows if (spec := _spec_of(row)) == wanted.get(spec.name))
 
 
-async def _queues(house: House) -> tuple[bytes, ...]:
+async def _queues(context: AppContext) -> tuple[bytes, ...]:
     try:
-        rows = await house.view.queues()
+        rows = await context.view.queues()
     except UnreachableError:
         rows = ()
-    return rows or await house.scheduler.queues()
+    return rows or await context.scheduler.queues()
 
 
-async def _with_shares(house: House, rows: tuple[bytes, ...]) -> tuple[bytes, ...]:
+async def _with_shares(context: AppContext, rows: tuple[bytes, ...]) -> tuple[bytes, ...]:
     try:
-        told = [QueueView.model_validate_json(row) for row in await house.scheduler.queues()]
+        told = [QueueView.model_validate_json(row) for row in await context.scheduler.queues()]
     except UnreachableError:
         return rows
     shares = {queue.name: queue for queue in told}

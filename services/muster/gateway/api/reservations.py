@@ -1,116 +1,107 @@
 """Advance reservations: look, make, end."""
 
-from fastapi import APIRouter, Request, Response
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Response
 
 from muster.gateway.api import answers
-from muster.gateway.api.describe import ONLY_CLUSTER, describe, header, list_of, path, query, reference
-from muster.gateway.authorise import refuse_unless
-from muster.gateway.changes import key_of, until_so
-from muster.gateway.house import House, body_of, house_of, principal_of, reason_of
+from muster.gateway.api.bodies import JsonBody
+from muster.gateway.api.dependencies import Context, EveryClusterContext, needs
+from muster.gateway.api.openapi import OF_BODIES, accepted, listing, refusals
+from muster.gateway.api.parameters import IdempotencyKey, Reason
+from muster.gateway.authorise import Principal
+from muster.gateway.changes import until_so
+from muster.gateway.context import AppContext
 from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import invalid, not_found
 from muster.schemas.access import Role
-from muster.schemas.base import parse_request
 from muster.schemas.facts.reservation import ReservationSpec, ReserveEndRequested, ReserveRequested
 from muster.schemas.views import ReservationView
 
 router = APIRouter(tags=["reservations"])
-_KEY = header("Idempotency-Key", "The same key is the same request")
 
 
 @router.get(
     "/v1/reservations",
     summary="Advance reservations that are booked",
-    **describe(
-        {200: ("By name", list_of("reservations", ReservationView))},
-        refusals=(401, 404, 503),
-        parameters=(ONLY_CLUSTER,),
-    ),
+    response_model=listing("reservations", ReservationView),
+    response_description="By name",
+    responses=refusals(404),
 )
-async def list_reservations(request: Request) -> Response:
+async def list_reservations(context: EveryClusterContext) -> Response:
     """From the scheduler, which knows what is kept just now; else from the read model, which knows what is booked."""
-    principal_of(request)
-    house = house_of(request)
-    try:
-        rows = await house.scheduler.reservations()
-    except UnreachableError:
-        rows = await house.view.reservations()
-    return answers.rows("reservations", rows)
+    return answers.rows("reservations", await _rows(context))
 
 
 @router.post(
     "/v1/reservations",
     summary="Keep nodes or GPUs from a moment on",
-    **describe(
-        {
-            200: ("It is booked", reference(ReservationView)),
-            202: ("Requested; the scheduler has not answered yet", reference(ReservationSpec)),
-        },
-        refusals=(400, 401, 403, 413, 422, 503),
-        parameters=(_KEY,),
-        body=ReservationSpec,
-    ),
+    response_model=ReservationView,
+    response_description="It is booked",
+    responses=accepted("Requested; the scheduler has not answered yet", ReservationSpec) | refusals(*OF_BODIES, 403),
 )
-async def reserve(request: Request) -> Response:
+async def reserve(
+    operator: Annotated[Principal, needs(Role.OPERATOR, verb="reserve")],
+    context: Context,
+    spec: Annotated[ReservationSpec, Depends(JsonBody(ReservationSpec))],
+    key: IdempotencyKey,
+) -> Response:
     """Operators only. One of the same name is replaced. Asks the scheduler first whether it can be kept."""
-    principal = principal_of(request)
-    refuse_unless(principal, Role.OPERATOR, verb="reserve")
-    house = house_of(request)
-    spec = parse_request(ReservationSpec, await body_of(request))
     try:
-        verdict = await house.scheduler.reservation_check(spec)
+        verdict = await context.scheduler.reservation_check(spec)
     except UnreachableError:
         verdict = None  # the scheduler decides when it folds the request
     if verdict is not None and verdict.field:
         raise invalid(verdict.reason, field=verdict.field)
-    await house.log.request_reservation(ReserveRequested(spec=spec, principal=principal.name), key=key_of(request))
+    await context.log.request_reservation(ReserveRequested(spec=spec, principal=operator.name), key=key)
 
     async def look() -> bytes | None:
-        found = await _booked(house, spec.name)
+        found = await _booked(context, spec.name)
         return found if found is not None and _view(found).spec == spec else None
 
-    booked = await until_so(house, look)
+    booked = await until_so(context, look)
     return answers.encoded(booked) if booked is not None else answers.model(spec, status=202)
 
 
 @router.delete(
     "/v1/reservations/{name}",
     summary="End a reservation",
-    **describe(
-        {
-            200: ("It is over; as it was", reference(ReservationView)),
-            202: ("Requested; the scheduler has not answered yet", reference(ReservationView)),
-        },
-        refusals=(401, 403, 404, 422, 503),
-        parameters=(path("name", "Name of the reservation"), query("reason", "Why, for the record"), _KEY),
-    ),
+    response_model=ReservationView,
+    response_description="It is over; as it was",
+    responses=accepted("Requested; the scheduler has not answered yet", ReservationView) | refusals(403, 404),
 )
-async def end_reservation(request: Request) -> Response:
+async def end_reservation(
+    operator: Annotated[Principal, needs(Role.OPERATOR, verb="end reservations")],
+    context: Context,
+    name: Annotated[str, Path(description="Name of the reservation")],
+    key: IdempotencyKey,
+    reason: Reason = "",
+) -> Response:
     """Operators only. What is kept is free from then on; a weekly one does not come back."""
-    principal = principal_of(request)
-    refuse_unless(principal, Role.OPERATOR, verb="end reservations")
-    house = house_of(request)
-    name = str(request.path_params["name"])
-    payload = ReserveEndRequested(principal=principal.name, reason=reason_of(request))
-    before = await _booked(house, name)
+    before = await _booked(context, name)
     if before is None:
         raise not_found("reservation", name[:63])
-    await house.log.request_reservation_end(name, payload, key=key_of(request))
+    payload = ReserveEndRequested(principal=operator.name, reason=reason)
+    await context.log.request_reservation_end(name, payload, key=key)
 
     async def look() -> bool | None:
-        return True if await _booked(house, name) is None else None
+        return True if await _booked(context, name) is None else None
 
-    is_over = await until_so(house, look)
+    is_over = await until_so(context, look)
     return answers.encoded(before, status=200 if is_over else 202)
 
 
-async def _booked(house: House, name: str) -> bytes | None:
-    """The row of a reservation. Raises UnreachableError if nobody tells."""
+async def _rows(context: AppContext) -> tuple[bytes, ...]:
+    """Raises UnreachableError if neither answers."""
     try:
-        rows = await house.scheduler.reservations()
+        return await context.scheduler.reservations()
     except UnreachableError:
-        rows = await house.view.reservations()
-    return next((row for row in rows if _view(row).name == name), None)
+        return await context.view.reservations()
+
+
+async def _booked(context: AppContext, name: str) -> bytes | None:
+    """The row of a reservation. Raises UnreachableError as `_rows`."""
+    return next((row for row in await _rows(context) if _view(row).name == name), None)
 
 
 def _view(row: bytes) -> ReservationView:

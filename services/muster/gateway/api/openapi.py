@@ -1,0 +1,106 @@
+"""What FastAPI does not see of the API: refusals, bodies that are read strictly, and lists of stored rows."""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, TypeAdapter, create_model
+
+from muster.gateway.api.answers import JSON, PROBLEM
+from muster.gateway.api.bodies import AnyBody, JsonBody
+from muster.schemas.job import JobSpec
+from muster.schemas.record import Document
+from muster.schemas.views import Problem
+
+Responses = dict[int | str, dict[str, object]]
+Schema = dict[str, object]
+
+_REFUSALS = {
+    400: "The body is not JSON",
+    401: "No token, or one that nobody knows",
+    403: "The token's bearer may not do this",
+    404: "There is none of that name",
+    409: "It contradicts what stands",
+    410: "It ended, and its row is no longer kept",
+    413: "Too large",
+    422: "The named field is wrong, or the job could never run",
+    429: "More than the limits of the token's bearer allow; `Retry-After` says when to send it again",
+    503: "Not now; nothing was lost, send the same request again",
+}
+OF_ALL = (401, 422, 429, 503)
+"""Refusals of every route that needs a token."""
+OF_BODIES = (400, 413)
+"""Refusals of routes with a body."""
+
+
+def reference(model: type[Document]) -> Schema:
+    """Return a reference to a model of the document."""
+    return {"$ref": f"#/components/schemas/{model.__name__}"}
+
+
+def refusals(*statuses: int, always: tuple[int, ...] = OF_ALL) -> Responses:
+    """Return the descriptions of refusals, `responses` of a route. statuses: beside those that come `always`."""
+    content = {PROBLEM: {"schema": reference(Problem)}}
+    return {status: {"description": _REFUSALS[status], "content": content} for status in sorted({*statuses, *always})}
+
+
+def accepted(description: str, model: object, *, status: int = 202) -> Responses:
+    """Return the description of an answer beside the first one, `responses` of a route. model: a type, or several."""
+    return {status: {"description": description, "model": model}}
+
+
+@cache
+def listing(name: str, model: type[Document], *, has_pages: bool = False) -> type[BaseModel]:
+    """Return the model of an answer `{name: [...]}`, with `next_cursor` where there are pages."""
+    fields: Mapping[str, object] = {name: (list[model], ...)} | ({"next_cursor": (str, ...)} if has_pages else {})  # type: ignore[valid-type]
+    return create_model(f"{model.__name__}List", **fields)  # type: ignore[call-overload, no-any-return]
+
+
+def parameter(name: str, description: str, *, place: str = "query", kind: str = "string") -> Schema:
+    """Return the description of a parameter that a handler reads itself. place: `query`, `path` or `header`."""
+    described = {"name": name, "in": place, "required": place == "path", "description": description}
+    return described | {"schema": {"type": kind}}
+
+
+def read_by_handler(*parameters: Schema, body: Schema | None = None) -> Schema:
+    """Return `openapi_extra` of a route whose handler reads token, parameters and body itself.
+
+    Such are the hottest routes: FastAPI's resolution of what they depend on would cost as much as what they do.
+    """
+    bodies = {} if body is None else {"requestBody": {"required": True, "content": body}}
+    return {"security": [{"token": []}], "parameters": list(parameters), **bodies}
+
+
+def complete(app: FastAPI) -> None:
+    """Make the document hold the bodies that are read strictly, and the models of refusals."""
+    generate = app.openapi
+
+    def openapi() -> Schema:
+        if app.openapi_schema is None:
+            document = generate()
+            models: list[type[Document]] = [Problem, JobSpec]
+            for route, read in _strict_bodies(app):
+                models += read.models
+                one, *others = map(reference, read.models)
+                content = {JSON: {"schema": {"anyOf": [one, *others]} if others else one}}
+                body = {"required": True, "content": content}
+                for method in route.methods or ():
+                    document["paths"][route.path][method.lower()]["requestBody"] = body
+            _, shared = TypeAdapter.json_schemas(
+                [(model.__name__, "validation", TypeAdapter(model)) for model in models],
+                ref_template="#/components/schemas/{model}",
+            )
+            document["components"]["schemas"].update(shared["$defs"])
+            app.openapi_schema = document
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _strict_bodies(app: FastAPI) -> Iterator[tuple[APIRoute, AnyBody | JsonBody]]:  # type: ignore[type-arg]
+    for route in app.routes:
+        if isinstance(route, APIRoute):
+            for dependency in route.dependant.dependencies:
+                if isinstance(dependency.call, AnyBody | JsonBody):
+                    yield route, dependency.call

@@ -1,0 +1,170 @@
+"""Parameters that several routes have, and how a wrong one is refused. What is refused names field and allowed values.
+
+FastAPI collects errors of parameters and raises them after all dependencies were resolved, so after authorization.
+"""
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, TypeVar
+
+from fastapi import Depends, Header, Path, Query
+from pydantic import AfterValidator, BeforeValidator, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from muster.gateway.accept import KEY_PATTERN, TRACEPARENT
+from muster.gateway.api.dependencies import needs
+from muster.gateway.authorise import Principal
+from muster.gateway.problems import from_parameter
+from muster.schemas import ids
+from muster.schemas.access import Role
+from muster.schemas.base import TEXT_CHARS_MAX
+
+Read = TypeVar("Read")
+_JOB_ID = re.compile(r"[A-Z2-7]{26}")
+_FLAGS = {"true": True, "1": True, "false": False, "0": False}
+
+
+def refused(detail: str, *, cure: str) -> PydanticCustomError:
+    """Return the error of a parameter; `problems.from_parameter` makes a problem document of it."""
+    return PydanticCustomError("parameter", "{detail}", {"detail": detail, "cure": cure})
+
+
+@dataclass(frozen=True)
+class Count:
+    """Annotation of a whole number from 1 to `most`, in decimal digits."""
+
+    most: int
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self, core_schema.int_schema(ge=1, le=self.most))
+
+    def __call__(self, given: object) -> int:
+        """Read a number."""
+        text = str(given)
+        if not (text.isascii() and text.isdecimal() and len(text) < 10 and 1 <= int(text) <= self.most):
+            raise refused(f"{text[:20]!r} is not between 1 and {self.most}", cure=f"Send 1 to {self.most}.")
+        return int(text)
+
+
+class OneOf:
+    """Annotation of an enumeration of words."""
+
+    def __get_pydantic_core_schema__(self, source: type[StrEnum], handler: GetCoreSchemaHandler) -> CoreSchema:
+        words = ", ".join(one.value for one in source)
+
+        def read(given: object) -> StrEnum:
+            text = str(given)
+            try:
+                return source(text)
+            except ValueError:
+                raise refused(f"{text[:20]!r} is none of {words}", cure=f"Send one of {words}.") from None
+
+        return core_schema.no_info_before_validator_function(read, handler(source))
+
+
+def read_flag(given: object) -> bool:
+    """Read a flag."""
+    found = _FLAGS.get(str(given).lower())
+    if found is None:
+        raise refused(f"{str(given).lower()[:20]!r} is neither true nor false", cure="Send true or false.")
+    return found
+
+
+def read_job_id(text: str) -> str:
+    """Read the id of a job."""
+    if not _JOB_ID.fullmatch(text):
+        raise refused(f"{text[:40]!r} is no job id", cure="An id has 26 letters and digits.")
+    return text
+
+
+def _reason(text: str) -> str:
+    if len(text) > TEXT_CHARS_MAX:
+        raise refused(f"at most {TEXT_CHARS_MAX} characters", cure="Say it shorter.")
+    return text
+
+
+def _new_key() -> str:
+    return os.urandom(16).hex()
+
+
+def _key(text: str) -> str:
+    if text and not KEY_PATTERN.match(text):
+        raise refused(
+            "an idempotency key is 1 to 200 printable characters without spaces",
+            cure="Send a shorter key, a UUID for example.",
+        )
+    return text or _new_key()
+
+
+Flag = Annotated[bool, BeforeValidator(read_flag)]
+"""`true`, `false`, 1 or 0."""
+
+JobId = Annotated[str, Path(description="Id of the job"), AfterValidator(read_job_id)]
+Reason = Annotated[str, Query(description="Why, for the record"), AfterValidator(_reason)]
+IdempotencyKey = Annotated[
+    str,
+    Header(alias="Idempotency-Key", description="The same key is the same request", default_factory=_new_key),
+    AfterValidator(_key),
+]
+"""The client's; without one each request is a new one."""
+
+Force = Annotated[Flag, Query(description="Also devices that jobs hold")]
+
+
+@dataclass(frozen=True, slots=True)
+class Identification:
+    """By what a request is known: the same key is the same request, of the same trace."""
+
+    key: str
+    traceparent: str
+    """The client's trace context; "" for none."""
+
+    def trace(self, name: str) -> str:
+        """Return the client's trace context, else one of the request's own. name: what the request is about."""
+        if TRACEPARENT.match(self.traceparent):
+            return self.traceparent
+        own = f"{name} {self.key}"
+        return ids.traceparent(ids.trace_id(own), ids.span_id(own))
+
+
+async def _identification(
+    key: IdempotencyKey,
+    traceparent: Annotated[
+        str, Header(description="W3C trace context that the facts and the calls to the fabric carry")
+    ] = "",
+) -> Identification:
+    return Identification(key, traceparent)
+
+
+Identified = Annotated[Identification, Depends(_identification)]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRequest(Identification):
+    """What an operator asks."""
+
+    principal: str
+    reason: str
+
+
+def by_operator(verb: str) -> object:
+    """Return the dependency on an operator's request. It raises ProblemError (403) for others, as `needs`."""
+
+    async def asked(
+        operator: Annotated[Principal, needs(Role.OPERATOR, verb=verb)], identified: Identified, reason: Reason = ""
+    ) -> OperatorRequest:
+        return OperatorRequest(identified.key, identified.traceparent, operator.name, reason)
+
+    return Depends(asked)
+
+
+def read_here(text: str | None, read: Callable[[str], Read], *, field: str, default: Read) -> Read:
+    """Return a parameter that a handler reads itself, as FastAPI would. Raises ProblemError (422)."""
+    try:
+        return default if text is None else read(text)
+    except PydanticCustomError as error:
+        detail = {"loc": (field,), "type": error.type, "msg": error.message(), "ctx": error.context}
+        raise from_parameter(detail) from error

@@ -1,0 +1,87 @@
+"""The ports and settings that request handlers use."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from muster.bus.access_settings import AccessSettings
+from muster.bus.clock import SystemTime, TimeSource
+from muster.bus.identity_settings import KUBERNETES_OBJECTS_PREFIX
+from muster.checks.suites import PreflightPolicy
+from muster.gateway.asking import NoLeaders
+from muster.gateway.catalogue import CatalogueCache
+from muster.gateway.cells import Cell, cell_named
+from muster.gateway.dashboard import Site
+from muster.gateway.identity.identities import Identities
+from muster.gateway.leading import Leadership
+from muster.gateway.limits import Limits
+from muster.gateway.live import Live
+from muster.gateway.metrics import Metrics
+from muster.gateway.ports import Composer, Guard, Leaders, ReadView, RequestLog, Scaler, Scheduler, Tokens
+from muster.gateway.views import Views
+from muster.gateway.visibility import FULL_SIGHT, Facts, Sight, VisibleFacts, VisibleView, VisibleViews
+
+
+@dataclass(frozen=True)
+class AppContext:
+    """Everything that handlers use, of all clusters or of one."""
+
+    log: RequestLog
+    view: ReadView
+    scheduler: Scheduler
+    composer: Composer
+    scaler: Scaler
+    guard: Guard
+    tokens: Tokens
+    catalogue: CatalogueCache
+    feed: Facts
+    views: Views
+    time: TimeSource
+    metrics: Metrics = field(default_factory=Metrics)
+    live: Live | None = None
+    """None where dashboards are not served, as with `site`."""
+    site: Site | None = None
+    cells: Mapping[str, Cell] = field(default_factory=dict)
+    """Each cluster by itself."""
+    leaders: Leaders = field(default_factory=NoLeaders)
+    """Of services that answer questions and have no port of their own."""
+    cluster: str = ""
+    """The one that composer, scaler, guard and leaders are of."""
+    preflight: PreflightPolicy = field(default_factory=PreflightPolicy)
+    """Which suites jobs may name."""
+    access: AccessSettings = field(default_factory=AccessSettings)
+    """What each role may ask for."""
+    leadership: Leadership = field(default_factory=lambda: Leadership({}, SystemTime()))
+    """Whether those are led that must be."""
+    sight: Sight = FULL_SIGHT
+    """What the caller sees of other teams' jobs; a request's own context narrows it, the gateway itself sees all."""
+    limits: Limits = field(default_factory=Limits)
+    identities: Identities | None = None
+    """Users whom others vouch for; None where only Muster's own tokens count."""
+
+    def seen_by(self, sight: Sight) -> "AppContext":
+        """Return the same with nothing on its read side that the caller may not see."""
+        if sight.is_full:
+            return self
+        view = VisibleView(self.view, sight)
+        views = VisibleViews(self.view, self.scheduler, self.log, self.time, sight)
+        return replace(self, view=view, views=views, feed=VisibleFacts(self.feed, sight), sight=sight)
+
+    def is_reserved(self, principal: str) -> bool:
+        """Return whether no token of Muster's own may be this principal's: others vouch for users of such names."""
+        of_objects = principal.startswith(KUBERNETES_OBJECTS_PREFIX)
+        return of_objects or (self.identities is not None and self.identities.names(principal))
+
+    def of_cluster(self, name: str) -> "AppContext":
+        """The same as if there were no other cluster. Raises ProblemError (404)."""
+        cell = cell_named(self.cells, name)
+        return replace(
+            self,
+            view=cell.view if self.sight.is_full else VisibleView(cell.view, self.sight),
+            scheduler=cell.scheduler,
+            composer=cell.composer,
+            scaler=cell.scaler,
+            guard=cell.guard,
+            leaders=cell.leaders,
+            cluster=name,
+            views=replace(self.views, view=cell.view, scheduler=cell.scheduler),
+        )
