@@ -2,12 +2,16 @@
 
 import pytest
 
+from muster.agent.core.cluster import CreatePods
 from muster.agent.core.kubernetes.calls import Call, Done, Kind, Merge, Outcome, Refused, Unanswered
 from muster.agent.core.kubernetes.worklist import Task, Worklist
-from muster.agent.core.workloads.wishes import ObjectWishes, Wish
+from muster.agent.core.workloads.wishes import ObjectWishes, TellObject, Wish
 from muster.core import Instant
+from muster.schemas.job import JobSpec, Slot, TaskGroup
 
 NOW, MUCH_LATER = Instant(1), Instant(10**12)
+SPEC = JobSpec(name="j", team="physics", task_groups=(TaskGroup(),))
+ORDER = CreatePods("J" * 26, 1, NOW, (Slot(group=0, replica=0, node="n0"),), SPEC)
 
 
 class Told:
@@ -15,13 +19,17 @@ class Told:
 
     def __init__(self) -> None:
         self.worklist = Worklist()
+        self.worklist.serve(self, TellObject)
         self.wishes = ObjectWishes(self.worklist)
         self.refused: list[str] = []
 
     def wish(self, name: str, *, lets_go: bool = False) -> None:
-        call = Merge(Kind.JOBS, "physics", name, {})
-        wish = Wish(call, lambda refusal, _: self.refused.append(f"{name}: {refusal.message}"), lets_go=lets_go)
-        self.wishes.tell("u-1", wish)
+        self.wishes.tell("u-1", Wish(Merge(Kind.JOBS, "physics", name, {}), ORDER, lets_go=lets_go))
+
+    def answered(self, purpose: TellObject, outcome: Outcome, now: Instant) -> None:
+        wish = self.wishes.answered(purpose, outcome)
+        if wish is not None and isinstance(outcome, Refused):
+            self.refused.append(f"{wish.call.name}: {outcome.message}")
 
     def take(self) -> Task:
         task = self.worklist.take(MUCH_LATER)

@@ -6,12 +6,14 @@ watches them: whoever begins to lead asks for them once.
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from muster.agent.core.kubernetes import names
 from muster.agent.core.kubernetes.calls import Delete, Kind, Outcome, Refused
 from muster.agent.core.kubernetes.cluster import KubernetesCluster
 from muster.agent.core.kubernetes.projections import attempt_of
 from muster.agent.core.kubernetes.words import attempt_name
+from muster.agent.core.kubernetes.worklist import Purpose
 from muster.agent.kubernetes.abilities import Abilities
 from muster.agent.kubernetes.watching import Watch
 from muster.core import Fact, Instant
@@ -30,6 +32,14 @@ TRIES_MAX = 5
 _NOT_FOUND, _CONFLICT = 404, 409
 
 
+@dataclass(frozen=True, slots=True)
+class DeleteLeftService(Purpose):
+    """Nobody needs a Service any more."""
+
+    namespace: str
+    name: str
+
+
 class GangServicesPart:
     """Implements `parts.Part`. seed: of this process."""
 
@@ -37,6 +47,7 @@ class GangServicesPart:
 
     def __init__(self, cluster: KubernetesCluster, *, seed: int = 0) -> None:
         self._cluster = cluster
+        cluster.worklist.serve(self, DeleteLeftService)
         self._select = Selection(labels=f"{names.CLUSTER_LABEL}={cluster.name},{names.JOB_LABEL}")
         self._seed = seed
         self._may_list = False
@@ -69,11 +80,12 @@ class GangServicesPart:
         if where[1] != attempt_name(*attempt) or not self._cluster.has_namespace(where[0]):
             return  # labels are copied easily
 
-        def told(outcome: Outcome, now: Instant) -> None:  # noqa: ARG001 - told like all others
-            if isinstance(outcome, Refused) and outcome.code not in (_NOT_FOUND, _CONFLICT):
-                self._cluster.notes.say(f"service {where[1]} cannot be deleted: {outcome.message}")
+        self._cluster.worklist.ask(DeleteLeftService(*where), Delete(Kind.SERVICES, *where, uid_of(service)))
 
-        self._cluster.worklist.ask(("service-left", where), Delete(Kind.SERVICES, *where, uid_of(service)), told)
+    def answered(self, purpose: DeleteLeftService, outcome: Outcome, now: Instant) -> None:  # noqa: ARG002 - the port
+        """See `Asker`."""
+        if isinstance(outcome, Refused) and outcome.code not in (_NOT_FOUND, _CONFLICT):
+            self._cluster.notes.say(f"service {purpose.name} cannot be deleted: {outcome.message}")
 
     async def _look(self, connection: KubeConnection) -> None:
         token = ""

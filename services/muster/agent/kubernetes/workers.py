@@ -3,11 +3,11 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from muster.agent.core.kubernetes.calls import Call, Outcome, Unanswered
-from muster.agent.core.kubernetes.worklist import Task
+from muster.agent.core.kubernetes.worklist import Purpose, Task
 from muster.core import Instant
 
 _logger = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class Workers:
         self._now = now
         self._after = after
         self._idle: deque[asyncio.Future[Task]] = deque()
-        self._in_a_row: set[Hashable] = set()
+        self._in_a_row: set[Purpose] = set()
         self._rest_s = 0.0
         self._rests_until_s = 0.0
 
@@ -91,7 +91,7 @@ class Workers:
                 finally:
                     self.under_way -= 1
                 self.made += 1
-                self._rest(task.key, outcome)
+                self._rest(task.purpose, outcome)
             else:
                 outcome = Unanswered("another leads")
             self._work.finished(task, outcome, self._now())
@@ -106,7 +106,7 @@ class Workers:
         self._idle.append(given)
         return await given
 
-    def _rest(self, key: Hashable, outcome: Outcome) -> None:
+    def _rest(self, purpose: Purpose, outcome: Outcome) -> None:
         """While the API server does not answer, no more than a round of calls asks it now and then."""
         if not isinstance(outcome, Unanswered):
             if self._rest_s:
@@ -115,7 +115,7 @@ class Workers:
             self._in_a_row.clear()
             return
         self.unanswered += 1
-        self._in_a_row.add(key)
+        self._in_a_row.add(purpose)
         if outcome.reached and len(self._in_a_row) < IN_A_ROW:
             return  # what concerns one call alone is waited for by that call alone
         loop_s = asyncio.get_running_loop().time()

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from muster.agent.core.kubernetes.calls import Call, Delete, Done, Kind, Outcome, Refused, Unanswered
-from muster.agent.core.kubernetes.worklist import Task, Worklist
+from muster.agent.core.kubernetes.worklist import Purpose, Task, Worklist
 from muster.agent.kubernetes.workers import IN_A_ROW, Workers
 from muster.core import Instant
 from unit.agent.kubernetes.rig import at
@@ -14,6 +14,11 @@ from unit.agent.kubernetes.rig import at
 
 def call(name: str) -> Delete:
     return Delete(Kind.PODS, "jobs", name)
+
+
+@dataclass(frozen=True, slots=True)
+class Errand(Purpose):
+    name: str
 
 
 @dataclass
@@ -29,6 +34,9 @@ class Office:
     at_once: int = 0
     most_at_once: int = 0
     gate: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.work.serve(self, Errand)
 
     def take(self, now: Instant) -> Task | None:
         return self.work.take(now)
@@ -49,7 +57,10 @@ class Office:
 
     def ask(self, *names: str) -> None:
         for name in names:
-            self.work.ask(name, call(name), lambda outcome, _: self.told.append(outcome))
+            self.work.ask(Errand(name), call(name))
+
+    def answered(self, purpose: Errand, outcome: Outcome, now: Instant) -> None:
+        self.told.append(outcome)
 
 
 @asynccontextmanager
@@ -100,7 +111,7 @@ async def test_who_lost_the_lease_between_taking_and_sending_sends_nothing() -> 
         office.leads = False
         await settled()
         assert office.begun == []
-        assert office.work.asks("a"), "it waits, for whoever leads"
+        assert office.work.asks(Errand("a")), "it waits, for whoever leads"
 
 
 async def test_all_rest_while_the_server_cannot_be_reached() -> None:

@@ -1,38 +1,76 @@
-"""One list of calls: one per key at a time, asked again where nobody answered, told once."""
+"""One list of calls: one per purpose at a time, asked again where nobody answered, told once."""
+
+from dataclasses import dataclass, field
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.agent.core.kubernetes.calls import Delete, Done, Kind, Outcome, Refused, Unanswered
-from muster.agent.core.kubernetes.worklist import BACKOFF_S_MAX, Worklist
+from muster.agent.core.kubernetes.worklist import BACKOFF_S_MAX, Purpose, Worklist
 from muster.core import Instant, after
 from unit.agent.kubernetes.rig import at
 
 CALL = Delete(Kind.PODS, "jobs", "a")
 
 
+@dataclass(frozen=True, slots=True)
+class Errand(Purpose):
+    name: object
+    note: str = field(default="", compare=False)
+
+
+A, B = Errand("a"), Errand("b")
+
+
+@dataclass(frozen=True, slots=True)
+class OtherErrand(Purpose):
+    name: str
+
+
 class Told:
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []
+        self.purposes: list[Purpose] = []
 
-    def __call__(self, outcome: Outcome, now: Instant) -> None:
+    def answered(self, purpose: Purpose, outcome: Outcome, now: Instant) -> None:
+        self.purposes.append(purpose)
         self.outcomes.append(outcome)
 
 
-def test_one_key_has_one_call_at_a_time() -> None:
+def worklist() -> tuple[Worklist, Told]:
+    """With a part that is told what comes of errands."""
     work, told = Worklist(), Told()
-    assert work.ask("a", CALL, told)
-    assert not work.ask("a", CALL, told)
+    work.serve(told, Errand)
+    return work, told
+
+
+def test_one_purpose_has_one_call_at_a_time() -> None:
+    work, _ = worklist()
+    assert work.ask(A, CALL)
+    assert not work.ask(A, CALL)
     task = work.take(at(0))
     assert task is not None
-    assert not work.ask("a", CALL, told)
+    assert not work.ask(A, CALL)
     work.finished(task, Done(), at(1))
-    assert work.ask("a", CALL, told)
+    assert work.ask(A, CALL)
+
+
+def test_the_part_that_asks_for_such_purposes_is_told_with_all_that_it_said() -> None:
+    work, told = worklist()
+    other = Told()
+    work.serve(other, OtherErrand)
+    work.ask(Errand("a", "noted"), CALL)
+    assert not work.ask(A, CALL), "what is not compared makes no other purpose of it"
+    work.ask(OtherErrand("a"), CALL)
+    while (task := work.take(at(0))) is not None:
+        work.finished(task, Done(), at(0))
+    assert [getattr(one, "note", "") for one in told.purposes] == ["noted"]
+    assert other.purposes == [OtherErrand("a")]
 
 
 def test_what_nobody_answered_is_asked_again_and_not_told() -> None:
-    work, told = Worklist(), Told()
-    work.ask("a", CALL, told)
+    work, told = worklist()
+    work.ask(A, CALL)
     now = at(0)
     for _ in range(12):
         task = work.take(now)
@@ -44,17 +82,17 @@ def test_what_nobody_answered_is_asked_again_and_not_told() -> None:
 
 
 def test_what_finishes_something_goes_before_what_begins_more() -> None:
-    work, told = Worklist(), Told()
+    work, _ = worklist()
     for name in "abc":
-        work.ask(name, CALL, told)
-    work.ask("bind", CALL, told, is_urgent=True)
-    taken = [task.key for task in iter(lambda: work.take(at(0)), None)]
-    assert taken == ["bind", "a", "b", "c"]
+        work.ask(Errand(name), CALL)
+    work.ask(Errand("bind"), CALL, is_urgent=True)
+    taken = [task.purpose for task in iter(lambda: work.take(at(0)), None)]
+    assert taken == [Errand("bind"), A, B, Errand("c")]
 
 
 def test_it_waits_as_long_as_the_server_says() -> None:
-    work, told = Worklist(), Told()
-    work.ask("a", CALL, told)
+    work, _ = worklist()
+    work.ask(A, CALL)
     task = work.take(at(0))
     assert task is not None
     work.finished(task, Unanswered(retry_after_s=30.0), at(0))
@@ -63,32 +101,32 @@ def test_it_waits_as_long_as_the_server_says() -> None:
 
 
 def test_a_cancelled_call_that_waits_is_never_made() -> None:
-    work, told = Worklist(), Told()
-    work.ask("a", CALL, told)
-    assert work.cancel("a")
+    work, told = worklist()
+    work.ask(A, CALL)
+    assert work.cancel(A)
     assert work.take(at(0)) is None
     assert told.outcomes == []
 
 
 def test_a_cancelled_call_under_way_is_told_whatever_came_of_it() -> None:
     for outcome in (Done(), Refused(404), Unanswered()):
-        work, told = Worklist(), Told()
-        work.ask("a", CALL, told)
+        work, told = worklist()
+        work.ask(A, CALL)
         task = work.take(at(0))
         assert task is not None
-        assert not work.cancel("a")
+        assert not work.cancel(A)
         work.finished(task, outcome, at(1))
         assert told.outcomes == [outcome]
         assert work.take(at(100)) is None
 
 
 def test_an_outcome_of_another_life_counts_for_nothing() -> None:
-    work, told = Worklist(), Told()
-    work.ask("a", CALL, told)
+    work, told = worklist()
+    work.ask(A, CALL)
     task = work.take(at(0))
     assert task is not None
     work.clear()
-    work.ask("a", CALL, told)
+    work.ask(A, CALL)
     work.finished(task, Done(), at(1))
     assert told.outcomes == []
     assert work.take(at(1)) is not None
@@ -96,26 +134,21 @@ def test_an_outcome_of_another_life_counts_for_nothing() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(("ask", "cancel", "done", "unanswered", "later")), st.integers(0, 3))))
 def test_every_call_is_told_at_most_once_and_none_is_lost(steps: list[tuple[str, int]]) -> None:
-    work, now = Worklist(), at(0)
-    asked = told = cancelled = 0
-
-    def tell(_: Outcome, __: Instant) -> None:
-        nonlocal told
-        told += 1
-
+    (work, told), now = worklist(), at(0)
+    asked = cancelled = 0
     for step, key in steps:
         now = after(now, 20.0)
         match step:
             case "ask":
-                asked += work.ask(key, CALL, tell)
+                asked += work.ask(Errand(key), CALL)
             case "later":
-                asked += work.ask(key, CALL, tell, at=after(now, 60.0))
+                asked += work.ask(Errand(key), CALL, at=after(now, 60.0))
             case "cancel":
-                cancelled += work.asks(key) and work.cancel(key)
+                cancelled += work.asks(Errand(key)) and work.cancel(Errand(key))
             case _ if (task := work.take(now)) is not None:
                 work.finished(task, Done() if step == "done" else Unanswered(), now)
     now = after(now, 1000.0)
     while (task := work.take(now)) is not None:
         work.finished(task, Done(), now)
-    assert told == asked - cancelled
+    assert len(told.outcomes) == asked - cancelled
     assert len(work) == 0

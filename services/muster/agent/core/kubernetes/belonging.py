@@ -108,7 +108,8 @@ class Belonging:
         there = None if place is None else one.pods.get(place)
         if there is None or there.slot.node != view.node:
             return None
-        pod = LivePod(there.key, there.slot, view.namespace, view.name, uid=view.uid, is_guest=True)
+        number = one.next_number()
+        pod = LivePod(there.key, there.slot, view.namespace, view.name, uid=view.uid, is_guest=True, number=number)
         one.leaving.append(pod)
         return pod
 

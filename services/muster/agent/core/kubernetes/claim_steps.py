@@ -5,19 +5,18 @@ was read, and seen to stand alone (`holders`): only then its pod may be bound. A
 gang back to the queue, and gives back what was allocated.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from functools import partial
 
 from muster.agent.core.kubernetes import claims, words
-from muster.agent.core.kubernetes.calls import Create, Delete, Done, Kind, Merge, Outcome, Read, Refused, Replace
+from muster.agent.core.kubernetes.calls import Call, Create, Delete, Done, Kind, Merge, Outcome, Read, Refused, Replace
 from muster.agent.core.kubernetes.claims import ClaimView
 from muster.agent.core.kubernetes.companions import Watcher
 from muster.agent.core.kubernetes.holders import Holders, Key
 from muster.agent.core.kubernetes.names import PodKey
 from muster.agent.core.kubernetes.slices import Place
-from muster.agent.core.kubernetes.worklist import Worklist
+from muster.agent.core.kubernetes.worklist import AT_ONCE, Purpose, Worklist
 from muster.core import Instant, after
 from muster.kube.objects import JsonObject, text, uid_of
 from muster.schemas.job import Slot
@@ -37,6 +36,42 @@ class Step(Enum):
     WRITTEN = auto()  # until the watch shows it
     READY = auto()
     OVER = auto()
+
+
+class Action(Enum):
+    """What a call about a claim does."""
+
+    CREATE = auto()
+    READ = auto()
+    READ_ANEW = auto()  # it could not be made, for one of its name is there: that may be on its way out
+    CHANGE = auto()  # give it the finalizer, or take back what it was given
+    ALLOCATE = auto()
+    READ_TO_GIVE_BACK = auto()
+    GIVE_BACK = auto()
+    DELETE = auto()
+    LET_GO = auto()  # take the finalizer away
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimPurpose(Purpose):
+    """Something is to be done about a claim that a pod needs."""
+
+    pod: PodKey
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeClaim(ClaimPurpose):
+    """One call at a time per claim. uid: of the pod; one that comes anew under the same name has calls of its own."""
+
+    action: Action = field(default=Action.READ, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ExamineHolder(ClaimPurpose):
+    """See whether the pod runs whose claim holds the same devices. uid: of that claim."""
+
+    other: ClaimView = field(compare=False, repr=False)
 
 
 @dataclass(slots=True, eq=False)
@@ -59,6 +94,7 @@ class Need:
     is_released: bool = False
     slot: Slot | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    manifest: JsonObject = field(default_factory=dict)  # by which it is made
 
     @property
     def at(self) -> Key:
@@ -66,9 +102,9 @@ class Need:
         return self.namespace, self.claim
 
     @property
-    def work(self) -> tuple[str, PodKey, str]:
-        """Key of its calls. A pod that comes anew under the same name has calls of its own."""
-        return "claim", self.key, self.pod[1]
+    def work(self) -> ChangeClaim:
+        """What its calls are for."""
+        return ChangeClaim(self.key, self.pod[1])
 
 
 @dataclass(slots=True)
@@ -85,7 +121,10 @@ class Counts:
 
 @dataclass(slots=True, eq=False)
 class ClaimSteps:
-    """known: claims of needs that are known here, with the pod of each; leaving: that are on their way out."""
+    """known: claims of needs that are known here, with the pod of each; leaving: that are on their way out.
+
+    asked: needs about which something is asked.
+    """
 
     worklist: Worklist
     holders: Holders
@@ -93,6 +132,10 @@ class ClaimSteps:
     known: dict[Key, PodKey] = field(default_factory=dict)
     leaving: dict[Key, None] = field(default_factory=dict)
     watcher: Watcher | None = None
+    asked: dict[ClaimPurpose, Need] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.worklist.serve(self, ClaimPurpose)
 
     def name(self, need: Need, claim: str) -> None:
         """The claim is called so."""
@@ -104,7 +147,7 @@ class ClaimSteps:
         made = [view for view in self.holders.of_pod(need.pod[1]) if not view.deleting]
         if made:
             self.name(need, made[0].name)
-            self._ask(need, Read(Kind.CLAIMS, *need.at), self._read, now)
+            self._ask(need, Read(Kind.CLAIMS, *need.at), Action.READ, now)
         else:
             need.step = Step.ABSENT
 
@@ -115,7 +158,8 @@ class ClaimSteps:
             need.step, need.version = Step.WRITTEN, known.version
             self._look(need, now)
         else:
-            self._ask_for(need, manifest, now)
+            need.manifest = manifest
+            self._create(need, now)
 
     def seen(self, need: Need, view: ClaimView, now: Instant) -> None:
         """Its claim is so, in the order of the watch. What we wrote may have been taken back by somebody else."""
@@ -141,6 +185,7 @@ class ClaimSteps:
         need.is_released = True
         self.leaving[need.at] = None
         if self.worklist.cancel(need.work):
+            self.asked.pop(need.work, None)
             self._delete(need)  # else its outcome does
 
     def drop(self, view: ClaimView, key: PodKey) -> None:
@@ -160,24 +205,59 @@ class ClaimSteps:
         """Another leads."""
         self.known.clear()
         self.leaving.clear()
+        self.asked.clear()
 
-    def _ask_for(self, need: Need, manifest: JsonObject, now: Instant, *, after_s: float = 0.0) -> None:
-        def told(need: Need, outcome: Outcome, now: Instant) -> None:
-            if isinstance(outcome, Refused) and outcome.code == _CONFLICT:
-                self._ask(need, Read(Kind.CLAIMS, *need.at), partial(self._read, manifest=manifest), now)
-            else:
+    def answered(self, purpose: ClaimPurpose, outcome: Outcome, now: Instant) -> None:
+        """See `Asker`. What a pod was released from in the meantime is deleted instead of what was to come next."""
+        need = self.asked.pop(purpose, None)
+        if need is None:
+            return
+        match purpose:
+            case ExamineHolder():
+                self._examined(need, purpose, outcome, now)
+            case ChangeClaim(action=Action.DELETE):
+                self._deleted(need, outcome)
+            case ChangeClaim(action=Action.LET_GO):
+                self.leaving.pop(need.at, None)
+            case ChangeClaim():
+                if isinstance(outcome, Done) and claims.project_claim(dict(outcome.reply)).owner == need.pod[1]:
+                    need.uid = uid_of(outcome.reply)
+                if need.is_released:
+                    self._delete(need)
+                else:
+                    self._go_on(need, purpose.action, outcome, now)
+
+    def _go_on(self, need: Need, action: Action, outcome: Outcome, now: Instant) -> None:
+        is_conflict = isinstance(outcome, Refused) and outcome.code == _CONFLICT
+        match action:
+            case Action.READ | Action.READ_ANEW:
+                self._was_read(need, outcome, now, may_create=action is Action.READ_ANEW)
+            case Action.CREATE if is_conflict:
+                self._ask(need, Read(Kind.CLAIMS, *need.at), Action.READ_ANEW, now)
+            case Action.CHANGE | Action.ALLOCATE if is_conflict:
+                self._ask(need, Read(Kind.CLAIMS, *need.at), Action.READ, now)
+            case Action.ALLOCATE if isinstance(outcome, Done):
+                self._written(need, outcome, now)
+            case Action.READ_TO_GIVE_BACK if isinstance(outcome, Done):
+                body = claims.deallocated(dict(outcome.reply))
+                call = Replace(Kind.CLAIMS, *need.at, body, subresource="status")
+                self._ask(need, call, Action.GIVE_BACK, now)
+            case Action.GIVE_BACK if is_conflict and need.tries < TRIES_MAX:
+                self._give_back(need, now)
+            case Action.CREATE | Action.CHANGE | Action.ALLOCATE:
                 self._claim_is(need, outcome, now)
 
-        self._ask(need, Create(Kind.CLAIMS, *need.at, manifest), told, now, after_s=after_s)
+    def _create(self, need: Need, now: Instant, *, after_s: float = 0.0) -> None:
+        self._ask(need, Create(Kind.CLAIMS, *need.at, need.manifest), Action.CREATE, now, after_s=after_s)
 
-    def _read(self, need: Need, outcome: Outcome, now: Instant, *, manifest: JsonObject | None = None) -> None:
+    def _was_read(self, need: Need, outcome: Outcome, now: Instant, *, may_create: bool) -> None:
         """The claim as it is. One of a former pod of this name is on its way out: the name is asked for again."""
         is_gone = isinstance(outcome, Refused) and outcome.code == _NOT_FOUND
         if not is_gone and isinstance(outcome, Done):
             view = claims.project_claim(dict(outcome.reply))
             is_gone = view.deleting or view.owner != need.pod[1]
-        if is_gone and manifest is not None and need.tries < TRIES_MAX:
-            self._ask_for(need, manifest, now, after_s=AGAIN_S)
+        if is_gone and may_create and need.tries < TRIES_MAX:
+            self._create(need, now, after_s=AGAIN_S)
         elif is_gone:
             self._refuse(need, now, f"claim {need.claim} belongs to another pod, or is gone")
         else:
@@ -195,7 +275,7 @@ class ClaimSteps:
             return
         protection = claims.protection(claim, wanted=True, labels=need.labels)
         if protection is not None:
-            self._ask(need, Merge(Kind.CLAIMS, *need.at, protection), self._claim_is_or_read, now)
+            self._ask(need, Merge(Kind.CLAIMS, *need.at, protection), Action.CHANGE, now)
             return
         if view.places:  # of an attempt before: what a claim was given does not change, it is given back first
             self._free(need, view, claim, now)
@@ -205,7 +285,7 @@ class ClaimSteps:
         except ValueError as error:
             self._refuse(need, now, str(error))
             return
-        self._ask(need, Replace(Kind.CLAIMS, *need.at, body, subresource="status"), self._written, now)
+        self._ask(need, Replace(Kind.CLAIMS, *need.at, body, subresource="status"), Action.ALLOCATE, now)
 
     def _free(self, need: Need, view: ClaimView, claim: JsonObject, now: Instant) -> None:
         """Take back what the claim was given, unless a pod has it that is not this one."""
@@ -213,20 +293,11 @@ class ClaimSteps:
             self._refuse(need, now, f"claim {need.claim} is in use by another pod")
             return
         call = Replace(Kind.CLAIMS, *need.at, claims.deallocated(claim), subresource="status")
-        self._ask(need, call, self._claim_is_or_read, now)
+        self._ask(need, call, Action.CHANGE, now)
 
-    def _claim_is_or_read(self, need: Need, outcome: Outcome, now: Instant) -> None:
-        if isinstance(outcome, Refused) and outcome.code == _CONFLICT:
-            self._ask(need, Read(Kind.CLAIMS, *need.at), self._read, now)
-        else:
-            self._claim_is(need, outcome, now)
-
-    def _written(self, need: Need, outcome: Outcome, now: Instant) -> None:
-        if isinstance(outcome, Done):
-            need.step, need.version = Step.WRITTEN, claims.project_claim(dict(outcome.reply)).version
-            self._look(need, now)
-        else:
-            self._claim_is_or_read(need, outcome, now)
+    def _written(self, need: Need, outcome: Done, now: Instant) -> None:
+        need.step, need.version = Step.WRITTEN, claims.project_claim(dict(outcome.reply)).version
+        self._look(need, now)
 
     def _look(self, need: Need, now: Instant) -> None:
         """Ready as soon as the watch shows our own write, and with it all that was written before."""
@@ -246,19 +317,17 @@ class ClaimSteps:
     def _examine(self, need: Need, other: ClaimView) -> None:
         """A claim of ours that nobody here knows: of a pod that an earlier leader made. Is that pod over?"""
         pod = other.pod or words.pod_of_claim(other.name)
+        self._put(need, ExamineHolder(need.key, other.uid, other), Read(Kind.PODS, other.namespace, pod))
 
-        def told(outcome: Outcome, now: Instant) -> None:
-            if need.step is not Step.WRITTEN:
-                return
-            if _is_over(outcome, other.owner):
-                self.drop(other, PodKey(other.job, 0, 0, 0))
-                self._look(need, now)
-            else:
-                self._conflict(need, other, now)
-
-        self.worklist.ask(
-            ("claim-pod", need.key, other.uid), Read(Kind.PODS, other.namespace, pod), told, is_urgent=True
-        )
+    def _examined(self, need: Need, purpose: ExamineHolder, outcome: Outcome, now: Instant) -> None:
+        other = purpose.other
+        if need.step is not Step.WRITTEN:
+            return
+        if _is_over(outcome, other.owner):
+            self.drop(other, PodKey(other.job, 0, 0, 0))
+            self._look(need, now)
+        else:
+            self._conflict(need, other, now)
 
     def _conflict(self, need: Need, other: ClaimView, now: Instant) -> None:
         self.counts.conflicts += 1
@@ -269,7 +338,7 @@ class ClaimSteps:
         need.step = Step.OVER
         view = self.holders.claims.get(need.at)
         if view is not None and view.places and need.pod[1] in view.reserved:
-            self._deallocate(need, now)
+            self._give_back(need, now)
         self.refused(need.key, now, reason)
 
     def _lose(self, need: Need, now: Instant, reason: str) -> None:
@@ -278,17 +347,8 @@ class ClaimSteps:
             need.step = Step.OVER
         self.refused(need.key, now, reason)
 
-    def _deallocate(self, need: Need, now: Instant) -> None:
-        def told(need: Need, outcome: Outcome, now: Instant) -> None:
-            if isinstance(outcome, Done):
-                body = claims.deallocated(dict(outcome.reply))
-                self._ask(need, Replace(Kind.CLAIMS, *need.at, body, subresource="status"), self._given_back, now)
-
-        self._ask(need, Read(Kind.CLAIMS, *need.at), told, now)
-
-    def _given_back(self, need: Need, outcome: Outcome, now: Instant) -> None:
-        if isinstance(outcome, Refused) and outcome.code == _CONFLICT and need.tries < TRIES_MAX:
-            self._deallocate(need, now)
+    def _give_back(self, need: Need, now: Instant) -> None:
+        self._ask(need, Read(Kind.CLAIMS, *need.at), Action.READ_TO_GIVE_BACK, now)
 
     def _delete(self, need: Need) -> None:
         """A claim of unknown uid was never made, or not by this life: the garbage collector takes it with its pod."""
@@ -298,7 +358,7 @@ class ClaimSteps:
             self.leaving.pop(need.at, None)
             return
         call = Delete(Kind.CLAIMS, *need.at, uid=uid)
-        self.worklist.ask(need.work, call, lambda outcome, _: self._deleted(need, outcome), is_urgent=True)
+        self._put(need, ChangeClaim(need.key, need.pod[1], Action.DELETE), call)
 
     def _deleted(self, need: Need, outcome: Outcome) -> None:
         """It goes once the finalizer is taken away: nobody else has to notice first."""
@@ -308,33 +368,20 @@ class ClaimSteps:
             self.leaving.pop(need.at, None)
             return
         call = Merge(Kind.CLAIMS, *need.at, patch)
-        self.worklist.ask(need.work, call, lambda *_: self.leaving.pop(need.at, None), is_urgent=True)
+        self._put(need, ChangeClaim(need.key, need.pod[1], Action.LET_GO), call)
 
-    def _ask(
-        self,
-        need: Need,
-        call: Create | Read | Merge | Replace,
-        told: Callable[[Need, Outcome, Instant], None],
-        now: Instant,
-        *,
-        after_s: float = 0.0,
-    ) -> None:
-        """One call at a time per claim. What a pod was released from in the meantime is deleted instead."""
+    def _ask(self, need: Need, call: Call, action: Action, now: Instant, *, after_s: float = 0.0) -> None:
+        """Have this done about the claim, but not for ever again."""
         need.tries += 1
         if need.tries > TRIES_MAX:
             self._refuse_tired(need, now)
             return
+        at = after(now, after_s) if after_s else AT_ONCE
+        self._put(need, ChangeClaim(need.key, need.pod[1], action), call, at=at)
 
-        def then(outcome: Outcome, now: Instant) -> None:
-            if isinstance(outcome, Done) and claims.project_claim(dict(outcome.reply)).owner == need.pod[1]:
-                need.uid = uid_of(outcome.reply)
-            if need.is_released:
-                self._delete(need)
-            else:
-                told(need, outcome, now)
-
-        at = after(now, after_s) if after_s else Instant(0)
-        self.worklist.ask(need.work, call, then, at=at, is_urgent=True)  # before more is begun
+    def _put(self, need: Need, purpose: ClaimPurpose, call: Call, *, at: Instant = AT_ONCE) -> None:
+        if self.worklist.ask(purpose, call, at=at, is_urgent=True):  # before more is begun
+            self.asked[purpose] = need
 
     def _refuse_tired(self, need: Need, now: Instant) -> None:
         if need.step is not Step.OVER:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from muster.agent.core.kubernetes.calls import Delete, Done, Evict, Kind, Outcome, Refused
 from muster.agent.core.kubernetes.live import LiveAttempt, LivePod
 from muster.agent.core.kubernetes.parts import Parts, Touch
+from muster.agent.core.kubernetes.pod_calls import BindPod, CreatePod, EndPod, ReadPod
 from muster.core import Instant, seconds_between
 
 GRACE_S_LEAST = 1
@@ -40,46 +41,41 @@ class Ender:
         that its object must go, too.
         """
         if not pod.is_over and not pod.exists:
-            self._unmake(one, pod)
+            self._unmake(pod)
         if pod.is_over:
             return self._ended(one, pod, now, clears=clears)
         if pod.exists:
-            self._parts.worklist.cancel(("bind", pod.key))
+            self._parts.worklist.cancel(BindPod(pod.key))
             if not by_object:
                 self._tell(one, pod, grace_s=grace_s, now=now)
         return False
 
     def _ended(self, one: LiveAttempt, pod: LivePod, now: Instant, *, clears: bool) -> bool:
         """It ended; but a creation that is still under way may make it anew."""
-        if not self._parts.worklist.cancel(("create", pod.key)):
+        if not self._parts.worklist.cancel(CreatePod(pod.key)):
             return False
         if not pod.is_released:
             pod.is_released = True
             self._parts.companions.release(one.order_of(is_check=pod.is_check), pod.slot, now)
         if clears and pod.exists and pod.ending_s is None and pod.view is not None and not pod.view.ends_at:
-            self._ask(one, pod, Delete(Kind.PODS, pod.namespace, pod.name, pod.uid, GRACE_S_LEAST), GRACE_S_LEAST)
+            self._ask(pod, Delete(Kind.PODS, pod.namespace, pod.name, pod.uid, GRACE_S_LEAST), GRACE_S_LEAST)
         return True
 
     def forget(self, pod: LivePod) -> None:
         """Nothing more is to be done about it."""
-        self._parts.worklist.cancel(("end", pod.key))
+        self._parts.worklist.cancel(EndPod(pod.key))
 
-    def _unmake(self, one: LiveAttempt, pod: LivePod) -> None:
+    def _unmake(self, pod: LivePod) -> None:
         """It was not seen yet. A creation that waits is called off; one under way is waited for."""
         worklist = self._parts.worklist
-        pod.is_unsure = pod.is_unsure or bool(worklist.tries(("create", pod.key)))
-        if not worklist.cancel(("create", pod.key)) or not worklist.cancel(("read", pod.key)):
+        pod.is_unsure = pod.is_unsure or bool(worklist.tries(CreatePod(pod.key)))
+        if not worklist.cancel(CreatePod(pod.key)) or not worklist.cancel(ReadPod(pod.key)):
             return
         if not pod.is_unsure:
             pod.lose()
             return
         call = Delete(Kind.PODS, pod.namespace, pod.name, grace_s=GRACE_S_LEAST)
-        worklist.ask(("end", pod.key), call, lambda _, now: self._cleared(one, pod, now))
-
-    def _cleared(self, one: LiveAttempt, pod: LivePod, now: Instant) -> None:
-        """What may have been made, and was never bound, is not there."""
-        pod.lose()
-        self._touch(one, now)
+        worklist.ask(EndPod(pod.key, pod.number), call)
 
     def _tell(self, one: LiveAttempt, pod: LivePod, *, grace_s: float, now: Instant) -> None:
         """Delete or evict, unless it was told already, and as urgently."""
@@ -95,18 +91,21 @@ class Ender:
         if deletion is not None and deletion.evict and wanted_s > GRACE_S_LEAST and pod.is_bound:
             spent_s = max(0.0, seconds_between(deletion.at, now))
             if spent_s < grace_s * EVICTION_SHARE:
-                self._ask(one, pod, Evict(pod.namespace, pod.name, pod.uid, wanted_s), wanted_s)
+                self._ask(pod, Evict(pod.namespace, pod.name, pod.uid, wanted_s), wanted_s)
                 return
             wanted_s = max(GRACE_S_LEAST, math.ceil(grace_s - spent_s))
-        self._ask(one, pod, Delete(Kind.PODS, pod.namespace, pod.name, pod.uid, wanted_s), wanted_s)
+        self._ask(pod, Delete(Kind.PODS, pod.namespace, pod.name, pod.uid, wanted_s), wanted_s)
 
-    def _ask(self, one: LiveAttempt, pod: LivePod, call: Delete | Evict, grace_s: int) -> None:
-        def told(outcome: Outcome, now: Instant) -> None:
-            self._told(one, pod, outcome, now, grace_s=grace_s)
+    def _ask(self, pod: LivePod, call: Delete | Evict, grace_s: int) -> None:
+        self._parts.worklist.ask(EndPod(pod.key, pod.number, grace_s), call, is_urgent=True)
 
-        self._parts.worklist.ask(("end", pod.key), call, told, is_urgent=True)
-
-    def _told(self, one: LiveAttempt, pod: LivePod, outcome: Outcome, now: Instant, *, grace_s: int) -> None:
+    def answered(self, one: LiveAttempt, pod: LivePod, purpose: EndPod, outcome: Outcome, now: Instant) -> None:
+        """What came of a call that was asked here."""
+        grace_s = purpose.grace_s
+        if grace_s is None:  # what may have been made, and was never bound, is not there
+            pod.lose()
+            self._touch(one, now)
+            return
         match outcome:
             case Done():
                 pod.ending_s = grace_s if pod.ending_s is None else min(pod.ending_s, grace_s)

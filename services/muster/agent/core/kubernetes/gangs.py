@@ -23,6 +23,7 @@ from muster.agent.core.cluster import (
     ResizePods,
 )
 from muster.agent.core.kubernetes.belonging import Belonging
+from muster.agent.core.kubernetes.calls import Outcome
 from muster.agent.core.kubernetes.course import Course
 from muster.agent.core.kubernetes.ending import Ender
 from muster.agent.core.kubernetes.live import NEVER, LiveAttempt, judged
@@ -31,6 +32,7 @@ from muster.agent.core.kubernetes.names import PodKey
 from muster.agent.core.kubernetes.news import news_of
 from muster.agent.core.kubernetes.parts import Parts
 from muster.agent.core.kubernetes.places import Places
+from muster.agent.core.kubernetes.pod_calls import EndPod, OpenPodGate, PodPurpose
 from muster.agent.core.kubernetes.preflight import Gates
 from muster.agent.core.kubernetes.verdicts import FOR_NODES_MAX, FOR_PODS_MAX, Verdicts
 from muster.agent.core.kubernetes.views import PodView
@@ -70,6 +72,7 @@ class Gangs:
             gather=self._host,
             bind_s=bind_s,
         )
+        parts.worklist.serve(self, PodPurpose)
         parts.companions.watched_by(self)
         parts.guests.watched_by(self)
 
@@ -198,6 +201,25 @@ class Gangs:
             self._places.empty(one)
             if was_checking and not one.is_checking:
                 self._host(one)
+
+    def answered(self, purpose: PodPurpose, outcome: Outcome, now: Instant) -> None:
+        """See `Asker`."""
+        key = purpose.pod
+        one = self.attempts.get((key.job_id, key.attempt))
+        if one is None:
+            return
+        pod = one.pod_for(key, purpose.number)
+        if pod is None:
+            self._touch(one, now)  # another one may have waited until its key is free
+            return
+        match purpose:
+            case EndPod():
+                self._ender.answered(one, pod, purpose, outcome, now)
+            case OpenPodGate():
+                self._gates.answered(one, pod, outcome, now)
+            case _:
+                self._touch(one, now)
+                self._maker.answered(one, pod, purpose, outcome, now)
 
     def outage(self, now: Instant) -> None:
         """The API server does not answer: deadlines of what only it can do begin anew."""

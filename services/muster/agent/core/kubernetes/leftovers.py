@@ -6,12 +6,13 @@ and is deleted at once.
 """
 
 import heapq
+from dataclasses import dataclass, field
 
 from muster.agent.core.kubernetes.calls import Delete, Done, Kind, Outcome, Refused
 from muster.agent.core.kubernetes.ending import GRACE_S_LEAST, REFUSED_AGAIN_S
 from muster.agent.core.kubernetes.parts import Notes
 from muster.agent.core.kubernetes.views import PodView
-from muster.agent.core.kubernetes.worklist import Worklist
+from muster.agent.core.kubernetes.worklist import Purpose, Worklist
 from muster.core import Instant, after
 
 KEPT_MAX = 2_000
@@ -19,11 +20,20 @@ KEPT_MAX = 2_000
 _Name = tuple[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class DeleteLeftover(Purpose):
+    """Delete a pod that nobody needs."""
+
+    where: _Name
+    uid: str = field(default="", compare=False)
+
+
 class Leftovers:
     """keep_s: an ended pod stays so long."""
 
     def __init__(self, worklist: Worklist, notes: Notes, *, keep_s: float) -> None:
         self._worklist = worklist
+        worklist.serve(self, DeleteLeftover)
         self._notes = notes
         self._keep_s = keep_s
         self._pods: dict[_Name, PodView] = {}
@@ -49,7 +59,7 @@ class Leftovers:
         """It is no more."""
         if key in self._pods:
             self._drop(key)
-            self._worklist.cancel(("leftover", key))
+            self._worklist.cancel(DeleteLeftover(key))
 
     def settle(self, now: Instant) -> None:
         """Ask for the deletion of what is due. Only when all pods were seen."""
@@ -80,18 +90,19 @@ class Leftovers:
 
     def _delete(self, view: PodView) -> None:
         self._asked.add(view.key)
-
-        def told(outcome: Outcome, now: Instant) -> None:
-            self._asked.discard(view.key)
-            known = self._pods.get(view.key)
-            if known is not None and known.uid != view.uid:  # made anew meanwhile: its turn came, and one key was taken
-                self._put(known, now)
-                return
-            match outcome:
-                case Done() | Refused(code=404) | Refused(code=409):
-                    self._drop(view.key)
-                case _ if known is not None:
-                    heapq.heappush(self._due, (after(now, REFUSED_AGAIN_S), view.key, view.uid))
-
         call = Delete(Kind.PODS, view.namespace, view.name, view.uid, GRACE_S_LEAST)
-        self._worklist.ask(("leftover", view.key), call, told)
+        self._worklist.ask(DeleteLeftover(view.key, view.uid), call)
+
+    def answered(self, purpose: DeleteLeftover, outcome: Outcome, now: Instant) -> None:
+        """See `Asker`."""
+        where, uid = purpose.where, purpose.uid
+        self._asked.discard(where)
+        known = self._pods.get(where)
+        if known is not None and known.uid != uid:  # made anew meanwhile: its turn came, and its name was taken
+            self._put(known, now)
+            return
+        match outcome:
+            case Done() | Refused(code=404) | Refused(code=409):
+                self._drop(where)
+            case _ if known is not None:
+                heapq.heappush(self._due, (after(now, REFUSED_AGAIN_S), where, uid))

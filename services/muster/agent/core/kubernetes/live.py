@@ -44,7 +44,8 @@ class LivePod:
     and is no more, or never will. is_guest: somebody else made it. is_late: a resize that is not told yet adds it.
     is_unsure: it may have been created: nobody answered. ending_s: grace of the deletion that was asked.
     bind_at: not before, since it was refused. refusals: for want of quota. is_opened: its gate was.
-    unmade: why there can be no such pod, of one that checks: the job does without.
+    unmade: why there can be no such pod, of one that checks: the job does without. number: of the attempt's pods, in
+    the order in which they were first known; pods that are known under one key in turn differ by it.
     """
 
     key: PodKey
@@ -66,6 +67,7 @@ class LivePod:
     ending_s: int | None = None
     bind_at: Instant = NEVER
     refusals: int = 0
+    number: int = 0
     is_opened: bool = False
     unmade: str = ""
 
@@ -139,7 +141,8 @@ class LiveAttempt:
 
     Where others make the job's pods, pods of our own may check their places before: checks_apart says so from the begin
     on, and is_checking as long as `pods` are those. held_at: since when the job's pods wait until they are gone.
-    is_gathered: since it ends, pods that leave already were looked through for its own.
+    is_gathered: since it ends, pods that leave already were looked through for its own. known_pods: how many there
+    were.
     """
 
     order: CreatePods
@@ -166,6 +169,18 @@ class LiveAttempt:
     is_checking: bool = False
     held_at: Instant = NEVER
     is_gathered: bool = False
+    known_pods: int = 0
+
+    def pod_for(self, key: PodKey, number: int) -> LivePod | None:
+        """The pod that has this key and number; None if it was forgotten."""
+        there = self.pods.get((key.group, key.replica))
+        pods = (*self.leaving, *((there,) if there is not None else ()))
+        return next((pod for pod in pods if (pod.key, pod.number) == (key, number)), None)
+
+    def next_number(self) -> int:
+        """Of a pod that was not known before."""
+        self.known_pods += 1
+        return self.known_pods
 
     @property
     def key(self) -> tuple[str, int]:

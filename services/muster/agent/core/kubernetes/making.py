@@ -3,6 +3,7 @@
 from muster.agent.core.kubernetes.calls import Bind, Create, Done, Kind, Outcome, Read, Refused
 from muster.agent.core.kubernetes.live import NEVER, LiveAttempt, LivePod
 from muster.agent.core.kubernetes.parts import Parts, Touch
+from muster.agent.core.kubernetes.pod_calls import BindPod, CreatePod, PodPurpose, ReadPod
 from muster.agent.core.kubernetes.policy import ImpossiblePodError
 from muster.agent.core.kubernetes.projections import PodProjection
 from muster.agent.core.kubernetes.verdicts import Verdicts
@@ -77,8 +78,18 @@ class Maker:
 
     def forget(self, pod: LivePod) -> None:
         """Nothing more is to be made of it."""
-        for what in ("create", "bind", "read"):
-            self._parts.worklist.cancel((what, pod.key))
+        for purpose in (CreatePod(pod.key), BindPod(pod.key), ReadPod(pod.key)):
+            self._parts.worklist.cancel(purpose)
+
+    def answered(self, one: LiveAttempt, pod: LivePod, purpose: PodPurpose, outcome: Outcome, now: Instant) -> None:
+        """What came of a call that was asked here."""
+        match purpose:
+            case CreatePod():
+                self._created(one, pod, outcome, now)
+            case ReadPod():
+                self._found(one, pod, outcome, now)
+            case BindPod():
+                self._bound(one, pod, outcome, now)
 
     def _create(self, one: LiveAttempt, pod: LivePod, now: Instant) -> None:
         if pod.is_check and one.checks_told:
@@ -88,13 +99,13 @@ class Maker:
         elif one.started_at and not pod.is_late and not (pod.is_guest and one.checks_apart):
             pod.lose()  # it ran, and is not there: it was taken away while nobody looked
             self._touch(one, now)
-        elif not pod.is_guest and not self._parts.worklist.asks(("read", pod.key)):
+        elif not pod.is_guest and not self._parts.worklist.asks(ReadPod(pod.key)):
             self._ask_create(one, pod, now)
 
     def _ask_create(self, one: LiveAttempt, pod: LivePod, now: Instant, *, at: Instant = AT_ONCE) -> None:
         if any(other.name == pod.name and other.exists for other in one.leaving):
             return  # its name is free when that one is gone
-        if self._parts.worklist.asks(("create", pod.key)):
+        if self._parts.worklist.asks(CreatePod(pod.key)):
             return
         manifests, order = self._parts.manifests, one.order_of(is_check=pod.is_check)
         make = manifests.check_pod if pod.is_check else manifests.pod
@@ -105,19 +116,16 @@ class Maker:
             self._touch(one, now)  # nothing else may happen to it
             return
         call = Create(Kind.PODS, pod.namespace, pod.name, body, brief=True)
-        self._parts.worklist.ask(
-            ("create", pod.key), call, lambda outcome, now: self._created(one, pod, outcome, now), at=at
-        )
+        self._parts.worklist.ask(CreatePod(pod.key, pod.number), call, at=at)
 
     def _created(self, one: LiveAttempt, pod: LivePod, outcome: Outcome, now: Instant) -> None:
-        self._touch(one, now)
         match outcome:
             case Done() if not pod.uid:
                 pod.uid = uid_of(outcome.reply)  # the watch tells the rest
                 if pod.is_check and one.started_at:  # the others did not wait for this one
                     self._verdicts.roll_back(one, pod, reason="its pod is gone")
             case Refused(code=409, reason="AlreadyExists") if not pod.uid:
-                self._read(one, pod)
+                self._read(pod)
             case Refused() if not pod.uid and not one.is_ending:
                 self._refused(one, pod, outcome, now)
             case _:
@@ -136,15 +144,12 @@ class Maker:
         else:
             self._verdicts.impossible(one, pod, reason=refusal.message)
 
-    def _read(self, one: LiveAttempt, pod: LivePod, *, at: Instant = AT_ONCE) -> None:
+    def _read(self, pod: LivePod) -> None:
         call = Read(Kind.PODS, pod.namespace, pod.name)
-        self._parts.worklist.ask(
-            ("read", pod.key), call, lambda outcome, now: self._found(one, pod, outcome, now), at=at, is_urgent=True
-        )
+        self._parts.worklist.ask(ReadPod(pod.key, pod.number), call, is_urgent=True)
 
     def _found(self, one: LiveAttempt, pod: LivePod, outcome: Outcome, now: Instant) -> None:
         """What stands where we wanted to create, or to bind: ours if it says so."""
-        self._touch(one, now)
         match outcome:
             case Done():
                 view = self._project(dict(outcome.reply))
@@ -153,7 +158,6 @@ class Maker:
                     self._verdicts.impossible(one, pod, reason=reason)
                 elif pod.view is None or pod.uid == view.uid:
                     pod.see(view)
-                    self._touch(one, now)
             case Refused(code=404) if pod.uid:
                 pod.lose()
             case Refused(code=404) if not one.is_ending:
@@ -170,26 +174,16 @@ class Maker:
     def _bind_all(self, one: LiveAttempt) -> None:
         for pod in one.pods.values():
             if not pod.is_bound and not pod.is_over:
-                self._ask_bind(one, pod)
-
-    def _ask_bind(self, one: LiveAttempt, pod: LivePod) -> None:
-        call = Bind(pod.namespace, pod.name, pod.uid, pod.slot.node)
-        self._parts.worklist.ask(
-            ("bind", pod.key),
-            call,
-            lambda outcome, now: self._bound(one, pod, outcome, now),
-            at=pod.bind_at,
-            is_urgent=True,
-        )
+                call = Bind(pod.namespace, pod.name, pod.uid, pod.slot.node)
+                self._parts.worklist.ask(BindPod(pod.key, pod.number), call, at=pod.bind_at, is_urgent=True)
 
     def _bound(self, one: LiveAttempt, pod: LivePod, outcome: Outcome, now: Instant) -> None:
-        self._touch(one, now)
         match outcome:
             case Done():
                 pod.is_bound = True
             case Refused(code=409) if not pod.is_bound:
                 pod.bind_at = after(now, AGAIN_S)
-                self._read(one, pod)  # perhaps by a call whose answer was lost
+                self._read(pod)  # perhaps by a call whose answer was lost
             case Refused(code=404) if not pod.is_bound:
                 self._parts.notes.refused += 1
                 self._verdicts.roll_back(one, pod, reason=outcome.message)

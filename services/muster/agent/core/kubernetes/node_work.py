@@ -6,10 +6,10 @@ twice. Only once a Job was cleaned away (`kept_s` after its end) while no agent 
 
 import heapq
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from muster.agent.core.cluster import WorkOnNode, WorkSeen
-from muster.agent.core.kubernetes.calls import Call, Create, Done, Kind, Merge, Outcome, Read, Refused
+from muster.agent.core.kubernetes.calls import Create, Done, Kind, Merge, Outcome, Read, Refused
 from muster.agent.core.kubernetes.node_jobs import (
     BOOT_ANNOTATION,
     WORK_ANNOTATION,
@@ -22,7 +22,7 @@ from muster.agent.core.kubernetes.node_jobs import (
     words_on_node,
 )
 from muster.agent.core.kubernetes.views import End, NodeView, PodView
-from muster.agent.core.kubernetes.worklist import AT_ONCE, Worklist
+from muster.agent.core.kubernetes.worklist import AT_ONCE, Purpose, Worklist
 from muster.checks.report import cannot_run, load
 from muster.core import Instant, after, seconds_between
 from muster.core.preflight_settings import NodeActionSettings
@@ -37,6 +37,34 @@ from muster.schemas.facts.operations import (
 
 NO_WAY = "this cluster's settings say no way to do it (preflight.nodes)"
 _Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkPurpose(Purpose):
+    """Something is to be done about work on a node."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class BeginWork(WorkPurpose):
+    """Make its Job, or put its words on the node."""
+
+    request_id: str
+    boot: str = field(default="", compare=False)
+    """Of the node, when it was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class FindWork(WorkPurpose):
+    """Another leader made its Job: that knows the node's boot of then."""
+
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TakeWordsOff(WorkPurpose):
+    """Nobody is to act on them any more."""
 
 
 @dataclass(slots=True)
@@ -76,6 +104,7 @@ class NodeWorks:
         self.may_work = True
         self.policy = policy
         self._worklist = worklist
+        worklist.serve(self, WorkPurpose)
         self._open: dict[_Key, _Work] = {}
         self._by_name: dict[str, _Work] = {}
         self._nodes: dict[str, NodeView] = {}
@@ -108,11 +137,11 @@ class NodeWorks:
         if work is None:
             return
         self._by_name.pop(work.name, None)
-        for what in ("work", "work-read"):
-            self._worklist.cancel((what, key))
+        for purpose in (BeginWork(*key), FindWork(*key)):
+            self._worklist.cancel(purpose)
         if work.way is not None and work.by_words and work.is_begun and seen.node in self._nodes:
             call = Merge(Kind.NODES, "", seen.node, words_off_node(work.way))
-            self._worklist.ask(("work-off", seen.node), call, lambda *_: self._look_at_node(seen.node))
+            self._worklist.ask(TakeWordsOff(seen.node), call)
         self._look_at_node(seen.node)
 
     def pod_seen(self, view: PodView) -> None:
@@ -203,7 +232,7 @@ class NodeWorks:
             self._end(work, now, ended)
         elif work.is_begun:
             self._judge(work, now)
-        elif not any(self._worklist.asks((what, work.key)) for what in ("work", "work-read")):
+        elif not any(map(self._worklist.asks, (BeginWork(*work.key), FindWork(*work.key)))):
             self._begin(work)
 
     def _ended_by_node(self, work: _Work) -> NodeActionEnded | ChecksReported | None:
@@ -237,60 +266,55 @@ class NodeWorks:
                 self._dirty[work.key] = None
             elif not self._has_words(node.name):
                 body = words_on_node(work.way, asked, boot=node.boot)
-                self._ask(work, Merge(Kind.NODES, "", node.name, body), boot=node.boot)
+                self._worklist.ask(BeginWork(*work.key, node.boot), Merge(Kind.NODES, "", node.name, body))
             return
         if isinstance(asked, NodeActionRequested) and work.way is not None:
             body = action_job(self.policy, work.way, work.effect, asked, boot=node.boot)
         else:
             assert not isinstance(asked, NodeActionRequested), "an action without a way is an obstacle"
             body = checks_job(self.policy, work.effect, asked, gpus=self._gpus_of(node.name))
-        self._ask(work, Create(Kind.JOBS, self.policy.namespace, work.name, body, brief=True), boot=node.boot)
+        call = Create(Kind.JOBS, self.policy.namespace, work.name, body, brief=True)
+        self._worklist.ask(BeginWork(*work.key, node.boot), call)
 
     def _has_words(self, node: str) -> bool:
         """Whether words of ours stand on the node, are on their way there, or are being taken off.
 
-        Calls under two keys run side by side: what is taken off could be the words that were put on meanwhile.
+        Calls for two purposes run side by side: what is taken off could be the words that were put on meanwhile.
         """
-        return self._worklist.asks(("work-off", node)) or any(
-            one.by_words and (one.is_begun or self._worklist.asks(("work", one.key)))
+        return self._worklist.asks(TakeWordsOff(node)) or any(
+            one.by_words and (one.is_begun or self._worklist.asks(BeginWork(*one.key)))
             for one in self._open.values()
             if one.effect.node == node
         )
 
-    def _ask(self, work: _Work, call: Call, *, boot: str) -> None:
-        def told(outcome: Outcome, now: Instant) -> None:
-            if not self._is_open(work):
-                return
-            match outcome:
-                case Done():
-                    work.is_begun, work.boot = True, boot
-                case Refused(code=409, reason="AlreadyExists"):
-                    self._find(work)
-                case Refused():
-                    self._end(work, now, _unable(work, outcome.message))
-            self._dirty[work.key] = None
+    def answered(self, purpose: WorkPurpose, outcome: Outcome, now: Instant) -> None:
+        """See `Asker`. A call that is answered after the log got the end has nothing left to end."""
+        match purpose:
+            case BeginWork() if work := self._open.get((purpose.node, purpose.request_id)):
+                self._was_begun(work, purpose.boot, outcome, now)
+            case FindWork() if work := self._open.get((purpose.node, purpose.request_id)):
+                self._was_found(work, outcome, now)
+            case TakeWordsOff():
+                self._look_at_node(purpose.node)
 
-        self._worklist.ask(("work", work.key), call, told)
+    def _was_begun(self, work: _Work, boot: str, outcome: Outcome, now: Instant) -> None:
+        match outcome:
+            case Done():
+                work.is_begun, work.boot = True, boot
+            case Refused(code=409, reason="AlreadyExists"):
+                self._worklist.ask(FindWork(*work.key), Read(Kind.JOBS, self.policy.namespace, work.name))
+            case Refused():
+                self._end(work, now, _unable(work, outcome.message))
+        self._dirty[work.key] = None
 
-    def _find(self, work: _Work) -> None:
-        """Another leader made it: it knows the node's boot of then."""
-
-        def told(outcome: Outcome, now: Instant) -> None:
-            if not self._is_open(work):
-                return
-            match outcome:
-                case Done():
-                    work.is_begun = True
-                    work.boot = text(outcome.reply, "metadata", "annotations", BOOT_ANNOTATION)
-                case Refused() if outcome.code != 404:
-                    self._end(work, now, _unable(work, outcome.message))
-            self._dirty[work.key] = None
-
-        self._worklist.ask(("work-read", work.key), Read(Kind.JOBS, self.policy.namespace, work.name), told)
-
-    def _is_open(self, work: _Work) -> bool:
-        """A call that was under way when the log got the end is answered after it: there is nothing left to end."""
-        return self._open.get(work.key) is work
+    def _was_found(self, work: _Work, outcome: Outcome, now: Instant) -> None:
+        match outcome:
+            case Done():
+                work.is_begun = True
+                work.boot = text(outcome.reply, "metadata", "annotations", BOOT_ANNOTATION)
+            case Refused() if outcome.code != 404:
+                self._end(work, now, _unable(work, outcome.message))
+        self._dirty[work.key] = None
 
     # --- how it ends ---------------------------------------------------------------------------------------------
 

@@ -6,11 +6,10 @@ and ours no longer is set free. So a new leader reads one object, and not every 
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import partial
 
 from muster.agent.core.kubernetes import words
 from muster.agent.core.kubernetes.calls import Done, Kind, Merge, Outcome, Read, Refused
-from muster.agent.core.kubernetes.worklist import Worklist
+from muster.agent.core.kubernetes.worklist import Purpose, Worklist
 from muster.core import Instant, after
 from muster.kube.objects import JsonObject, objects, strings, text, version_of
 
@@ -21,6 +20,14 @@ LOOK_AGAIN_S = 300.0
 NODES_AT_ONCE = 500
 """Nodes that are tainted at a time, and that one change of the list names."""
 _NEVER = Instant(0)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeOwn(Purpose):
+    """Read a node, then change its taints; "": read or change the list."""
+
+    node: str = ""
+    is_read: bool = field(default=False, compare=False)
 
 
 @dataclass(slots=True, eq=False)
@@ -39,6 +46,9 @@ class OwnNodes:
     _listed: frozenset[str] | None = None  # None: not read yet
     _again_at: Instant = _NEVER
     _is_due: bool = False  # something changed since the last look
+
+    def __post_init__(self) -> None:
+        self.worklist.serve(self, ChangeOwn)
 
     def want(self, nodes: Iterable[str]) -> None:
         """Exactly these nodes are Muster's."""
@@ -61,10 +71,10 @@ class OwnNodes:
         self._is_due = False
         if self._listed is None:
             if "" not in self.refused and self._wanted:
-                self.worklist.ask("own-nodes", Read(Kind.CONFIG_MAPS, self.namespace, LIST_NAME), self._was_listed)
+                self.worklist.ask(ChangeOwn(), Read(Kind.CONFIG_MAPS, self.namespace, LIST_NAME))
             return
         for node in sorted((self._wanted ^ self._tainted) - self.refused.keys())[:NODES_AT_ONCE]:
-            self.worklist.ask(("own", node), Read(Kind.NODES, "", node), partial(self._read, node))
+            self.worklist.ask(ChangeOwn(node), Read(Kind.NODES, "", node))
         self._list()
 
     def next_change(self) -> Instant | None:
@@ -87,7 +97,17 @@ class OwnNodes:
             for node in sorted(listed ^ self._tainted)[:NODES_AT_ONCE]
         }
         call = Merge(Kind.CONFIG_MAPS, self.namespace, LIST_NAME, {"data": change})
-        self.worklist.ask("own-nodes", call, self._was_listed)
+        self.worklist.ask(ChangeOwn(), call)
+
+    def answered(self, purpose: ChangeOwn, outcome: Outcome, now: Instant) -> None:
+        """See `Asker`."""
+        match purpose:
+            case ChangeOwn(""):
+                self._was_listed(outcome, now)
+            case ChangeOwn(node, is_read=False):
+                self._was_read(node, outcome, now)
+            case ChangeOwn(node):
+                self._was_tainted(node, outcome, now)
 
     def _was_listed(self, outcome: Outcome, now: Instant) -> None:
         self._is_due = True
@@ -100,13 +120,13 @@ class OwnNodes:
             self._listed = self._listed or frozenset()
             self._was_refused("", outcome, now)
 
-    def _read(self, node: str, outcome: Outcome, now: Instant) -> None:
+    def _was_read(self, node: str, outcome: Outcome, now: Instant) -> None:
         patch = taint_patch(dict(outcome.reply), wanted=node in self._wanted) if isinstance(outcome, Done) else None
         if patch is None:
             self._was_tainted(node, outcome, now)
             return
         call = Merge(Kind.NODES, "", node, patch)
-        self.worklist.ask(("own", node), call, partial(self._was_tainted, node))
+        self.worklist.ask(ChangeOwn(node, is_read=True), call)
 
     def _was_tainted(self, node: str, outcome: Outcome, now: Instant) -> None:
         self._is_due = True

@@ -76,7 +76,8 @@ class Places:
     def _new_pod(self, one: LiveAttempt, slot: Slot, *, is_late: bool) -> LivePod:
         order = one.working_order
         key = PodKey(order.job_id, order.attempt, slot.group, slot.replica, is_check=one.is_checking)
-        pod = LivePod(key, slot, self._parts.manifests.namespace(order), pod_name(key))
+        namespace = self._parts.manifests.namespace(order)
+        pod = LivePod(key, slot, namespace, pod_name(key), number=one.next_number())
         pod.is_guest, pod.is_late = self._parts.guests.makes_own_pods(order), is_late
         return pod
 
@@ -98,7 +99,7 @@ class Places:
         if one.ended_at or view.member is None:
             return None
         slot = Slot(group=key.group, replica=key.replica, node=view.node)
-        pod = LivePod(key, slot, view.namespace, view.name)
+        pod = LivePod(key, slot, view.namespace, view.name, number=one.next_number())
         one.leaving.append(pod)
         return pod
 

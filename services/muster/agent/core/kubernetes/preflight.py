@@ -12,6 +12,7 @@ from muster.agent.core.cluster import RESULTS_PER_FACT, ChecksSeen
 from muster.agent.core.kubernetes.calls import Done, Kind, Merge, Outcome, Refused
 from muster.agent.core.kubernetes.live import LiveAttempt, LivePod, was_turned_away
 from muster.agent.core.kubernetes.parts import Parts, Touch
+from muster.agent.core.kubernetes.pod_calls import OpenPodGate
 from muster.agent.core.kubernetes.preflight_names import (
     CHECKS,
     GATE,
@@ -207,7 +208,9 @@ class Gates:
         for pod in one.pods.values():
             seen = pod.view.preflight if pod.view is not None else None
             if seen is not None and not seen.is_open and not pod.is_opened and pod.exists:
-                self._ask(one, pod)
+                body: JsonObject = {"metadata": {"uid": pod.uid, "annotations": {GATE_ANNOTATION: OPEN}}}
+                call = Merge(Kind.PODS, pod.namespace, pod.name, body)
+                self._parts.worklist.ask(OpenPodGate(pod.key, pod.number), call, is_urgent=True)
 
     def stuck(self, one: LiveAttempt, now: Instant) -> LivePod | None:
         """A pod that can never begin, since its checks do not end. Of elastic jobs pods may have come later."""
@@ -220,16 +223,10 @@ class Gates:
 
     def forget(self, pod: LivePod) -> None:
         """Nothing more is to be opened."""
-        self._parts.worklist.cancel(("gate", pod.key))
+        self._parts.worklist.cancel(OpenPodGate(pod.key))
 
-    def _ask(self, one: LiveAttempt, pod: LivePod) -> None:
-        body: JsonObject = {"metadata": {"uid": pod.uid, "annotations": {GATE_ANNOTATION: OPEN}}}
-        call = Merge(Kind.PODS, pod.namespace, pod.name, body)
-        self._parts.worklist.ask(
-            ("gate", pod.key), call, lambda outcome, now: self._asked(one, pod, outcome, now), is_urgent=True
-        )
-
-    def _asked(self, one: LiveAttempt, pod: LivePod, outcome: Outcome, now: Instant) -> None:
+    def answered(self, one: LiveAttempt, pod: LivePod, outcome: Outcome, now: Instant) -> None:
+        """What came of the opening of its gate."""
         match outcome:
             case Done():
                 pod.is_opened = True

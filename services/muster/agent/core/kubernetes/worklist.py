@@ -1,14 +1,15 @@
-"""Calls that wait for the API server, in the order in which they were asked, each with who is told its outcome.
+"""Calls that wait for the API server, in the order in which they were asked, each with what it is for.
 
-Every part of the cluster's core asks here; the shell takes as many at a time as it may have under way and tells what
-came of them. What nobody answered is asked again after a while, because every call is safe to repeat.
+Every part of the cluster's core asks here; the shell takes as many at a time as it may have under way and says what
+came of them, which goes to the part that serves the call's purpose. What nobody answered is asked again after a while,
+because every call is safe to repeat.
 """
 
 import heapq
 import itertools
 from collections import deque
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Protocol, TypeVar, cast
 
 from muster.agent.core.kubernetes.calls import Call, Outcome, Unanswered
 from muster.core import Instant, after
@@ -20,30 +21,55 @@ STALE_MAX = 1000
 """Cancelled entries that wait for their moment, beyond as many as are asked for."""
 
 AT_ONCE = Instant(0)
-Then = Callable[[Outcome, Instant], None]
-"""Told what came of a call, and when: once, unless the call was cancelled before it began."""
+
+
+class Purpose:
+    """What a call is for: a frozen value by which its part finds again what it asked about.
+
+    There is one call at a time for purposes that are equal. What only tells more of the call is not compared.
+    """
+
+    __slots__ = ()
+
+
+PurposeT = TypeVar("PurposeT", bound=Purpose)
+PurposeT_contra = TypeVar("PurposeT_contra", contravariant=True)
+
+
+class Asker(Protocol[PurposeT_contra]):
+    """A part that asks for calls."""
+
+    def answered(self, purpose: PurposeT_contra, outcome: Outcome, now: Instant) -> None:
+        """What came of a call: once, unless the call was cancelled before it began.
+
+        What it was about may be forgotten by now: then nothing follows.
+        """
+        ...
 
 
 @dataclass(slots=True, eq=False)
 class Task:
-    """One call. key: of which there is one at a time. at: not before. is_urgent: before others. tries: unanswered."""
+    """One call."""
 
-    key: Hashable
+    purpose: Purpose
     call: Call
-    then: Then = field(repr=False)
     at: Instant = AT_ONCE
+    """Not before."""
     is_urgent: bool = False
+    """Before others."""
     tries: int = 0
+    """How often nobody answered."""
     is_under_way: bool = False
     is_cancelled: bool = False
 
 
 class Worklist:
-    """Bounded by what asks: one call per key. seed: spreads what waits."""
+    """Bounded by what asks: one call per purpose. seed: spreads what waits."""
 
     def __init__(self, seed: int = 0) -> None:
         self._seed = seed
-        self._tasks: dict[Hashable, Task] = {}
+        self._askers: dict[type[Purpose], Asker[Purpose]] = {}
+        self._tasks: dict[Purpose, Task] = {}
         self._ready: deque[Task] = deque()
         self._urgent: deque[Task] = deque()
         self._later: list[tuple[Instant, int, Task]] = []
@@ -52,35 +78,39 @@ class Worklist:
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def ask(self, key: Hashable, call: Call, then: Then, *, at: Instant = AT_ONCE, is_urgent: bool = False) -> bool:
-        """Have it done, not before `at`. False if something is asked for under this key already, or under way.
+    def serve(self, asker: Asker[PurposeT], family: type[PurposeT]) -> None:
+        """This part asks for purposes of this class, and of those below it, and is told what comes of them."""
+        self._askers[family] = cast("Asker[Purpose]", asker)  # `finished` tells it of no others
+
+    def ask(self, purpose: Purpose, call: Call, *, at: Instant = AT_ONCE, is_urgent: bool = False) -> bool:
+        """Have it done, not before `at`. False if a call for this purpose waits already, or is under way.
 
         is_urgent: before all that is not: what finishes something goes before what begins more.
         """
-        if key in self._tasks:
+        if purpose in self._tasks:
             return False
-        task = self._tasks[key] = Task(key, call, then, at, is_urgent)
+        task = self._tasks[purpose] = Task(purpose, call, at, is_urgent)
         self._queue(task)
         return True
 
-    def asks(self, key: Hashable) -> bool:
-        """Whether something waits or is under way under this key."""
-        return key in self._tasks
+    def asks(self, purpose: Purpose) -> bool:
+        """Whether a call for this waits or is under way."""
+        return purpose in self._tasks
 
-    def tries(self, key: Hashable) -> int:
-        """How often nobody answered what is asked under this key."""
-        task = self._tasks.get(key)
+    def tries(self, purpose: Purpose) -> int:
+        """How often nobody answered the call for this."""
+        task = self._tasks.get(purpose)
         return 0 if task is None else task.tries
 
-    def cancel(self, key: Hashable) -> bool:
+    def cancel(self, purpose: Purpose) -> bool:
         """Do not do it. False if it is under way: then its outcome is told, whatever it is, and it is not repeated."""
-        task = self._tasks.get(key)
+        task = self._tasks.get(purpose)
         if task is None:
             return True
         task.is_cancelled = True
         if task.is_under_way:
             return False
-        del self._tasks[key]
+        del self._tasks[purpose]
         return True
 
     def take(self, now: Instant) -> Task | None:
@@ -97,7 +127,7 @@ class Worklist:
 
     def finished(self, task: Task, outcome: Outcome, now: Instant) -> None:
         """What came of a call that was taken. One of an earlier life of the list counts for nothing."""
-        if self._tasks.get(task.key) is not task:
+        if self._tasks.get(task.purpose) is not task:
             return
         task.is_under_way = False
         if isinstance(outcome, Unanswered) and not task.is_cancelled:
@@ -105,8 +135,8 @@ class Worklist:
             task.at = after(now, max(outcome.retry_after_s, self._backoff_s(task)))
             self._queue(task)
             return
-        del self._tasks[task.key]
-        task.then(outcome, now)
+        del self._tasks[task.purpose]
+        self._asker_of(task.purpose).answered(task.purpose, outcome, now)
 
     def next_at(self) -> Instant | None:
         """When `take` could give more by time alone; None if never, 0 if it has some now."""
@@ -123,6 +153,9 @@ class Worklist:
         self._urgent.clear()
         self._later.clear()
 
+    def _asker_of(self, purpose: Purpose) -> Asker[Purpose]:
+        return next(asker for family, asker in self._askers.items() if isinstance(purpose, family))
+
     def _queue(self, task: Task) -> None:
         if not task.at:
             self._make_ready(task)
@@ -137,4 +170,4 @@ class Worklist:
 
     def _backoff_s(self, task: Task) -> float:
         full_s = min(BACKOFF_S_MAX, BACKOFF_S_MIN * 2.0 ** min(task.tries - 1, 10))
-        return full_s * (0.5 + 0.5 * uniform(self._seed, "worklist", str(task.key), task.tries))
+        return full_s * (0.5 + 0.5 * uniform(self._seed, "worklist", str(task.purpose), task.tries))

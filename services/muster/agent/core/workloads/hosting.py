@@ -5,10 +5,9 @@ let go; ordinary pods are there already.
 """
 
 from collections.abc import Mapping
-from functools import partial
 
 from muster.agent.core.cluster import CreatePods
-from muster.agent.core.kubernetes.calls import Kind, Merge, Refused
+from muster.agent.core.kubernetes.calls import Kind, Merge, Outcome, Refused
 from muster.agent.core.kubernetes.companions import GuestWatcher
 from muster.agent.core.kubernetes.names import PodKey
 from muster.agent.core.kubernetes.views import NOT_SEEN, End, PodView
@@ -16,7 +15,7 @@ from muster.agent.core.kubernetes.worklist import Worklist
 from muster.agent.core.workloads.asking.common import small_number
 from muster.agent.core.workloads.showing import hold, let_go
 from muster.agent.core.workloads.values import WorkloadKind
-from muster.agent.core.workloads.wishes import ObjectWishes, Wish
+from muster.agent.core.workloads.wishes import ObjectWishes, TellObject, Wish
 from muster.agent.core.workloads.workloads import Workloads
 from muster.core import Instant, after
 from muster.schemas.job import REPLICAS_MAX, WorkloadRef
@@ -42,6 +41,7 @@ class ObjectGuests:
     def __init__(self, worklist: Worklist, workloads: Workloads) -> None:
         self._watcher: GuestWatcher | None = None
         self._wishes = ObjectWishes(worklist)
+        worklist.serve(self, TellObject)
         self._workloads = workloads
         self._held: dict[tuple[str, int], bool] = {}
         """Attempts that end by their object, and whether it lets itself be held."""
@@ -120,7 +120,7 @@ class ObjectGuests:
         if origin is not None and (kind := _kind(origin)) in _KINDS:
             body = let_go(kind, origin.uid, job_id=order.job_id, attempt=order.attempt)
             call = Merge(_KINDS[kind], origin.namespace, origin.name, dict(body))
-            self._wishes.tell(origin.uid, Wish(call, partial(self._not_let_go, order), lets_go=True))
+            self._wishes.tell(origin.uid, Wish(call, order, lets_go=True))
 
     def stop(self, order: CreatePods, *, grace_s: float, now: Instant) -> bool:  # noqa: ARG002 - the port
         """See `Guests`. Pods have the grace that their object gives them.
@@ -144,7 +144,7 @@ class ObjectGuests:
             self._by_arrival.pop(key, None)
             body = hold(kind, origin.uid, job_id=order.job_id)
             call = Merge(_KINDS[kind], origin.namespace, origin.name, dict(body))
-            self._wishes.tell(origin.uid, Wish(call, partial(self._not_held, order)))
+            self._wishes.tell(origin.uid, Wish(call, order))
         return self._held[key]
 
     def forget(self, order: CreatePods) -> None:
@@ -168,6 +168,13 @@ class ObjectGuests:
         """Whether the object that the job says it stands for asked for it, as the log has it by this agent."""
         record = self._workloads.of_job(order.job_id)
         return record is not None and record.asked.origin == order.origin
+
+    def answered(self, purpose: TellObject, outcome: Outcome, now: Instant) -> None:
+        """See `Asker`."""
+        wish = self._wishes.answered(purpose, outcome)
+        if wish is not None and isinstance(outcome, Refused):
+            refused = self._not_let_go if wish.lets_go else self._not_held
+            refused(wish.order, outcome, now)
 
     def _not_let_go(self, order: CreatePods, refusal: Refused, now: Instant) -> None:
         """Nobody makes the pods of an object that cannot be let go: the gang gives its place back."""

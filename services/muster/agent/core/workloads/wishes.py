@@ -4,26 +4,37 @@ Two patches of one object side by side could be carried out in either order; and
 under way has to wait for its outcome.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 
+from muster.agent.core.cluster import CreatePods
 from muster.agent.core.kubernetes.calls import Merge, Outcome, Refused
-from muster.agent.core.kubernetes.worklist import Worklist
-from muster.core import Instant
+from muster.agent.core.kubernetes.worklist import Purpose, Worklist
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wish:
-    """What an object is to be told. lets_go: that it may make its pods. refused: told if the API server will not."""
+    """What an object is to be told."""
 
     call: Merge
-    refused: Callable[[Refused, Instant], None]
+    order: CreatePods
+    """The attempt for which it is told."""
     lets_go: bool = False
+    """That it may make its pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class TellObject(Purpose):
+    """An object of this uid is to be told something."""
+
+    uid: str
+    wish: Wish | None = field(default=None, compare=False, repr=False)
 
 
 class ObjectWishes:
-    """worklist: where they are carried out. Holds what is not answered yet, one wish an object."""
+    """worklist: where they are carried out; whoever owns this serves `TellObject` there.
+
+    Holds what is not answered yet, one wish an object.
+    """
 
     def __init__(self, worklist: Worklist) -> None:
         self._worklist = worklist
@@ -39,26 +50,23 @@ class ObjectWishes:
         wish = self._newest.get(uid)
         if wish is not None and wish.lets_go:
             del self._newest[uid]
-            self._worklist.cancel(_key(uid))
+            self._worklist.cancel(TellObject(uid))
+
+    def answered(self, purpose: TellObject, outcome: Outcome) -> Wish | None:
+        """What came of a call that was asked here: the wish, if it is the newest and was refused."""
+        uid, wish = purpose.uid, purpose.wish
+        if wish is None or self._newest.get(uid) is not wish:
+            self._send(uid)
+            return None
+        del self._newest[uid]
+        return wish if isinstance(outcome, Refused) else None
 
     def clear(self) -> None:
         """Another leads: the worklist forgets, too."""
         self._newest.clear()
 
     def _send(self, uid: str) -> None:
-        self._worklist.cancel(_key(uid))  # what waits is out of date; what is under way is not repeated
+        self._worklist.cancel(TellObject(uid))  # what waits is out of date; what is under way is not repeated
         wish = self._newest.get(uid)
         if wish is not None:  # turned away while another is under way, whose outcome brings it here again
-            self._worklist.ask(_key(uid), wish.call, partial(self._told, uid, wish))
-
-    def _told(self, uid: str, wish: Wish, outcome: Outcome, now: Instant) -> None:
-        if self._newest.get(uid) is not wish:
-            self._send(uid)
-            return
-        del self._newest[uid]
-        if isinstance(outcome, Refused):
-            wish.refused(outcome, now)
-
-
-def _key(uid: str) -> tuple[str, str]:
-    return "object", uid
+            self._worklist.ask(TellObject(uid, wish), wish.call)

@@ -14,7 +14,7 @@ from muster.agent.core.cluster import NodeEffect, PlugDevice, UnplugDevice
 from muster.agent.core.kubernetes.calls import Delete, Done, Kind, Outcome, Refused
 from muster.agent.core.kubernetes.machines import NO_DEVICES, CountedDevices
 from muster.agent.core.kubernetes.views import NOT_SEEN, PodView
-from muster.agent.core.kubernetes.worklist import Worklist
+from muster.agent.core.kubernetes.worklist import Purpose, Worklist
 from muster.core import NS_PER_S, Instant, after
 from muster.schemas.devices import GPU
 
@@ -58,12 +58,23 @@ class _Node:
         return all(view.is_running and self.is_young(view, at) for view in pods)
 
 
+@dataclass(frozen=True, slots=True)
+class RestartPlugin(Purpose):
+    """Delete a plugin's pod: its DaemonSet makes another."""
+
+    namespace: str
+    name: str
+    node: str = field(compare=False)
+    uid: str = field(compare=False)
+
+
 class HotPlug:
     """tell: told of a node that would be described otherwise now. may_restart: plugins' pods may be deleted."""
 
     def __init__(self, worklist: Worklist, *, may_restart: bool = True) -> None:
         self.tell: Callable[[str], None] = lambda _: None
         self._worklist = worklist
+        worklist.serve(self, RestartPlugin)
         self.may_restart = may_restart
         self._nodes: dict[str, _Node] = {}
         self._there: set[str] = set()
@@ -189,18 +200,16 @@ class HotPlug:
     def _restart(self, name: str, node: _Node) -> None:
         for view in self._older(node) if self.may_restart else ():
             call = Delete(Kind.PODS, view.namespace, view.name, view.uid)
-            self._worklist.ask(("plugin", view.namespace, view.name), call, self._then(name, view.uid))
+            self._worklist.ask(RestartPlugin(view.namespace, view.name, name, view.uid), call)
 
-    def _then(self, name: str, uid: str) -> Callable[[Outcome, Instant], None]:
-        def then(outcome: Outcome, now: Instant) -> None:
-            node = self._nodes.get(name)
-            if isinstance(outcome, Done) and node is not None:
-                node.asked.add(uid)
-            elif isinstance(outcome, Refused) and outcome.code not in _GONE:
-                self._again[name] = after(now, REFUSED_AGAIN_S)
-            self._dirty[name] = None
-
-        return then
+    def answered(self, purpose: RestartPlugin, outcome: Outcome, now: Instant) -> None:
+        """See `Asker`."""
+        name, node = purpose.node, self._nodes.get(purpose.node)
+        if isinstance(outcome, Done) and node is not None:
+            node.asked.add(purpose.uid)
+        elif isinstance(outcome, Refused) and outcome.code not in _GONE:
+            self._again[name] = after(now, REFUSED_AGAIN_S)
+        self._dirty[name] = None
 
     def _older(self, node: _Node) -> Iterator[PodView]:
         """Plugins that started before the newest change, and were not asked to end yet."""

@@ -33,7 +33,7 @@ from muster.agent.core.kubernetes.cdi.machine_views import (
     MachineView,
 )
 from muster.agent.core.kubernetes.views import NodeView
-from muster.agent.core.kubernetes.worklist import AT_ONCE, Worklist
+from muster.agent.core.kubernetes.worklist import AT_ONCE, Purpose, Worklist
 from muster.core import NS_PER_S, Instant, after
 
 CLOCKS_S = 5.0
@@ -65,6 +65,14 @@ class MachinePolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeMachines(Purpose):
+    """Annotate a Machine, or a MachineSet and its replicas."""
+
+    kind: Kind
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Drift:
     """Somebody else changed a MachineSet's replicas. was: as Muster knew them."""
 
@@ -81,6 +89,7 @@ class MachineSets:
         self.tell: Callable[[str], None] = lambda _: None
         self.policy = policy
         self._worklist = worklist
+        worklist.serve(self, ChangeMachines)
         self._groups = {name: group for group, name in policy.sets.items()}
         self._adds: dict[str, AddNode] = {}  # of the log: not there yet, not given up
         self._removes: dict[str, RemoveNode] = {}
@@ -254,7 +263,7 @@ class MachineSets:
         policy = self.policy
         body: JsonObject = {"metadata": {"uid": machine.uid, "annotations": dict(annotations)}}
         call = Merge(policy.machines, policy.namespace, machine.name, body)
-        self._worklist.ask(("machine", machine.name), call, self._done)
+        self._worklist.ask(ChangeMachines(call.kind, call.name), call)
 
     def _write_set(self, group: str, view: MachineSetView) -> None:
         """One patch: replicas and for whom they are, and what the MachineSet shall show of its nodes."""
@@ -319,12 +328,11 @@ class MachineSets:
         body: JsonObject = {"metadata": {"resourceVersion": view.version, "annotations": dict(annotations)}}
         if replicas != view.replicas:
             body["spec"] = {"replicas": replicas}
-        self._worklist.ask(
-            ("machine-set", view.name), Merge(policy.machine_sets, policy.namespace, view.name, body), self._done
-        )
+        call = Merge(policy.machine_sets, policy.namespace, view.name, body)
+        self._worklist.ask(ChangeMachines(call.kind, call.name), call)
 
-    def _done(self, outcome: Outcome, now: Instant) -> None:
-        """What was done is seen by the watches. A refusal by version too: then it is decided anew."""
+    def answered(self, purpose: ChangeMachines, outcome: Outcome, now: Instant) -> None:  # noqa: ARG002 - the port
+        """See `Asker`. What was done is seen by the watches. A refusal by version too: then it is decided anew."""
         self._is_dirty = True
         if isinstance(outcome, Refused) and outcome.code != _CONFLICT:
             self._rests_until = after(now, REFUSED_AGAIN_S)

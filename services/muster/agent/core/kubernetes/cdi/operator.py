@@ -9,7 +9,7 @@ requests of others are left alone.
 import hashlib
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from muster.agent.core.cluster import WordSeen
 from muster.agent.core.kubernetes.calls import Create, Delete, JsonObject, Kind, Merge, Outcome, Refused
@@ -21,7 +21,7 @@ from muster.agent.core.kubernetes.cdi.operator_views import (
     ResourceView,
     Site,
 )
-from muster.agent.core.kubernetes.worklist import Worklist
+from muster.agent.core.kubernetes.worklist import Purpose, Worklist
 from muster.core import Fact, Instant, after
 from muster.schemas.devices import SIZE_MAX, AttachmentPhase
 from muster.schemas.facts.composability import RequestAccepted
@@ -52,12 +52,22 @@ class _Attachment:
     device_id: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class ChangeOperated(Purpose):
+    """An object of the operator's is to be made, changed or deleted."""
+
+    name: str
+    is_new: bool = field(default=False, compare=False)
+    """It is to be made."""
+
+
 class Operator:
     """fabric: the name of the one that the operator moves."""
 
     def __init__(self, fabric: str, worklist: Worklist) -> None:
         self._fabric = fabric
         self._worklist = worklist
+        worklist.serve(self, ChangeOperated)
         self._attachments: dict[str, _Attachment] = {}
         self._requests: dict[str, OwnRequestView] = {}
         self._resources: dict[str, ResourceView] = {}
@@ -210,13 +220,14 @@ class Operator:
         return not unmarked
 
     def _ask(self, name: str, call: Create | Merge | Delete) -> None:
-        def then(outcome: Outcome, now: Instant) -> None:
-            self._is_dirty = True
-            # a creation follows from no version that was read, so none that is read later would have it granted
-            if isinstance(outcome, Refused) and (isinstance(call, Create) or outcome.code not in _STALE):
-                self._again = after(now, REFUSED_AGAIN_S)
+        self._worklist.ask(ChangeOperated(name, is_new=isinstance(call, Create)), call)
 
-        self._worklist.ask(("operator", name), call, then)
+    def answered(self, purpose: ChangeOperated, outcome: Outcome, now: Instant) -> None:
+        """See `Asker`."""
+        self._is_dirty = True
+        # a creation follows from no version that was read, so none that is read later would have it granted
+        if isinstance(outcome, Refused) and (purpose.is_new or outcome.code not in _STALE):
+            self._again = after(now, REFUSED_AGAIN_S)
 
     def _seen(self) -> OperatorSeen:
         devices = tuple(

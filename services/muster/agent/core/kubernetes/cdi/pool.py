@@ -7,14 +7,14 @@ stands; then they go back.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from muster.agent.core.cluster import WordSeen
 from muster.agent.core.kubernetes.calls import Create, Done, JsonObject, Kind, Outcome, Read, Refused, Replace
 from muster.agent.core.kubernetes.cdi.pool_book import PoolBook, PoolKey
 from muster.agent.core.kubernetes.cdi.request_book import CLAIMS, COMPOSE, DECOMPOSE, KIND, OVER, Request, RequestBook
 from muster.agent.core.kubernetes.claims import ClaimView
-from muster.agent.core.kubernetes.worklist import Then, Worklist
+from muster.agent.core.kubernetes.worklist import Purpose, Worklist
 from muster.agent.core.workloads.moments import rfc3339
 from muster.core import Fact, Instant, after
 from muster.kube.objects import integer, mapping, objects, sequence, text, version_of
@@ -58,6 +58,29 @@ class _Claim:
     told: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class PoolPurpose(Purpose):
+    """Something is to be done about what is published, or about a claim that was given some of it."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PublishPool(PoolPurpose):
+    """Read the slice of a pool, then write it if it should be another."""
+
+    is_read: bool = field(default=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TellClaim(PoolPurpose):
+    """Read a claim, then put the condition to each of its devices of a pool. name: of its request."""
+
+    view: ClaimView = field(compare=False, repr=False)
+    condition: str = field(compare=False)
+    is_read: bool = field(default=False, compare=False)
+
+
 class Pool:
     """What is published, and who was given some of it."""
 
@@ -65,6 +88,7 @@ class Pool:
         self.policy = policy
         self.book = PoolBook()
         self._worklist = worklist
+        worklist.serve(self, PoolPurpose)
         self._requests = book
         self._pools = {
             policy.pool(PoolKey(fabric, model)): PoolKey(fabric, model)
@@ -162,7 +186,7 @@ class Pool:
             del self._again[name]
             (self._dirty if name in self._pools else self._changed)[name] = None
         for name in [name for name in self._dirty if name not in self._again]:
-            if self._worklist.ask(("pool", name), Read(Kind.SLICES, "", name), self._then_write(name)):
+            if self._worklist.ask(PublishPool(name), Read(Kind.SLICES, "", name)):
                 del self._dirty[name]  # else what is under way knew less than we do now
         changed, self._changed = self._changed, {}
         for name in changed:
@@ -174,7 +198,24 @@ class Pool:
             claim, request = self._claims.get(name), self._requests.requests.get(name)
             condition = _condition(request)
             if claim is not None and condition and claim.told != condition and self._is_waiting(claim):
-                self._tell(name, claim, condition)
+                call = Read(Kind.CLAIMS, claim.view.namespace, claim.view.name)
+                self._worklist.ask(TellClaim(name, claim.view, condition), call)
+
+    def answered(self, purpose: PoolPurpose, outcome: Outcome, now: Instant) -> None:
+        """See `Asker`."""
+        match purpose:
+            case PublishPool(name, is_read=False):
+                self._write(name, outcome, now)
+            case PublishPool(name):
+                if isinstance(outcome, Refused):
+                    self._look_again(name, outcome, now)
+            case TellClaim(is_read=False):
+                self._tell(purpose, outcome, now)
+            case TellClaim():
+                self._told(purpose, outcome, now)
+
+    def _look_again(self, name: str, refusal: Refused, now: Instant) -> None:
+        self._again[name] = after(now, 0.0 if refusal.code == _CONFLICT else REFUSED_AGAIN_S)
 
     def _is_waiting(self, claim: _Claim) -> bool:
         return any(place.pool in self._pools for place in claim.view.places)
@@ -194,33 +235,22 @@ class Pool:
 
     # --- slices ----------------------------------------------------------------------------------------------
 
-    def _then_write(self, name: str) -> Then:
-        def then(outcome: Outcome, now: Instant) -> None:
-            key = self._pools[name]
-            if isinstance(outcome, Refused) and outcome.code == _NOT_FOUND:
-                body = self._slice(name, key, generation=1)
-                self._worklist.ask(("pool", name), Create(Kind.SLICES, "", name, body), self._then_look(name))
-            elif isinstance(outcome, Refused):
-                self._again[name] = after(now, REFUSED_AGAIN_S)
-            elif isinstance(outcome, Done):
-                raw = dict(outcome.reply)
-                generation = integer(raw, "spec", "pool", "generation", default=1)
-                wanted = self._slice(name, key, generation=generation)
-                if _shown(raw) != _shown(wanted):
-                    body = self._slice(name, key, generation=generation + 1)
-                    body["metadata"] = {**mapping(raw, "metadata"), "resourceVersion": version_of(raw)}
-                    call = Replace(Kind.SLICES, "", name, body)
-                    self._worklist.ask(("pool", name), call, self._then_look(name))
-
-        return then
-
-    def _then_look(self, name: str) -> Then:
-        def then(outcome: Outcome, now: Instant) -> None:
-            if isinstance(outcome, Refused):
-                wait_s = 0.0 if outcome.code == _CONFLICT else REFUSED_AGAIN_S
-                self._again[name] = after(now, wait_s)
-
-        return then
+    def _write(self, name: str, outcome: Outcome, now: Instant) -> None:
+        """Put in the place of the slice as it was read what it should be."""
+        key, written = self._pools[name], PublishPool(name, is_read=True)
+        if isinstance(outcome, Refused) and outcome.code == _NOT_FOUND:
+            body = self._slice(name, key, generation=1)
+            self._worklist.ask(written, Create(Kind.SLICES, "", name, body))
+        elif isinstance(outcome, Refused):
+            self._again[name] = after(now, REFUSED_AGAIN_S)
+        elif isinstance(outcome, Done):
+            raw = dict(outcome.reply)
+            generation = integer(raw, "spec", "pool", "generation", default=1)
+            wanted = self._slice(name, key, generation=generation)
+            if _shown(raw) != _shown(wanted):
+                body = self._slice(name, key, generation=generation + 1)
+                body["metadata"] = {**mapping(raw, "metadata"), "resourceVersion": version_of(raw)}
+                self._worklist.ask(written, Replace(Kind.SLICES, "", name, body))
 
     def _slice(self, name: str, key: PoolKey, *, generation: int) -> JsonObject:
         """The slice of a pool, with as many devices as are free."""
@@ -243,26 +273,23 @@ class Pool:
 
     # --- conditions ------------------------------------------------------------------------------------------
 
-    def _tell(self, name: str, claim: _Claim, condition: str) -> None:
-        """Read the claim, and put the condition to each of its devices of a pool."""
-        view = claim.view
+    def _tell(self, purpose: TellClaim, outcome: Outcome, now: Instant) -> None:
+        """Put the condition to each device of a pool that the claim, as it was read, has."""
+        if not isinstance(outcome, Done):
+            self._again[purpose.name] = after(now, REFUSED_AGAIN_S)
+            return
+        body = self._with_condition(dict(outcome.reply), purpose.condition, now)
+        call = Replace(Kind.CLAIMS, purpose.view.namespace, purpose.view.name, body, "status")
+        self._worklist.ask(replace(purpose, is_read=True), call)
 
-        def then(outcome: Outcome, now: Instant) -> None:
-            if not isinstance(outcome, Done):
-                self._again[name] = after(now, REFUSED_AGAIN_S)
-                return
-            body = self._with_condition(dict(outcome.reply), condition, now)
-            call = Replace(Kind.CLAIMS, view.namespace, view.name, body, "status")
-            self._worklist.ask(("pool-claim", name), call, told)
-
-        def told(outcome: Outcome, now: Instant) -> None:
-            if isinstance(outcome, Refused):
-                self._again[name] = after(now, 0.0 if outcome.code == _CONFLICT else REFUSED_AGAIN_S)
-            else:
-                claim.told = condition
-                self._changed[name] = None  # it may be another by now
-
-        self._worklist.ask(("pool-claim", name), Read(Kind.CLAIMS, view.namespace, view.name), then)
+    def _told(self, purpose: TellClaim, outcome: Outcome, now: Instant) -> None:
+        if isinstance(outcome, Refused):
+            self._look_again(purpose.name, outcome, now)
+            return
+        claim = self._claims.get(purpose.name)
+        if claim is not None and claim.view == purpose.view:
+            claim.told = purpose.condition
+        self._changed[purpose.name] = None  # it may be another by now
 
     def _with_condition(self, raw: JsonObject, condition: str, now: Instant) -> JsonObject:
         status = dict(mapping(raw, "status"))

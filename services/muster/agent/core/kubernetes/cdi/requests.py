@@ -5,6 +5,7 @@ name that somebody made through the Muster API stays theirs: the object is told 
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from muster.agent.core.cluster import WordSeen
 from muster.agent.core.kubernetes.calls import JsonObject, Kind, Merge, Outcome, Refused
@@ -19,7 +20,7 @@ from muster.agent.core.kubernetes.cdi.request_book import (
     RequestBook,
 )
 from muster.agent.core.kubernetes.cdi.request_views import FINALIZER, RequestView, canonical, changes
-from muster.agent.core.kubernetes.worklist import Worklist
+from muster.agent.core.kubernetes.worklist import Purpose, Worklist
 from muster.core import Fact, Instant, after
 from muster.schemas.devices import RequestPhase
 from muster.schemas.facts.composability import ComposeRequested, DecomposeRequested
@@ -28,11 +29,19 @@ REFUSED_AGAIN_S = 10.0
 """Until a write is asked for again that the API server refused for another reason than its version."""
 
 
+@dataclass(frozen=True, slots=True)
+class ChangeRequest(Purpose):
+    """An object of this name is to be changed."""
+
+    name: str
+
+
 class Requests:
     """The book of requests, and their objects. Objects are seen by the leader alone, facts by everybody."""
 
     def __init__(self, worklist: Worklist, book: RequestBook | None = None) -> None:
         self._worklist = worklist
+        worklist.serve(self, ChangeRequest)
         self.book = book or RequestBook()
         self.book.followers.append(self._changed)
         self._objects: dict[str, RequestView] = {}
@@ -146,20 +155,19 @@ class Requests:
         status = self._status(view, request)
         if canonical(status) != view.status:
             body: JsonObject = {"status": changes(view.status, status)}
-            self._ask(view, Merge(Kind.COMPOSABILITY_REQUESTS, "", view.name, body, "status"))
+            call = Merge(Kind.COMPOSABILITY_REQUESTS, "", view.name, body, "status")
+            self._worklist.ask(ChangeRequest(view.name), call)
 
     def _keep(self, view: RequestView, *, kept: bool) -> None:
         finalizers = [one for one in view.finalizers if one != FINALIZER] + ([FINALIZER] if kept else [])
         body: JsonObject = {"metadata": {"resourceVersion": view.version, "finalizers": finalizers}}
-        self._ask(view, Merge(Kind.COMPOSABILITY_REQUESTS, "", view.name, body))
+        self._worklist.ask(ChangeRequest(view.name), Merge(Kind.COMPOSABILITY_REQUESTS, "", view.name, body))
 
-    def _ask(self, view: RequestView, call: Merge) -> None:
-        def then(outcome: Outcome, now: Instant) -> None:
-            self._dirty[view.name] = None
-            if isinstance(outcome, Refused) and outcome.code not in _STALE:
-                self._again[view.name] = after(now, REFUSED_AGAIN_S)
-
-        self._worklist.ask(("composability", view.name), call, then)
+    def answered(self, purpose: ChangeRequest, outcome: Outcome, now: Instant) -> None:
+        """See `Asker`."""
+        self._dirty[purpose.name] = None
+        if isinstance(outcome, Refused) and outcome.code not in _STALE:
+            self._again[purpose.name] = after(now, REFUSED_AGAIN_S)
 
     def _status(self, view: RequestView, request: Request | None) -> JsonObject:
         """As the operator writes it: state, error, resources by name, and the spec that they are of."""
