@@ -59,12 +59,12 @@ def other_views() -> dict[str, View]:
         "scheduler": View(
             scheduler,
             lambda: {one.id: held_by(one.held_slots) for one in _records(scheduler) if one.phase in HOLDING},
-            lambda _, uuid, *__: scheduler.state.books.holders("device", uuid),
+            lambda _, uuid, *__: scheduler.state.ledger.holders("device", uuid),
         ),
         "scaler": View(
             scaler,
             lambda: {one.id: held_by(one.held_slots) for one in _records(scaler) if one.held_slots},
-            lambda _, uuid, *__: scaler.state.books.holders("device", uuid),
+            lambda _, uuid, *__: scaler.state.ledger.holders("device", uuid),
         ),
         "agent": View(
             agent,

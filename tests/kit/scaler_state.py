@@ -79,7 +79,7 @@ class ScalerState(VirtualCluster):
                 self.attachment(uuid, name, model, is_online=not fresh)
         self.write("agent", "node", name, "joined", self.description(name, uuids, model=model, group=group))
         self.write("scheduler", "node", name, "released", Released())
-        for uuid in [uuid for uuid in uuids if uuid in self.state.books.devices]:
+        for uuid in [uuid for uuid in uuids if uuid in self.state.grants.devices]:
             self.write("scheduler", "device", uuid, "released", Released())
 
     def description(self, name: str, uuids: tuple[str, ...], *, model: str, group: str) -> NodeJoined:
@@ -118,7 +118,7 @@ class ScalerState(VirtualCluster):
             self.write("composer", "attachment", f"a-{uuid}", "online", DeviceOnline())
 
     def uuids(self, name: str) -> tuple[str, ...]:
-        described = self.state.books.describe(name)
+        described = self.state.nodes.description(name)
         return tuple(described.present.values()) if described is not None else ()
 
     def pool(self, free: int, model: str = "A100") -> None:

@@ -200,19 +200,19 @@ def facts_of(record: JobRecord) -> tuple[object, ...]:
     return tuple(getattr(record, field.name) for field in dataclasses.fields(record) if field.name != "kind")
 
 
-def books_balance(core: SchedulerCore) -> None:
+def ledger_balances(core: SchedulerCore) -> None:
     """Every device of the fleet is held by exactly whom the jobs' slots and what is kept for others say."""
     state = core.state
-    state.books.settle()
+    state.proposals.settle()
     held: Counter[tuple[str, int]] = Counter()
     for record in state.jobs.records.values():
         for name in {slot.node for slot in record.held_slots} if record.phase in HOLDING else ():
-            for place in (hold.slot for hold in state.books.nodes[name].entered(record.id)):
+            for place in (hold.slot for hold in state.nodes[name].entered(record.id)):
                 held.update({(name, device): place.gpu_milli for device in place.devices})
-    for booking in state.books.bookings.all.values():
+    for booking in state.bookings.all.values():
         for hold in (hold for holds in booking.kept.values() for hold in holds):
             held.update({(hold.slot.node, device): hold.slot.gpu_milli for device in hold.slot.devices})
-    for name, node in state.books.fleet._ledger.nodes.items():
+    for name, node in state.fleet._ledger.nodes.items():
         idle = {index: node.idle[index] for index in node.shape.devices}
         assert idle == {index: 1000 - held[name, index] for index in idle}
 
@@ -220,20 +220,20 @@ def books_balance(core: SchedulerCore) -> None:
 def belief(core: SchedulerCore) -> object:
     """Everything that must be equal in two cores that folded the same: state facts, and what follows from them."""
     state = core.state
-    state.books.settle()
-    ledger = state.books.fleet._ledger
+    state.proposals.settle()
+    ledger = state.fleet._ledger
     return {
         "jobs": {record.id: (record.kind.gang, *facts_of(record)) for record in state.jobs.records.values()},
         "ended": list(state.jobs._ended),
-        "nodes": {name: (node.description, node.usable, node.wishes) for name, node in state.books.nodes.items()},
-        "devices": {name: (device.released, device.wishes) for name, device in state.books.devices.items()},
+        "nodes": {name: (node.description, node.usable, node.wishes) for name, node in state.nodes.items()},
+        "devices": {name: (device.released, device.wishes) for name, device in state.grants.devices.items()},
         "wishes": state.queues.wishes,
         "state": {(draft.kind, draft.subject_id): draft.payload for draft in core.snapshot()},
         "free": {
             name: (node.cpu_milli, node.memory_mib, tuple(node.idle), node.usable, frozenset(node.broken))
             for name, node in ledger.nodes.items()
         },
-        "holders": {name: sorted(node.jobs) for name, node in state.books.nodes.items()},
+        "holders": {name: sorted(node.jobs) for name, node in state.nodes.items()},
         "lanes": {(lane.queue, lane.kind.key): lane.jobs for lane in state.line.lanes.values()},
         "arrivals": set(state.arrivals),
         "queues": {name: (queue.own_milli, queue.held_milli) for name, queue in state.queues.queues.items()},

@@ -51,8 +51,8 @@ class CountingScheduler(VirtualScheduler):
 
     def idle(self, name: str) -> int:
         """Milli-GPUs that are idle on a node, whoever may use them."""
-        self.core.state.books.settle()
-        return sum(self.core.state.books.fleet.ledger.nodes[name].idle)
+        self.core.state.proposals.settle()
+        return sum(self.core.state.fleet.ledger.nodes[name].idle)
 
     def held(self) -> Counter[str]:
         """Milli-GPUs by node, as the slots of the jobs' records say."""

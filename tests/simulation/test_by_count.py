@@ -58,7 +58,7 @@ def test_every_job_ends_and_no_more_is_held_than_there_is(by_count: tuple[Engine
     world, log = by_count
     assert violations(log, accepted=[one.id for one in jobs()], all_ended=True) == []
     assert {record.phase for record in world.scheduler.state.jobs.records.values()} == {Phase.SUCCEEDED}
-    assert world.scheduler.state.books.misfits == 0
+    assert world.scheduler.state.ledger.misfits == 0
 
 
 def test_every_placement_is_a_count(by_count: tuple[Engine, list[Fact]]) -> None:

@@ -70,7 +70,7 @@ class Operated(VirtualScheduler):
         """Nodes that are not used, units that are not well, campaigns that go on."""
         units = self.health.verdicts.state.units.values()
         return [
-            *(name for name, record in self.core.state.books.nodes.items() if not record.usable),
+            *(name for name, record in self.core.state.nodes.items() if not record.usable),
             *(unit.name for unit in units if not unit.is_healthy),
             *(campaign.name for campaign in self.upgrader.state.live),
         ]

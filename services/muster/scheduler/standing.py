@@ -10,11 +10,11 @@ from prometheus_client import Gauge
 
 from muster.bus.gauges import LeaderGauges
 from muster.bus.labels import BoundedLabels
+from muster.cluster.node_records import NodeRecord
 from muster.core import Instant
 from muster.core.instant import seconds_between
 from muster.quota.amounts import borrowing_of, model_resource, nominal_of
 from muster.quota.queues import QueueRecord
-from muster.scheduler.core.fleet import NodeRecord
 from muster.scheduler.core.state import State
 from muster.scheduler.tally import STATES, Tally
 from muster.schemas.facts.queue import GPU
@@ -57,8 +57,8 @@ class Standing:
         self._show_teams(tally)
         self._show_queues(state, tally, now)
         self._show_held(tally)
-        if state.books.changes != self._fleet_version:  # else nodes need not be walked through
-            self._fleet_version = state.books.changes
+        if state.grants.changes != self._fleet_version:  # else nodes need not be walked through
+            self._fleet_version = state.grants.changes
             self._show_fleet(state)
         self._gauges.show(_ANOMALIES, state.anomalies.total(), "scheduler")
 
@@ -112,8 +112,8 @@ class Standing:
 
     def _show_fleet(self, state: State) -> None:
         nodes, gpus, unusable = Sums[str](), Sums[str](), Sums[str]()
-        devices = state.books.devices
-        for record in state.books.nodes.values():
+        devices = state.grants.devices
+        for record in state.nodes.values():
             if record.description is None:
                 continue
             nodes[_node_state(record)] += 1

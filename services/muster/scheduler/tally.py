@@ -89,7 +89,7 @@ def changed_by(facts: Iterable[Fact], state: State) -> Iterable[str]:
     for fact in facts:
         if fact.kind == "job":
             changed[fact.subject_id] = None
-        elif fact.kind == "node" and (node := state.books.nodes.get(fact.subject_id)) is not None:
+        elif fact.kind == "node" and (node := state.nodes.get(fact.subject_id)) is not None:
             changed |= dict.fromkeys(node.jobs)  # its model may be another one: then they hold something else
         is_queue_changed = is_queue_changed or fact.kind == "queue"
     if is_queue_changed:  # who just came may wait in another queue now

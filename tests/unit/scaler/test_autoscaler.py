@@ -50,7 +50,7 @@ def test_asking_leaves_the_fleet_as_it_was() -> None:
     world = ScalerState(config(CDI))
     world.node("cdi-0001", gpus=4)
     asked = waiting(world, "gang", replicas=3, gpus=4)
-    ledger = world.state.books.fleet.ledger
+    ledger = world.state.fleet.ledger
     before = set(ledger.nodes), ledger.totals(), {key: tuple(state.names) for key, state in ledger.states.items()}
     autoscaler.wants(world.state, asked)
     after = set(ledger.nodes), ledger.totals(), {key: tuple(ledger.states[key].names) for key in before[2]}

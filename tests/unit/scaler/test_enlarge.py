@@ -28,8 +28,8 @@ def fits(world: VirtualScaler, parts: tuple[ScalePart, ...]) -> bool:
     (line,) = state.demand.lines.values()
     for one in parts:
         if one.count:
-            grow(state.books.fleet, one.node, one.count, model=one.device_model)
-    return state.books.fleet.find(line.shape.least) is not None
+            grow(state.fleet, one.node, one.count, model=one.device_model)
+    return state.fleet.find(line.shape.least) is not None
 
 
 gangs = st.one_of(
@@ -76,7 +76,7 @@ def test_with_these_devices_the_gang_fits_and_with_one_fewer_it_does_not(
     found: list[tuple[int, int, str]], pool: int, gang: dict[str, object]
 ) -> None:
     world = build(found, pool)
-    fleet = world.core.state.books.fleet
+    fleet = world.core.state.fleet
     option = option_of(world, **gang)
     if not isinstance(option, Option):
         return
@@ -132,13 +132,13 @@ def _parts(way: tuple[int, ...]) -> tuple[ScalePart, ...]:
 def test_the_fleet_is_left_as_it_was(found: list[tuple[int, int, str]], pool: int, gang: dict[str, object]) -> None:
     world, other = build(found, pool), build(found, pool)
     option_of(world, **gang)
-    for name, node in other.core.state.books.fleet.ledger.nodes.items():
-        mine = world.core.state.books.fleet.ledger.nodes[name]
+    for name, node in other.core.state.fleet.ledger.nodes.items():
+        mine = world.core.state.fleet.ledger.nodes[name]
         assert (mine.shape, mine.idle, mine.cpu_milli, mine.memory_mib, mine.holds, mine.broken, mine.usable) == (
             node.shape, node.idle, node.cpu_milli, node.memory_mib, node.holds, node.broken, node.usable,
         )  # fmt: skip
         assert (mine.state and mine.state.key) == (node.state and node.state.key)
-    assert world.core.state.books.fleet.totals == other.core.state.books.fleet.totals
+    assert world.core.state.fleet.totals == other.core.state.fleet.totals
 
 
 def test_idle_devices_of_other_nodes_are_moved_before_nodes_are_thought_of() -> None:

@@ -3,10 +3,12 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.books.fleet_books import FleetBooks
+from muster.cluster.grants import Grants
+from muster.cluster.ledger import Ledger, LedgerListener
+from muster.cluster.node_records import NodeTable
 from muster.core import NS_PER_S, Instant
 from muster.core.scaling_settings import GroupSettings, ScalingSettings
-from muster.placement import GangRequest, GroupRequest, TaskShape
+from muster.placement import Fleet, GangRequest, GroupRequest, TaskShape
 from muster.scaler.core.groups import ScalingConfig
 from muster.scaler.core.idle import IdleClock, Stopwatch, used_share
 from muster.schemas.facts.node import NodeJoined
@@ -23,30 +25,40 @@ def at(seconds: float) -> Instant:
     return Instant(round(seconds * NS_PER_S))
 
 
+def _nothing(_node: str) -> None:
+    """Keep nothing in the fleet."""
+
+
 class Node:
     """One node of the group with its clock: jobs come and go at the seconds that are named."""
 
     def __init__(self, gpus: int = 2, *, group: str = "cdi", absent: tuple[int, ...] = ()) -> None:
-        self.books, self.clock = FleetBooks(), IdleClock(CONFIG)
+        self.nodes, self.fleet = NodeTable(), Fleet()
+        listener = LedgerListener(_nothing, _nothing, _nothing)
+        self.ledger = Ledger(self.nodes, self.fleet, Grants(self.nodes, self.fleet), listener)
+        self.clock = self.new_clock()
         self.join(0, gpus, group=group, absent=absent)
+
+    def new_clock(self) -> IdleClock:
+        return IdleClock(CONFIG, self.nodes, self.fleet, self.ledger)
 
     def join(self, when: float, gpus: int, *, group: str = "cdi", absent: tuple[int, ...] = ()) -> None:
         uuids = tuple(f"g{index}" for index in range(gpus))
         joined = NodeJoined(
             cpu_milli=10_000, memory_mib=1_000, gpu_model="A100", gpu_uuids=uuids, absent=absent, group=group
         )
-        self.books.join("n", joined, fact=f"f{when}")
-        self.clock.look(self.books, "n", at=at(when))
+        self.ledger.join("n", joined, fact=f"f{when}")
+        self.clock.look("n", at=at(when))
 
     def take(self, when: float, job: str, *devices: int, cpu: int = 1_000, milli: int = 1_000) -> None:
         shape = TaskShape(cpu, 1, gpus=len(devices)) if milli == 1_000 else TaskShape(cpu, 1, gpu_milli=milli)
         self.slots = (Slot(group=0, replica=0, node="n", devices=devices, gpu_milli=milli if devices else 0),)
-        self.books.take(job, self.slots, GangRequest((GroupRequest(shape, 1),)))
-        self.clock.look(self.books, "n", at=at(when))
+        self.ledger.take(job, self.slots, GangRequest((GroupRequest(shape, 1),)))
+        self.clock.look("n", at=at(when))
 
     def free(self, when: float, job: str) -> None:
-        self.books.free(job, self.slots, fact=f"e{when}", seq=1)
-        self.clock.look(self.books, "n", at=at(when))
+        self.ledger.free(job, self.slots, fact=f"e{when}", seq=1)
+        self.clock.look("n", at=at(when))
 
     def ripe(self, when: float) -> set[str]:
         return set(self.clock.devices.ripe(at(when)))
@@ -101,7 +113,7 @@ def test_an_empty_node_is_unneeded_after_its_time_and_spent_once_a_new_one_would
 def test_a_node_that_is_hardly_used_is_low_but_not_empty() -> None:
     node = Node(gpus=4)
     node.take(10, "A", 0)
-    assert used_share(node.books, "n") == 0.25
+    assert used_share(node.fleet, "n") == 0.25
     assert "n" in node.clock.low.ripe(at(30))
     assert "n" not in node.clock.nodes.since
     node.free(40, "A")
@@ -111,10 +123,10 @@ def test_a_node_that_is_hardly_used_is_low_but_not_empty() -> None:
 def test_only_gpus_count_on_a_node_that_has_some_and_cpu_or_memory_on_one_without() -> None:
     node = Node(gpus=1)
     node.take(0, "A", cpu=9_000)
-    assert used_share(node.books, "n") == 0.0
+    assert used_share(node.fleet, "n") == 0.0
     bare = Node(gpus=0)
     bare.take(0, "A", cpu=9_000)
-    assert used_share(bare.books, "n") == 0.9
+    assert used_share(bare.fleet, "n") == 0.9
     assert "n" not in bare.clock.low.since
 
 
@@ -134,10 +146,10 @@ def test_clocks_go_on_after_a_checkpoint_whatever_is_folded_first() -> None:
     node.take(10, "A", 0)
     stored = node.clock.stored_devices(), node.clock.stored_nodes(), node.clock.stored_low()
     for is_first in (True, False):
-        again = IdleClock(CONFIG)
+        again = node.new_clock()
         if is_first:
             again.load(devices=stored[0], nodes=stored[1], low=stored[2])
-        again.look(node.books, "n", at=at(50))
+        again.look("n", at=at(50))
         if not is_first:
             again.load(devices=stored[0], nodes=stored[1], low=stored[2])
         assert again.devices.since == node.clock.devices.since == {"g1": at(0)}

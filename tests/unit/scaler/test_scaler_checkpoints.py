@@ -32,7 +32,7 @@ def fleet(core: ScalerCore) -> object:
     settle(core.state)
     return {
         name: (node.shape, tuple(node.idle), node.cpu_milli, node.memory_mib, node.usable, frozenset(node.broken))
-        for name, node in core.state.books.fleet.ledger.nodes.items()
+        for name, node in core.state.fleet.ledger.nodes.items()
     }
 
 
@@ -51,7 +51,7 @@ def belief(core: ScalerCore) -> object:
         "failed": state.failed_at,
         "served": state.served_at,
         "refused": state.refused,
-        "groups": {name: set(nodes) for name, nodes in state.books.of_group.items() if nodes},
+        "groups": {name: state.node_groups.group_of(name) for name in state.nodes},
         "idle": (state.idle.stored_devices(), state.idle.stored_nodes(), state.idle.stored_low()),
     }
 
@@ -84,9 +84,9 @@ class Histories(RuleBasedStateMachine):
             return
         one = data.draw(st.sampled_from(waiting))
         core = self.world.refold()
-        for node in list(core.state.books.nodes):
-            core.state.books.coming.lift(node)
-        holds = core.state.books.fleet.find(core.state.jobs.records[one.id].shape.gang)
+        for node in list(core.state.nodes):
+            core.state.coming.lift(node)
+        holds = core.state.fleet.find(core.state.jobs.records[one.id].shape.gang)
         if holds is not None:
             self.world.place(one, *[(hold.slot.node, hold.slot.devices) for hold in holds])
 
@@ -132,7 +132,7 @@ class Histories(RuleBasedStateMachine):
                 world.join(group, int(index), gpus=2 if group == "ord" else 0, release=data.draw(st.booleans()))
             case "join" if not world.grants["node", name].released:
                 world.release("node", name)
-            case "leave" if name in world.nodes and not world.core.state.books.nodes[name].jobs:
+            case "leave" if name in world.nodes and not world.core.state.nodes[name].jobs:
                 choice = next(one for one in world.core.state.choices.open.values() if one.chosen.node == name)
                 if choice.withheld:
                     world.leave(name)

@@ -275,7 +275,7 @@ def test_deciding_twice_says_the_same_and_leaves_the_fleet_as_it_was() -> None:
     world.submit("large", reason="memory", memory_mib=200_000)
     world.submit("gang", replicas=2)
     first = world.core.decide(world.now)
-    ledger = world.core.state.books.fleet.ledger
+    ledger = world.core.state.fleet.ledger
     before = {name: (tuple(node.idle), node.cpu_milli, node.shape) for name, node in ledger.nodes.items()}
     assert world.core.decide(world.now) == first
     assert {name: (tuple(node.idle), node.cpu_milli, node.shape) for name, node in ledger.nodes.items()} == before

@@ -161,8 +161,8 @@ def test_a_checkpoint_keeps_what_is_reserved() -> None:
     world.advance(200)
     for other in (world.recover(), world.refold()):
         assert belief(other) == belief(world.core)
-        booking = other.state.books.bookings.all[big.id]
-        assert booking.kept == world.core.state.books.bookings.all[big.id].kept
+        booking = other.state.bookings.all[big.id]
+        assert booking.kept == world.core.state.bookings.all[big.id].kept
         assert booking.kept_milli == 1_000
 
 
@@ -250,4 +250,4 @@ def test_backfill_never_delays_a_reserved_job(arrivals: list[tuple[int, int, int
     phases = {world.core.state.jobs.records[job_id].phase for job_id in world.works}
     assert phases <= {Phase.SUCCEEDED, Phase.QUEUED}
     waiting = [job_id for job_id in world.works if world.core.state.jobs.records[job_id].phase is Phase.QUEUED]
-    assert all(world.core.state.books.fleet.could_ever_fit(world.core.state.jobs.records[j].kind.gang) for j in waiting)
+    assert all(world.core.state.fleet.could_ever_fit(world.core.state.jobs.records[j].kind.gang) for j in waiting)

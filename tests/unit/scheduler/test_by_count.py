@@ -1,8 +1,8 @@
-"""Nodes whose kubelet picks the GPUs: facts say how many, sums hold, and the same log gives the same books."""
+"""Nodes whose kubelet picks the GPUs: facts say how many, sums hold, and the same log gives the same ledger."""
 
 import pytest
 
-from kit.scheduler import CLUSTER, VirtualScheduler, belief, books_balance, job
+from kit.scheduler import CLUSTER, VirtualScheduler, belief, job, ledger_balances
 from kit.scheduler_counts import CountingScheduler
 from muster.scheduler.core.answers import answer_cluster
 from muster.schemas.facts.control import ClusterDescribed
@@ -52,7 +52,7 @@ def test_what_ends_gives_back_as_many() -> None:
     world.started(one)
     world.exited(one)
     assert world.phase(two) is Phase.PLACED
-    books_balance(world.core)
+    ledger_balances(world.core)
 
 
 def test_a_node_that_lost_a_gpu_takes_jobs_again_when_who_held_too_much_is_gone() -> None:
@@ -149,7 +149,7 @@ class TestANodeDescribedAnew:
         world.started(gone)
         world.exited(gone)
         world.describe("n0", gpus=2)  # pods of others took the rest
-        assert world.core.state.books.misfits == 0
+        assert world.core.state.ledger.misfits == 0
         assert world.idle("n0") == 0
         assert world.phase(world.submit("new", gpus=1)) is Phase.QUEUED
         assert world.phase(kept) is Phase.PLACED
@@ -159,7 +159,7 @@ class TestANodeDescribedAnew:
         world.submit("one", gpus=2)
         world.describe("n0", gpus=4)
         assert world.phase(world.submit("two", gpus=2)) is Phase.PLACED
-        books_balance(world.core)
+        ledger_balances(world.core)
 
     def test_less_than_is_held_leaves_nothing_until_enough_came_free(self) -> None:
         world = CountingScheduler(nodes=1, gpus=4)
@@ -205,7 +205,7 @@ class TestADeviceThatIsAskedFor:
         world = self.world()
         world.picked(world.submit("one", gpus=2), "GPU-c", "GPU-d")
         assert len(self.ask(world, "GPU-a")) == 1
-        assert world.core.state.books.holders("device", "GPU-c") != ()
+        assert world.core.state.ledger.holders("device", "GPU-c") != ()
 
     def test_a_job_that_was_seen_with_it_keeps_it_until_it_ends(self) -> None:
         world = self.world()
@@ -233,9 +233,9 @@ class TestADeviceThatIsAskedFor:
     def test_what_was_seen_survives_a_checkpoint(self) -> None:
         world = self.world()
         world.picked(world.submit("one", gpus=1), "GPU-b")
-        holders = world.recover().state.books.holders
+        holders = world.recover().state.ledger.holders
         assert holders("device", "GPU-a") == ()
-        assert holders("device", "GPU-b") == world.core.state.books.holders("device", "GPU-b") != ()
+        assert holders("device", "GPU-b") == world.core.state.ledger.holders("device", "GPU-b") != ()
 
 
 class _Watched(CountingScheduler, Watched):

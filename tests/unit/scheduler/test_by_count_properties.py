@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.scheduler import belief, books_balance, job
+from kit.scheduler import belief, job, ledger_balances
 from kit.scheduler_counts import CountingScheduler
 from muster.core import Fact
 from muster.schemas.facts.job import PodsExited, PodsOutcome, PodsStarted
@@ -82,8 +82,8 @@ def test_no_more_is_held_than_there_is_and_every_fold_agrees(sizes: tuple[int, .
     for step in life:
         story.play(*step)
     assert belief(story.refold()) == belief(story.core)
-    if not story.core.state.books.misfits:
-        books_balance(story.core)
+    if not story.core.state.ledger.misfits:
+        ledger_balances(story.core)
         assert belief(story.recover()) == belief(story.core)
 
 

@@ -92,7 +92,7 @@ def test_a_full_node_job_keeps_its_whole_node_over_a_checkpoint() -> None:
     world = Watched(nodes=1, gpus=2)
     world.submit("one", gpus=1, full_node=True)
     world.submit("two", gpus=0)
-    assert world.core.state.books.fleet._ledger.nodes["n0"].cpu_milli == 0
+    assert world.core.state.fleet._ledger.nodes["n0"].cpu_milli == 0
 
 
 def test_a_state_that_older_code_wrote_is_a_record_with_all_that_it_leaves_out() -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kit.scheduler import KINDS, VirtualScheduler, belief, books_balance, job
-from muster.books.gangs import gang_of
+from kit.scheduler import KINDS, VirtualScheduler, belief, job, ledger_balances
+from muster.cluster.gangs import gang_of
 from muster.core import Fact
 from muster.placement import Shortage
 from muster.scheduler.core.answers import answer_nodes, answer_why
@@ -120,7 +120,7 @@ def test_what_is_given_back_of_a_device_that_is_gone_needs_no_answer() -> None:
     plug(world, "n0", 1, there=False)
     withdraw(world, "n0-gpu-1", kind="device", after_withheld=True)
     assert world.core.state.anomalies.total() == 0
-    assert world.core.state.books.devices == {}
+    assert world.core.state.grants.devices == {}
 
 
 def test_what_a_job_holds_of_devices_stays_held_when_memory_is_taken_away_under_it() -> None:
@@ -128,10 +128,10 @@ def test_what_a_job_holds_of_devices_stays_held_when_memory_is_taken_away_under_
     one = world.submit("one", memory_mib=900_000)
     less = world.nodes["n0"].description.model_copy(update={"memory_mib": 800_000})
     world.write("agent", "node", "n0", "joined", less)
-    books_balance(world.core)
-    assert world.core.state.books.fleet.ledger.node("n0").idle == [0, 1000]
+    ledger_balances(world.core)
+    assert world.core.state.fleet.ledger.node("n0").idle == [0, 1000]
     world.exited(one)
-    books_balance(world.core)
+    ledger_balances(world.core)
     assert world.slots(world.submit("three", memory_mib=800_000)) == [("n0", (0,))]
 
 
@@ -188,14 +188,14 @@ def test_a_device_that_is_taken_away_under_a_job_leaves_the_rest_of_it_held() ->
     one, beside = world.submit("one", gpus=2), world.submit("beside")
     assert (world.slots(one), world.slots(beside)) == ([("n0", (0, 1))], [("n0", (2,))])
     plug(world, "n0", 1, there=False)
-    books_balance(world.core)
-    assert world.core.state.books.misfits == 1
+    ledger_balances(world.core)
+    assert world.core.state.ledger.misfits == 1
     two, three = world.submit("two"), world.submit("three")
     assert world.slots(two) == [("n0", (3,))]
     assert world.phase(three) is Phase.QUEUED, "device 0 is still held"
     assert belief(world.recover()) == belief(world.core) == belief(world.refold())
     world.exited(one, "node-lost")
-    books_balance(world.core)
+    ledger_balances(world.core)
     assert world.slots(three) == [("n0", (0,))]
 
 
@@ -204,7 +204,7 @@ def test_a_device_that_comes_back_is_held_by_whom_it_was() -> None:
     one = world.submit("one", gpus=2)
     plug(world, "n0", 1, there=False)
     plug(world, "n0", 1, there=True)
-    books_balance(world.core)
+    ledger_balances(world.core)
     two = world.submit("two")
     assert world.phase(two) is Phase.QUEUED
     world.exited(one)
@@ -213,10 +213,10 @@ def test_a_device_that_comes_back_is_held_by_whom_it_was() -> None:
 
 def test_a_device_may_be_asked_about_by_its_place_wherever_it_is() -> None:
     world = VirtualScheduler(nodes=2, gpus=2)
-    books = world.core.state.books
-    assert (books.place_of("n1-gpu-1"), books.place_of("g")) == (("n1", 1), None)
+    nodes = world.core.state.nodes
+    assert (nodes.place_of("n1-gpu-1"), nodes.place_of("g")) == (("n1", 1), None)
     plug(world, "n1", 0, there=False)
-    assert (books.place_of("n1-gpu-0"), books.place_of("empty-0"), books.place_of("n1-gpu-1")) == (
+    assert (nodes.place_of("n1-gpu-0"), nodes.place_of("empty-0"), nodes.place_of("n1-gpu-1")) == (
         None,
         None,
         ("n1", 1),
@@ -235,7 +235,7 @@ def test_a_device_that_was_withheld_for_its_move_is_usable_where_it_arrives() ->
     world.settle()
     moved_to(world, "n0")
     moved_to(world, "n1", "n1-gpu-0", "n0-gpu-0")
-    assert world.core.state.books.devices == {}
+    assert world.core.state.grants.devices == {}
     assert world.slots(world.submit("one", gpus=2)) == [("n1", (0, 1))]
 
 
@@ -248,7 +248,7 @@ def test_a_device_that_is_shown_by_its_new_node_first_is_that_nodes() -> None:
     moved_to(world, "n1", "n1-gpu-0", "n0-gpu-0")
     assert world.slots(world.submit("one", gpus=2)) == [("n1", (0, 1))]
     moved_to(world, "n0")
-    assert world.core.state.books.place_of("n0-gpu-0") == ("n1", 1)
+    assert world.core.state.nodes.place_of("n0-gpu-0") == ("n1", 1)
 
 
 def test_a_device_that_was_withheld_before_its_node_showed_it_is_not_used() -> None:
@@ -265,7 +265,7 @@ def test_a_device_that_was_taken_away_before_its_node_showed_it_is_forgotten() -
     ask(world, "new", kind="device")
     world.settle()
     world.write("composer", "attachment", "a1", "detached", DeviceDetached(device_uuid="new", node="n0"))
-    assert world.core.state.books.devices == {}
+    assert world.core.state.grants.devices == {}
 
 
 def test_a_job_that_no_node_could_hold_waits_with_a_reason_and_is_placed_once_one_can() -> None:
@@ -302,7 +302,7 @@ def test_what_is_withheld_to_be_moved_is_no_matter_of_health(kind: str, writers:
     world.settle()
     assert world.last("unschedulable", one.id).payload.model_dump()["reason"] == reason
     for other in (world.recover(), world.recover(reversed(KINDS)), world.refold()):
-        answer = other.state.books.fleet.place(gang_of(one))
+        answer = other.state.fleet.place(gang_of(one))
         assert isinstance(answer, Shortage)
         assert answer.reason.value == reason, "who asked is remembered"
 
@@ -311,7 +311,7 @@ def test_what_is_new_and_waits_to_be_released_is_no_matter_of_health_but_what_is
     world, one = VirtualScheduler(nodes=2, gpus=1), gang_of(job("one", replicas=2))
 
     def reason() -> str:
-        answer = world.core.state.books.fleet.place(one)
+        answer = world.core.state.fleet.place(one)
         assert isinstance(answer, Shortage)
         return answer.reason.value
 

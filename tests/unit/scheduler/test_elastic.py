@@ -1,6 +1,6 @@
 """Gangs of changing size: the surplus makes way before anybody is stopped, and comes back when there is room."""
 
-from kit.scheduler import books_balance, job
+from kit.scheduler import job, ledger_balances
 from muster.core import after
 from muster.scheduler.core.elastic import GROW_EVERY_S
 from muster.schemas.facts.job import JobResizeRequested, PodsExited, PodsOutcome, PodsResized
@@ -50,7 +50,7 @@ def test_the_surplus_makes_way_before_anybody_is_stopped() -> None:
     resized(yard, wide)
     assert yard.phase(mine) is Phase.PLACED
     assert len(yard.slots(wide)) == 1
-    books_balance(yard.core)
+    ledger_balances(yard.core)
 
 
 def test_no_more_of_the_surplus_is_taken_than_is_needed() -> None:
@@ -90,7 +90,7 @@ def test_a_gang_that_started_small_grows_when_there_is_room() -> None:
     yard.exited(first)
     yard.advance(10)
     assert len(yard.last("resize-requested", wide.id).payload.slots) == 4
-    books_balance(yard.core)
+    ledger_balances(yard.core)
     resized(yard, wide)
     assert sorted(devices(yard, wide)) == [0, 1, 2, 3]
     assert [slot.replica for slot in yard.core.state.jobs.records[wide.id].slots] == [0, 1, 2, 3]

@@ -3,7 +3,7 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kit.scheduler import VirtualScheduler, belief, books_balance, job
+from kit.scheduler import VirtualScheduler, belief, job, ledger_balances
 from muster.core import NS_PER_S, Instant
 from muster.scheduler.core.cycle import Limits
 from muster.schemas.facts.job import JobPlaced, JobQueued, JobResizeRequested, PodsExited, PodsOutcome
@@ -54,7 +54,7 @@ def test_no_job_gets_a_place_on_a_node_that_it_is_kept_off(history: list[tuple[s
                 world.now = Instant(world.now + 2_000 * NS_PER_S)
         world.settle()
     check(world)
-    books_balance(world.core)
+    ledger_balances(world.core)
     assert belief(world.refold())["jobs"] == belief(world.core)["jobs"]  # type: ignore[index]
 
 

@@ -173,12 +173,12 @@ def test_a_question_changes_nothing() -> None:
     yard.runs("a", gpus=8, min_slice_s=600.0)
     yard.runs("b", gpus=8, queue="other", preemptible=False, total_run_time_s=900.0)
     waiting = [yard.submit(f"w{i}", gpus=1 + i % 8, queue=("lab", "other")[i % 2]) for i in range(12)]
-    before, version = belief(yard.core), yard.core.state.books.fleet.version
+    before, version = belief(yard.core), yard.core.state.fleet.version
     for one in waiting:
         yard.why(one)
     yard.dry_run(gpus=8)
     assert belief(yard.core) == before
-    assert yard.core.state.books.fleet.version == version
+    assert yard.core.state.fleet.version == version
     assert yard.core.decide(yard.now) == []
 
 

@@ -192,7 +192,7 @@ def test_a_job_that_was_given_to_others_is_ended_and_its_end_counts_for_nothing(
     assert world.of(one)[-1] == "returned"
     assert not {"succeeded", "cancelled"} & set(world.of(one))
     assert one.id not in world.core.state.jobs.records
-    assert world.core.state.books.fleet.totals["H100"].free_milli == 8000
+    assert world.core.state.fleet.totals["H100"].free_milli == 8000
     world.give(one, assignment=3, lost_after_s=LOST_AFTER_S)
     assert world.of(one)[-1] == "placed"
 

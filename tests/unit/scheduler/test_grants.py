@@ -124,16 +124,16 @@ def test_a_node_that_leaves_and_comes_back_still_has_what_nobody_reported_gone()
     assert world.phase(one) is Phase.PLACED, "it came first"
     world.exited(one, attempt=2)
     assert world.phase(two) is Phase.PLACED
-    assert world.core.state.books.misfits == 0
+    assert world.core.state.ledger.misfits == 0
 
 
 def test_a_node_that_left_is_forgotten_when_its_last_job_is_gone() -> None:
     world = VirtualScheduler(nodes=1)
     one = world.submit("one")
     leave(world, "n0")
-    assert "n0" in world.core.state.books.nodes
+    assert "n0" in world.core.state.nodes
     world.exited(one, "failed")
-    assert world.core.state.books.nodes == {}
+    assert world.core.state.nodes == {}
 
 
 @pytest.mark.parametrize("full_node", [False, True])
@@ -147,14 +147,14 @@ def test_a_changed_description_keeps_what_is_held_and_new_devices_are_released_f
     assert (world.phase(two) is Phase.PLACED) is not full_node
     world.exited(one)
     assert world.phase(two) is Phase.PLACED
-    assert world.core.state.books.misfits == 0
+    assert world.core.state.ledger.misfits == 0
 
 
 def test_a_node_that_shrank_below_what_is_held_does_not_stop_the_fold() -> None:
     world = VirtualScheduler(nodes=1, gpus=4)
     one = world.submit("one", gpus=4)
     world.join("n0", gpus=2)
-    assert world.core.state.books.misfits == 1
+    assert world.core.state.ledger.misfits == 1
     world.exited(one)
     two = world.submit("two", gpus=2)
     assert world.phase(two) is Phase.PLACED
@@ -167,7 +167,7 @@ def test_a_placement_that_fits_no_more_is_kept_on_the_job_and_counted() -> None:
     slots = (Slot(group=0, replica=0, node="n0", devices=(0,), gpu_milli=1000),)
     world.write("scheduler", "job", two.id, "placed", JobPlaced(attempt=1, slots=slots))
     world.settle()
-    assert world.core.state.books.misfits == 1
+    assert world.core.state.ledger.misfits == 1
     world.exited(two)
     assert world.phase(two) is Phase.SUCCEEDED
 

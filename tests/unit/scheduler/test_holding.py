@@ -118,7 +118,7 @@ def test_a_held_job_loses_what_was_reserved_for_it_and_keeps_its_age() -> None:
     queued_at = record.queued_at
     world.hold(large)
     assert (record.reserved, record.queued_at) == (None, queued_at)
-    assert large.id not in world.core.state.books.bookings.all
+    assert large.id not in world.core.state.bookings.all
     world.advance(200)
     assert record.reserved is None, "nothing is kept for it while it is held"
     world.release(large)

@@ -148,10 +148,7 @@ def test_a_job_can_be_cancelled_in_every_phase(phase: Phase) -> None:
         world.exited(one, "stopped")
     assert world.phase(one) is Phase.CANCELLED
     assert world.count(one.id, "stop-requested") <= 1
-    assert (
-        world.core.state.books.fleet.totals.get("H100") is None
-        or world.core.state.books.fleet.totals["H100"].used_milli == 0
-    )
+    assert world.core.state.fleet.totals.get("H100") is None or world.core.state.fleet.totals["H100"].used_milli == 0
 
 
 def test_a_job_that_succeeded_before_its_cancellation_arrived_succeeded() -> None:

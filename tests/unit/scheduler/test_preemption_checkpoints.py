@@ -47,4 +47,4 @@ def test_a_job_for_which_others_make_way_and_that_is_cancelled_leaves_its_place_
     yard.cancel(mine)
     yard.obey()
     assert yard.phase(low) is Phase.PLACED, "its second run"
-    assert not yard.core.state.books.bookings.all
+    assert not yard.core.state.bookings.all

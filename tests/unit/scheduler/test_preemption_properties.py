@@ -3,7 +3,7 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kit.scheduler import VirtualScheduler, belief, books_balance, job
+from kit.scheduler import VirtualScheduler, belief, job, ledger_balances
 from muster.core import NS_PER_S, Draft, Fact
 from muster.schemas.facts.job import JobReserved, JobResizeRequested, JobStopRequested, PodsResized, StopReason
 from muster.schemas.facts.queue import PreemptionPolicy
@@ -138,7 +138,7 @@ class Ring(VirtualScheduler):
             while (wake := self.core.next_wakeup()) is not None and wake <= self.now + PATIENCE_NS:
                 self.now = max(self.now, wake)
                 self.settle()
-            books_balance(self.core)
+            ledger_balances(self.core)
             if not self.obey():
                 return
         raise AssertionError(f"it goes on and on: {[(f.name, f.subject_id[:4]) for f in self.log[-40:]]}")

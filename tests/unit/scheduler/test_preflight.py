@@ -2,7 +2,7 @@
 
 import pytest
 
-from kit.scheduler import VirtualScheduler, belief, books_balance
+from kit.scheduler import VirtualScheduler, belief, ledger_balances
 from muster.scheduler.core import answers
 from muster.scheduler.core.cycle import Limits
 from muster.scheduler.core.preflight import EXCLUDED_S, FAILURES_MAX, UNJUDGED_S
@@ -96,7 +96,7 @@ def test_a_gang_that_failed_waits_again_whole_away_from_the_node_and_uses_no_ret
     assert (record.retries_used, record.node_losses, record.attempt) == (0, 0, 2)
     assert nodes_of(world, gang) == {"n0", "n1", "n2"} - {bad}
     assert good in nodes_of(world, gang)
-    books_balance(world.core)
+    ledger_balances(world.core)
 
 
 def test_others_may_use_the_node_that_one_job_is_kept_off() -> None:

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from invariants import violations
-from kit.scheduler import VirtualScheduler, belief, books_balance, job
+from kit.scheduler import VirtualScheduler, belief, job, ledger_balances
 from muster.core import Draft, Fact
 from muster.scheduler.core.cycle import Limits
 from muster.schemas.facts.job import (
@@ -145,7 +145,7 @@ class House:
     def node(self, op: str, name: str, *, gpus: int) -> None:
         world = self.world
         if op == "join":
-            joined = world.core.state.books.nodes.get(name)
+            joined = world.core.state.nodes.get(name)
             if joined is None or joined.description is None:
                 # who holds a device that is gone has no pods there any more, which this mail may never tell
                 held = [
@@ -181,7 +181,7 @@ class House:
         """Invariants 4 and 5, and that nobody is placed who is held, as the draft reaches the log."""
         state = self.world.core.state
         if isinstance(draft.payload, Withheld):
-            place = state.books.place_of(draft.subject_id) if draft.kind == "device" else (draft.subject_id, -1)
+            place = state.nodes.place_of(draft.subject_id) if draft.kind == "device" else (draft.subject_id, -1)
             holders = {
                 record.id
                 for record in state.jobs.records.values()
@@ -191,7 +191,7 @@ class House:
                 and slot.node == place[0]
                 and (place[1] < 0 or place[1] in slot.devices)
             }
-            grants = state.books.nodes if draft.kind == "node" else state.books.devices
+            grants = state.nodes if draft.kind == "node" else state.grants.devices
             known = grants[draft.subject_id].wishes if draft.subject_id in grants else ()
             for wish in (w for w in known if w.request_id == draft.payload.request_id):  # none if it was just withdrawn
                 assert wish.force or not holders
@@ -245,14 +245,14 @@ def test_invariants_hold_over_every_history(before: list[tuple[str, int, int]], 
     house = House()
     for op, which, extra in [*before, *history]:
         house.do(op, which, extra)
-        books_balance(house.world.core)
+        ledger_balances(house.world.core)
     house.finish()
     world = house.world
     said = [fact for fact in world.log if fact.writer in ("scheduler", "federation")]
     assert violations(said, accepted=house.routed, all_ended=True) == []
     assert belief(world.refold()) == belief(world.refold()) == belief(world.core)
     assert belief(world.recover()) == belief(world.core)
-    assert all(total.used_milli == 0 for total in world.core.state.books.fleet.totals.values())
+    assert all(total.used_milli == 0 for total in world.core.state.fleet.totals.values())
     assert not any(anomaly.endswith("out of turn") for anomaly in world.core.state.anomalies)
 
 

@@ -144,9 +144,9 @@ def test_only_those_for_whom_there_is_room_are_tried_when_a_job_ends(monkeypatch
     for index in range(50):
         world.submit(f"large-{index}", gpus=8, cpu_milli=1_000 + index)
     small = world.submit("small", gpus=2)
-    books, tried = world.core.state.books, list[str]()
-    propose = books.propose
-    monkeypatch.setattr(books, "propose", lambda job_id, gang: (tried.append(job_id), propose(job_id, gang))[1])
+    proposals, tried = world.core.state.proposals, list[str]()
+    propose = proposals.propose
+    monkeypatch.setattr(proposals, "propose", lambda job_id, gang: (tried.append(job_id), propose(job_id, gang))[1])
     world.exited(holder)
     assert world.phase(small) is Phase.PLACED
     assert set(tried) == {small.id}

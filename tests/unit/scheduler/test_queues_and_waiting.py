@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from kit.scheduler import VirtualScheduler, books_balance, job
+from kit.scheduler import VirtualScheduler, job, ledger_balances
 from muster.core import seconds_between
 from muster.scheduler.core import answers
 from muster.scheduler.core import placements as placements_module
@@ -170,7 +170,7 @@ def test_thousands_that_wait_are_not_tried_again_while_nothing_came_free(monkeyp
     world.route(*(job(f"j{index}") for index in range(1_000)))
     world.settle()
     tried: list[object] = []
-    monkeypatch.setattr(world.core.state.books, "propose", lambda *args: tried.append(args))
+    monkeypatch.setattr(world.core.state.proposals, "propose", lambda *args: tried.append(args))
     world.submit("another")
     world.advance(3_600)
     assert tried == []
@@ -212,8 +212,8 @@ def test_placements_of_another_leader_replace_one_s_own_proposals() -> None:
         world.append("scheduler", draft)
     world.settle()
     assert phases(world, jobs) == [Phase.QUEUED, Phase.PLACED, Phase.PLACED]
-    assert world.core.state.books.misfits == 0
-    books_balance(world.core)
+    assert world.core.state.ledger.misfits == 0
+    ledger_balances(world.core)
 
 
 def test_the_cluster_is_summarised_when_it_changed_and_not_too_often() -> None:

@@ -1,9 +1,9 @@
-"""Reservations, backfill and making way together over random histories: the books balance, and every core agrees."""
+"""Reservations, backfill and making way together over random histories: the ledger balances, and every core agrees."""
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kit.scheduler import belief, books_balance
+from kit.scheduler import belief, ledger_balances
 from kit.scheduler_runs import RunningScheduler
 from muster.core import NS_PER_S
 from muster.schemas.facts.job import JobPlaced
@@ -87,9 +87,9 @@ class Yard(RunningScheduler):
 
     def check(self) -> None:
         """What holds after every event."""
-        books_balance(self.core)
+        ledger_balances(self.core)
         state = self.core.state
-        for booking in state.books.bookings.all.values():
+        for booking in state.bookings.all.values():
             record = state.jobs.records.get(booking.key)
             assert booking.is_reservation or (record is not None and record.phase is Phase.QUEUED)
         assert not [anomaly for anomaly in state.anomalies if "out of turn" in anomaly]
@@ -104,10 +104,10 @@ def test_what_is_kept_balances_over_every_history(history: list[tuple[str, int, 
         yard.check()
     assert belief(yard.refold()) == belief(yard.core)
     assert belief(yard.recover()) == belief(yard.core)
-    kept = {key: booking.kept for key, booking in yard.core.state.books.bookings.all.items()}
+    kept = {key: booking.kept for key, booking in yard.core.state.bookings.all.items()}
     for other in (yard.refold(), yard.recover()):
-        other.state.books.settle()
-        assert {key: booking.kept for key, booking in other.state.books.bookings.all.items()} == kept
+        other.state.proposals.settle()
+        assert {key: booking.kept for key, booking in other.state.bookings.all.items()} == kept
     _nobody_is_where_somebody_reserved(yard)
 
 

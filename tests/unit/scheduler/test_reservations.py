@@ -53,7 +53,7 @@ def hard(world: RunningScheduler, name: str, *, run_s: float, **rest: object) ->
 
 
 def kept_milli(world: VirtualScheduler, name: str = "night") -> int:
-    return world.core.state.books.bookings.all[f"reservation/{name}"].kept_milli
+    return world.core.state.bookings.all[f"reservation/{name}"].kept_milli
 
 
 def test_before_it_starts_only_who_is_gone_by_then_is_placed_there() -> None:

@@ -1,6 +1,6 @@
 """What is folded of a run beside its phase: checkpoints, slices, grace, sizes, and what is kept for those who wait."""
 
-from kit.scheduler import VirtualScheduler, belief, books_balance
+from kit.scheduler import VirtualScheduler, belief, ledger_balances
 from muster.core import NS_PER_S, after
 from muster.scheduler.core.jobs import JobRecord, bound_ns
 from muster.schemas.facts.job import (
@@ -98,13 +98,13 @@ def test_a_job_that_shrinks_holds_all_it_had_until_it_is_done() -> None:
     world.started(one)
     own(world, one, "resize-requested", JobResizeRequested(attempt=1, slots=(slot(0, 0), slot(1, 1)), grace_s=5.0))
     assert record_of(world, one).held_milli == 3_000
-    books_balance(world.core)
+    ledger_balances(world.core)
     world.write("agent", "job", one.id, "pods-resized", PodsResized(attempt=1, slots=2))
     world.settle()
     assert world.names(one)[-2:] == ["resize-requested", "resized"]
     assert world.slots(one) == [("n0", (0,)), ("n0", (1,))]
     assert world.core.state.queues.queues["lab"].held_milli == 2_000
-    books_balance(world.core)
+    ledger_balances(world.core)
 
 
 def test_a_job_that_grows_holds_what_it_gets_from_the_moment_it_is_said() -> None:
@@ -114,11 +114,11 @@ def test_a_job_that_grows_holds_what_it_gets_from_the_moment_it_is_said() -> Non
     more = (slot(0, 0), slot(1, 1), slot(2, 0, "n1"))
     own(world, one, "resize-requested", JobResizeRequested(attempt=1, slots=more))
     assert world.core.state.queues.queues["lab"].held_milli == 3_000
-    books_balance(world.core)
+    ledger_balances(world.core)
     assert belief(world.recover()) == belief(world.core)
     world.exited(one)
     assert world.core.state.queues.queues["lab"].held_milli == 0
-    books_balance(world.core)
+    ledger_balances(world.core)
 
 
 def test_a_resize_of_another_size_or_run_is_counted_and_changes_nothing() -> None:

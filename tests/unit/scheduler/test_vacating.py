@@ -4,7 +4,7 @@ import pytest
 
 from kit.closing import FINISH, MOVE, REQUEUE, ask, checkpointed, person
 from kit.scheduler import VirtualScheduler
-from muster.books.withholds import MOVE_WAIT_S
+from muster.cluster.withholds import MOVE_WAIT_S
 from muster.schemas.facts.job import JobStopRequested, PodsOutcome, QueuedReason, StopReason
 from muster.schemas.facts.node import RunningJobs
 from muster.schemas.job import Checkpointing, Job, Phase
@@ -211,7 +211,7 @@ def test_a_cordon_outlasts_the_loss_of_the_node_and_a_checkpoint() -> None:
     world.back("n0")
     assert world.phase(world.submit("one")) is Phase.QUEUED
     for core in (world.refold(), world.recover()):
-        cordon = core.state.books.nodes["n0"].cordon
+        cordon = core.state.nodes["n0"].cordon
         assert cordon is not None
         assert (cordon.principal, cordon.draining) == ("ada", True)
-        assert ("node", "n0") in core.state.books.vacated
+        assert ("node", "n0") in core.state.drains.vacated

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kit.closing import FINISH, MOVE, REQUEUE, ask, checkpointed, person, withdraw
-from kit.scheduler import VirtualScheduler, belief, books_balance, job
+from kit.scheduler import VirtualScheduler, belief, job, ledger_balances
 from muster.core import NS_PER_S, Fact, Instant
 from muster.scheduler.core.exclusions import closed
 from muster.scheduler.core.explained import OF_PLACES, explain
@@ -43,7 +43,7 @@ HISTORY = st.lists(st.tuples(st.sampled_from(OPS), st.integers(0, 6), st.integer
 
 @dataclass
 class Asked:
-    """What stands of one node or device, as its requests say: told apart from the scheduler's own books.
+    """What stands of one node or device, as its requests say: told apart from the scheduler's own grants.
 
     from_at: of each request, 0: in force. cordoned: by a person.
     """
@@ -175,7 +175,7 @@ def test_what_is_closed_or_will_be_is_left_alone_and_nobody_is_killed_for_it(
     history: list[tuple[str, int, int]],
 ) -> None:
     world = play(history)
-    books_balance(world.core)
+    ledger_balances(world.core)
     assert not world.core.decide(world.now)
     told_what_is_in_the_way(world)
     assert belief(world.refold()) == belief(world.core)
@@ -191,7 +191,7 @@ def told_what_is_in_the_way(world: VirtualScheduler) -> None:
         if record.phase is not Phase.QUEUED or state.line.lane_of(record) is None:
             continue
         said = explain(state, record, world.now)
-        with state.books.bookings.opened(state.books.bookings.all), closed(state.books.fleet, record.kind.avoided):
-            has_room = state.books.fleet.find(record.kind.gang) is not None
+        with state.bookings.opened(state.bookings.all), closed(state.fleet, record.kind.avoided):
+            has_room = state.fleet.find(record.kind.gang) is not None
         assert not (has_room and said.reason in OF_PLACES), f"{record.job.spec.name}: {said}"
         assert has_room or said.reason not in (Reason.MAINTENANCE, Reason.RESERVATION)

@@ -1,7 +1,7 @@
 """What services want free from a moment on: who may still start there, what is answered when, and what people hear."""
 
 from kit.closing import FINISH, MOVE, ask, withdraw
-from kit.scheduler import VirtualScheduler, books_balance, job
+from kit.scheduler import VirtualScheduler, job, ledger_balances
 from muster.core import NS_PER_S
 from muster.scheduler.core import answers
 from muster.scheduler.core.summary import summarise
@@ -199,7 +199,7 @@ def test_a_reservation_of_a_job_that_would_stay_too_long_is_planned_anew() -> No
     ask(world, "n0", in_s=2 * HOUR)
     world.settle()
     assert world.core.state.jobs.records[big.id].reserved is None
-    books_balance(world.core)
+    ledger_balances(world.core)
 
 
 def test_cores_that_fold_the_log_or_a_checkpoint_believe_the_same() -> None:
@@ -209,10 +209,10 @@ def test_cores_that_fold_the_log_or_a_checkpoint_believe_the_same() -> None:
     world.settle()
     world.submit("one", total_run_time_s=LONG)
     for core in (world.refold(), world.recover(), world.recover(("node", "device", "job", "agent", "queue"))):
-        core.state.books.settle()
-        kept = {key: b.kept for key, b in core.state.books.bookings.withholds.items()}
-        world.core.state.books.settle()
-        assert kept == {key: b.kept for key, b in world.core.state.books.bookings.withholds.items()}
+        core.state.proposals.settle()
+        kept = {key: b.kept for key, b in core.state.bookings.withholds.items()}
+        world.core.state.proposals.settle()
+        assert kept == {key: b.kept for key, b in world.core.state.bookings.withholds.items()}
         assert len(kept) == 2
 
 

@@ -156,8 +156,8 @@ class Cell(VirtualCluster):
         """The scheduler places the job if it fits now."""
         record = self.core.state.jobs.records[job.id]
         for node in self.described:
-            self.core.state.books.coming.lift(node)
-        holds = self.core.state.books.fleet.find(record.shape.gang)
+            self.core.state.coming.lift(node)
+        holds = self.core.state.fleet.find(record.shape.gang)
         if holds is None:
             return False
         self.place(job, [_slot(hold) for hold in holds])

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import cast
 
-from muster.books.node_reasons import node_reasons
-from muster.books.withholds import Wishes, known_in, with_request
+from muster.cluster.node_reasons import node_reasons
+from muster.cluster.withholds import Wishes, known_in, with_request
 from muster.core.fact import Fact
 from muster.schemas.facts import node as nodes
 from muster.schemas.facts.cordons import Cordon, CordonRequested

@@ -18,13 +18,13 @@ class Source(NamedTuple):
 def able_nodes(state: "State", source: Source) -> dict[str, int]:
     """Usable nodes of the groups that this source serves, and how many more GPUs of it each can have."""
     found = dict[str, int]()
-    nodes, books, config = state.books.fleet.ledger.nodes, state.books, state.config
+    nodes, config = state.fleet.ledger.nodes, state.config
     model, is_ruled = source.model, any(source.model in rule for rule in config.settings.may_not_coexist)
     for group in config.composable_of(source.fabric):
         if model not in group.gpu_models:
             continue
         gpus_max = group.gpus_max
-        for name in books.nodes_in(group.name):
+        for name in state.node_groups.nodes_in(group.name):
             node = nodes.get(name)
             if node is None or node.state is None:
                 continue
@@ -40,7 +40,7 @@ def able_nodes(state: "State", source: Source) -> dict[str, int]:
 def able_coming(state: "State", source: Source) -> dict[str, int]:
     """Nodes of those groups that were chosen and have not joined, and how many more GPUs each will be able to get."""
     found = dict[str, int]()
-    nodes = state.books.fleet.ledger.nodes
+    nodes = state.fleet.ledger.nodes
     for group in state.config.composable_of(source.fabric):
         if source.model not in group.gpu_models:
             continue
@@ -56,7 +56,7 @@ def able_coming(state: "State", source: Source) -> dict[str, int]:
 
 def able_on(state: "State", source: Source, name: str) -> int:
     """The same for one node; 0 if it can get none."""
-    group, node = state.group_of(name), state.books.fleet.ledger.nodes.get(name)
+    group, node = state.group_of(name), state.fleet.ledger.nodes.get(name)
     if group is None or group.fabric != source.fabric or source.model not in group.gpu_models:
         return 0
     if node is None or node.state is None or node.shape.device_domains:

@@ -35,7 +35,7 @@ def fit_of(state: State, shape: Shape) -> Fit:
     ask: GangRequest | None = shape.least
     first: Ceiling | None = None
     for _ in range(MODELS_TRIED_MAX):
-        holds = state.books.fleet.find(ask) if ask is not None else None
+        holds = state.fleet.find(ask) if ask is not None else None
         if holds is None:
             return Fit(ask, ceiling=first)
         held = held_amounts([hold.slot for hold in holds], shape.least, lambda node: _model_of(state, node))
@@ -69,7 +69,7 @@ def chosen_amounts(state: State, shape: Shape, chosen: Sequence[ScaleChosen], *,
             if place.group >= len(shape.gang.groups):
                 continue
             task, part = shape.gang.groups[place.group].shape, added.get(place.node)
-            known = state.books.fleet.ledger.nodes.get(place.node)
+            known = state.fleet.ledger.nodes.get(place.node)
             model, gpus = (known.shape.gpu_model, known.shape.gpu_count) if known is not None else ("", 0)
             if part is not None:
                 model, gpus = part.device_model, gpus + part.count
@@ -106,5 +106,5 @@ def charge_choices(state: State) -> None:
 
 def _model_of(state: State, node: str) -> str:
     """Of the GPUs of a node, as it is or as it will be; "" if that is not known."""
-    known = state.books.fleet.ledger.nodes.get(node)
+    known = state.fleet.ledger.nodes.get(node)
     return known.shape.gpu_model if known is not None else ""

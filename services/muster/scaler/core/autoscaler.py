@@ -90,7 +90,7 @@ def unneeded(state: State, now: Instant, giving: Giving | None = None) -> Iterat
 
     Lost and withheld nodes are somebody else's business. giving: only nodes that have something to give.
     """
-    records, group_of, idle = state.books.nodes, state.books.group_of, state.idle
+    records, group_of, idle = state.nodes, state.node_groups.group_of, state.idle
     every = frozenset(state.config.groups)
     nodes, gpus, has_more = (every, every, bool) if giving is None else (giving.nodes, giving.gpus, giving.has_more)
     for name in idle.nodes.ripe(now) if nodes or gpus else ():
@@ -144,7 +144,7 @@ def nodes_needed(state: State, group: GroupSettings, gang: GangRequest) -> tuple
 
 def _least(state: State, group: GroupSettings, gang: GangRequest, spec: NodeShape, most: int) -> int:
     """The least number of such nodes that will do, found by doubling and halving; 0 if none does."""
-    fleet, low, high = state.books.fleet, 0, 1
+    fleet, low, high = state.fleet, 0, 1
     with _virtual(state, group, spec, most) as stand:
         while True:
             stand(min(high, most))
@@ -182,7 +182,7 @@ class _Stand:
 
 @contextmanager
 def _virtual(state: State, group: GroupSettings, spec: NodeShape, most: int) -> Iterator[_Stand]:
-    stand = _Stand(state.books.fleet, _new_nodes(state, group, spec, most))
+    stand = _Stand(state.fleet, _new_nodes(state, group, spec, most))
     try:
         yield stand
     finally:
@@ -191,7 +191,7 @@ def _virtual(state: State, group: GroupSettings, spec: NodeShape, most: int) -> 
 
 def _new_nodes(state: State, group: GroupSettings, spec: NodeShape, most: int) -> Iterator[NodeShape]:
     """The next `most` nodes of a group, each where it would stand; beyond its limit too, to say what is lacking."""
-    known = state.books.fleet.ledger.nodes
+    known = state.fleet.ledger.nodes
     endless = group.model_copy(update={"nodes_max": len(known) + group.nodes_max + TRIAL_NODES_MAX})
     for name in free_node_names(endless, known, most):
         yield replace(spec, name=name, domains=expected_domains(state, group, name))
@@ -205,10 +205,10 @@ def expected_domains(state: State, group: GroupSettings, name: str) -> tuple[tup
     rack = _rack(group, name)
     first = rack * group.rack_size + 1
     for index in range(first, first + group.rack_size):
-        description = state.books.describe(node_name(group.name, index))
+        description = state.nodes.description(node_name(group.name, index))
         if description is not None and description.group == group.name:
             return description.domains
-    other = state.books.describe(next(iter(state.books.nodes_in(group.name)), ""))
+    other = state.nodes.description(next(iter(state.node_groups.nodes_in(group.name)), ""))
     level = RACK if other is None else other.domains[-1][0] if other.domains else ""
     return ((level, f"{group.name}-r{rack}"),) if level else ()
 

@@ -34,7 +34,7 @@ def return_gpus(
 ) -> Choice | None:
     """Idle GPUs of the node that may go; None if there is none."""
     budget, claims = budget or Budget(state), claims or hysteresis.Claims(state)
-    group, record = state.group_of(signal.node), state.books.nodes.get(signal.node)
+    group, record = state.group_of(signal.node), state.nodes.get(signal.node)
     if group is None or record is None or not record.usable:
         return None
     found = returnable(state, group, signal.node, now, budget=budget, claims=claims)

@@ -40,7 +40,7 @@ def remove_node_or_gpus(
 ) -> Choice | None:
     """The node, or GPUs of it, or nothing at all because of a limit, a reserve or somebody who waits."""
     budget, claims = budget or Budget(state), claims or hysteresis.Claims(state)
-    group, record = state.group_of(signal.node), state.books.nodes.get(signal.node)
+    group, record = state.group_of(signal.node), state.nodes.get(signal.node)
     if group is None or record is None or not record.usable or record.jobs:
         return None
     obstacle = node_obstacle(state, group, signal, now, budget=budget, claims=claims)
@@ -104,7 +104,7 @@ def returnable(
         for one in spares_on(state, node)
         if one.uuid in rested and hysteresis.has_settled(state, one.uuid, now) and not claims.on_model(one.model)
     ]
-    description = state.books.describe(node)
+    description = state.nodes.description(node)
     is_all = description is not None and len(found) == len(description.present)
     return list(budget.allowed(group, found, below_least=with_node and is_all))
 
@@ -138,7 +138,7 @@ def _return_gpus(
 
 def _remove_node(state: State, group: GroupSettings, signal: NodeUnneeded, now: Instant, *, budget: Budget) -> Choice:
     own = state.idle.on.get(signal.node, {})
-    description = state.books.describe(signal.node)
+    description = state.nodes.description(signal.node)
     model = state.config.model(description.gpu_model if description is not None else "")
     watts = group.idle_w + len(own) * model.idle_w
     unneeded = since_words(signal.since, now)
@@ -163,15 +163,15 @@ def _remove_node(state: State, group: GroupSettings, signal: NodeUnneeded, now: 
 
 def _is_bare(state: State, group: GroupSettings, node: str) -> bool:
     """Whether nothing stands in the way of the node itself: no choice, no place kept, no device of a fabric."""
-    known = state.books.fleet.ledger.nodes.get(node)
+    known = state.fleet.ledger.nodes.get(node)
     if known is None or known.holds or state.choices.on_node(node) or state.attachments.on.get(node):
         return False
-    description = state.books.describe(node)
+    description = state.nodes.description(node)
     return description is not None and not (group.composable and description.present)
 
 
 def causes(state: State, node: str, fact: str) -> tuple[str, ...]:
     """The facts that led to it: what the autoscaler said, and what last happened to the node."""
-    record = state.books.nodes.get(node)
+    record = state.nodes.get(node)
     last = record.last_fact if record is not None else ""
     return tuple(dict.fromkeys(one for one in (fact, last) if one))

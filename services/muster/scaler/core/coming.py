@@ -5,7 +5,7 @@ so it does not matter when it was entered: nodes, devices and what is kept on th
 folded about a node lifts it there first, so the fold only ever sees the real fleet; the next decision enters it again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from muster.placement import DEVICE_MILLI, Fleet, GangRequest, Hold, NodeShape, Slot, TaskShape, share_of
@@ -109,6 +109,24 @@ class Coming:
                     break
                 fleet.hold(hold)
                 entered.holds.append(hold)
+
+
+class ChangedNodes:
+    """Nodes of which something was folded since somebody took note."""
+
+    def __init__(self, coming: Coming) -> None:
+        self.names: dict[str, None] = {}
+        self._coming = coming
+
+    def mark(self, name: str) -> None:
+        """Note that something about a node is about to change: what is only on its way goes first."""
+        self._coming.lift(name)
+        self.names[name] = None
+
+    def mark_all(self, names: Iterable[str]) -> None:
+        """As `mark`, of several."""
+        for name in names:
+            self.mark(name)
 
 
 def hold_on(fleet: Fleet, name: str, shape: TaskShape) -> Hold | None:

@@ -39,7 +39,7 @@ def emptiest_first(state: State, devices: Iterable[Spare]) -> list[Spare]:
     """Those of nodes that hold nothing, then of those with the fewest GPUs, the longest idle first."""
 
     def rank(one: Spare) -> tuple[bool, int, str, Instant, str]:
-        record, node = state.books.nodes[one.node], state.books.describe(one.node)
+        record, node = state.nodes[one.node], state.nodes.description(one.node)
         return bool(record.jobs), len(node.present) if node is not None else 0, one.node, one.since, one.uuid
 
     return sorted(devices, key=rank)

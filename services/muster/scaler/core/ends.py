@@ -46,7 +46,7 @@ def ends(state: State, now: Instant) -> Iterator[Draft]:
         payload = ScaleEnded(failed=end.failed, reason=end.reason, took_s=took_s)
         key = choice.id if end.failed and choice.name == REMOVE_NODE else ""
         yield Draft("scale", choice.id, ENDED, payload, causes, choice.trace, key)
-        if key and state.books.describe(choice.chosen.node) is not None:
+        if key and state.nodes.description(choice.chosen.node) is not None:
             back = WithholdWithdrawn(
                 request_id=choice.chosen.request_id, reason=end.reason, after_withheld=choice.withheld
             )
@@ -60,7 +60,7 @@ def given_back(state: State) -> Iterator[Draft]:
     the answer stands. So whoever asked says once more, now knowing of the answer, that it asks no longer.
     """
     for name in sorted(state.withheld):
-        record = state.books.nodes.get(name)
+        record = state.nodes.get(name)
         wishes = record.wishes if record is not None and record.description is not None else ()
         mine = [wish.request_id for wish in wishes if wish.answered and is_choice(wish.request_id)]
         if not mine:
@@ -121,10 +121,10 @@ def _is_done(state: State, choice: OpenChoice) -> bool:
             mine = attachments.of_request.get(choice.id, {}).values()
             return sum(one.phase is AttachmentPhase.ONLINE for one in mine) >= sum(part.count for part in chosen.parts)
         case name if name == ADD:
-            record = state.books.nodes.get(state.choices.came.get(choice.id, chosen.node))
+            record = state.nodes.get(state.choices.came.get(choice.id, chosen.node))
             return record is not None and record.usable
         case name if name == REMOVE_NODE:
-            return state.books.describe(chosen.node) is None
+            return state.nodes.description(chosen.node) is None
         case _:
             return not any(device in attachments.of_device for device in chosen.devices)
 

@@ -81,7 +81,7 @@ class _Attempt:
         with_donors: bool,
     ) -> None:
         self._state = state
-        self._fleet = state.books.fleet
+        self._fleet = state.fleet
         self._asked = asked
         self._ask = ask
         self._sources = sources
@@ -238,7 +238,7 @@ class _Attempt:
         models = {part.device_model for part in parts}
         return Option(
             parts=parts,
-            group=self._state.books.group_of(parts[0].node),
+            group=self._state.node_groups.group_of(parts[0].node),
             devices=tuple(donor.uuid for donor in moved),
             places=places_of(holds),
             watts=watts,

@@ -17,7 +17,7 @@ from muster.schemas.facts.node import NodeJoined
 
 def settle(state: State) -> None:
     """Enter in the fleet what is on its way, where that is not done. Costs what changed since."""
-    coming = state.books.coming
+    coming = state.coming
     for name in list(coming.stale):
         coming.enter(name, expected(state, name))
 
@@ -25,7 +25,7 @@ def settle(state: State) -> None:
 def expected(state: State, name: str) -> Expected:
     """What a node will be."""
     choices = state.choices.on_node(name)
-    record = state.books.nodes.get(name)
+    record = state.nodes.get(name)
     if record is None or record.description is None:
         adding = state.choices.adds.get(name)
         if adding is None:
@@ -92,7 +92,7 @@ def _devices_changing(state: State, node: NodeJoined) -> tuple[tuple[int, ...], 
     """Devices that the scheduler will release by itself, and those that were chosen to go: by index."""
     usable, unusable = list[int](), list[int]()
     for index, uuid in node.present.items():
-        record = state.books.devices.get(uuid)
+        record = state.grants.devices.get(uuid)
         if uuid in state.choices.of_device:
             if record is None:
                 unusable.append(index)

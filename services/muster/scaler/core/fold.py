@@ -16,23 +16,23 @@ def fold(state: State, fact: Fact) -> None:
     handler = HANDLERS.get((fact.kind, fact.name))
     if handler is None:
         return
-    books, supply, freed = state.books, state.supply + state.pool.version, state.books.freed
+    supply, freed = state.supply + state.pool.version, state.freed
     handler(state, fact)
     state.moves += 1
     state.forget_counts()
     if fact.name != STATE_NAME:
         if state.supply + state.pool.version != supply:
             state.supplied_at = fact.time
-        if books.freed != freed:
+        if state.freed != freed:
             state.freed_at = fact.time
-    books.pending.clear()
-    if books.changed:
-        for name in books.changed:
-            books.coming.lift(name)
-            state.idle.look(books, name, at=fact.time)
+    state.grants.pending.clear()
+    if state.changed.names:
+        for name in state.changed.names:
+            state.coming.lift(name)
+            state.idle.look(name, at=fact.time)
             for choice in state.choices.on.get(name, ()):
                 state.choices.stir(choice)
-        books.changed.clear()
+        state.changed.names.clear()
 
 
 HANDLERS: dict[tuple[str, str], Handler] = {

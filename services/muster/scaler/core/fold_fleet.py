@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from muster.books.node_records import NODE
+from muster.cluster.node_records import NODE
 from muster.core import Fact
 from muster.scaler.core.choices import REMOVE_NODE, Outcome
 from muster.scaler.core.state import State
@@ -14,10 +14,10 @@ from muster.schemas.facts.scale import ProvisionFailed
 
 def _joined(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, NodeJoined)
-    name, books = fact.subject_id, state.books
-    is_new = books.describe(name) is None
-    books.touch((name,))
-    books.join(name, fact.payload, fact=fact.id)
+    name = fact.subject_id
+    is_new = state.nodes.description(name) is None
+    state.changed.mark(name)
+    state.ledger.join(name, fact.payload, fact=fact.id)
     note_node(state, name, at=fact.time)
     state.supply += 1
     if is_new and fact.payload.group:
@@ -34,18 +34,18 @@ def _returned(state: State, fact: Fact) -> None:
 
 
 def _set_lost(state: State, fact: Fact, *, lost: bool) -> None:
-    state.books.touch((fact.subject_id,))
-    if not state.books.set_lost(fact.subject_id, lost, fact=fact.id):
+    state.changed.mark(fact.subject_id)
+    if not state.ledger.set_lost(fact.subject_id, lost, fact=fact.id):
         state.anomalies[f"{fact.name} of no node"] += 1
 
 
 def _left(state: State, fact: Fact) -> None:
-    name, books = fact.subject_id, state.books
-    group, description = books.group_of(name), books.describe(name)
+    name = fact.subject_id
+    group, description = state.node_groups.group_of(name), state.nodes.description(name)
     if description is not None:
         state.choices.came.pop(description.scale, None)
-    books.touch((name,))
-    if not books.leave(name, fact=fact.id):
+    state.changed.mark(name)
+    if not state.ledger.leave(name, fact=fact.id):
         state.anomalies["left of no node"] += 1
         return
     note_node(state, name, at=fact.time)
@@ -58,14 +58,14 @@ def _left(state: State, fact: Fact) -> None:
 
 def note_node(state: State, name: str, *, at: int = 0) -> None:
     """The node came, went, or is another one: jobs on it may hold another model. at 0: a checkpoint says so."""
-    description = state.books.describe(name)
+    description = state.nodes.description(name)
     if description is not None and description.scale:
         state.choices.came[description.scale] = name
         state.choices.stir(description.scale)
     for device in description.present.values() if description is not None else ():
         state.find_node(device)
-    if state.books.note_group(name):
-        record = state.books.nodes.get(name)
+    if state.node_groups.note(name):
+        record = state.nodes.get(name)
         for job_id in tuple(record.jobs) if record is not None else ():
             state.recount(state.jobs.records[job_id], at=at)
 
@@ -73,7 +73,7 @@ def note_node(state: State, name: str, *, at: int = 0) -> None:
 def _withhold_requested(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, WithholdRequested)
     _touch(state, fact)
-    if not state.books.ask(fact.kind, fact.subject_id, fact.payload, fact=fact.id, at=fact.time):
+    if not state.grants.ask(fact.kind, fact.subject_id, fact.payload, fact=fact.id, at=fact.time):
         state.anomalies["withhold requested twice"] += 1
 
 
@@ -82,24 +82,24 @@ def _cordoned(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, CordonRequested)
     _touch(state, fact)
     cordon = None if fact.name == "resume-forwarded" else Cordon(principal=fact.payload.principal, since=fact.time)
-    state.books.cordon(fact.subject_id, cordon, fact=fact.id, seq=fact.seq)
-    state.books.freed += cordon is None
+    state.grants.cordon(fact.subject_id, cordon, fact=fact.id, seq=fact.seq)
+    state.freed += cordon is None
 
 
 def _withhold_withdrawn(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, WithholdWithdrawn)
     _touch(state, fact)
     said = fact.payload
-    state.books.withdraw_wish(
+    state.grants.withdraw(
         fact.kind, fact.subject_id, said.request_id, after_withheld=said.after_withheld, fact=fact.id, seq=fact.seq
     )
-    state.books.freed += 1
+    state.freed += 1
 
 
 def _withheld(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, Withheld)
     _touch(state, fact)
-    if not state.books.answered(fact.kind, fact.subject_id, fact.payload.request_id, fact=fact.id):
+    if not state.grants.answered(fact.kind, fact.subject_id, fact.payload.request_id, fact=fact.id):
         state.anomalies["withheld out of turn"] += 1
     if fact.kind == NODE:
         state.withheld[fact.subject_id] = None
@@ -110,18 +110,18 @@ def _withheld(state: State, fact: Fact) -> None:
 
 def _released(state: State, fact: Fact) -> None:
     _touch(state, fact)
-    if not state.books.release(fact.kind, fact.subject_id, fact=fact.id, seq=fact.seq):
+    if not state.grants.release(fact.kind, fact.subject_id, fact=fact.id, seq=fact.seq):
         state.anomalies["released out of turn"] += 1
-    description = state.books.describe(fact.subject_id) if fact.kind == NODE else None
+    description = state.nodes.description(fact.subject_id) if fact.kind == NODE else None
     if description is not None and description.scale:
         state.choices.stir(description.scale)
-    state.books.freed += 1
+    state.freed += 1
 
 
 def _touch(state: State, fact: Fact) -> None:
-    node = state.books.node_of(fact.kind, fact.subject_id)
+    node = state.nodes.node_of(fact.kind, fact.subject_id)
     if node:
-        state.books.touch((node,))
+        state.changed.mark(node)
 
 
 def _provision_failed(state: State, fact: Fact) -> None:

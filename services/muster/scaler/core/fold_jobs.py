@@ -62,8 +62,8 @@ def _pods_started(state: State, fact: Fact) -> None:
     record = state.jobs.records.get(fact.subject_id)
     if record is None or record.phase is not Phase.PLACED:
         return
-    if state.books.pick(record.id, record.slots, chain.from_iterable(fact.payload.device_uuids)):
-        state.books.touch(slot.node for slot in record.slots)
+    if state.ledger.pick(record.id, record.slots, chain.from_iterable(fact.payload.device_uuids)):
+        state.changed.mark_all(slot.node for slot in record.slots)
 
 
 def _ended(state: State, fact: Fact) -> None:
@@ -156,18 +156,18 @@ def _hold_now(state: State, record: JobRecord, before: tuple[Slot, ...], fact: F
     after = record.held_slots
     if len(after) == len(before):
         return  # each is a part of the other
-    state.books.free(record.id, before, fact=fact.id, seq=fact.seq)
-    state.books.take(record.id, after, record.shape.gang)
-    state.books.freed += len(after) < len(before)
+    state.ledger.free(record.id, before, fact=fact.id, seq=fact.seq)
+    state.ledger.take(record.id, after, record.shape.gang)
+    state.freed += len(after) < len(before)
     state.taken += len(after) > len(before)
-    state.books.touch(slot.node for slot in (*before, *after))
+    state.changed.mark_all(slot.node for slot in (*before, *after))
     state.recount(record, at=fact.time)
 
 
 def hold(state: State, record: JobRecord, slots: tuple[Slot, ...], *, at: int) -> None:
     """The job holds these slots. at 0: a checkpoint says so."""
-    state.books.take(record.id, slots, record.shape.gang)
-    state.books.touch(slot.node for slot in slots)
+    state.ledger.take(record.id, slots, record.shape.gang)
+    state.changed.mark_all(slot.node for slot in slots)
     state.taken += 1
     state.recount(record, at=at)
 
@@ -177,9 +177,9 @@ def free(state: State, record: JobRecord, *, fact: str, seq: int, at: int) -> No
     slots = record.held_slots
     if not slots:
         return
-    state.books.touch(slot.node for slot in slots)
-    state.books.free(record.id, slots, fact=fact, seq=seq)
-    state.books.freed += 1
+    state.changed.mark_all(slot.node for slot in slots)
+    state.ledger.free(record.id, slots, fact=fact, seq=seq)
+    state.freed += 1
     record.slots, record.resize = (), None
     state.recount(record, at=at)
 
@@ -187,7 +187,7 @@ def free(state: State, record: JobRecord, *, fact: str, seq: int, at: int) -> No
 def leave(state: State, record: JobRecord) -> None:
     """The job waits no longer, or not as it did: what it would have taken is there for others."""
     if state.demand.drop(record):
-        state.books.freed += 1
+        state.freed += 1
 
 
 def lift_kept(state: State, record: JobRecord) -> None:

@@ -27,7 +27,7 @@ def lift(state: State, choice: OpenChoice) -> None:
     state.lift(choice.nodes)
     for device in choice.chosen.devices:
         attachment = state.attachments.of_device.get(device)
-        node = attachment.node if attachment is not None else state.books.node_of("device", device)
+        node = attachment.node if attachment is not None else state.nodes.node_of("device", device)
         if node:
             state.lift((node,))
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from muster.books.node_records import NODE
+from muster.cluster.node_records import NODE
 from muster.core import Draft, Fact, Instant
 from muster.scaler.core import limits
 from muster.scaler.core.attachments import Attachment
@@ -31,15 +31,15 @@ def _state_recorded(state: State, fact: Fact) -> None:
         case QueueState():
             state.queues.load(fact.payload)
         case GrantState():
-            state.books.load_grant(fact.kind, fact.subject_id, fact.payload)
-            node = state.books.node_of(fact.kind, fact.subject_id)
+            state.grants.load(fact.kind, fact.subject_id, fact.payload)
+            node = state.nodes.node_of(fact.kind, fact.subject_id)
             if node:
-                state.books.touch((node,))
+                state.changed.mark(node)
             if fact.kind == NODE and fact.payload.wishes:
                 state.withheld[fact.subject_id] = None
         case NodeState(description=description, lost=lost):
-            state.books.touch((fact.subject_id,))
-            state.books.load_node(fact.subject_id, description, lost=lost, fact=fact.payload.last_fact)
+            state.changed.mark(fact.subject_id)
+            state.ledger.load_node(fact.subject_id, description, lost=lost, fact=fact.payload.last_fact)
             note_node(state, fact.subject_id)
         case AttachmentState():
             _load_attachment(state, fact.subject_id, fact.payload)
@@ -70,7 +70,7 @@ def _load_job(state: State, stored: JobState) -> None:
     record.slots, record.resize = stored.slots, stored.resize
     if record.slots:
         hold(state, record, record.held_slots, at=0)
-        state.books.pick(record.id, record.slots, stored.picked)
+        state.ledger.pick(record.id, record.slots, stored.picked)
 
 
 def _load_attachment(state: State, name: str, stored: AttachmentState) -> None:

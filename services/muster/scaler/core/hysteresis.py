@@ -48,7 +48,7 @@ class Claims:
             for entry, line in self._state.demand.in_order():
                 is_refused = entry[2] in self._state.refused and asks < EVER_ASKS_MAX
                 asks += is_refused
-                if not is_refused or self._state.books.fleet.could_ever_fit(line.shape.least) is None:
+                if not is_refused or self._state.fleet.could_ever_fit(line.shape.least) is None:
                     self._found.append(line)
         return self._found
 

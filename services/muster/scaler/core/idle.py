@@ -8,10 +8,11 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
-from muster.books.fleet_books import FleetBooks
+from muster.cluster.ledger import Ledger
+from muster.cluster.node_records import NodeTable
 from muster.core import Instant, after
 from muster.core.scaling_settings import GroupSettings
-from muster.placement import DEVICE_MILLI
+from muster.placement import DEVICE_MILLI, Fleet
 from muster.scaler.core.groups import ScalingConfig
 from muster.scaler.core.limits import IDLE_ENTRIES_SPARE
 from muster.schemas.facts.scale import IdleSince
@@ -70,8 +71,11 @@ class IdleClock:
     each group. node_of: where an idle device is.
     """
 
-    def __init__(self, config: ScalingConfig) -> None:
+    def __init__(self, config: ScalingConfig, nodes: NodeTable, fleet: Fleet, ledger: Ledger) -> None:
         self._config = config
+        self._records = nodes
+        self._fleet = fleet
+        self._ledger = ledger
         self._groups: dict[str, str] = {}
         gpu_idle_s, node_unneeded_s = config.settings.gpu_idle_s, config.settings.node_unneeded_s
         self.devices = Stopwatch(lambda _, at: after(at, gpu_idle_s))
@@ -86,18 +90,18 @@ class IdleClock:
         self.idle_in: dict[str, dict[str, None]] = {name: {} for name in config.groups}
         self._stored: dict[tuple[str, str], Instant] = {}
 
-    def look(self, books: FleetBooks, name: str, *, at: Instant) -> None:
+    def look(self, name: str, *, at: Instant) -> None:
         """Something changed on this node at `at`: it came, went, got or lost a device, or what it holds is other."""
-        record = books.nodes.get(name)
+        record = self._records.get(name)
         node = record.description if record is not None else None
         if record is None or node is None or node.group not in self._config.groups:
             self._forget(name)
             return
         self._groups[name] = node.group
-        held = books.devices_held(record)
+        held = self._ledger.devices_held(record)
         idle = {uuid: None for index, uuid in node.present.items() if index not in held}
         self._set_devices(name, idle, at)
-        is_low = used_share(books, name) < LOW_SHARE
+        is_low = used_share(self._fleet, name) < LOW_SHARE
         for kind, watch in self._of_nodes:
             self._run(watch, name, kind, at, runs=is_low if watch is self.low else not record.jobs)
 
@@ -173,19 +177,17 @@ class IdleClock:
         del self._groups[name]
 
 
-def used_share(books: FleetBooks, name: str) -> float:
+def used_share(fleet: Fleet, name: str) -> float:
     """The used share of a node: of its GPUs if it has any, else of CPU or memory, whichever is used more.
 
     The rule of the Cluster Autoscaler's scale-down. 1 for a node that is not in the fleet.
     """
-    node = books.fleet.ledger.nodes.get(name)
-    record = books.nodes.get(name)
-    if node is None or record is None or record.description is None:
+    node = fleet.ledger.nodes.get(name)
+    if node is None:
         return 1.0
-    present = record.description.present
-    if present:
-        return 1.0 - sum(node.idle[index] for index in present) / (DEVICE_MILLI * len(present))
     shape = node.shape
+    if shape.devices:
+        return 1.0 - sum(node.idle[index] for index in shape.devices) / (DEVICE_MILLI * len(shape.devices))
     cpu = 1.0 - node.cpu_milli / shape.cpu_milli if shape.cpu_milli else 0.0
     memory = 1.0 - node.memory_mib / shape.memory_mib if shape.memory_mib else 0.0
     return max(cpu, memory)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from muster.books.gangs import gang_of
+from muster.cluster.gangs import gang_of
 from muster.placement import DEVICE_MILLI, GangRequest, ShortageReason
 from muster.quota.amounts import NO_AMOUNTS, Amounts, gang_amounts, held_amounts
 from muster.schemas.facts.job import JobResizeRequested

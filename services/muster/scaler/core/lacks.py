@@ -46,7 +46,7 @@ def lack_of(state: State, waiting: Waiting, sources: Sources) -> Lack:
 
 def _on_nodes(state: State, waiting: Waiting, shape: TaskShape, nodes: dict[str, int]) -> Lack | None:
     """Whether CPU or memory is what the nodes lack that could get GPUs."""
-    ledger = state.books.fleet.ledger
+    ledger = state.fleet.ledger
     by_name = {name: one.key for name in nodes if (one := ledger.nodes[name].state) is not None}
     keys = list(by_name.values())
     if shape.full_node:
@@ -72,7 +72,7 @@ def _on_nodes(state: State, waiting: Waiting, shape: TaskShape, nodes: dict[str,
 
 def _rest(state: State, waiting: Waiting, sources: Sources, nodes: dict[str, int]) -> Lack:
     left = sum(sources.pool.values()) + sum(len(found) for found in sources.donors.values())
-    room, free = sum(nodes.values()), sum(t.free_milli for t in state.books.fleet.totals.values()) / DEVICE_MILLI
+    room, free = sum(nodes.values()), sum(t.free_milli for t in state.fleet.totals.values()) / DEVICE_MILLI
     numbers = (
         f"{waiting.gpus:g} GPUs asked, {free:g} idle, {left} of {_models(sources)} to be had,"
         f" {len(nodes)} nodes can get {room} more"

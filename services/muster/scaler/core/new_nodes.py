@@ -30,8 +30,8 @@ def nodes_enough(state: State, waiting: Waiting, group: GroupSettings, count: in
     lack = Lack("spec", f"the gang does not fit with {count} more nodes of group {group.name}")
     for model in _models(group, waiting):
         shapes = [_spec(state, group, name, model) for name in names]
-        with standing(state.books.fleet, shapes):
-            holds = state.books.fleet.find(waiting.ask)
+        with standing(state.fleet, shapes):
+            holds = state.fleet.find(waiting.ask)
         if holds is None:
             continue
         option = _option(state, group, names, model, holds)

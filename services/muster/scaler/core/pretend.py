@@ -22,7 +22,7 @@ class Pretence:
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._fleet = state.books.fleet
+        self._fleet = state.fleet
         self._undo: list[Callable[[], object]] = []
 
     def __enter__(self) -> Self:
@@ -66,7 +66,7 @@ class Pretence:
 
     def _take_away(self, device: str) -> None:
         attachment = self._state.attachments.of_device.get(device)
-        description = self._state.books.describe(attachment.node) if attachment is not None else None
+        description = self._state.nodes.description(attachment.node) if attachment is not None else None
         if attachment is None or description is None:
             return
         index = next((index for index, uuid in description.present.items() if uuid == device), None)

@@ -38,7 +38,7 @@ class Quiet:
         if self._shapes and not self._stays(now):
             self._shapes.clear()
         if not self._shapes:
-            self._supply, self._freed = supply_of(state), state.books.freed
+            self._supply, self._freed = supply_of(state), state.freed
             self._told_at, self._rests_until, self.wake = Instant(0), None, None
         if len(self._shapes) > limits.TRIED_SPARE + 2 * len(state.demand.lines):
             self._shapes = {shape: None for shape in self._shapes if shape in state.demand.lines}
@@ -59,7 +59,7 @@ class Quiet:
         state = self._state
         if self._supply != supply_of(state) or (self._rests_until is not None and self._rests_until <= now):
             return False
-        if self._freed == state.books.freed:
+        if self._freed == state.freed:
             return True
         again = look_again_at(state)
         if again <= now or state.freed_at <= self._told_at:

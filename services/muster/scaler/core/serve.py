@@ -35,7 +35,7 @@ class Serving:
             self._depends_on_places = walk.depends_on_places
             self._ground = self._ground_now()
             self._wake, self.has_more = walk.wake, walk.has_more
-            self._freed, self._at = state.books.freed, now
+            self._freed, self._at = state.freed, now
             if len(self._tried) > limits.TRIED_SPARE + 2 * len(state.demand.lines):
                 self._tried = {shape: tried for shape, tried in self._tried.items() if shape in state.demand.lines}
         return list(self._answer)
@@ -47,7 +47,7 @@ class Serving:
             return True  # what was said then is not in the log: it may be said better now
         if self.has_more or self._ground != self._ground_now() or (self._wake is not None and now >= self._wake):
             return True
-        if self._freed == state.books.freed:
+        if self._freed == state.freed:
             return False
         if self._depends_on_places:
             return True
@@ -58,7 +58,7 @@ class Serving:
 
     def _ground_now(self) -> tuple[int, ...]:
         state = self._state
-        places = state.taken + state.books.changes if self._depends_on_places else 0
+        places = state.taken + state.grants.changes if self._depends_on_places else 0
         return state.demand.version, state.supply, state.pool.version, state.chosen, len(state.choices.open), places
 
     def next_look(self) -> Instant | None:

@@ -35,12 +35,12 @@ class Spare:
 def is_idle(state: State, uuid: str) -> bool:
     """Whether a device may be used, and nobody holds it or has it kept, nor will soon. The state must be settled."""
     name = state.idle.node_of.get(uuid)
-    record = state.books.nodes.get(name) if name is not None else None
+    record = state.nodes.get(name) if name is not None else None
     if name is None or record is None or record.description is None or not record.usable:
         return False
-    if uuid in state.books.devices or uuid in state.choices.of_device:
+    if uuid in state.grants.devices or uuid in state.choices.of_device:
         return False
-    node, index = state.books.fleet.ledger.nodes.get(name), record.description.gpu_uuids.index(uuid)
+    node, index = state.fleet.ledger.nodes.get(name), record.description.gpu_uuids.index(uuid)
     if node is None or node.idle[index] != DEVICE_MILLI:
         return False
     model = state.config.model(record.description.gpu_model)
@@ -62,7 +62,7 @@ def spare(state: State, uuid: str) -> Spare | None:
     if not is_idle(state, uuid):
         return None
     name = state.idle.node_of[uuid]
-    node, group = state.books.describe(name), state.group_of(name)
+    node, group = state.nodes.description(name), state.group_of(name)
     if node is None or group is None or not group.composable:
         return None
     index, since = node.gpu_uuids.index(uuid), state.idle.devices.since[uuid]
@@ -111,7 +111,7 @@ class Budget:
     def gpus_left(self, group: GroupSettings, node: str) -> int:
         """GPUs that the node can lose and keep its least."""
         if node not in self._on:
-            description, going = self._state.books.describe(node), self._state.choices.of_device
+            description, going = self._state.nodes.description(node), self._state.choices.of_device
             there = 0
             if description is not None and len(description.gpu_uuids) > group.gpus_min:  # else it has none to lose
                 there = sum(uuid not in going for uuid in description.present.values())
@@ -121,7 +121,7 @@ class Budget:
     def nodes_left(self, group: GroupSettings) -> int:
         """Nodes that the group can lose and keep its least."""
         if group.name not in self._nodes:
-            names = self._state.books.nodes_in(group.name)
+            names = self._state.node_groups.nodes_in(group.name)
             leaving = sum(
                 choice.name == REMOVE_NODE and choice.chosen.node in names
                 for choice in self._state.choices.open.values()

@@ -8,21 +8,25 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from muster.cluster.grants import Grants
+from muster.cluster.ledger import Ledger, LedgerListener
+from muster.cluster.node_records import NodeTable
 from muster.core import Instant, after
 from muster.core.scaling_settings import GroupSettings
-from muster.placement import NodeShape
+from muster.placement import Fleet, NodeShape
 from muster.quota.amounts import changes
 from muster.quota.queues import QueueTree
 from muster.scaler.core import limits
 from muster.scaler.core.able import Source, able_nodes, able_on
 from muster.scaler.core.attachments import Attachments
 from muster.scaler.core.bookings import Bookings
-from muster.scaler.core.books import ScalerBooks
 from muster.scaler.core.choices import ADD, ATTACH, Choices, EndedChoice, OpenChoice
+from muster.scaler.core.coming import ChangedNodes, Coming
 from muster.scaler.core.demand import Demand
 from muster.scaler.core.groups import ScalingConfig
 from muster.scaler.core.idle import IdleClock
 from muster.scaler.core.jobs import JobRecord, JobTable
+from muster.scaler.core.node_groups import NodeGroups
 from muster.scaler.core.pool import Pool
 from muster.scaler.core.signals import SignalBook
 from muster.schemas.devices import GPU
@@ -39,12 +43,19 @@ class State:
     carried out, and when. refused: what `nothing-chosen` said last, by job or node. ended: the newest, oldest first.
     withheld: nodes that the scheduler may have given for a choice that is over, see `ends`.
     anomalies: facts that fitted nothing, by what. moves: grows with every fact that may change a decision; supply: with
-    those that may give somebody what was not to be had, last at supplied_at, places that came free apart
-    (`books.freed`, last at freed_at). taken: grows when a job takes places. now: of the decision that is being made.
+    those that may give somebody what was not to be had, last at supplied_at, places that came free apart,
+    last at supplied_at. freed: grows whenever something became usable, last at freed_at. taken: grows when a job takes
+    places. now: of the decision that is being made.
     """
 
     config: ScalingConfig
-    books: ScalerBooks = field(default_factory=ScalerBooks)
+    nodes: NodeTable = field(default_factory=NodeTable)
+    fleet: Fleet = field(default_factory=Fleet)
+    grants: Grants = field(init=False)
+    ledger: Ledger = field(init=False)
+    coming: Coming = field(init=False)
+    changed: ChangedNodes = field(init=False)
+    node_groups: NodeGroups = field(init=False)
     queues: QueueTree = field(default_factory=QueueTree)
     jobs: JobTable = field(default_factory=JobTable)
     demand: Demand = field(default_factory=Demand)
@@ -65,6 +76,7 @@ class State:
     moves: int = 0
     supply: int = 0
     taken: int = 0
+    freed: int = 0
     supplied_at: Instant = field(default=BEGIN)
     freed_at: Instant = field(default=BEGIN)
     now: Instant = field(default=BEGIN)
@@ -72,24 +84,30 @@ class State:
     _able: dict[Source, dict[str, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.idle = IdleClock(self.config)
+        self.coming = Coming(self.fleet)
+        self.changed = ChangedNodes(self.coming)
+        self.node_groups = NodeGroups(self.nodes)
+        self.grants = Grants(self.nodes, self.fleet)
+        mark = self.changed.mark
+        self.ledger = Ledger(self.nodes, self.fleet, self.grants, LedgerListener(mark, mark, mark))
+        self.idle = IdleClock(self.config, self.nodes, self.fleet, self.ledger)
 
     # --- groups ----------------------------------------------------------------------------------------------
 
     def group_of(self, node: str) -> GroupSettings | None:
         """The configured group of a node that is part of the cluster."""
-        return self.config.groups.get(self.books.group_of(node))
+        return self.config.groups.get(self.node_groups.group_of(node))
 
     def members(self, group: str) -> dict[str, None]:
         """Nodes that the group has, will have, or had until it is known that they are gone."""
-        return {**self.books.nodes_in(group), **dict.fromkeys(self.nodes_coming(group))}
+        return {**self.node_groups.nodes_in(group), **dict.fromkeys(self.nodes_coming(group))}
 
     def nodes_coming(self, group: str) -> list[str]:
         """Nodes of a group that were chosen and have not joined."""
         return [
             name
             for name, choice in self.choices.adds.items()
-            if choice.chosen.group == group and self.books.describe(name) is None
+            if choice.chosen.group == group and self.nodes.description(name) is None
         ]
 
     # --- pools -----------------------------------------------------------------------------------------------
@@ -156,8 +174,8 @@ class State:
 
     def actual_node(self, group: str) -> NodeShape | None:
         """Any node of a group as the fleet knows it, the same for who folded the same."""
-        name = min(self.books.nodes_in(group), default="")
-        node = self.books.describe(name)
+        name = min(self.node_groups.nodes_in(group), default="")
+        node = self.nodes.description(name)
         if node is None:
             return None
         return NodeShape(name, node.cpu_milli, node.memory_mib, len(node.present), node.gpu_model)
@@ -167,12 +185,12 @@ class State:
     def lift(self, names: Iterable[str]) -> None:
         """What is on its way to these nodes is about to be something else."""
         for name in names:
-            self.books.coming.lift(name)
+            self.coming.lift(name)
 
     def find_node(self, device: str) -> None:
         """A device that was seen on a machine before its node was known belongs to the node that shows it."""
         attachment = self.attachments.of_device.get(device)
-        node = self.books.node_of("device", device)
+        node = self.nodes.node_of("device", device)
         if attachment is not None and node and not attachment.node:
             self.attachments.remove(attachment.id)
             attachment.node = node
@@ -181,7 +199,7 @@ class State:
     def recount(self, record: JobRecord, *, at: int = 0) -> None:
         """Let the queue count what the job holds from `at` on, whatever it counted before. 0: a checkpoint says so."""
         before = record.counted
-        after = record.counted = record.amounts_held(self.books.models) if record.slots else {}
+        after = record.counted = record.amounts_held(self.node_groups.models) if record.slots else {}
         for sign, amounts in changes(after, before):
             if amounts:
                 self.queues.hold(record.shape.queue, amounts, sign=sign, preemptible=record.shape.preemptible, at=at)

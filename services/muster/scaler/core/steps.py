@@ -44,7 +44,7 @@ class Steps:
 
     def __init__(self, state: State, able: Mapping[Source, Mapping[str, int]]) -> None:
         self._state = state
-        self._fleet = state.books.fleet
+        self._fleet = state.fleet
         self._able = able
 
     def cheapest(

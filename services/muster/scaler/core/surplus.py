@@ -53,7 +53,7 @@ def _giving(state: State, now: Instant, *, budget: Budget, claims: hysteresis.Cl
     """Groups that could give anything at all: of the others no node and no device is looked at."""
     nodes, gpus = set[str](), set[str]()
     for name, group in state.config.groups.items():
-        if not state.books.nodes_in(name):
+        if not state.node_groups.nodes_in(name):
             continue
         if budget.nodes_left(group) > 0 and now >= hysteresis.nodes_quiet_until(state, group) and not claims.on_nodes():
             nodes.add(name)
@@ -64,7 +64,7 @@ def _giving(state: State, now: Instant, *, budget: Budget, claims: hysteresis.Cl
     groups = state.config.groups
 
     def has_more(node: str) -> bool:
-        return budget.gpus_left(groups[state.books.group_of(node)], node) > 0
+        return budget.gpus_left(groups[state.node_groups.group_of(node)], node) > 0
 
     return autoscaler.Giving(frozenset(nodes), frozenset(gpus), has_more)
 
@@ -84,7 +84,7 @@ def idle_devices(
     taken: those that go already.
     """
     ripe: dict[str, list[Spare]] = {}
-    node_of, group_of = state.idle.node_of, state.books.group_of
+    node_of, group_of = state.idle.node_of, state.node_groups.group_of
     for uuid in state.idle.devices.ripe(now) if giving.gpus else ():
         node = node_of[uuid]
         is_open = uuid not in taken and group_of(node) in giving.gpus and giving.has_more(node)
@@ -122,10 +122,10 @@ def _returned(state: State, group: GroupSettings, found: list[Spare], now: Insta
 
 
 def _why_not_the_node(state: State, group: GroupSettings, node: str, now: Instant) -> str:
-    if state.books.nodes[node].jobs:
+    if state.nodes[node].jobs:
         return holders_words(state, node)
     empty_s = seconds_between(state.idle.nodes.since.get(node, now), now)
-    has = len(state.books.nodes_in(group.name))
+    has = len(state.node_groups.nodes_in(group.name))
     return f"empty for {empty_s:.0f} s; {group.name} has {has} nodes and keeps {group.nodes_min}"
 
 
@@ -134,7 +134,7 @@ def next_wakeup(state: State, now: Instant) -> Instant | None:
     known = state.idle.next_due(now), hysteresis.next_settled(state, now)
     moments = [moment for moment in known if moment is not None]
     for name, group in state.config.groups.items():
-        if state.idle.idle_in[name] or state.books.nodes_in(name):
+        if state.idle.idle_in[name] or state.node_groups.nodes_in(name):
             moments.append(hysteresis.nodes_quiet_until(state, group))
             if group.composable:
                 moments.append(hysteresis.gpus_quiet_until(state, group, group.fabric))

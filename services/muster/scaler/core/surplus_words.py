@@ -93,7 +93,7 @@ def removal(
 
 def holders_words(state: State, node: str) -> str:
     """Who holds a node, and why that is not moved."""
-    record = state.books.nodes.get(node)
+    record = state.nodes.get(node)
     names = sorted(record.jobs) if record is not None else []
     told = []
     for job_id in names[:HOLDERS_NAMED_MAX]:

@@ -262,7 +262,7 @@ class Walk:
             if tried.rests_until <= self._now:
                 return False
             self._note_wake(tried.rests_until)
-        return tried.freed == state.books.freed
+        return tried.freed == state.freed
 
     def _is_put_off(self, record: JobRecord) -> bool:
         """Whether all that changed since nothing was chosen for the job is that places came free, a moment ago.
@@ -288,7 +288,7 @@ class Walk:
         if rests_until:
             self._note_wake(rests_until)
         self._tried[record.shape] = Tried(
-            choice, record.id, record.word_fact, supply_of(state), state.books.freed, rests_until
+            choice, record.id, record.word_fact, supply_of(state), state.freed, rests_until
         )
 
     @cached_property

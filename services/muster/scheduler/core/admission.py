@@ -23,13 +23,13 @@ MODELS_TRIED_MAX = 8
 
 
 def admit(state: State, record: JobRecord, lane: Lane) -> tuple[Hold, ...] | None:
-    """Propose places for the first of a lane, in the books and in its queue; None if it has to wait for something."""
+    """Propose places for the first of a lane, in the fleet and in its queue; None if it has to wait for something."""
     gang = _within_quota(state, lane)
     barred = list[str]()
     first: tuple[Ceiling, Amounts] | None = None
     while gang is not None:
-        avoided, books = lane.kind.avoided, state.books
-        holds = books.propose_apart(record.id, gang, avoided) if avoided else books.propose(record.id, gang)
+        avoided, proposals = lane.kind.avoided, state.proposals
+        holds = proposals.propose_apart(record.id, gang, avoided) if avoided else proposals.propose(record.id, gang)
         if holds is None:
             break
         held = amounts_of(lane.kind, [hold.slot for hold in holds], state.capacity.models)
@@ -37,7 +37,7 @@ def admit(state: State, record: JobRecord, lane: Lane) -> tuple[Hold, ...] | Non
         if ceiling is None:
             state.queues.propose(lane.queue, held, preemptible=lane.kind.preemptible)
             return holds
-        state.books.retract(record.id)
+        state.proposals.retract(record.id)
         first = first or (ceiling, held)
         models = _models(state, holds, ceiling.resource)
         barred += models

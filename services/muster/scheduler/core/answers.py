@@ -54,7 +54,7 @@ def answer_why(core: Core, ask: Wire, now: Instant) -> WhyAnswer:
     kind, known = record.kind, record.queue in state.queues.queues
     never = state.queues.never(record.queue, kind.amounts_least, preemptible=kind.preemptible) if known else None
     expected = core.expectations.of(record, now)
-    lacking = None if expected.at else state.books.fleet.could_ever_fit(kind.gang)
+    lacking = None if expected.at else state.fleet.could_ever_fit(kind.gang)
     return WhyAnswer(
         job=view,
         position=place,
@@ -98,8 +98,8 @@ def answer_nodes(core: Core, _ask: Wire, _now: Instant) -> NodesAnswer:
     state = _settled(core)
     return NodesAnswer(
         nodes=tuple(
-            node_view(name, record, state.cluster, state.books.devices)
-            for name, record in sorted(state.books.nodes.items())
+            node_view(name, record, state.cluster, state.grants.devices)
+            for name, record in sorted(state.nodes.items())
             if record.description is not None
         )
     )
@@ -122,5 +122,5 @@ def answer_queue_check(core: Core, ask: Wire, _now: Instant) -> QueueCheckAnswer
 def _settled(core: Core) -> State:
     """The state without proposals: a question sees only what was folded."""
     assert isinstance(core, SchedulerCore)
-    core.state.books.settle()
+    core.state.proposals.settle()
     return core.state

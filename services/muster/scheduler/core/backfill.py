@@ -54,7 +54,7 @@ class Backfill:
     def make(self, now: Instant, drafts: list[Draft], placed: set[str]) -> None:
         """Add `placed` for jobs that may open bookings, and the jobs to `placed`."""
         state = self._state
-        bookings = state.books.bookings
+        bookings = state.bookings
         if not bookings.all or not state.line.lanes or self._remains.more:
             return
         is_again = (state.folded, now) == (self._folded, self._at)
@@ -76,7 +76,7 @@ class Backfill:
 
     def _is_news(self, now: Instant) -> bool:
         """Whether more is kept than at the last pass, or lanes fell short since, or a reservation began."""
-        bookings = self._state.books.bookings
+        bookings = self._state.bookings
         if self._is_due or bookings.grown != self._grown:
             return True
         if self._state.moves != self._moves:
@@ -94,7 +94,7 @@ class Backfill:
     # --- who -------------------------------------------------------------------------------------------------
 
     def _pass(self, access: Access, now: Instant, drafts: list[Draft], placed: set[str]) -> None:
-        state, bookings = self._state, self._state.books.bookings
+        state, bookings = self._state, self._state.bookings
         doors: dict[Door, Heads] = {}
         with bookings.opened(()):
             nodes, lanes = self._hopeful(placed)
@@ -138,8 +138,7 @@ class Backfill:
         Few lanes are all looked at behind their doors, which opens each node once and not twice. Returns on how many
         nodes something was opened, too.
         """
-        books, found = self._state.books, list[tuple[Lane, int]]()
-        bookings = books.bookings
+        bookings, found = self._state.bookings, list[tuple[Lane, int]]()
         if len(self._judged) <= FEW_LANES:
             short = sorted((lane for lane in self._judged if lane.short is not None), key=lambda lane: lane.number)
             return 0, [(lane, at) for lane in short if (at := _first(lane, placed)) is not None]
@@ -148,7 +147,7 @@ class Backfill:
         for lane in self._judged:
             if lane.short is not None:
                 by_watch.setdefault(lane.short.watch, []).append(lane)
-        watches = books.fleet.rooms.hopeful(by_watch)
+        watches = self._state.fleet.rooms.hopeful(by_watch)
         for lane in (lane for watch in watches for lane in by_watch[watch]):
             at = _first(lane, placed)
             if at is not None:
@@ -157,7 +156,7 @@ class Backfill:
 
     def _attempt(self, access: Access, door: Door, drafts: list[Draft], record: JobRecord, lane: Lane) -> bool:
         """Place a job if it fits and may be where it is open: others of its lane may have more grace, or a booking."""
-        if not self._tries or lane.short is None or not self._state.books.fleet.rooms.has_room(lane.short.watch):
+        if not self._tries or lane.short is None or not self._state.fleet.rooms.has_room(lane.short.watch):
             return False
         if access.door(record) != door:
             return False

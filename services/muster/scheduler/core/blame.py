@@ -6,9 +6,11 @@ job with GPUs is judged only `blame_s` later; until then the job holds its place
 nothing would come of that: telemetry tells what jobs used only of pages that it read, and so that it does.
 """
 
+from muster.cluster.grants import Grants
+from muster.cluster.ledger import Ledger
+from muster.cluster.node_records import DEVICE, NodeTable
 from muster.core import Instant, after
 from muster.scheduler.core import preflight
-from muster.scheduler.core.fleet import DEVICE, Books
 from muster.scheduler.core.jobs import JobRecord
 from muster.schemas.facts.job import PodsOutcome
 from muster.schemas.facts.node import WithholdWish
@@ -20,19 +22,19 @@ HEALTH = "health"
 """Who withholds what fails."""
 
 
-def infrastructure(books: Books, record: JobRecord) -> str:
+def infrastructure(record: JobRecord, nodes: NodeTable, grants: Grants, ledger: Ledger) -> str:
     """What is wrong with something that the job holds, in words; "" if nothing is known to be."""
     for name in dict.fromkeys(slot.node for slot in record.slots):
-        node = books.nodes.get(name)
+        node = nodes.get(name)
         if node is None or node.description is None:
             return f"node {name} left"
         if node.lost:
             return f"node {name} is lost"
         if (wish := _of_health(node.wishes)) is not None:
             return f"health withholds node {name}: {wish.reason or wish.request_id}"
-    for uuid, device in books.devices.items():
+    for uuid, device in grants.devices.items():
         wish = _of_health(device.wishes)
-        if wish is not None and record.id in books.holders(DEVICE, uuid):
+        if wish is not None and record.id in ledger.holders(DEVICE, uuid):
             return f"health withholds device {uuid}: {wish.reason or wish.request_id}"
     return ""
 

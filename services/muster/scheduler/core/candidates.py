@@ -112,7 +112,7 @@ class Candidates:
         """Whether its place is not spoken for: not being resized, nor kept for somebody else when it comes free."""
         if record.resize is not None or record.id in self._spoken:
             return False
-        if not self._state.books.bookings.all:
+        if not self._state.bookings.all:
             return True
         kept_for = self._kept_for.get(record.id)
         if kept_for is None:
@@ -123,13 +123,13 @@ class Candidates:
         """Its own booking, and what services want free only when the job, if it starts now, is gone."""
         known = self._opens
         if known is None or known[0] != record.id:
-            keys = passable(self._state.books.bookings, record, self.now)
+            keys = passable(self._state.bookings, record, self.now)
             known = self._opens = record.id, frozenset((record.id, *keys))
         return known[1]
 
     def _find_kept_for(self, record: JobRecord) -> set[str]:
         """For whom its place is kept when it comes free."""
-        bookings = self._state.books.bookings
+        bookings = self._state.bookings
         return {
             booking.key
             for slot in record.slots
@@ -161,11 +161,11 @@ class Candidates:
         return held_amounts(slots, record.kind.gang, self._state.capacity.model_of)
 
     def _holds(self, record: JobRecord, slots: Sequence[Slot]) -> tuple[Hold, ...]:
-        """What these slots hold in the fleet's books; nothing on nodes that are not part of the cluster."""
+        """What these slots hold in the fleet; nothing on nodes that are not part of the cluster."""
         wanted = {(slot.group, slot.replica) for slot in slots}
         holds = list[Hold]()
         for name in dict.fromkeys(slot.node for slot in slots):
-            node = self._state.books.nodes.get(name)
+            node = self._state.nodes.get(name)
             if node is not None:
                 holds += [h for h in node.entered(record.id) if (h.slot.group, h.slot.replica) in wanted]
         return tuple(holds)

@@ -35,7 +35,7 @@ class Clearing:
     def make(self, now: Instant, drafts: list[Draft]) -> None:
         """Add `stop-requested` for those who have to go now."""
         state = self._state
-        bookings = state.books.bookings
+        bookings = state.bookings
         if len(bookings.complete) == len(bookings.all) - len(bookings.withholds):
             return
         is_again = self._has_asked and state.folded == self._folded
@@ -51,7 +51,7 @@ class Clearing:
 
     def _clear(self, now: Instant, drafts: list[Draft]) -> None:
         said = {draft.subject_id for draft in drafts if draft.kind == "job"}
-        for booking in self._state.books.bookings.all.values():
+        for booking in self._state.bookings.all.values():
             begins = after(Instant(booking.starts_at), -GRACE_S_MAX)
             if booking.is_withhold or self._is_made_way_for(booking):
                 continue
@@ -78,7 +78,7 @@ class Clearing:
         """Running jobs that may be preempted and hold what the booking wants, those it is for left out."""
         state, seen = self._state, set[str]()
         for name in sorted(booking.lacking):
-            node = state.books.nodes.get(name)
+            node = state.nodes.get(name)
             if node is None or node.description is None:
                 continue
             want = booking.wants[name]

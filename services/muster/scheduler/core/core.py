@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from muster.cluster.node_records import NodeRecord
 from muster.core import Draft, Fact, Instant
 from muster.scheduler.core.cycle import Cycle, Limits
 from muster.scheduler.core.expected import Expectations
-from muster.scheduler.core.fleet import NodeRecord
 from muster.scheduler.core.fold import fold
 from muster.scheduler.core.state import State
 from muster.schemas.facts.control import ClusterState
@@ -50,7 +50,7 @@ class SchedulerCore:
         state = self.state
         for name, queue in state.queues.queues.items():
             yield Draft("queue", name, STATE_NAME, state.queues.state_of(queue))
-        for kind, grants in (("node", state.books.nodes), ("device", state.books.devices)):
+        for kind, grants in (("node", state.nodes), ("device", state.grants.devices)):
             for name, grant in grants.items():
                 yield Draft(
                     kind,

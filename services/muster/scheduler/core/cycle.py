@@ -82,7 +82,7 @@ class Cycle:
         """All drafts, at most a bounded number of each sort."""
         state, remains = self._state, self.remains
         remains.more, remains.due = False, None
-        state.books.settle()
+        state.proposals.settle()
         if state.exclusions and (until := state.lift_exclusions(now)) is not None:
             remains.wait_until(until)
         blame_s = self._blame_s if self._blame_unread or pages_are_read(state.pages_read_at, now) else 0.0

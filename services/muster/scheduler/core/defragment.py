@@ -136,4 +136,4 @@ def _drafts(state: State, record: JobRecord, move: Move, now: Instant) -> list[D
     parts = {one.id: Part(one, one.counted, one.slots) for one in move.records}
     rules = dict.fromkeys(parts, Rule.DEFRAGMENT)
     wanting = Wanting(record, record.kind.amounts_least, starves=False)
-    return notices(wanting, move.way, parts, rules, candidates=Candidates(state, now), books=state.books)
+    return notices(wanting, move.way, parts, rules, candidates=Candidates(state, now), ledger=state.ledger)

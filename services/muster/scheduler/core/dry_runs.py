@@ -5,7 +5,7 @@ Where scaling may add nodes and devices, a job that only these nodes can never h
 
 from collections.abc import Mapping
 
-from muster.books.gangs import gang_of
+from muster.cluster.gangs import gang_of
 from muster.core import Instant, after
 from muster.placement import GangRequest, Hold, Shortage
 from muster.quota.amounts import gang_amounts
@@ -53,16 +53,16 @@ def dry_run(state: State, spec: JobSpec, now: Instant, *, may_grow: bool = False
 
 def _lacking(state: State, gang: GangRequest) -> Shortage | None:
     """Why these nodes could not hold the gang even with nothing else running; None if they could, or are not known."""
-    if all(record.description is None for record in state.books.nodes.values()):
+    if all(record.description is None for record in state.nodes.values()):
         return None  # the fleet is not known yet; the job waits for it
-    return state.books.fleet.could_ever_fit(gang)
+    return state.fleet.could_ever_fit(gang)
 
 
 def _now(state: State, record: JobRecord, now: Instant, *, lacks: str = "") -> DryRunAnswer:
     """Placed or waiting. lacks: what has to be added before it fits."""
-    kind, fleet = record.kind, state.books.fleet
+    kind, fleet = record.kind, state.fleet
     ceiling = state.queues.ceiling(record.queue, kind.amounts_least, preemptible=kind.preemptible)
-    with state.books.bookings.opened(passable(state.books.bookings, record, now)):
+    with state.bookings.opened(passable(state.bookings, record, now)):
         holds: tuple[Hold, ...] | Shortage | None = fleet.find(kind.gang)
     if holds is None:
         holds = fleet.shortage(kind.gang)

@@ -98,7 +98,7 @@ class Growth:
             added = self._added(record)
             if added:
                 payload = JobResizeRequested(
-                    attempt=record.attempt, slots=(*record.slots, *map(state.books.slot_of, added))
+                    attempt=record.attempt, slots=(*record.slots, *map(state.ledger.slot_of, added))
                 )
                 drafts.append(draft(record, "resize-requested", payload, causes=(record.last_fact,)))
         return drafts
@@ -111,15 +111,15 @@ class Growth:
         return now < until
 
     def _added(self, record: JobRecord) -> list[Place]:
-        """Places for more replicas, proposed in the books and counted by the queue; none if there is no room."""
+        """Places for more replicas, proposed in the fleet and counted by the queue; none if there is no room."""
         holds = list[Hold]()
         for index, group in enumerate(record.kind.gang.groups):
             has = {slot.replica for slot in record.slots if slot.group == index}
             missing = [replica for replica in range(group.replicas) if replica not in has]
             if missing:
                 holds += self._more(record, index, missing, holds)
-        books, places = self._state.books, [hold.slot for hold in holds]
-        if not holds or not books.propose_at(record.id, holds):
+        places = [hold.slot for hold in holds]
+        if not holds or not self._state.proposals.propose_at(record.id, holds):
             return []
         amounts = amounts_of(record.kind, places, self._state.capacity.models)
         self._state.queues.propose(record.queue, amounts, preemptible=record.kind.preemptible)
@@ -135,7 +135,7 @@ class Growth:
         count = self._admitted(record, group, len(missing), sofar)
         if not count:
             return []
-        fleet = state.books.fleet
+        fleet = state.fleet
         for hold in sofar:
             fleet.hold(hold)
         try:

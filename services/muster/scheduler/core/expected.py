@@ -63,19 +63,19 @@ def expected_start(state: State, record: JobRecord, now: Instant) -> Expected:
     if record.queue not in state.queues.queues or state.refusal(record) is not None or record.cancel_fact:
         return UNKNOWN
     never = state.queues.never(record.queue, kind.amounts_least, preemptible=kind.preemptible)
-    if never is not None or state.books.fleet.could_ever_fit(kind.gang) is not None:
+    if never is not None or state.fleet.could_ever_fit(kind.gang) is not None:
         return UNKNOWN
     return _passing(state, record, now)
 
 
 def _passing(state: State, record: JobRecord, now: Instant) -> Expected:
     """On nodes that services want free only if the job has left by then; see `outlook`."""
-    bookings = state.books.bookings
+    bookings = state.bookings
     opened, found = passable(bookings, record, now), UNKNOWN
     for last in range(PASSES_MAX):
         front = Front(state, record, now)
         try:
-            with bookings.opened(opened), closed(state.books.fleet, record.kind.avoided):
+            with bookings.opened(opened), closed(state.fleet, record.kind.avoided):
                 found = _Plan(state, record, now, opened=opened).find(front)
         finally:
             front.close()
@@ -115,7 +115,7 @@ class _Plan:
         self._now = now
         releases = Releases(state, record, now, opened=opened, is_patient=False)
         self._releases = tuple(releases.all())
-        self._outlook = Outlook(state.books.fleet, self._releases, now=now)
+        self._outlook = Outlook(state.fleet, self._releases, now=now)
         records = state.jobs.records
         ends = ((release.at, records[release.key]) for release in self._releases if release.key in records)
         self._clock = QuotaClock(state, ends, now=now)
@@ -136,7 +136,7 @@ class _Plan:
     def _plan(self, record: JobRecord) -> None:
         """One in front gets what it would get."""
         if record.reserved is not None:
-            return  # that is kept for it in the fleet's books
+            return  # that is kept for it in the fleet
         found, admitted = self._outlook.earliest(record.kind.gang), self._clock.admits_at(record)
         if found is None or admitted is None:
             return
@@ -246,8 +246,8 @@ class _Plan:
 
     def _idle(self, resource: str) -> int:
         if resource == GPU:
-            return sum(totals.free_milli for totals in self._state.books.fleet.totals.values())
-        return sum(node.cpu_milli for node in self._state.books.fleet.ledger.nodes.values() if node.state is not None)
+            return sum(totals.free_milli for totals in self._state.fleet.totals.values())
+        return sum(node.cpu_milli for node in self._state.fleet.ledger.nodes.values() if node.state is not None)
 
 
 def _is_smaller(one: JobRecord, other: JobRecord) -> bool:

@@ -51,17 +51,17 @@ def explain(state: State, record: JobRecord, now: Instant) -> Blocked:
 
 def kept_for_others(state: State, gang: GangRequest, now: Instant, *, own: str = "") -> Blocked | None:
     """What is kept for others, if there would be room on it; None if not."""
-    bookings = state.books.bookings
+    bookings = state.bookings
     kept = [booking for booking in bookings.all.values() if bookings.is_felt(booking) and booking.key != own]
     if not kept:
         return None
     with bookings.opened([booking.key for booking in kept]):
-        if state.books.fleet.find(gang) is None:
+        if state.fleet.find(gang) is None:
             return None
     withheld = [booking for booking in kept if booking.is_withhold]
     if withheld:
         with bookings.opened([booking.key for booking in kept if not booking.is_withhold]):
-            if state.books.fleet.find(gang) is None:
+            if state.fleet.find(gang) is None:
                 return _wanted_free(bookings, withheld, now)
         kept = [booking for booking in kept if not booking.is_withhold]
     milli = sum(booking.kept_milli for booking in kept)

@@ -90,7 +90,7 @@ def _returned(state: State, fact: Fact) -> None:
     if has_places:
         state.let_go(record, fact)
     state.runs.file(record)
-    booked_jobs.follow(state.books, record)
+    booked_jobs.follow(state.bookings, record)
     state.jobs.forget(record)
     state.arrivals.pop(record.id, None)
     state.dirty.pop(record.id, None)

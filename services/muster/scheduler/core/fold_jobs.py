@@ -87,7 +87,7 @@ def _pods_started(state: State, fact: Fact) -> None:
         record.started_fact, record.started_at = fact.id, fact.time
         state.dirty[record.id] = None
         uuids = chain.from_iterable(fact.payload.device_uuids)
-        record.picked = state.books.pick(record.id, record.slots, uuids)
+        record.picked = state.ledger.pick(record.id, record.slots, uuids)
 
 
 def _pods_exited(state: State, fact: Fact) -> None:
@@ -152,7 +152,7 @@ def touch(state: State, record: JobRecord, fact: Fact) -> None:
     record.last_fact = fact.id
     state.dirty[record.id] = None
     state.runs.file(record)
-    booked_jobs.follow(state.books, record)
+    booked_jobs.follow(state.bookings, record)
     state.moves += 1
     state.summary_stale = True
 
@@ -195,7 +195,7 @@ def _placed(state: State, fact: Fact) -> None:
     record.reason = record.detail = ""
     record.reserved = None
     state.line.remove(record)
-    state.hold(record, record.slots)
+    state.hold(record.id, record.slots, record.kind.gang)
     state.recount(record, at=fact.time)
 
 
@@ -249,8 +249,8 @@ def _hold_now(state: State, record: JobRecord, before: tuple[Slot, ...], fact: F
     after = record.held_slots
     if len(after) == len(before):
         return  # each is a part of the other
-    state.books.free(record.id, before, fact=fact.id, seq=fact.seq)
-    state.hold(record, after)
+    state.ledger.free(record.id, before, fact=fact.id, seq=fact.seq)
+    state.hold(record.id, after, record.kind.gang)
     record.picked = ()  # which of them the kubelet picks, or takes back, is not told
     state.recount(record, at=fact.time)
 

@@ -9,7 +9,7 @@ from muster.schemas.facts.node import NodeJoined, Withheld, WithholdRequested, W
 
 def _joined(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, NodeJoined)
-    state.books.join(fact.subject_id, fact.payload, fact=fact.id)
+    state.ledger.join(fact.subject_id, fact.payload, fact=fact.id)
     state.note_node(fact.subject_id, at=fact.time)
     state.summary_stale = True
 
@@ -23,13 +23,13 @@ def _returned(state: State, fact: Fact) -> None:
 
 
 def _set_lost(state: State, fact: Fact, *, lost: bool) -> None:
-    if not state.books.set_lost(fact.subject_id, lost, fact=fact.id):
+    if not state.ledger.set_lost(fact.subject_id, lost, fact=fact.id):
         state.anomalies[f"{fact.name} of no node"] += 1
     state.summary_stale = True
 
 
 def _left(state: State, fact: Fact) -> None:
-    if not state.books.leave(fact.subject_id, fact=fact.id):
+    if not state.ledger.leave(fact.subject_id, fact=fact.id):
         state.anomalies["left of no node"] += 1
     state.note_node(fact.subject_id, at=fact.time)
     state.summary_stale = True
@@ -38,9 +38,9 @@ def _left(state: State, fact: Fact) -> None:
 def _withhold_requested(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, WithholdRequested)
     asked = fact.payload
-    if not state.books.ask(fact.kind, fact.subject_id, asked, fact=fact.id, by=fact.writer, at=fact.time):
+    if not state.grants.ask(fact.kind, fact.subject_id, asked, fact=fact.id, by=fact.writer, at=fact.time):
         state.anomalies["withhold requested twice"] += 1
-    for job_id in state.books.holders(fact.kind, fact.subject_id):
+    for job_id in state.ledger.holders(fact.kind, fact.subject_id):
         state.dirty[job_id] = None  # it may have ended for what is wrong there
     state.summary_stale = True
 
@@ -52,7 +52,7 @@ def _withhold_withdrawn(state: State, fact: Fact) -> None:
     """
     payload = fact.payload
     assert isinstance(payload, WithholdWithdrawn)
-    is_taken = state.books.withdraw_wish(
+    is_taken = state.grants.withdraw(
         fact.kind,
         fact.subject_id,
         payload.request_id,
@@ -60,7 +60,7 @@ def _withhold_withdrawn(state: State, fact: Fact) -> None:
         fact=fact.id,
         seq=fact.seq,
     )
-    if is_taken is None and state.books.is_there(fact.kind, fact.subject_id):
+    if is_taken is None and state.nodes.is_there(fact.kind, fact.subject_id):
         state.anomalies["withdrawn of nothing"] += 1
     state.summary_stale = True
 
@@ -68,7 +68,7 @@ def _withhold_withdrawn(state: State, fact: Fact) -> None:
 def _detached(state: State, fact: Fact) -> None:
     """A device that no node ever showed may have been withheld; one that a node shows goes with its description."""
     assert isinstance(fact.payload, DeviceDetached)
-    state.books.take_away(fact.payload.device_uuid)
+    state.grants.detached(fact.payload.device_uuid)
 
 
 def _cordoned(state: State, fact: Fact) -> None:
@@ -81,24 +81,24 @@ def _cordoned(state: State, fact: Fact) -> None:
         since=fact.time,
         fact=fact.id,
     )
-    state.books.cordon(fact.subject_id, cordon, fact=fact.id, seq=fact.seq)
+    state.grants.cordon(fact.subject_id, cordon, fact=fact.id, seq=fact.seq)
     state.summary_stale = True
 
 
 def _resumed(state: State, fact: Fact) -> None:
-    if not state.books.cordon(fact.subject_id, None, fact=fact.id, seq=fact.seq):
+    if not state.grants.cordon(fact.subject_id, None, fact=fact.id, seq=fact.seq):
         state.anomalies["resumed what is not cordoned"] += 1
     state.summary_stale = True
 
 
 def _withheld(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, Withheld)
-    if not state.books.answered(fact.kind, fact.subject_id, fact.payload.request_id, fact=fact.id):
+    if not state.grants.answered(fact.kind, fact.subject_id, fact.payload.request_id, fact=fact.id):
         state.anomalies["withheld out of turn"] += 1
 
 
 def _released(state: State, fact: Fact) -> None:
-    if not state.books.release(fact.kind, fact.subject_id, fact=fact.id, seq=fact.seq):
+    if not state.grants.release(fact.kind, fact.subject_id, fact=fact.id, seq=fact.seq):
         state.anomalies["released out of turn"] += 1
     state.summary_stale = True
 

@@ -19,9 +19,9 @@ def _state_recorded(state: State, fact: Fact) -> None:
         case QueueState():
             set_queue(state, fact.payload)
         case GrantState():
-            state.books.load_grant(fact.kind, fact.subject_id, fact.payload)
+            state.grants.load(fact.kind, fact.subject_id, fact.payload)
         case NodeState(description=description, lost=lost):
-            state.books.load_node(fact.subject_id, description, lost=lost, fact=fact.payload.last_fact)
+            state.ledger.load_node(fact.subject_id, description, lost=lost, fact=fact.payload.last_fact)
             state.note_node(fact.subject_id)
         case ClusterState() as cluster:
             state.summary, state.summarised_at = cluster.summary, cluster.summarised_at
@@ -54,14 +54,14 @@ def _load_job(state: State, stored: JobState) -> None:
     if record.phase is Phase.SUBMITTED:
         state.arrivals[record.id] = None
     if record.phase in HOLDING:
-        state.hold(record, record.held_slots)
-        state.books.pick(record.id, record.slots, record.picked)
+        state.hold(record.id, record.held_slots, record.kind.gang)
+        state.ledger.pick(record.id, record.slots, record.picked)
         state.recount(record)
     if record.phase is Phase.RUNNING:
         state.begin_run(record)
     state.await_lift(record)
     state.runs.file(record)
-    booked_jobs.follow(state.books, record)
+    booked_jobs.follow(state.bookings, record)
     if record.phase is Phase.SUBMITTED:
         state.settle_arrival(record)
     else:

@@ -1,8 +1,8 @@
 """Who may hold a node or device: `released` to what lacks nothing else, `withheld` to those who asked for it."""
 
-from muster.books.withholds import planned
+from muster.cluster.node_records import DeviceRecord, NodeRecord
+from muster.cluster.withholds import planned
 from muster.core import Draft, Instant
-from muster.scheduler.core.fleet import NODE, Books, DeviceRecord, NodeRecord
 from muster.scheduler.core.remains import MOVES_MAX, Remains
 from muster.scheduler.core.state import State
 from muster.schemas.facts.node import Released, Withheld
@@ -10,34 +10,34 @@ from muster.schemas.facts.node import Released, Withheld
 
 def grants(state: State, now: Instant, remains: Remains) -> list[Draft]:
     """Answers to all nodes and devices whose grant waits for one; those that need none are forgotten."""
-    books, drafts = state.books, list[Draft]()
-    books.pend_due(now)
-    for kind, name in tuple(books.pending):
+    pending, drafts = state.grants.pending, list[Draft]()
+    pending.update(dict.fromkeys(state.later_requests.pop_due(now)))
+    for kind, name in tuple(pending):
         if len(drafts) >= MOVES_MAX:
             remains.more = True
             break
-        record = books.nodes.get(name) if kind == NODE else books.devices.get(name)
-        answers = _answers(books, kind, name, record, now) if record is not None else []
+        record = state.grants.record_of(kind, name)
+        answers = _answers(state, kind, name, record, now) if record is not None else []
         if answers:
             drafts += answers
             continue
         if record is None or all(wish.answered or wish.from_at > now for wish in record.wishes):
-            del books.pending[kind, name]
+            del pending[kind, name]
         if record is not None and record.wishes:
-            books.pend_later(kind, name, (wish for wish in planned(record.wishes) if wish.from_at > now))
-    due = books.next_due()
+            state.later_requests.add(kind, name, (wish for wish in planned(record.wishes) if wish.from_at > now))
+    due = state.later_requests.next_due
     if due is not None:
         remains.wait_until(due)
     return drafts
 
 
-def _answers(books: Books, kind: str, name: str, record: NodeRecord | DeviceRecord, now: Instant) -> list[Draft]:
-    if books.wants_release(kind, name):
+def _answers(state: State, kind: str, name: str, record: NodeRecord | DeviceRecord, now: Instant) -> list[Draft]:
+    if state.grants.wants_release(kind, name):
         return [Draft(kind, name, "released", Released(), (record.last_fact,) if record.last_fact else ())]
     open_wishes = [wish for wish in record.wishes if not wish.answered and wish.from_at <= now]
     if not open_wishes:
         return []
-    holders = books.holders(kind, name)
+    holders = state.ledger.holders(kind, name)
     return [
         Draft(
             kind,

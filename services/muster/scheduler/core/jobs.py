@@ -7,7 +7,7 @@ on the record until one of these facts answers it.
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from muster.books.gangs import gang_of
+from muster.cluster.gangs import gang_of
 from muster.core import NS_PER_S, Instant, seconds_between
 from muster.placement import DEVICE_MILLI, GangRequest
 from muster.quota.amounts import NO_AMOUNTS, Amounts, gang_amounts

@@ -62,7 +62,7 @@ def find_move(state: State, record: JobRecord, now: Instant, *, spoken: Collecti
     movable = {r.id: r for r in map(state.jobs.records.__getitem__, state.runs.reporting) if _may_move(state, r, now)}
     ranked = sorted((candidates.lost(r), r.id) for r in movable.values() if r.id not in spoken)[:VICTIMS_MAX]
     victims = [Victim(job_id, _holds(state, movable[job_id]), (0,), lost) for lost, job_id in ranked]
-    found = _search(state.books.fleet, _least(kind.gang), victims, movable)
+    found = _search(state.fleet, _least(kind.gang), victims, movable)
     if found is None:
         return None
     records = tuple(movable[key] for key in found.victims)
@@ -77,7 +77,7 @@ def _may_move(state: State, record: JobRecord, now: Instant) -> bool:
         return False
     if record.exited is not None or record.checkpointed_at < record.running_at:
         return False
-    bookings = state.books.bookings
+    bookings = state.bookings
     if bookings.all and any(bookings.at(slot.node) for slot in record.slots):
         return False
     return state.queues.policy(record.queue).defragment is not Defragment.NEVER
@@ -146,10 +146,10 @@ def _as_it_is(record: JobRecord) -> GangRequest:
 
 
 def _holds(state: State, record: JobRecord) -> tuple[Hold, ...]:
-    """What the job holds in the fleet's books."""
+    """What the job holds in the fleet."""
     holds = list[Hold]()
     for name in dict.fromkeys(slot.node for slot in record.slots):
-        node = state.books.nodes.get(name)
+        node = state.nodes.get(name)
         if node is not None:
             holds += node.entered(record.id)
     return tuple(holds)

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from muster.cluster.ledger import Ledger
 from muster.core import Draft, after
 from muster.placement.relief import Way
 from muster.scheduler.core.candidates import Candidates
-from muster.scheduler.core.fleet import Books
 from muster.scheduler.core.jobs import JobRecord
 from muster.scheduler.core.rules import Part, Rule, Wanting
 from muster.schemas.facts.job import JobReserved, JobResizeRequested, JobStopRequested, StopReason
@@ -28,7 +28,7 @@ def notices(
     rules: Mapping[str, Rule],
     *,
     candidates: Candidates,
-    books: Books,
+    ledger: Ledger,
 ) -> list[Draft]:
     """`stop-requested` and `resize-requested` of the victims, then `reserved`, which must stand together in the log.
 
@@ -48,7 +48,7 @@ def notices(
     more = f" and {len(asked) - _NAMED_MAX} more" if len(asked) > _NAMED_MAX else ""
     payload = JobReserved(
         attempt=record.attempt,
-        slots=tuple(books.slot_of(hold.slot) for hold in way.holds),
+        slots=tuple(ledger.slot_of(hold.slot) for hold in way.holds),
         starts_at=after(candidates.now, grace_s),
         victims=tuple(one.record.id for one in asked),
         basis=f"{names}{more} make way, within {grace_s:g} s",

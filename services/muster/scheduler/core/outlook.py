@@ -29,7 +29,7 @@ def foresee(state: State, record: JobRecord, now: Instant) -> Forecast | None:
     A moment that has come, though the job was not placed, rests on jobs that cannot be made to go: then these are
     counted on only by their total run time.
     """
-    bookings = state.books.bookings
+    bookings = state.bookings
     own = (record.id,) if record.id in bookings.all else ()
     late = tuple(key for key, booking in bookings.in_advance.items() if booking.starts_at > now)
     if late:
@@ -48,8 +48,8 @@ def _foresee_passing(state: State, record: JobRecord, now: Instant, *, opened: S
 
     With fewer nodes it never begins sooner, so what it would be in the way of at the moment found is left out for good.
     """
-    withholds = state.books.bookings.withholds
-    usable, found = passable(state.books.bookings, record, now), None
+    withholds = state.bookings.withholds
+    usable, found = passable(state.bookings, record, now), None
     for _ in range(PASSES_MAX):
         found = _foresee(state, record, now, opened=(*opened, *usable))
         if not usable or found is None:
@@ -67,10 +67,10 @@ def _foresee(state: State, record: JobRecord, now: Instant, *, opened: Collectio
     gang = record.kind.gang
     gang = gang.limited([group.replicas_least for group in gang.groups])
     found: Forecast | None = None
-    with state.books.bookings.opened(opened), closed(state.books.fleet, record.kind.avoided):
+    with state.bookings.opened(opened), closed(state.fleet, record.kind.avoided):
         for is_patient in (False, True):
             releases = Releases(state, record, now, opened=opened, is_patient=is_patient)
-            found = earliest(state.books.fleet, gang, tuple(releases.all()), now=now)
+            found = earliest(state.fleet, gang, tuple(releases.all()), now=now)
             if found is None or found.at > now or not found.rests_on:
                 break
     return found
@@ -80,7 +80,7 @@ def _is_gone_before(state: State, record: JobRecord, found: Forecast, keys: Coll
     """Whether the job, begun at that moment, leaves its nodes before these bookings begin."""
     gone = found.at + gone_by(record, Instant(0))
     nodes = {hold.slot.node for hold in found.holds}
-    bookings = (state.books.bookings.all[key] for key in keys)
+    bookings = (state.bookings.all[key] for key in keys)
     return all(booking.starts_at >= gone or nodes.isdisjoint(booking.wants) for booking in bookings)
 
 
@@ -94,7 +94,7 @@ class Releases:
         self._avoided = record.kind.avoided
         self._now = now
         self._is_patient = is_patient
-        self._booked = [b for key, b in state.books.bookings.all.items() if key not in opened]
+        self._booked = [b for key, b in state.bookings.all.items() if key not in opened]
         self._contested: dict[str, list[Booking]] = {}  # by node, those that want more of it than they have
         for booking in self._booked:
             for name in booking.lacking:
@@ -116,12 +116,12 @@ class Releases:
                 continue
             kept = [hold for holds in booking.kept.values() for hold in holds]
             yield from self._split(f"booked {booking.key}", self._until[booking.key], kept)
-        for job_id, holds in state.books.proposals.items():
+        for job_id, holds in state.proposals.holds.items():
             bound = gone_by(state.jobs.records[job_id], self._now)
             yield from self._split(job_id, bound, holds)
         by_job: dict[str, Sequence[Hold]] = {}
         avoided = self._avoided
-        for name, node in state.books.nodes.items():
+        for name, node in state.nodes.items():
             if node.description is None or name in avoided:
                 continue
             for job_id in node.jobs:

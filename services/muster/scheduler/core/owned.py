@@ -40,7 +40,7 @@ class Owned:
 
     def make(self, now: Instant, drafts: list[Draft], placed: set[str]) -> None:
         """Add `placed` for jobs of those for whom something is kept now, and the jobs to `placed`."""
-        state, bookings = self._state, self._state.books.bookings
+        state, bookings = self._state, self._state.bookings
         if not bookings.in_advance:
             return
         begun = [b for b in bookings.in_advance.values() if b.kept and b.starts_at <= now and (b.queue or b.job_id)]
@@ -104,7 +104,7 @@ class _Trial:
         self._state = state
         self._booking = booking
         self._drafts = drafts
-        self._small = _only(state.books.fleet, booking)
+        self._small = _only(state.fleet, booking)
         self._missed: set[GangRequest] = set()
 
     def attempt(self, record: JobRecord, _lane: Lane) -> bool:

@@ -38,7 +38,7 @@ _NOBODY: Iterator[Lane] = iter(())
 
 
 class Placements:
-    """Places gangs: what it proposes stays held in the books until it is folded or taken back."""
+    """Places gangs: what it proposes stays held in the fleet until it is folded or taken back."""
 
     def __init__(self, state: State, remains: Remains) -> None:
         self._state = state
@@ -52,7 +52,7 @@ class Placements:
         """
         state = self._state
         self._learn()
-        state.line.refresh(version=state.books.fleet.version, withdrawn=state.books.withdrawn, moves=state.moves)
+        state.line.refresh(version=state.fleet.version, withdrawn=state.proposals.withdrawn, moves=state.moves)
         heads = self._heads(taken)
         turns = self._turns(heads, now)
         placed: set[str] = set()
@@ -89,13 +89,13 @@ class Placements:
             return False
         if record.phase is Phase.SUBMITTED:
             drafts.append(queued(record))
-        books = self._state.books
+        grants = self._state.grants
         causes: tuple[str, ...] = (record.last_fact,)
-        if lane.held_up and books.freed_seq > record.routed_seq:
-            causes = (record.last_fact, books.freed_fact)
+        if lane.held_up and grants.freed_seq > record.routed_seq:
+            causes = (record.last_fact, grants.freed_fact)
         payload = JobPlaced(
             attempt=record.attempt,
-            slots=tuple(books.slot_of(hold.slot) for hold in holds),
+            slots=tuple(self._state.ledger.slot_of(hold.slot) for hold in holds),
             slice_s=record.min_slice_s,
             preflight=None if self._state.plan_of is None else self._state.plan_of(record.job.spec),
         )
@@ -137,7 +137,7 @@ class Placements:
         demand = self._state.demand
         if demand.seen >= max(DEMAND_FIRST, min(2 * self._learnt, self._learnt + DEMAND_EVERY)):
             self._learnt = demand.seen
-            self._state.books.fleet.set_demand(demand.tasks)
+            self._state.fleet.set_demand(demand.tasks)
 
 
 def _offer(turns: Turns, queue: str, heads: Heads) -> None:

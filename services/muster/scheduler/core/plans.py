@@ -121,7 +121,7 @@ class Plans:
     @property
     def _is_full(self) -> bool:
         """Whether as many jobs have a reservation as may."""
-        bookings = self._state.books.bookings
+        bookings = self._state.bookings
         return len(bookings.all) - len(bookings.in_advance) - len(bookings.withholds) >= STARVING_MAX
 
     # --- those who have one ----------------------------------------------------------------------------------
@@ -129,9 +129,9 @@ class Plans:
     def _doubtful(self, now: Instant) -> Iterator[JobRecord]:
         """Jobs whose reservation cannot hold: its moment has passed, or a node has gone or will be wanted free."""
         state, is_calm = self._state, True
-        are_nodes_same = state.books.changes == self._grounds
+        are_nodes_same = state.grants.changes == self._grounds
         for job_id in tuple(state.runs.reserved):
-            booking = state.books.bookings.all.get(job_id)
+            booking = state.bookings.all.get(job_id)
             if booking is None:
                 continue
             is_late = now >= after(Instant(booking.starts_at), PATIENCE_S)
@@ -140,19 +140,19 @@ class Plans:
                 is_calm = False
                 yield record
         if is_calm:
-            self._grounds = state.books.changes
+            self._grounds = state.grants.changes
 
     def _can_hold(self, record: JobRecord, booking: Booking) -> bool:
         """Whether all nodes are there, and not to be free for a service before the job would be gone."""
-        books = self._state.books
-        nodes = (books.nodes.get(name) for name in booking.wants)
+        bookings = self._state.bookings
+        nodes = (self._state.nodes.get(name) for name in booking.wants)
         if not all(node is not None and node.usable for node in nodes):
             return False
-        its = Passable(record, Instant(booking.starts_at)) if books.bookings.withholds else None
+        its = Passable(record, Instant(booking.starts_at)) if bookings.withholds else None
         return its is None or not any(
             other.is_withhold and not its.is_open(other) and want.meets(other.wants[name])
             for name, want in booking.wants.items()
-            for other in books.bookings.at(name)
+            for other in bookings.at(name)
         )
 
     def _again(self, record: JobRecord, now: Instant) -> Draft:
@@ -214,7 +214,7 @@ class Plans:
     def _await(self, now: Instant) -> None:
         """Ask again when the next moment passes, and to look for those who starve."""
         state, remains = self._state, self._remains
-        bookings, patience_ns = state.books.bookings.all, round(PATIENCE_S * NS_PER_S)
+        bookings, patience_ns = state.bookings.all, round(PATIENCE_S * NS_PER_S)
         starts = [bookings[job_id].starts_at for job_id in state.runs.reserved if job_id in bookings]
         later = min((at for at in starts if at + patience_ns > now), default=None)
         if later is not None:
@@ -230,7 +230,7 @@ def _reserved(state: State, record: JobRecord, found: Forecast) -> Draft:
     names = len(found.rests_on)
     payload = JobReserved(
         attempt=record.attempt,
-        slots=tuple(state.books.slot_of(hold.slot) for hold in found.holds),
+        slots=tuple(state.ledger.slot_of(hold.slot) for hold in found.holds),
         starts_at=found.at,
         basis=f"by then {names} jobs are at the end of what they may count on" if names else "",
     )

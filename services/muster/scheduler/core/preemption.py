@@ -188,7 +188,7 @@ class Preemptions:
                 parts |= candidates.find(wanting, reach)
                 if not parts or not self._is_enough(wanting, parts):
                     continue
-                trial_ms = TRIAL_MS + TRIAL_MS_PER_NODE * len(state.books.nodes) + TRIAL_MS_PER_PART * len(parts)
+                trial_ms = TRIAL_MS + TRIAL_MS_PER_NODE * len(state.nodes) + TRIAL_MS_PER_PART * len(parts)
                 spent_ms += trial_ms
                 self._tries.spend(trial_ms)
                 said = self._try(wanting, rules, parts, candidates)
@@ -290,12 +290,12 @@ class Preemptions:
         has_both = {*FairShareRule} <= {*fair_share}
         for shares in ((FairShareRule.FINAL_SHARE,), fair_share) if has_both else (fair_share,):
             rules.fair_share = shares
-            opened = (record.id, *passable(state.books.bookings, record, candidates.now))
-            with state.books.bookings.opened(opened), closed(state.books.fleet, record.kind.avoided):
-                way = make_way(state.books.fleet, gang, victims, rules)
+            opened = (record.id, *passable(state.bookings, record, candidates.now))
+            with state.bookings.opened(opened), closed(state.fleet, record.kind.avoided):
+                way = make_way(state.fleet, gang, victims, rules)
             if way is not None and is_apart(way.holds, record.kind.avoided):
                 return notices(
-                    wanting, way, parts, self._rules_of(way, rules), candidates=candidates, books=state.books
+                    wanting, way, parts, self._rules_of(way, rules), candidates=candidates, ledger=state.ledger
                 )
         return []
 

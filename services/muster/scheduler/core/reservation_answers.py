@@ -13,10 +13,10 @@ def answer_reservations(core: Core, _ask: Wire, now: Instant) -> ReservationsAns
     """`reservations`: all that were booked, by name. next_starts_at: of this time, while it lasts."""
     assert isinstance(core, SchedulerCore)
     state = core.state
-    state.books.settle()
+    state.proposals.settle()
     views = []
     for name, reservation in sorted(state.reservations.booked.items()):
-        booking = state.books.bookings.all.get(RESERVATION + name)
+        booking = state.bookings.all.get(RESERVATION + name)
         views.append(
             ReservationView(
                 name=name,
@@ -34,6 +34,6 @@ def answer_reservation_check(core: Core, ask: Wire, now: Instant) -> QueueCheckA
     """`reservation-check`: may this be kept? field: empty if it may."""
     assert isinstance(core, SchedulerCore)
     assert isinstance(ask, AskReservation)
-    core.state.books.settle()
+    core.state.proposals.settle()
     found = refusal(core.state, ask.spec, now)
     return QueueCheckAnswer() if found is None else QueueCheckAnswer(field=found.field, reason=found.reason)

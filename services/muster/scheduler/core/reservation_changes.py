@@ -37,7 +37,7 @@ class ReservationChanges:
         sofar, drafts = dict(reservations.booked), list[Draft]()
         for wish in tuple(reservations.wishes.values())[:MOVES_MAX]:
             drafts.append(_answer(state, wish, now, sofar))
-        seen = (reservations.changes, state.books.changes)
+        seen = (reservations.changes, state.grants.changes)
         is_calm = seen == self._seen and (self._next is None or now < self._next)
         for known in tuple(reservations.booked.values()):
             if (not is_calm or known.spec.job_id is not None) and sofar.get(known.spec.name) is known:
@@ -102,7 +102,7 @@ def _book(state: State, spec: ReservationSpec, now: Instant, sofar: dict[str, Re
 
 def _wrong_nodes(state: State, spec: ReservationSpec, window: Window, others: list[Reservation]) -> Refusal | None:
     for name in spec.nodes:
-        node = state.books.nodes.get(name)
+        node = state.nodes.get(name)
         if node is None or node.description is None:
             return Refusal("nodes", f"there is no node {name}")
     for other in others:

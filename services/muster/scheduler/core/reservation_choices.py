@@ -30,7 +30,7 @@ def choose(
     """
     taken = _taken(window, others)
     offers = [offer for offer in _offers(state, spec, window.starts_at, now, taken) if offer.all_]
-    offers.sort(key=lambda offer: (not state.books.nodes[offer.node].usable, -len(offer.free), offer.node))
+    offers.sort(key=lambda offer: (not state.nodes[offer.node].usable, -len(offer.free), offer.node))
     total = sum(len(offer.all_) for offer in offers)
     if total < spec.gpus:
         return total
@@ -44,7 +44,7 @@ def choose(
         chosen[offer.node] += tuple(more)
         left -= len(more)
     return tuple(
-        state.books.slot_of(Place(0, replica, name, tuple(sorted(devices)), DEVICE_MILLI))
+        state.ledger.slot_of(Place(0, replica, name, tuple(sorted(devices)), DEVICE_MILLI))
         for replica, (name, devices) in enumerate((name, devices) for name, devices in chosen.items() if devices)
     )
 
@@ -66,7 +66,7 @@ def _taken(window: Window, others: Iterable[Reservation]) -> dict[str, set[int] 
 def _offers(
     state: State, spec: ReservationSpec, starts_at: int, now: Instant, taken: Mapping[str, set[int] | None]
 ) -> Iterable[_Offer]:
-    for name, node in state.books.nodes.items():
+    for name, node in state.nodes.items():
         shape = node.description
         if shape is None or (spec.gpu_model and shape.gpu_model != spec.gpu_model):
             continue
@@ -80,7 +80,7 @@ def _offers(
             for hold in holds
             for index in hold.slot.devices
         }
-        built = state.books.fleet.ledger.nodes.get(name)
+        built = state.fleet.ledger.nodes.get(name)
         broken = built.broken if built is not None else set()
         usable = [index for index in shape.present if index not in reserved and index not in broken]
         yield _Offer(name, tuple(index for index in usable if index not in late), tuple(usable))

@@ -69,7 +69,7 @@ class Reservation:
         return self.spec.nodes or tuple(slot.node for slot in self.slots)
 
     def booking(self) -> Booking:
-        """What that means for the books."""
+        """What that means for the bookings."""
         spec = self.spec
         wants = {name: Want(whole=True) for name in spec.nodes}
         for slot in self.slots:

@@ -21,7 +21,7 @@ def place_reserved(state: State, now: Instant, drafts: list[Draft]) -> set[str]:
 
     What other jobs booked is open to them; what people reserved only if they are gone before it begins.
     """
-    bookings = state.books.bookings
+    bookings = state.bookings
     placed: set[str] = set()
     for key in tuple(bookings.complete):
         record = state.jobs.records.get(key)
@@ -33,7 +33,7 @@ def place_reserved(state: State, now: Instant, drafts: list[Draft]) -> set[str]:
         door = access.door(record)
         opened = {k for k, booking in bookings.all.items() if not (booking.is_reservation or booking.is_withhold)}
         opened |= access.keys(door) if door is not None else frozenset()
-        if place_at(state, record, holds_of(state.books, record), drafts, now=now, opened=opened):
+        if place_at(state, record, holds_of(state.fleet, record), drafts, now=now, opened=opened):
             bookings.lend(key)
             placed.add(key)
     return placed
@@ -57,17 +57,17 @@ def place_at(
     amounts = amounts_of(record.kind, [hold.slot for hold in holds], state.capacity.models)
     if state.queues.ceiling(record.queue, amounts, preemptible=record.kind.preemptible) is not None:
         return False
-    books = state.books
-    with books.bookings.opened({*opened, *passable(books.bookings, record, now)}):
-        if not books.propose_at(record.id, holds):
+    bookings, grants = state.bookings, state.grants
+    with bookings.opened({*opened, *passable(bookings, record, now)}):
+        if not state.proposals.propose_at(record.id, holds):
             return False
     state.queues.propose(record.queue, amounts, preemptible=record.kind.preemptible)
     if record.phase is Phase.SUBMITTED:
         drafts.append(queued(record))
     causes: tuple[str, ...] = (record.last_fact,)
-    if books.freed_seq > record.routed_seq:
-        causes = (record.last_fact, books.freed_fact)
-    slots = tuple(books.slot_of(hold.slot) for hold in holds)
+    if grants.freed_seq > record.routed_seq:
+        causes = (record.last_fact, grants.freed_fact)
+    slots = tuple(state.ledger.slot_of(hold.slot) for hold in holds)
     plan = state.preflight_of(record)
     payload = JobPlaced(attempt=record.attempt, slots=slots, slice_s=record.min_slice_s, preflight=plan)
     drafts.append(draft(record, "placed", payload, causes=causes))

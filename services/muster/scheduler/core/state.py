@@ -9,14 +9,19 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from muster.cluster.grants import Grants
+from muster.cluster.ledger import Ledger, LedgerListener
+from muster.cluster.node_records import NodeTable
 from muster.core import Fact, Instant
 from muster.core.contact import Contact
-from muster.placement import TaskShape
+from muster.placement import Fleet, GangRequest, TaskShape
 from muster.quota.amounts import NO_AMOUNTS, changes
 from muster.quota.queues import QueueTree
-from muster.scheduler.core.fleet import Books
+from muster.scheduler.core.bookings import Bookings
 from muster.scheduler.core.holdings import Capacity, amounts_of
 from muster.scheduler.core.jobs import HOLDING, WAITING, JobBook, JobRecord, avoided_at
+from muster.scheduler.core.planned import LaterRequests, PlannedDrains
+from muster.scheduler.core.proposals import Proposals
 from muster.scheduler.core.reasons import Reason
 from muster.scheduler.core.reservations import Reservations
 from muster.scheduler.core.victims import Runs
@@ -84,7 +89,14 @@ class State:
 
     cluster: str
     jobs: JobBook = field(default_factory=JobBook)
-    books: Books = field(default_factory=Books)
+    nodes: NodeTable = field(default_factory=NodeTable)
+    fleet: Fleet = field(default_factory=Fleet)
+    grants: Grants = field(init=False)
+    ledger: Ledger = field(init=False)
+    bookings: Bookings = field(init=False)
+    proposals: Proposals = field(init=False)
+    drains: PlannedDrains = field(init=False)
+    later_requests: LaterRequests = field(default_factory=LaterRequests)
     queues: QueueTree = field(default_factory=QueueTree)
     capacity: Capacity = field(default_factory=Capacity)
     line: Line = field(init=False)
@@ -113,8 +125,14 @@ class State:
     contact_lost_at: int = 0
 
     def __post_init__(self) -> None:
-        self.reservations = Reservations(self.books.bookings)
-        self.line = Line(self.books.fleet.rooms, self.queues)
+        bookings = self.bookings = Bookings(self.fleet)
+        self.proposals = Proposals(self.nodes, self.fleet, bookings)
+        self.drains = PlannedDrains(self.nodes, bookings)
+        self.grants = Grants(self.nodes, self.fleet, on_change=self.drains.follow)
+        listener = LedgerListener(bookings.give_way, bookings.touch, self.proposals.clear)
+        self.ledger = Ledger(self.nodes, self.fleet, self.grants, listener)
+        self.reservations = Reservations(bookings)
+        self.line = Line(self.fleet.rooms, self.queues)
 
     def preflight_of(self, record: JobRecord) -> PreflightPlan | None:
         """What is checked before the first step of the run that begins now."""
@@ -198,9 +216,13 @@ class State:
         if record.queue not in self.queues.queues and record.queue != record.job.spec.queue_name:
             self.awaited.setdefault(record.queue, {})[record.id] = None
 
-    def hold(self, record: JobRecord, slots: Sequence[Slot]) -> None:
+    def hold(self, job_id: str, slots: Sequence[Slot], gang: GangRequest) -> None:
         """The job holds these slots from now on; where only counts matter, perhaps at other places than they say."""
-        self.books.confirm(record.id, slots, record.kind.gang)
+        holds = self.proposals.confirm(job_id, slots)
+        if holds is not None:
+            self.ledger.note(job_id, holds, gang)
+        else:
+            self.ledger.take(job_id, slots, gang)
         self._follow_moves()
 
     def recount(self, record: JobRecord, *, at: int = 0) -> None:
@@ -224,7 +246,7 @@ class State:
 
     def let_go(self, record: JobRecord, fact: Fact) -> None:
         """The run is over: nothing is held, and what was observed of it is answered."""
-        self.books.free(record.id, record.held_slots, fact=fact.id, seq=fact.seq)
+        self.ledger.free(record.id, record.held_slots, fact=fact.id, seq=fact.seq)
         record.resize = None
         self.recount(record, at=fact.time)
         if record.exited is not None:
@@ -243,7 +265,7 @@ class State:
 
     def note_node(self, name: str, *, at: int = 0) -> None:
         """The node came, went, or is another one: the cluster has more or less, and jobs on it hold another model."""
-        node = self.books.nodes.get(name)
+        node = self.nodes.get(name)
         self._follow_moves()
         is_other_model = self.capacity.set(name, node.description if node is not None else None)
         self.queues.set_capacity(self.capacity.totals)
@@ -252,14 +274,14 @@ class State:
                 self.recount(self.jobs.records[job_id], at=at)
 
     def _follow_moves(self) -> None:
-        """Records say the places that the books keep, so that a checkpoint says them too."""
-        for job_id in self.books.moved:
+        """Records say the places that the ledger keeps, so that a checkpoint says them too."""
+        for job_id in self.ledger.moved:
             record = self.jobs.records[job_id]
-            record.slots = self.books.placed(job_id, record.slots)
+            record.slots = self.ledger.placed(job_id, record.slots)
             if record.resize is not None:
-                slots = self.books.placed(job_id, record.resize.slots)
+                slots = self.ledger.placed(job_id, record.resize.slots)
                 record.resize = record.resize.model_copy(update={"slots": slots})
-        self.books.moved.clear()
+        self.ledger.moved.clear()
 
     def begin_run(self, record: JobRecord) -> None:
         """The job runs: its total run time and its slice will end."""

@@ -47,12 +47,11 @@ def _sign_of_life(state: State, now: Instant, remains: Remains, heartbeat_s: flo
 
 def summarise(state: State) -> ClusterSummary:
     """How full the cluster is. What services want free later counts as free: jobs that end before run there."""
-    books = state.books
-    totals = books.fleet.totals.values()
-    kept_milli = sum(booking.kept_milli for booking in books.bookings.withholds.values())
+    totals = state.fleet.totals.values()
+    kept_milli = sum(booking.kept_milli for booking in state.bookings.withholds.values())
     return ClusterSummary(
         cluster=state.cluster,
-        nodes=sum(record.description is not None for record in books.nodes.values()),
+        nodes=sum(record.description is not None for record in state.nodes.values()),
         gpu_milli_total=sum(total.total_milli for total in totals),
         gpu_milli_free=sum(total.free_milli for total in totals) + kept_milli,
         jobs_queued=state.jobs.counts[Phase.SUBMITTED] + state.jobs.counts[Phase.QUEUED],

@@ -10,10 +10,10 @@ wants of others; not from hardware of which health says that it fails.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from muster.books.withholds import MOVE_WAIT_NS
+from muster.cluster.node_records import NodeRecord
+from muster.cluster.withholds import MOVE_WAIT_NS
 from muster.core import NS_PER_S, Draft, Instant
 from muster.scheduler.core.blame import HEALTH
-from muster.scheduler.core.fleet import NODE, NodeRecord
 from muster.scheduler.core.follow import draft
 from muster.scheduler.core.jobs import JobRecord
 from muster.scheduler.core.planned import may_be_moved
@@ -57,7 +57,7 @@ class Vacating:
     def make(self, now: Instant, drafts: list[Draft]) -> None:
         """Add `stop-requested` for those who have to go now; the same again until something is folded."""
         state = self._state
-        if not state.books.vacated:
+        if not state.drains.vacated:
             return
         seen = (state.moves, state.checkpoints)
         if seen != self._seen or now >= self._next or (self._has_said and self._folded == state.folded):
@@ -70,7 +70,7 @@ class Vacating:
 
     def _look(self, now: Instant, drafts: list[Draft]) -> None:
         said = {one.subject_id for one in drafts if one.kind == "job"}
-        for (kind, name), begins in self._state.books.vacated.items():
+        for (kind, name), begins in self._state.drains.vacated.items():
             if now < begins:
                 self._next = min(self._next, begins)
                 continue
@@ -92,8 +92,7 @@ class Vacating:
 
     def _leaves(self, kind: str, name: str) -> Iterator[Leave]:
         """What is asked of the node or device that makes jobs go, the most urgent first."""
-        books = self._state.books
-        record = books.nodes.get(name) if kind == NODE else books.devices.get(name)
+        record = self._state.grants.record_of(kind, name)
         if record is None:
             return
         for running in (RunningJobs.REQUEUE, RunningJobs.MOVE):
@@ -107,7 +106,7 @@ class Vacating:
             yield Leave(kind, name, RunningJobs.MOVE, since, since, cordon.principal, cordon.reason, cordon.fact)
 
     def _holders(self, kind: str, name: str) -> Iterator[JobRecord]:
-        return map(self._state.jobs.records.__getitem__, self._state.books.holders(kind, name))
+        return map(self._state.jobs.records.__getitem__, self._state.ledger.holders(kind, name))
 
 
 def leaves_at(record: JobRecord, leave: Leave) -> Instant | None:

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 
-from muster.books.node_reasons import in_words, node_reasons
+from muster.cluster.node_reasons import in_words, node_reasons
+from muster.cluster.node_records import DeviceRecord, NodeRecord
 from muster.core import Instant
 from muster.quota.amounts import borrowing_of, nominal_of
 from muster.quota.queues import QueueRecord, QueueTree
-from muster.scheduler.core.fleet import DeviceRecord, NodeRecord
 from muster.scheduler.core.jobs import JobRecord
 from muster.schemas.job import Phase
 from muster.schemas.views import JobView, NodeView, QueueView, follow_state, job_view

@@ -21,12 +21,12 @@ def why_blocked(state: State, lane: Lane) -> Blocked:
         return _kept_off(state, lane)
     if state.line.has_turn(lane):
         return Blocked(Reason.TURN, "there is room again; it is tried in the next cycle")
-    return of_shortage(state.books.fleet.shortage(lane.kind.gang))
+    return of_shortage(state.fleet.shortage(lane.kind.gang))
 
 
 def _kept_off(state: State, lane: Lane) -> Blocked:
     """Jobs of this lane are kept off some nodes: what the others lack, and which these are."""
-    fleet, gang, avoided = state.books.fleet, lane.kind.gang, lane.kind.avoided
+    fleet, gang, avoided = state.fleet, lane.kind.gang, lane.kind.avoided
     with closed(fleet, avoided):
         if fleet.find(gang) is not None:
             return Blocked(Reason.TURN, "there is room again; it is tried in the next cycle")

@@ -126,10 +126,10 @@ class _Sampler:
     def look(self) -> None:
         """Now, and again after the interval."""
         engine, samples = self._engine, self._recorder.samples
-        books = engine.scheduler.state.books
-        books.settle()
-        capacity = sum(total.total_milli for total in books.fleet.totals.values())
-        self._recorder.sample(engine.now, capacity=capacity, fragmentation=books.fleet.fragmentation())
+        state = engine.scheduler.state
+        state.proposals.settle()
+        capacity = sum(total.total_milli for total in state.fleet.totals.values())
+        self._recorder.sample(engine.now, capacity=capacity, fragmentation=state.fleet.fragmentation())
         if self._reached is not None:
             self._reached(seconds_between(START, engine.now), engine.seq)
         if len(samples) >= 2 * SAMPLES:

@@ -7,7 +7,7 @@ room; so whatever can stand together finds a place.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from muster.books.gangs import gang_of
+from muster.cluster.gangs import gang_of
 from muster.placement import DEVICE_MILLI, Fleet, Hold, HoldError, NodeShape
 from muster.placement import Slot as Place
 from muster.schemas.job import Slot, TaskGroup

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from muster.books.withholds import Wishes
+from muster.cluster.withholds import Wishes
 from muster.schemas.facts.cordons import Cordon
 from muster.schemas.views import NodeReason
 

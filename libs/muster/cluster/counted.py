@@ -1,4 +1,4 @@
-"""Nodes on which the kubelet picks the devices: the books keep places there, and only their number means something.
+"""Nodes on which the kubelet picks the devices: the ledger keeps places there, and only their number means something.
 
 A hold keeps the places that its fact names. Where the node is described anew and has fewer, or other, it moves to idle
 ones: as many devices are held, whichever they are.

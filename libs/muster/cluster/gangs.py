@@ -25,7 +25,7 @@ def gang_of(job: Job) -> GangRequest:
 def hold_of(slot: Slot, gang: GangRequest) -> Hold:
     """What a slot holds; of a job that takes the whole node the amounts follow from the node.
 
-    Of a count that says no places the first of the node: where others are there, the books look for idle ones.
+    Of a count that says no places the first of the node: where others are there, the ledger looks for idle ones.
     """
     shape = gang.groups[slot.group].shape
     devices = slot.kept_at or tuple(range(slot.gpus))
@@ -40,15 +40,6 @@ def slot_of(place: Place, *, by_count: bool) -> Slot:
         milli, count = place.gpu_milli, len(devices)
         return Slot(group=group, replica=replica, node=node, gpu_milli=milli, gpus=count, places=devices)
     return Slot(group=group, replica=replica, node=node, devices=devices, gpu_milli=place.gpu_milli)
-
-
-def same_place(place: Place, slot: Slot) -> bool:
-    """Whether it is the same node, with the same part of the same devices; by count: with as many for that replica."""
-    if place.node != slot.node or place.gpu_milli != slot.gpu_milli:
-        return False
-    if slot.gpus:
-        return len(place.devices) == slot.gpus and (place.group, place.replica) == (slot.group, slot.replica)
-    return place.devices == slot.devices
 
 
 def same_places(holds: Sequence[Hold], slots: Sequence[Slot]) -> bool:

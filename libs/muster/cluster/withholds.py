@@ -1,4 +1,4 @@
-"""Requests to withhold a node or device, as they stand in the books: asked, changed, in force, answered. Pure.
+"""Requests to withhold a node or device, as `Grants` keeps them: asked, changed, in force, answered. Pure.
 
 A request that names a later moment closes nothing yet: until then what ends before may still start there, which is for
 whoever places jobs to see to. It is in force from the moment on at which it is answered; one that names no later moment

@@ -1,85 +1,136 @@
-"""The fleet's books: which job holds what, also on nodes that are not there.
+"""The allocation ledger of the placement engine: the fleet's nodes and devices, and what jobs hold there.
 
-The placement engine keeps the sums; this adds what it does not know: facts, grants, and holds on nodes that are not
-part of the cluster.
+The fleet keeps the sums; the ledger adds what it does not know: holds on nodes that are not part of the cluster, holds
+that it could not take as they are, and which devices a kubelet picked.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
-from muster.books.counted import elsewhere
-from muster.books.gangs import hold_of, same_place
-from muster.books.node_records import DEVICE, NODE, NodeRecord, NodeRecords
-from muster.placement import NO_SHARES, GangRequest, Hold, HoldError, NodeShape, ShapeError
+from muster.cluster.counted import elsewhere
+from muster.cluster.gangs import hold_of, slot_of
+from muster.cluster.grants import Grants
+from muster.cluster.node_records import NODE, NodeRecord, NodeTable
+from muster.placement import NO_SHARES, Fleet, GangRequest, Hold, HoldError, NodeShape, ShapeError
+from muster.placement import Slot as Place
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.job import Slot
 
 
-class FleetBooks(NodeRecords):
-    """Nodes with their grants, and what jobs hold there.
+@dataclass(frozen=True, slots=True)
+class LedgerListener:
+    """What whoever keeps more in the same fleet than the holds of jobs is told, with the name of the node."""
 
-    misfits: descriptions and holds that the fleet could not take as they were. moved: jobs whose holds stand at other
-    places than their facts say, until somebody follows. Who keeps more in the same fleet than jobs' holds overrides
-    `_make_way`, `_touched` and `_before_reshape`.
-    """
+    before_hold: Callable[[str], None]
+    """A hold of a job is about to be entered on the node: give back what is kept there."""
+    idle_changed: Callable[[str], None]
+    """Another amount is idle on the node now."""
+    before_reshape: Callable[[str], None]
+    """The node is about to leave the fleet, or to have another shape: let only holds of jobs stand there."""
 
-    def __init__(self) -> None:
-        super().__init__()
+
+class Ledger:
+    """Folds which nodes the fleet has, and what jobs hold there."""
+
+    def __init__(self, nodes: NodeTable, fleet: Fleet, grants: Grants, listener: LedgerListener) -> None:
         self.misfits = 0
+        """Descriptions and holds that the fleet could not take as they were."""
         self.moved: dict[str, None] = {}
+        """Jobs whose holds stand at other places than their facts say, until somebody follows."""
+        self.picked: dict[str, frozenset[str]] = {}
+        """Devices that the kubelet picked for a job, as far as they were observed."""
+        self._nodes = nodes
+        self._fleet = fleet
+        self._grants = grants
+        self._listener = listener
 
     # --- holds -----------------------------------------------------------------------------------------------
 
     def take(self, job_id: str, slots: Sequence[Slot], gang: GangRequest) -> None:
-        """The job has these slots from now on, beside those that it had, also on nodes that are not there."""
+        """Hold these slots for a job, beside those that it has, also on nodes that are not there."""
         holds = tuple(hold_of(slot, gang) for slot in slots)
-        self._note_holds(job_id, holds, gang)
+        self.note(job_id, holds, gang)
         new = dict[str, list[Hold]]()
         for hold in holds:
             new.setdefault(hold.slot.node, []).append(hold)
         for name, added in new.items():
             self._enter(name, job_id, added)
 
+    def note(self, job_id: str, holds: Sequence[Hold], gang: GangRequest) -> None:
+        """Note that a job holds what the fleet holds already."""
+        for hold in holds:
+            record = self._nodes.record(hold.slot.node)
+            record.jobs.setdefault(job_id, []).append(hold)
+            if gang.groups[hold.slot.group].shape.full_node:
+                record.whole = job_id
+
     def free(self, job_id: str, slots: Iterable[Slot], *, fact: str, seq: int) -> None:
-        """The job holds nothing any more."""
+        """Give up all that a job holds; slots: where that is."""
         self.picked.pop(job_id, None)
         self.moved.pop(job_id, None)
         for name in {slot.node: None for slot in slots}:
-            record = self.nodes[name]
+            record = self._nodes[name]
             holds = record.jobs.pop(job_id)
             if record.whole == job_id:
                 record.whole = ""
             self._give(record, job_id, holds)
             self._mend(name, record)
-            self._forget(name)
-        self._came_free(fact, seq)
+            self._nodes.forget(name)
+        self._grants.note_freed(fact, seq)
 
-    def free_some(self, job_id: str, slots: Iterable[Slot], *, fact: str, seq: int) -> None:
-        """The job gives up these of its slots. One that it does not hold is not missed."""
-        for slot in slots:
-            record = self.nodes.get(slot.node)
-            holds = record.jobs.get(job_id, []) if record is not None else []
-            hold = next((hold for hold in holds if same_place(hold.slot, slot)), None)
-            if record is None or hold is None:
-                continue
-            self._give(record, job_id, [hold])
-            holds.remove(hold)
-            self._mend(slot.node, record)
-            if not holds:
-                del record.jobs[job_id]
-                record.whole = "" if record.whole == job_id else record.whole
-                self._forget(slot.node)
-        self._came_free(fact, seq)
+    def pick(self, job_id: str, slots: Iterable[Slot], uuids: Iterable[str]) -> tuple[str, ...]:
+        """Note with which devices a job was seen; return those that are noted: none where the scheduler chose them."""
+        picked = tuple(uuids) if any(slot.gpus for slot in slots) else ()
+        if picked:
+            self.picked[job_id] = frozenset(picked)
+        return picked
+
+    # --- questions -------------------------------------------------------------------------------------------
 
     def placed(self, job_id: str, slots: Sequence[Slot]) -> tuple[Slot, ...]:
-        """The slots of a job, with the places at which the books keep those that are held by count."""
+        """Return the slots of a job, with the places at which those that are held by count are kept."""
         return tuple(self._slot_now(job_id, slot) if slot.gpus else slot for slot in slots)
 
-    # --- what is there ---------------------------------------------------------------------------------------
+    def slot_of(self, place: Place) -> Slot:
+        """Return a hold's place as facts have it."""
+        record = self._nodes.get(place.node)
+        return slot_of(place, by_count=record is not None and record.is_by_count)
+
+    def holders(self, kind: str, name: str) -> tuple[str, ...]:
+        """Return the ids of the jobs that hold something there, also what they grow into.
+
+        Where the kubelet picks, a device is held by whom it was seen with, and by all whose devices nobody saw.
+        """
+        place = (name, -1) if kind == NODE else self._nodes.place_of(name)
+        record = self._nodes.get(place[0]) if place is not None else None
+        if place is None or record is None:
+            return ()
+        if kind == NODE:
+            return tuple(sorted(record.jobs))
+        jobs = record.jobs.items()
+        if record.is_by_count:
+            return tuple(sorted(job_id for job_id, holds in jobs if self._may_have(job_id, holds, name)))
+        return tuple(sorted(job_id for job_id, holds in jobs if any(place[1] in hold.slot.devices for hold in holds)))
+
+    def devices_held(self, record: NodeRecord) -> frozenset[int]:
+        """Return the indexes of a node's devices that are held, or may be, see `holders`."""
+        if not record.is_by_count or record.description is None:
+            jobs = record.jobs.values()
+            return frozenset(
+                index for holds in jobs for hold in holds if hold.slot.gpu_milli for index in hold.slot.devices
+            )
+        present = record.description.present.items()
+        return frozenset(
+            index
+            for index, uuid in present
+            if any(self._may_have(job_id, holds, uuid) for job_id, holds in record.jobs.items())
+        )
+
+    # --- nodes -----------------------------------------------------------------------------------------------
 
     def join(self, name: str, description: NodeJoined, *, fact: str) -> None:
-        """The node is part of the cluster, or its description changed."""
-        record = self._node(name)
+        """Add a node to the cluster, or take its new description."""
+        record = self._nodes.record(name)
         known = record.description
         if known == description and not record.lost:
             return
@@ -91,73 +142,58 @@ class FleetBooks(NodeRecords):
             if known is not None:
                 self._uninstall(name, record)
                 if record.released:
-                    self._expect_release(name, known, description, fact=fact)
-            self._show(name, known, description)
-            record.description = description
-            self._install(name, record)
-        self._touch(name, record, fact)
+                    self._grants.expect_release(name, known, description, fact=fact)
+            self._grants.describe(name, description)
+            self._install(name, record, description)
+        self._grants.node_changed(name, record, fact)
 
     def set_lost(self, name: str, lost: bool, *, fact: str) -> bool:
-        """The node does not answer, or answers again: then it must be released anew. False if it is not there."""
-        record = self.nodes.get(name)
+        """Note that a node is lost, or answers again and is to be released anew. Return False if it is not there."""
+        record = self._nodes.get(name)
         if record is None or record.description is None:
             return False
         record.lost, record.released = lost, False
-        self._touch(name, record, fact)
+        self._grants.node_changed(name, record, fact)
         return True
 
     def leave(self, name: str, *, fact: str) -> bool:
-        """The node is no longer part of the cluster; what is held there stays on the jobs. False if it is not there."""
-        record = self.nodes.get(name)
+        """Take a node out of the cluster; what is held there stays on the jobs. Return False if it is not there."""
+        record = self._nodes.get(name)
         if record is None or record.description is None:
             return False
         self._uninstall(name, record)
-        self._show(name, record.description, None)
-        record.description, record.lost, record.released = None, False, False
+        self._grants.describe(name, None)
+        record.lost, record.released = False, False
         record.wishes = tuple(wish for wish in record.wishes if not wish.answered)
-        record.last_fact = fact
-        self.pending[NODE, name] = None
-        self.changes += 1
-        self._forget(name)
+        self._grants.node_changed(name, record, fact)
+        self._nodes.forget(name)
         return True
 
     def load_node(self, name: str, description: NodeJoined, *, lost: bool, fact: str) -> None:
-        """A node as a checkpoint says."""
-        record = self._node(name)
+        """Restore a node from a checkpoint."""
+        record = self._nodes.record(name)
         if record.description is not None:
             self._uninstall(name, record)
-        self._show(name, record.description, description)
-        record.description, record.lost = description, lost
+        self._grants.describe(name, description)
+        record.lost = lost
         record.last_fact = record.last_fact or fact
-        self._install(name, record)
-        self._touch(name, record, record.last_fact)
-
-    # --- for who keeps more in the same fleet ------------------------------------------------------------------
-
-    def _make_way(self, name: str) -> None:
-        """A job's hold is to be entered on this node: whatever else is kept there goes."""
-
-    def _touched(self, name: str) -> None:
-        """What is idle on this node is another amount now."""
-
-    def _before_reshape(self, name: str) -> None:
-        """The node is about to leave the fleet, or to be another shape: only jobs may hold something there."""
+        self._install(name, record, description)
+        self._grants.node_changed(name, record, record.last_fact)
 
     # --- inside ----------------------------------------------------------------------------------------------
 
+    def _may_have(self, job_id: str, holds: Iterable[Hold], uuid: str) -> bool:
+        held = sum(len(hold.slot.devices) for hold in holds)
+        picked = self.picked.get(job_id, frozenset())
+        is_known = len(picked) >= held and all(map(self._nodes.place_of, picked))
+        return bool(held) and (not is_known or uuid in picked)
+
     def _slot_now(self, job_id: str, slot: Slot) -> Slot:
-        record = self.nodes.get(slot.node)
+        record = self._nodes.get(slot.node)
         for hold in record.jobs.get(job_id, ()) if record is not None else ():
             if (hold.slot.group, hold.slot.replica) == (slot.group, slot.replica):
                 return slot.model_copy(update={"places": hold.slot.devices})
         return slot
-
-    def _note_holds(self, job_id: str, holds: Sequence[Hold], gang: GangRequest) -> None:
-        for hold in holds:
-            record = self._node(hold.slot.node)
-            record.jobs.setdefault(job_id, []).append(hold)
-            if gang.groups[hold.slot.group].shape.full_node:
-                record.whole = job_id
 
     def _give(self, record: NodeRecord, job_id: str, holds: Iterable[Hold]) -> None:
         if record.description is None:
@@ -165,23 +201,14 @@ class FleetBooks(NodeRecords):
         for hold in holds:
             kept = record.cut.pop((job_id, hold), hold) if record.cut else hold
             if kept is not None:
-                self.fleet.release(kept)
-            self._touched(hold.slot.node)
+                self._fleet.release(kept)
+            self._listener.idle_changed(hold.slot.node)
 
-    def _install(self, name: str, record: NodeRecord) -> None:
-        shape = record.description
-        assert shape is not None
-        self.fleet.add_node(self._shape(name, shape))
-        self.fleet.set_usable(name, record.usable, ill=record.is_ill)
-        if self.devices:
-            for index, uuid in shape.present.items():
-                device = self.devices.get(uuid)
-                if device is not None:
-                    self.fleet.set_device_usable(name, index, device.usable, ill=device.is_ill)
-                    self._asked(DEVICE, uuid)
-        self._bar(record, name)
+    def _install(self, name: str, record: NodeRecord, description: NodeJoined) -> None:
+        self._fleet.add_node(self._shape(name, description))
+        self._grants.node_entered(name, record, description)
         self._enter_all(name, record)
-        self._touched(name)
+        self._listener.idle_changed(name)
 
     def _shape(self, name: str, node: NodeJoined) -> NodeShape:
         """The node as the engine knows it; without its topology if that contradicts itself."""
@@ -197,22 +224,22 @@ class FleetBooks(NodeRecords):
             return NodeShape(name, *amounts, absent=absent, parts_only=node.parts_only)
 
     def _uninstall(self, name: str, record: NodeRecord) -> None:
-        self._before_reshape(name)
+        self._listener.before_reshape(name)
         for job_id in record.jobs:
             for hold in record.entered(job_id):
-                self.fleet.release(hold)
+                self._fleet.release(hold)
         record.cut.clear()
-        self.fleet.remove_node(name)
+        self._fleet.remove_node(name)
 
     def _enter(self, name: str, job_id: str, added: list[Hold]) -> None:
         """Hold in the fleet what the job has on this node, as far as that is there; nothing while the node is away.
 
         added: what of it the fleet does not hold yet.
         """
-        record = self.nodes[name]
+        record = self._nodes[name]
         if record.description is None:
             return
-        self._make_way(name)
+        self._listener.before_hold(name)
         for hold in self._refused(record, record.description, job_id, added):
             self._enter_otherwise(record, record.description, job_id, hold)
 
@@ -223,7 +250,7 @@ class FleetBooks(NodeRecords):
             for job_id, holds in record.jobs.items():
                 self._enter(name, job_id, holds)
             return
-        self._make_way(name)
+        self._listener.before_hold(name)
         for job_id, refused in [
             (job_id, self._refused(record, node, job_id, record.jobs[job_id])) for job_id in sorted(record.jobs)
         ]:
@@ -238,17 +265,17 @@ class FleetBooks(NodeRecords):
         refused = []
         for hold in added:
             try:
-                self.fleet.hold(hold)
+                self._fleet.hold(hold)
             except HoldError:
                 refused.append(hold)
         return refused
 
     def _enter_otherwise(self, record: NodeRecord, node: NodeJoined, job_id: str, hold: Hold) -> None:
         """Hold as many devices at other places, where the kubelet picks them; else what is there of it."""
-        moved = elsewhere(self.fleet.ledger.node(hold.slot.node), hold) if node.kubelet_picks else None
+        moved = elsewhere(self._fleet.ledger.node(hold.slot.node), hold) if node.kubelet_picks else None
         if moved is not None and moved != hold:
             try:
-                self.fleet.hold(moved)
+                self._fleet.hold(moved)
             except HoldError:
                 pass  # it is not its places that it lacks
             else:
@@ -259,7 +286,7 @@ class FleetBooks(NodeRecords):
         self.misfits += 1
         record.cut[job_id, hold] = self._enter_part(node, hold)
         if record.is_overdrawn:
-            self.fleet.set_usable(hold.slot.node, record.usable, ill=record.is_ill)
+            self._grants.show_usable(hold.slot.node, record)
 
     def _mend(self, name: str, record: NodeRecord) -> None:
         """Something came free where the kubelet picks: what could not be held whole before perhaps can be now.
@@ -271,16 +298,16 @@ class FleetBooks(NodeRecords):
             return
         for (job_id, hold), part in sorted(record.cut.items(), key=_by_place):
             if part is not None:
-                self.fleet.release(part)
+                self._fleet.release(part)
             del record.cut[job_id, hold]
             for refused in self._refused(record, node, job_id, [hold]):
                 self._enter_otherwise(record, node, job_id, refused)
-        if self.fleet.ledger.node(name).usable != record.usable:
-            self.fleet.set_usable(name, record.usable, ill=record.is_ill)
+        if self._fleet.ledger.node(name).usable != record.usable:
+            self._grants.show_usable(name, record)
 
     def _enter_part(self, node: NodeJoined, hold: Hold) -> Hold | None:
         """Hold what is there of it, where devices or memory are gone; None if that is not what was wrong with it."""
-        slot, left = hold.slot, self.fleet.ledger.node(hold.slot.node)
+        slot, left = hold.slot, self._fleet.ledger.node(hold.slot.node)
         devices = tuple(index for index in slot.devices if index in node.present)
         part = Hold(
             min(hold.cpu_milli, left.cpu_milli),
@@ -288,7 +315,7 @@ class FleetBooks(NodeRecords):
             replace(slot, devices=devices, gpu_milli=slot.gpu_milli if devices else 0),
         )
         try:
-            self.fleet.hold(part)
+            self._fleet.hold(part)
         except HoldError:
             return None
         return part

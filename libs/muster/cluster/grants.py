@@ -1,0 +1,245 @@
+"""Who may use which node and device: requests to withhold them, cordons, and the scheduler's answers.
+
+A node takes new jobs when it is present, answers, was `released`, and nobody asked to withhold it. The placement
+engine is told which nodes and devices are usable; it does not know why.
+"""
+
+from collections.abc import Callable
+
+from muster.cluster.node_records import DEVICE, NODE, DeviceRecord, NodeRecord, NodeTable
+from muster.cluster.withholds import is_closed, known_in, with_request
+from muster.placement import Fleet
+from muster.schemas.facts.cordons import Cordon
+from muster.schemas.facts.node import GrantState, NodeJoined, WithholdRequested, WithholdWish
+
+OnChange = Callable[[str, str, NodeRecord | DeviceRecord], None]
+"""Called with kind, name and record when what is asked of a node or device may have changed."""
+
+
+class Grants:
+    """Folds who may use a node or device, and tells the fleet."""
+
+    def __init__(self, nodes: NodeTable, fleet: Fleet, *, on_change: OnChange | None = None) -> None:
+        self.devices: dict[str, DeviceRecord] = {}
+        """Devices that are not as their node, by UUID. For reading."""
+        self.pending: dict[tuple[str, str], None] = {}
+        """Kind and name of nodes and devices that wait for an answer, or may need one."""
+        self.changes = 0
+        """Grows whenever a node came, went, or may be used or not."""
+        self.freed_fact = ""
+        """The newest fact by which something came free or became usable."""
+        self.freed_seq = 0
+        """Its number in the log."""
+        self._nodes = nodes
+        self._fleet = fleet
+        self._on_change = on_change
+
+    # --- requests and answers ------------------------------------------------------------------------------------
+
+    def ask(self, kind: str, name: str, wish: WithholdRequested, *, fact: str, by: str = "", at: int = 0) -> bool:
+        """Take a request of the service `by`, made at `at` (ns). Return False if that is known already.
+
+        The same request once more changes how it is asked, unless it was answered before.
+        """
+        record = self._record(kind, name)
+        wishes = with_request(record.wishes, wish, fact=fact, by=by, at=at)
+        if wishes is None:
+            return False
+        record.wishes = wishes
+        self._apply(kind, name)
+        return True
+
+    def cordon(self, name: str, cordon: Cordon | None, *, fact: str, seq: int) -> bool:
+        """Close a node for a person, or (None) let it be used again. Return False if that changes nothing."""
+        record = self._nodes.record(name) if cordon is not None else self._nodes.get(name)
+        if record is None or (record.cordon is None and cordon is None):
+            return False
+        record.cordon, record.last_fact = cordon, fact
+        self._apply(NODE, name)
+        self._nodes.forget(name)
+        if cordon is None:
+            self.note_freed(fact, seq)
+        return True
+
+    def answered(self, kind: str, name: str, request_id: str, *, fact: str = "") -> bool:
+        """Take the answer `withheld`; return False if it had been given before.
+
+        A request that is not known was withdrawn while the answer was on its way: the answer stands, for who asked may
+        already act on it.
+        """
+        if kind == NODE and name not in self._nodes:
+            return False
+        record = self._record(kind, name)
+        known = known_in(record.wishes, request_id)
+        if known is not None and known.answered:
+            return False
+        wish = known or WithholdWish(request_id=request_id, fact=fact)
+        others = tuple(other for other in record.wishes if other is not known)
+        record.wishes = (*others, wish.model_copy(update={"answered": True}))
+        if known is None or known.from_at:
+            self._apply(kind, name)
+        else:
+            self._changed(kind, name, record)
+        self._forget(kind, name)
+        return True
+
+    def withdraw(
+        self, kind: str, name: str, request_id: str, *, after_withheld: bool, fact: str, seq: int
+    ) -> bool | None:
+        """Take a request back; return None if there is no such request.
+
+        False: it was answered, and who asked did not know that: the answer stands. An answer that is given back leaves
+        the node or device to be released anew, once nobody else asks.
+        """
+        record = self.record_of(kind, name)
+        wish = known_in(record.wishes, request_id) if record is not None else None
+        if record is None or wish is None:
+            return None
+        if wish.answered and not after_withheld:
+            return False
+        record.wishes = tuple(other for other in record.wishes if other is not wish)
+        record.released = record.released and not wish.answered
+        record.last_fact = fact
+        self._apply(kind, name)
+        self._forget(kind, name)
+        self.note_freed(fact, seq)
+        return True
+
+    def release(self, kind: str, name: str, *, fact: str, seq: int) -> bool:
+        """Take the answer `released`: usable, unless a request still waits. Return False if the name is not known."""
+        record = self.record_of(kind, name)
+        if record is None:
+            return False
+        record.released = True
+        record.wishes = tuple(wish for wish in record.wishes if not wish.answered)
+        record.last_fact = fact
+        self._apply(kind, name)
+        self._forget(kind, name)
+        self.note_freed(fact, seq)
+        return True
+
+    def detached(self, uuid: str) -> None:
+        """Forget a device that was taken away and that no node shows: no description will say that it is gone."""
+        if not self._nodes.is_there(DEVICE, uuid):
+            self._drop_device(uuid)
+
+    def load(self, kind: str, name: str, state: GrantState) -> None:
+        """Restore a grant from a checkpoint."""
+        record = self._record(kind, name)
+        record.released, record.wishes, record.last_fact = state.released, state.wishes, state.last_fact
+        if isinstance(record, NodeRecord):
+            record.cordon = state.cordon
+        self._apply(kind, name)
+
+    def wants_release(self, kind: str, name: str) -> bool:
+        """Return whether nothing but `released` is missing for its use."""
+        record = self.record_of(kind, name)
+        if record is None or record.released or is_closed(record.wishes):
+            return False
+        is_lost = isinstance(record, NodeRecord) and record.lost
+        return not is_lost and self._nodes.is_there(kind, name)
+
+    def record_of(self, kind: str, name: str) -> NodeRecord | DeviceRecord | None:
+        """Return what is known of a node or device; None if that is nothing."""
+        return self._nodes.get(name) if kind == NODE else self.devices.get(name)
+
+    def note_freed(self, fact: str, seq: int) -> None:
+        """Note the fact by which something came free; facts of a checkpoint come in any order."""
+        if seq >= self.freed_seq:
+            self.freed_fact, self.freed_seq = fact, seq
+
+    # --- for the ledger, which folds that nodes come and go ---------------------------------------------------------
+
+    def describe(self, name: str, now: NodeJoined | None) -> None:
+        """Set what a node is and which devices it shows; None: it left."""
+        for uuid in self._nodes.describe(name, now):
+            self._drop_device(uuid)
+        for uuid in now.present.values() if now is not None else ():
+            if uuid in self.devices:
+                self.pending[DEVICE, uuid] = None
+
+    def expect_release(self, name: str, before: NodeJoined, now: NodeJoined, *, fact: str) -> None:
+        """Let devices that a released node is to show for the first time wait to be released by themselves."""
+        known = set(before.present.values())
+        for uuid in now.present.values():
+            if uuid in known:
+                continue
+            record = self.devices.setdefault(uuid, DeviceRecord())
+            record.released, record.last_fact = False, fact
+            if self._nodes.node_of(DEVICE, uuid) not in ("", name):  # what another node was asked to give back, it gave
+                record.wishes = tuple(wish for wish in record.wishes if not wish.answered)
+
+    def node_entered(self, name: str, record: NodeRecord, description: NodeJoined) -> None:
+        """Tell the fleet which devices of a node that was just added may be used."""
+        self.show_usable(name, record)
+        if self.devices:
+            for index, uuid in description.present.items():
+                device = self.devices.get(uuid)
+                if device is not None:
+                    self._fleet.set_device_usable(name, index, device.usable, ill=device.is_ill)
+                    self._changed(DEVICE, uuid, device)
+        self._bar(name, record)
+
+    def node_changed(self, name: str, record: NodeRecord, fact: str) -> None:
+        """Let a node that came, is lost or answers again be judged anew."""
+        record.last_fact = fact
+        self.pending[NODE, name] = None
+        self.changes += 1
+        if record.description is not None:
+            self.show_usable(name, record)
+
+    def show_usable(self, name: str, record: NodeRecord) -> None:
+        """Tell the fleet whether a node may be used."""
+        self._fleet.set_usable(name, record.usable, ill=record.is_ill)
+
+    # --- inside --------------------------------------------------------------------------------------------------
+
+    def _record(self, kind: str, name: str) -> NodeRecord | DeviceRecord:
+        return self._nodes.record(name) if kind == NODE else self.devices.setdefault(name, DeviceRecord())
+
+    def _forget(self, kind: str, name: str) -> None:
+        if kind == NODE:
+            self._nodes.forget(name)
+
+    def _changed(self, kind: str, name: str, record: NodeRecord | DeviceRecord) -> None:
+        if self._on_change is not None:
+            self._on_change(kind, name, record)
+
+    def _apply(self, kind: str, name: str) -> None:
+        """Let what is asked of a node or device be answered, and take effect in the fleet."""
+        record = self._record(kind, name)
+        self.pending[kind, name] = None
+        self.changes += 1
+        self._changed(kind, name, record)
+        if isinstance(record, NodeRecord):
+            if record.description is not None:
+                self.show_usable(name, record)
+            return
+        place = self._nodes.place_of(name)
+        if place is not None:
+            self._fleet.set_device_usable(*place, record.usable, ill=record.is_ill)
+            self._bar(place[0], self._nodes[place[0]])
+        if record.usable and not record.wishes:
+            del self.devices[name]
+
+    def _bar(self, name: str, record: NodeRecord) -> None:
+        """Let nothing new start on a node whose kubelet might pick a device that somebody asked to withhold."""
+        if record.is_by_count and record.description is not None:
+            shown = [uuid for uuid in record.description.present.values() if uuid in self.devices]
+            record.barred = {uuid: self.devices[uuid].is_ill for uuid in shown if is_closed(self.devices[uuid].wishes)}
+            self.show_usable(name, record)
+        elif record.barred:
+            record.barred = {}
+            self.show_usable(name, record)
+
+    def _drop_device(self, uuid: str) -> None:
+        """Forget a device that is not there any more; a request to withhold it still gets an answer."""
+        record = self.devices.get(uuid)
+        if record is None:
+            return
+        record.wishes = tuple(wish for wish in record.wishes if not wish.answered)
+        if record.wishes:
+            self.pending[DEVICE, uuid] = None
+        else:
+            del self.devices[uuid]
+        self._changed(DEVICE, uuid, record)
