@@ -43,9 +43,8 @@ class State:
     carried out, and when. refused: what `nothing-chosen` said last, by job or node. ended: the newest, oldest first.
     withheld: nodes that the scheduler may have given for a choice that is over, see `ends`.
     anomalies: facts that fitted nothing, by what. moves: grows with every fact that may change a decision; supply: with
-    those that may give somebody what was not to be had, last at supplied_at, places that came free apart,
-    last at supplied_at. freed: grows whenever something became usable, last at freed_at. taken: grows when a job takes
-    places. now: of the decision that is being made.
+    those that may give somebody what was not to be had, last at supplied_at, places that came free apart: with these
+    grows freed, last at freed_at. taken: grows when a job takes places. now: of the decision that is being made.
     """
 
     config: ScalingConfig
