@@ -9,7 +9,7 @@ from muster.placement import Shortage
 from muster.scheduler.core.answers import answer_nodes, answer_why
 from muster.scheduler.core.cycle import Limits
 from muster.schemas.facts.device import DeviceDetached
-from muster.schemas.facts.node import NodeJoined, WithholdRequested, WithholdWithdrawn
+from muster.schemas.facts.node import NodeJoined, NodeLeft, WithholdRequested, WithholdWithdrawn
 from muster.schemas.job import Job, Phase
 from muster.schemas.queries import AskFleet, AskJob
 from unit.scheduler.test_elastic import elastic, runs
@@ -249,6 +249,15 @@ def test_a_device_that_is_shown_by_its_new_node_first_is_that_nodes() -> None:
     assert world.slots(world.submit("one", gpus=2)) == [("n1", (0, 1))]
     moved_to(world, "n0")
     assert world.core.state.nodes.place_of("n0-gpu-0") == ("n1", 1)
+
+
+def test_a_device_that_left_with_its_new_node_is_nowhere_until_its_old_node_says_so_too() -> None:
+    world = VirtualScheduler(nodes=2, gpus=1)
+    moved_to(world, "n1", "n1-gpu-0", "n0-gpu-0")
+    world.write("agent", "node", "n1", "left", NodeLeft())
+    world.settle()
+    moved_to(world, "n0")
+    assert world.core.state.nodes.place_of("n0-gpu-0") is None
 
 
 def test_a_device_that_was_withheld_before_its_node_showed_it_is_not_used() -> None:
