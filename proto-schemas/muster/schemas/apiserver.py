@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from muster.schemas.base import InstantNs, Text, Wire
-from muster.schemas.facts.guard import Figure
+from muster.schemas.facts.guard import AdviceRaised
 
 REPLICAS_MAX = 16
 POINTS_MAX = 240
@@ -77,17 +77,13 @@ class StoredKind(Wire):
     bytes: int = 0
 
 
-class StandingAdvice(Wire):
-    """One advice that stands; as `raised` says."""
+class StandingAdvice(AdviceRaised):
+    """One advice that stands, as it was raised last."""
 
     id: str
-    code: str
-    about: str = ""
-    severity: str = "warning"
-    detail: Text = ""
-    cure: Text = ""
-    figures: tuple[Figure, ...] = ()
+    """Subject of its facts."""
     since: InstantNs = 0
+    """When it was first raised."""
 
 
 class ApiServerReport(Wire):

@@ -55,13 +55,13 @@ export interface StoredKind {
 }
 
 export interface StandingAdvice {
-  id: string;
   code: string;
   about: string;
   severity: string;
   detail: string;
   cure: string;
   figures: Figure[];
+  id: string;
   since: InstantNs;
 }
 

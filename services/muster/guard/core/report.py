@@ -30,16 +30,7 @@ _MS_PER_S = 1_000.0
 def report_of(look: Look | None, state: State, config: GuardConfig, *, guarded: bool) -> ApiServerReport:
     """The report; before the first look what the log says alone. guarded: there is a real cluster to watch."""
     advices = tuple(
-        StandingAdvice(
-            id=subject,
-            code=one.raised.code,
-            about=one.raised.about,
-            severity=one.raised.severity,
-            detail=one.raised.detail,
-            cure=one.raised.cure,
-            figures=one.raised.figures,
-            since=one.raised_at,
-        )
+        StandingAdvice(id=subject, since=one.raised_at, **dict(one.raised))
         for subject, one in sorted(state.advice.items(), key=lambda item: (item[1].raised_at, item[0]))
     )[:ADVICES_MAX]
     if look is None:
