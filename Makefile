@@ -9,6 +9,9 @@ DASHBOARD_BUILT := services/muster/gateway/static/index.html
 DASHBOARD_SOURCES := $(shell find $(DASHBOARD) -path '*/node_modules' -prune -o -type f -print 2>/dev/null)
 NPM := cd $(DASHBOARD) && PATH="$(abspath $(BIN)):$$PATH" npm
 
+# Images of CI set it, and then every worker and every process of a stack compiles all that it imports: seconds each.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help install lock web up lint test hunt test-web test-browser test-k8s test-compose test-security structure check-images pin-images golden docs screenshots wheel check clean
 
 help:  ## show the targets
@@ -89,7 +92,13 @@ wheel: install web  ## the distribution, with the built dashboard in it
 golden: install  ## record the golden logs of tests/golden anew
 	PYTHONPATH=tests $(BIN)/python -m golden.record
 
-check: lint test test-security test-web test-browser test-k8s test-compose docs  ## what CI runs
+# Parts of one process each, which together keep no more than two cores busy: containers mostly wait. All others have
+# the machine alone, since stacks that get too little processor time lose their leases.
+BESIDE := test-compose lint test-web docs
+
+check: install web  ## what CI runs
+	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target $(BESIDE)
+	@$(MAKE) --no-print-directory test test-security test-browser test-k8s
 
 clean:  ## remove the virtual environment and caches
 	rm -rf $(VENV) $(DASHBOARD)/node_modules services/muster/gateway/static site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
