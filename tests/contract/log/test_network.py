@@ -264,6 +264,13 @@ async def lost(connection: Client) -> None:
             await asyncio.sleep(0.01)
 
 
+async def found(connection: Client) -> None:
+    """Wait until the client has a server again: closed while it tries to connect, nats-py may try for ever."""
+    async with asyncio.timeout(10):
+        while not connection.is_connected:  # noqa: ASYNC110 - the client has no event for it
+            await asyncio.sleep(0.01)
+
+
 async def test_without_a_server_an_append_is_unavailable_and_a_read_is_empty(nats_plain: NatsServer) -> None:
     async with nats_bench(nats_plain.url) as bench:
         pen = await leader(bench.log)
@@ -276,6 +283,9 @@ async def test_without_a_server_an_append_is_unavailable_and_a_read_is_empty(nat
         batch = await reader.read(limit=1, timeout_s=0.2)
 
         assert (batch.facts, batch.last_seq) == ((), 2)
+        await asyncio.to_thread(nats_plain.restart)
+        for one in (bench.connection, bench.second):
+            await found(one)
 
 
 async def test_killing_the_server_in_mid_stream_loses_and_doubles_nothing(nats_plain: NatsServer) -> None:
