@@ -82,7 +82,7 @@ async def test_a_page_shows_the_cluster_that_is_chosen_and_keeps_it_in_its_addre
         assert shown.page.url.endswith(f"{path}?cluster={OTHER}")
         await shown.page.reload()
         await tells(shown, OTHER)
-        await shown.until(f"document.querySelector(\"{CHOICE}\").value === '{OTHER}'")
+        await shown.until(f"document.querySelector(\"{CHOICE}\")?.value === '{OTHER}'")
         assert await breaks_no_rule(shown)
         await shown.page.select_option(CHOICE, CLUSTER)
         await tells(shown, CLUSTER)
