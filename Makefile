@@ -92,13 +92,7 @@ wheel: install web  ## the distribution, with the built dashboard in it
 golden: install  ## record the golden logs of tests/golden anew
 	PYTHONPATH=tests $(BIN)/python -m golden.record
 
-# Parts of one process each, which together keep no more than two cores busy: containers mostly wait. All others have
-# the machine alone, since stacks that get too little processor time lose their leases.
-BESIDE := test-compose lint test-web docs
-
-check: install web  ## what CI runs
-	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target $(BESIDE)
-	@$(MAKE) --no-print-directory test test-security test-browser test-k8s
+check: lint test test-security test-web test-browser test-k8s test-compose docs  ## what CI runs
 
 clean:  ## remove the virtual environment and caches
 	rm -rf $(VENV) $(DASHBOARD)/node_modules services/muster/gateway/static site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
