@@ -1,5 +1,6 @@
 """What a process hosts. A service's `app.py` answers `services(settings)`; the shell and the host do the rest."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -26,6 +27,11 @@ class Seat:
     """The moment at which the service decides: never before the newest fact that it folded."""
     fail: Callable[[BaseException], None] = lambda _: None
     """Stop the service with this error, as if `after_fold` had raised it: what runs beside the folds failed."""
+
+    def ended(self, task: asyncio.Task[None]) -> None:
+        """Stop the service if this task failed, for `add_done_callback`. A cancelled one did not."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.fail(error)
 
 
 class Sink(Protocol):

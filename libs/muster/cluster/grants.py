@@ -1,6 +1,6 @@
 """Who may use which node and device: requests to withhold them, cordons, and the scheduler's answers.
 
-A node takes new jobs when it is present, answers, was `released`, and nobody asked to withhold it. The placement
+A node takes new jobs when it is present, answers, was `released`, and no request withholds it. The placement
 engine is told which nodes and devices are usable; it does not know why.
 """
 
@@ -64,8 +64,8 @@ class Grants:
     def answered(self, kind: str, name: str, request_id: str, *, fact: str = "") -> bool:
         """Take the answer `withheld`; return False if it had been given before.
 
-        A request that is not known was withdrawn while the answer was on its way: the answer stands, for who asked may
-        already act on it.
+        A request that is not known was withdrawn while the answer was on its way: the answer stays valid, because the
+        requester may already act on it.
         """
         if kind == NODE and name not in self._nodes:
             return False
@@ -88,8 +88,8 @@ class Grants:
     ) -> bool | None:
         """Take a request back; return None if there is no such request.
 
-        False: it was answered, and who asked did not know that: the answer stands. An answer that is given back leaves
-        the node or device to be released anew, once nobody else asks.
+        False: it was answered before the requester knew that: the answer stays valid. An answer that is given back
+        leaves the node or device to be released anew, once no other request remains.
         """
         record = self.record_of(kind, name)
         wish = known_in(record.wishes, request_id) if record is not None else None
@@ -223,7 +223,7 @@ class Grants:
             del self.devices[name]
 
     def _bar(self, name: str, record: NodeRecord) -> None:
-        """Let nothing new start on a node whose kubelet might pick a device that somebody asked to withhold."""
+        """Let nothing new start on a node whose kubelet might pick a device that a request withholds."""
         if record.is_by_count and record.description is not None:
             shown = [uuid for uuid in record.description.present.values() if uuid in self.devices]
             record.barred = {uuid: self.devices[uuid].is_ill for uuid in shown if is_closed(self.devices[uuid].wishes)}

@@ -19,7 +19,7 @@ from muster.schemas.job import Slot
 
 @dataclass(frozen=True, slots=True)
 class LedgerListener:
-    """What whoever keeps more in the same fleet than the holds of jobs is told, with the name of the node."""
+    """Callbacks of a service that keeps more in the fleet than the holds of jobs. Each gets the name of the node."""
 
     before_hold: Callable[[str], None]
     """A hold of a job is about to be entered on the node: give back what is kept there."""
@@ -36,7 +36,7 @@ class Ledger:
         self.misfits = 0
         """Descriptions and holds that the fleet could not take as they were."""
         self.moved: dict[str, None] = {}
-        """Jobs whose holds stand at other places than their facts say, until somebody follows."""
+        """Jobs whose holds have other places than their facts say; the owner of the ledger clears it."""
         self.picked: dict[str, frozenset[str]] = {}
         """Devices that the kubelet picked for a job, as far as they were observed."""
         self._nodes = nodes
@@ -99,7 +99,7 @@ class Ledger:
     def holders(self, kind: str, name: str) -> tuple[str, ...]:
         """Return the ids of the jobs that hold something there, also what they grow into.
 
-        Where the kubelet picks, a device is held by whom it was seen with, and by all whose devices nobody saw.
+        Where the kubelet picks, these are the job that was seen with the device and all whose devices are unknown.
         """
         place = (name, -1) if kind == NODE else self._nodes.place_of(name)
         record = self._nodes.get(place[0]) if place is not None else None

@@ -44,7 +44,7 @@ class ServerWatch:
         self._metrics = GuardMetrics()
         self._metrics.show_state(core.state)
         self._task = asyncio.create_task(self._run(core), name="looks at API servers")
-        self._task.add_done_callback(self._ended)
+        self._task.add_done_callback(seat.ended)
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
         """See `Sink.after_fold`."""
@@ -60,11 +60,6 @@ class ServerWatch:
             task, self._task = self._task, None
             task.cancel()
             await asyncio.wait([task], timeout=STOP_S_MAX)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        """Only a defect ends it while the guard leads."""
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._seat.fail(error)
 
     async def _run(self, core: GuardCore) -> None:
         while True:

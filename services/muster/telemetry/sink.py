@@ -69,7 +69,7 @@ class Scrapes:
         self._freshness, self._pages, self._patience = Freshness(self._stale_s), Pages(), Patience()
         self._walk = Walk(self._interval_s)
         self._task = asyncio.create_task(self._run(core, connection, seat), name="telemetry scrapes")
-        self._task.add_done_callback(lambda task: _failed(task, seat))
+        self._task.add_done_callback(seat.ended)
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:
         """See `Sink`. Nothing follows a fact: the walk reads whom the core knows."""
@@ -114,7 +114,7 @@ class Scrapes:
 
     def _ended(self, node: str, task: asyncio.Task[None], seat: Seat) -> None:
         self._under_way.pop(node, None)
-        _failed(task, seat)
+        seat.ended(task)
 
     async def _scrape(self, core: TelemetryCore, connection: Publisher, node: str) -> None:
         description, number = core.holdings.nodes.description(node), self._walk.rounds
@@ -180,12 +180,6 @@ class Scrapes:
             state=ExporterState.STALE if self._freshness.is_stale(node, page, at) else ExporterState.OK,
             interval_s=self._interval_s,
         )
-
-
-def _failed(task: asyncio.Task[None], seat: Seat) -> None:
-    """Only a defect ends a task with an error; recovery opens the scrapes anew."""
-    if not task.cancelled() and (error := task.exception()) is not None:
-        seat.fail(error)
 
 
 def _words(error: ValidationError | ArithmeticError) -> str:

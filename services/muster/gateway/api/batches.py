@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from muster.gateway.api import answers
 from muster.gateway.api.bodies import read_body
-from muster.gateway.api.dependencies import caller_of, context_of
+from muster.gateway.api.dependencies import caller_of, context_for
 from muster.gateway.api.openapi import listing, parameter, read_by_handler, refusals
 from muster.gateway.api.parameters import Count, read_here
 from muster.gateway.context import AppContext
@@ -39,7 +39,8 @@ _LINES = {"type": "string", "description": f"1 to {JOBS_PER_BATCH_MAX} lines of 
 )
 async def submit_batch(request: Request) -> Response:
     """Each job as if it had come alone: one that is refused keeps no other from being accepted."""
-    caller, context = caller_of(request), context_of(request)
+    caller = caller_of(request)
+    context = context_for(caller, request)
     started_s = context.time.monotonic_s()
     first = read_here(request.query_params.get("first"), Count(FIRST_MAX), field="first", default=1)
     key = request.headers.get("idempotency-key", os.urandom(16).hex())

@@ -50,9 +50,14 @@ def caller_of(request: Request) -> Principal:
     return principal
 
 
-def context_of(request: Request, cluster: str | None = None) -> AppContext:
-    """Return what the caller may see. cluster: that the request names. Raises ProblemError: 403 as `caller_of`, 404."""
-    caller, context = caller_of(request), _wired(request)
+def context_of(request: Request) -> AppContext:
+    """Return the ports that the caller may use. Raises ProblemError: 403 as `caller_of`, 404."""
+    return context_for(caller_of(request), request)
+
+
+def context_for(caller: Principal, request: Request, *, cluster: str | None = None) -> AppContext:
+    """Return the ports that a caller may use. cluster: that the request names. Raises ProblemError (404)."""
+    context = _wired(request)
     cluster = request.query_params.get("cluster") if cluster is None else cluster
     if cluster and context.cells:
         context = context.of_cluster(cluster)
@@ -69,22 +74,22 @@ Caller = Annotated[Principal, Depends(_BearerToken())]
 """Who asks."""
 
 
-async def _context(request: Request, _: Caller) -> AppContext:
-    return context_of(request)
+async def _context(request: Request, caller: Caller) -> AppContext:
+    return context_for(caller, request)
 
 
 async def _first_cluster(
     request: Request,
-    _: Caller,
+    caller: Caller,
     cluster: Annotated[str, Query(description="Of which cluster; by default the first one")] = "",
 ) -> AppContext:
-    return context_of(request, cluster)
+    return context_for(caller, request, cluster=cluster)
 
 
 async def _every_cluster(
-    request: Request, _: Caller, cluster: Annotated[str, Query(description=ONLY_CLUSTER)] = ""
+    request: Request, caller: Caller, cluster: Annotated[str, Query(description=ONLY_CLUSTER)] = ""
 ) -> AppContext:
-    return context_of(request, cluster)
+    return context_for(caller, request, cluster=cluster)
 
 
 Context = Annotated[AppContext, Depends(_context)]

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator
 
 from muster.gateway.api import answers, sse
 from muster.gateway.api.bodies import read_body
-from muster.gateway.api.dependencies import Caller, Context, EveryClusterContext, caller_of, context_of
+from muster.gateway.api.dependencies import Caller, Context, EveryClusterContext, caller_of, context_for, context_of
 from muster.gateway.api.job_actions import job_to
 from muster.gateway.api.openapi import OF_BODIES, accepted, listing, parameter, read_by_handler, reference, refusals
 from muster.gateway.api.parameters import Count, Flag, JobId, Reason, read_flag, read_here, read_job_id, refused
@@ -75,7 +75,8 @@ def _phase(given: object) -> Phase | None:
 )
 async def submit_job(request: Request) -> Response:
     """Everything that can be checked is checked first; then the job is stored, or it is refused."""
-    caller, context = caller_of(request), context_of(request)
+    caller = caller_of(request)
+    context = context_for(caller, request)
     started_s = context.time.monotonic_s()
     sent = await read_body(request)
     if request.scope["query_string"] and read_here(

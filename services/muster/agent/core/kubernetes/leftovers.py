@@ -22,7 +22,7 @@ _Name = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class DeleteLeftover(Purpose):
-    """Delete a pod that nobody needs."""
+    """Delete an orphaned pod."""
 
     where: _Name
     uid: str = field(default="", compare=False)

@@ -174,8 +174,9 @@ class LiveAttempt:
     def pod_for(self, key: PodKey, number: int) -> LivePod | None:
         """The pod that has this key and number; None if it was forgotten."""
         there = self.pods.get((key.group, key.replica))
-        pods = (*self.leaving, *((there,) if there is not None else ()))
-        return next((pod for pod in pods if (pod.key, pod.number) == (key, number)), None)
+        if there is not None and (there.key, there.number) == (key, number):
+            return there
+        return next((pod for pod in self.leaving if (pod.key, pod.number) == (key, number)), None)
 
     def next_number(self) -> int:
         """Of a pod that was not known before."""

@@ -64,7 +64,7 @@ class FindWork(WorkPurpose):
 
 @dataclass(frozen=True, slots=True)
 class TakeWordsOff(WorkPurpose):
-    """Nobody is to act on them any more."""
+    """Remove from a node the words of work that is over."""
 
 
 @dataclass(slots=True)

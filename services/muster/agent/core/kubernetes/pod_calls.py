@@ -22,7 +22,7 @@ class CreatePod(PodPurpose):
 
 @dataclass(frozen=True, slots=True)
 class ReadPod(PodPurpose):
-    """See what stands under its name."""
+    """Read the object of this name."""
 
 
 @dataclass(frozen=True, slots=True)

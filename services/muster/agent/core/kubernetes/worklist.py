@@ -58,7 +58,7 @@ class Task:
     is_urgent: bool = False
     """Before others."""
     tries: int = 0
-    """How often nobody answered."""
+    """Attempts without an answer."""
     is_under_way: bool = False
     is_cancelled: bool = False
 
@@ -98,7 +98,7 @@ class Worklist:
         return purpose in self._tasks
 
     def tries(self, purpose: Purpose) -> int:
-        """How often nobody answered the call for this."""
+        """Return the attempts without an answer."""
         task = self._tasks.get(purpose)
         return 0 if task is None else task.tries
 

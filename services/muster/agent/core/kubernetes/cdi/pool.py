@@ -236,7 +236,7 @@ class Pool:
     # --- slices ----------------------------------------------------------------------------------------------
 
     def _write(self, name: str, outcome: Outcome, now: Instant) -> None:
-        """Put in the place of the slice as it was read what it should be."""
+        """Replace the slice that was read by the wanted one; create it if there is none."""
         key, written = self._pools[name], PublishPool(name, is_read=True)
         if isinstance(outcome, Refused) and outcome.code == _NOT_FOUND:
             body = self._slice(name, key, generation=1)
@@ -274,7 +274,7 @@ class Pool:
     # --- conditions ------------------------------------------------------------------------------------------
 
     def _tell(self, purpose: TellClaim, outcome: Outcome, now: Instant) -> None:
-        """Put the condition to each device of a pool that the claim, as it was read, has."""
+        """Set the condition of each device of a pool in the claim that was read."""
         if not isinstance(outcome, Done):
             self._again[purpose.name] = after(now, REFUSED_AGAIN_S)
             return
