@@ -19,9 +19,9 @@ from muster.bus.jwt import PREFIX_ACCOUNT, ViewCredential, ViewSigner, new_key
 from muster.bus.settings import Settings
 from muster.bus.streams import bootstrap
 from muster.core.instant import NS_PER_S
-from muster.gateway.app import DECLARATION
 from muster.gateway.authenticate import CHECK_S
 from muster.gateway.authorise import Principal
+from muster.gateway.declaration import DECLARATION
 from muster.gateway.http import make_app
 from muster.gateway.live import Credentials, Live
 from muster.gateway.live_connections import NatsLiveConnections

@@ -60,8 +60,8 @@ def services() -> tuple[str, ...]:
 
 def declaration(service: str) -> Declaration:
     """What a service says of itself."""
-    found = import_module(f"muster.{service}.app").DECLARATION
-    assert isinstance(found, Declaration), f"muster.{service}.app.DECLARATION is no Declaration"
+    found = import_module(f"muster.{service}.declaration").DECLARATION
+    assert isinstance(found, Declaration), f"muster.{service}.declaration.DECLARATION is no Declaration"
     return found
 
 

@@ -17,8 +17,9 @@ from muster.cli.bus_session import on_bus, settings_of
 from muster.cli.errors import CliError, ExitCode, refused, usage
 from muster.cli.options import Output
 from muster.cli.output import print_line, print_note
-from muster.notifier.app import WebhookSettingsError, check, places_of
+from muster.notifier.app import places_of
 from muster.notifier.consumer import look
+from muster.notifier.declaration import WebhookSettingsError, check
 from muster.notifier.files import WebhookFileError, address, host, keys
 from muster.notifier.message import make_trial
 from muster.notifier.sender import Answer, Sender, new_client

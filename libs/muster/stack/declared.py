@@ -32,13 +32,13 @@ class DeclarationError(Exception):
 
 
 def declaration_of(service: str) -> Declaration:
-    """`DECLARATION` of `muster.<service>.app`. Raises DeclarationError."""
+    """`DECLARATION` of `muster.<service>.declaration`. Raises DeclarationError."""
     try:
-        found = getattr(importlib.import_module(f"muster.{service}.app"), "DECLARATION", None)
+        found = getattr(importlib.import_module(f"muster.{service}.declaration"), "DECLARATION", None)
     except ImportError as error:
         raise DeclarationError(f"service {service!r} cannot be imported: {error}") from error
     if not isinstance(found, Declaration) or found.service != service:
-        raise DeclarationError(f"muster.{service}.app.DECLARATION is not the Declaration of {service!r}")
+        raise DeclarationError(f"muster.{service}.declaration.DECLARATION is not the Declaration of {service!r}")
     return found
 
 
@@ -108,8 +108,8 @@ async def declared_users(services: Sequence[str], settings: Settings) -> tuple[B
 
 
 def check_settings(service: str, settings: Settings) -> None:
-    """Let the service look at the settings, if `muster.<service>.app` has a `check`. Raises what that raises."""
-    check = getattr(importlib.import_module(f"muster.{service}.app"), "check", None)
+    """Call `check` of `muster.<service>.declaration`, if it has one. Raises what that raises."""
+    check = getattr(importlib.import_module(f"muster.{service}.declaration"), "check", None)
     if callable(check):
         check(settings)
 

@@ -6,12 +6,12 @@ from muster.agent.core.fleet import Fleet, openb_fleet, regular_fleet
 from muster.agent.core.groups import Groups
 from muster.agent.core.local.cluster import LocalCluster
 from muster.agent.core.simulated import SimulatedCluster
+from muster.agent.declaration import DECLARATION
 from muster.agent.emission import Emission
 from muster.agent.kubernetes.backend import new_core, new_sink, node_policy
 from muster.agent.local.sink import LocalSink
 from muster.agent.unheard import Unheard
 from muster.bus.clock import SystemTime
-from muster.bus.declaration import Declaration
 from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.bus.local_settings import LocalSettings
 from muster.bus.service import CoreService, Hosted
@@ -20,13 +20,6 @@ from muster.core.preflight_settings import SimulatedWorkSettings
 from muster.core.scaling_settings import ScalingSettings
 from muster.core.simulation_settings import SimulationSettings
 from muster.schemas.registry import StreamRole
-
-DECLARATION = Declaration(
-    service="agent",
-    folds=(StreamRole.LOG,),
-    publishes=("logs.{cluster}.*",),
-    withholds=True,  # nodes that somebody closed in Kubernetes
-)
 
 
 def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:

@@ -2,31 +2,18 @@
 
 from collections.abc import Iterator
 
-from muster.bus.declaration import Declaration, QueryType
 from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import Settings
 from muster.composer.core import answers
 from muster.composer.core.config import ComposerConfig, FabricConfig, GroupConfig
 from muster.composer.core.core import ComposerCore
 from muster.composer.core.limits import Bounds
+from muster.composer.declaration import DECLARATION
 from muster.composer.lines import fabric_calls
 from muster.core.scaling_settings import GroupSettings
 from muster.fabric.bounds import PARALLEL_MAX
 from muster.fabric.layout import machine_id, node_name
-from muster.schemas import queries
 from muster.schemas.registry import StreamRole
-
-DECLARATION = Declaration(
-    service="composer",
-    folds=(StreamRole.LOG,),
-    queries=(
-        QueryType("devices", queries.AskFleet, queries.DevicesAnswer),
-        QueryType("requests", queries.AskFleet, queries.RequestsAnswer),
-        QueryType("compose-check", queries.AskCompose, queries.DeviceCheckAnswer),
-        QueryType("detach-check", queries.AskDetach, queries.DeviceCheckAnswer),
-    ),
-    withholds=True,
-)
 
 
 def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:

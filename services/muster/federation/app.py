@@ -1,26 +1,14 @@
 """Wiring only: what the federation folds, its routing rules, and the copier of the clusters' reports."""
 
-from muster.bus.declaration import Declaration, QueryType
 from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import Settings
 from muster.federation.copier import Copier
 from muster.federation.copy_trimmer import CopyTrimmer
 from muster.federation.core import FederationCore, MemberPlan, answers
+from muster.federation.declaration import DECLARATION
 from muster.federation.metrics_sink import FederationSink
 from muster.federation.reports import Desk
-from muster.schemas import members
 from muster.schemas.registry import StreamRole
-
-DECLARATION = Declaration(
-    service="federation",
-    folds=(StreamRole.FED, StreamRole.FED_UP),
-    queries=(
-        QueryType("federation", members.AskFederation, members.FederationView),
-        QueryType("routes", members.AskFederation, members.RoutesView),
-        QueryType("routes-check", members.AskRoutesCheck, members.RoutesCheckAnswer),
-        QueryType("assignment", members.AskAssignment, members.AssignmentView),
-    ),
-)
 
 
 def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:

@@ -9,7 +9,6 @@ from redis.asyncio import Redis
 
 from muster.bus.access import GATEWAY_LIVE, GATEWAY_QUERY
 from muster.bus.clock import SystemTime
-from muster.bus.declaration import Declaration
 from muster.bus.metrics import also_exporting
 from muster.bus.service import Connect
 from muster.bus.settings import Settings
@@ -20,6 +19,7 @@ from muster.gateway.catalogue import CatalogueCache
 from muster.gateway.cells import Cell, nats_cell, nats_schedulers
 from muster.gateway.context import AppContext
 from muster.gateway.dashboard import STATIC, Site, headers
+from muster.gateway.declaration import DECLARATION
 from muster.gateway.feed import Feed
 from muster.gateway.growth import shapes_to_come
 from muster.gateway.handshake import Outcome
@@ -41,11 +41,9 @@ from muster.gateway.snapshot import Snapshots
 from muster.gateway.tls import Certificate
 from muster.gateway.tokens import NatsTokens
 from muster.gateway.views import Views
-from muster.gateway.workloads import CONSUMED, Workloads
-from muster.schemas.access import TOKENS_BUCKET
+from muster.gateway.workloads import Workloads
 from muster.schemas.members import AskFederation, FederationView
 from muster.schemas.readmodel import read_model
-from muster.schemas.registry import StreamRole
 from muster.schemas.subjects import FED_LOG, cluster_log
 
 REDIS_TIMEOUT_S = 1.0
@@ -53,15 +51,6 @@ FEED_TIMEOUT_S = 5.0  # longer than one blocking read
 REDIS_CONNECTIONS_MAX = 32
 HTTP_BACKLOG = 2_048
 FEDERATION = "federation"
-
-DECLARATION = Declaration(
-    service="gateway",
-    reads=("TELEMETRY_{cluster}", "LOGS_{cluster}"),
-    buckets=(TOKENS_BUCKET,),
-    buckets_written=(TOKENS_BUCKET,),
-    consumes=(StreamRole.LOG,),
-    consumed=CONSUMED,
-)
 
 
 class Gateway:

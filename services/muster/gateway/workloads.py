@@ -24,8 +24,8 @@ from muster.core.instant import NS_PER_S
 from muster.gateway.authority import Authority
 from muster.gateway.background import end_if_cancelled
 from muster.gateway.context import AppContext
+from muster.gateway.declaration import DECLARATION
 from muster.gateway.workload_answers import Answer, answer
-from muster.schemas.registry import LOG, FactType, fact_type
 from muster.schemas.subjects import LogName, fact_subject
 
 CONSUMER = WORKLOADS_CONSUMER
@@ -44,18 +44,10 @@ FOREIGN_TOLD_PER_S = 1
 _logger = logging.getLogger(__name__)
 
 
-def _row(name: str) -> FactType:
-    row = fact_type(LOG, "agent", "workload", name)
-    assert row is not None, f"workload {name} stands in the table of facts"
-    return row
-
-
-CONSUMED = (_row("submit-requested"), _row("cancel-requested"))
-
-
 def consumer_config(log: LogName) -> dict[str, object]:
     """The consumer as it should be. A new one begins at the log's beginning: what waits there was never answered."""
-    wanted = (fact_subject(log, writer=row.writer, kind=row.kind, subject_id="*", name=row.name) for row in CONSUMED)
+    rows = DECLARATION.consumed
+    wanted = (fact_subject(log, writer=row.writer, kind=row.kind, subject_id="*", name=row.name) for row in rows)
     return {
         "durable_name": CONSUMER,
         "description": "wishes of objects that stand for jobs",

@@ -3,21 +3,16 @@
 from importlib.metadata import version
 from pathlib import Path
 
-from muster.bus.declaration import Declaration, QueryType
 from muster.bus.kubernetes_settings import GuardSettings
 from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import Settings
 from muster.guard.core import GuardCore
 from muster.guard.core.answers import answer_report
 from muster.guard.core.config import GuardConfig, Kind, Subjects
+from muster.guard.declaration import DECLARATION
 from muster.guard.replicas import Place
 from muster.guard.sink import ServerWatch
-from muster.schemas.apiserver import ApiServerReport, AskReport
 from muster.schemas.registry import StreamRole
-
-DECLARATION = Declaration(
-    service="guard", folds=(StreamRole.LOG,), queries=(QueryType("report", AskReport, ApiServerReport),)
-)
 
 
 def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:

@@ -1,23 +1,14 @@
 """Wiring only: the health core of one cluster, and the readings that it looks at."""
 
-from muster.bus.declaration import Declaration, QueryType
 from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import Settings
 from muster.health.core.answers import answer_conditions
 from muster.health.core.core import HealthCore
+from muster.health.declaration import DECLARATION
 from muster.health.metrics import HealthMetrics
 from muster.health.sink import ReadingsSink
 from muster.health.wiring import config_of
-from muster.schemas.conditions import AskConditions, ConditionsAnswer
 from muster.schemas.registry import StreamRole
-
-DECLARATION = Declaration(
-    service="health",
-    folds=(StreamRole.LOG,),
-    queries=(QueryType("conditions", AskConditions, ConditionsAnswer),),
-    subscribes=("telemetry.{cluster}.*",),
-    withholds=True,
-)
 
 
 def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
@@ -33,8 +24,3 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
             sink=lambda: ReadingsSink(cluster, listens=listens, metrics=HealthMetrics(cluster)),
         ),
     )
-
-
-def check(settings: Settings) -> None:
-    """Whether it can work with these settings. Raises ValueError that says why not."""
-    config_of(settings)

@@ -1,10 +1,10 @@
 """Wiring only: the two projections, where they are stored and how they are shown live."""
 
 from muster.bus.clock import SystemTime
-from muster.bus.declaration import Declaration
 from muster.bus.service import CoreService, Sink
 from muster.bus.settings import Settings
 from muster.projector.core import FedProjectorCore, ProjectorCore
+from muster.projector.declaration import DECLARATION
 from muster.projector.output import OutputSink
 from muster.projector.sink import RedisSink, stream_identity
 from muster.projector.sinks import Sinks
@@ -13,20 +13,6 @@ from muster.projector.view import ViewSink
 from muster.schemas.readmodel import ENDED_ROWS_MAX, read_model
 from muster.schemas.registry import StreamRole
 from muster.schemas.subjects import FED_LOG, LogName, cluster_log
-
-DECLARATION = Declaration(
-    service="projector",
-    folds=(StreamRole.LOG, StreamRole.FED),
-    publishes=(
-        "view.{cluster}.*.slice",
-        "view.{cluster}.*.packed",
-        "view.{cluster}.*.telemetry",
-        "view.{cluster}.*.output.*",
-        "view.fed.*.slice",
-        "view.fed.*.packed",
-    ),
-    subscribes=("telemetry.{cluster}.*", "logs.{cluster}.*"),
-)
 
 
 def services(settings: Settings) -> tuple[CoreService, ...]:

@@ -1,25 +1,12 @@
 """Wiring only: what the scaler folds, which questions it answers, under which settings."""
 
-from muster.bus.declaration import Declaration, QueryType
 from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import Settings
 from muster.scaler.config import config_of
 from muster.scaler.core import ScalerCore, answers
+from muster.scaler.declaration import DECLARATION
 from muster.scaler.metrics_sink import ChoicesSink
-from muster.schemas import queries
 from muster.schemas.registry import StreamRole
-
-DECLARATION = Declaration(
-    service="scaler",
-    folds=(StreamRole.LOG,),
-    queries=(QueryType("choices", queries.AskFleet, queries.ScaleAnswer),),
-    withholds=True,
-)
-
-
-def check(settings: Settings) -> None:
-    """Raises ScalingConfigError, which names the field, for settings that cannot be."""
-    config_of(settings.scaling, settings.fabrics, settings.composer)
 
 
 def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:

@@ -2,33 +2,15 @@
 
 from functools import partial
 
-from muster.bus.declaration import Declaration, QueryType
 from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import Settings
 from muster.checks.plan import plan_of
 from muster.checks.suites import policy_of
 from muster.scheduler.core import SchedulerCore, answers, reservation_answers
 from muster.scheduler.core.cycle import Limits
+from muster.scheduler.declaration import DECLARATION
 from muster.scheduler.metrics_sink import SchedulerSink
-from muster.schemas import apiserver, queries
 from muster.schemas.registry import StreamRole
-
-DECLARATION = Declaration(
-    service="scheduler",
-    folds=(StreamRole.LOG,),
-    queries=(
-        QueryType("job", queries.AskJob, queries.JobAnswer),
-        QueryType("why", queries.AskJob, queries.WhyAnswer),
-        QueryType("dry-run", queries.AskDryRun, queries.DryRunAnswer),
-        QueryType("queues", queries.AskFleet, queries.QueuesAnswer),
-        QueryType("nodes", queries.AskFleet, queries.NodesAnswer),
-        QueryType("cluster", queries.AskFleet, apiserver.ClusterView),
-        QueryType("queue-check", queries.AskQueueChange, queries.QueueCheckAnswer),
-        QueryType("reservations", queries.AskFleet, queries.ReservationsAnswer),
-        QueryType("reservation-check", queries.AskReservation, queries.QueueCheckAnswer),
-    ),
-)
-
 
 BLAME_MARGIN_S = 2.0
 """Beyond a reading: until health has told of it and the scheduler has folded that."""

@@ -3,29 +3,16 @@
 from functools import partial
 
 from muster.bus.clock import SystemTime
-from muster.bus.declaration import Declaration, QueryType
 from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import Settings
 from muster.bus.telemetry_settings import EXPORTER_URL
 from muster.schemas.registry import StreamRole
-from muster.schemas.usage import AskEnergy, AskIdle, AskJobUse, AskTop, Energy, Idle, JobUse, Top
 from muster.telemetry.core.answers import answer_idle, answer_job_use, answer_top
 from muster.telemetry.core.config import TelemetryConfig
 from muster.telemetry.core.core import TelemetryCore
 from muster.telemetry.core.energy import answer_energy
+from muster.telemetry.declaration import DECLARATION
 from muster.telemetry.sink import Scrapes
-
-DECLARATION = Declaration(
-    service="telemetry",
-    folds=(StreamRole.LOG,),
-    publishes=("telemetry.{cluster}.*",),
-    queries=(
-        QueryType("job-use", AskJobUse, JobUse),
-        QueryType("top", AskTop, Top),
-        QueryType("idle", AskIdle, Idle),
-        QueryType("energy", AskEnergy, Energy),
-    ),
-)
 
 
 def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:

@@ -1,24 +1,12 @@
 """Wiring only: what the upgrader folds, which questions it answers, under which settings."""
 
-from muster.bus.declaration import Declaration, QueryType
 from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import Settings
-from muster.schemas import campaigns
 from muster.schemas.registry import StreamRole
 from muster.upgrader.config import config_of
 from muster.upgrader.core import UpgraderCore, answers
+from muster.upgrader.declaration import DECLARATION
 from muster.upgrader.metrics_sink import CampaignsSink
-
-DECLARATION = Declaration(
-    service="upgrader",
-    folds=(StreamRole.LOG,),
-    queries=(
-        QueryType("campaigns", campaigns.AskCampaigns, campaigns.CampaignsAnswer),
-        QueryType("campaign-check", campaigns.AskCampaignCheck, campaigns.CampaignCheckAnswer),
-        QueryType("preview", campaigns.AskPreview, campaigns.CampaignPreview),
-    ),
-    withholds=True,
-)
 
 
 def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:

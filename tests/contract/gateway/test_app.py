@@ -13,7 +13,8 @@ from muster.bus.settings import Settings
 from muster.bus.streams import bootstrap
 from muster.client import JobSpec, Muster, Phase, RefusedError, Retry, Role, TaskGroup, TokenRecord
 from muster.core.instant import Instant
-from muster.gateway.app import DECLARATION, services
+from muster.gateway.app import services
+from muster.gateway.declaration import DECLARATION
 from muster.projector.core import ProjectorCore
 from muster.projector.sink import RedisSink, stream_identity
 from muster.schemas.access import TOKENS_BUCKET, token_hash

@@ -11,7 +11,7 @@ from nats.aio.client import Client
 from muster.bus.settings import BusSettings, Settings
 from muster.bus.streams import bootstrap
 from muster.gateway.accept import make_job
-from muster.gateway.app import DECLARATION
+from muster.gateway.declaration import DECLARATION
 from muster.gateway.ports import JobRequest, NotStoredError, UnreachableError
 from muster.gateway.request_log import NatsRequestLog
 from muster.gateway.tokens import NatsTokens

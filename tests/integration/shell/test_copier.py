@@ -10,8 +10,8 @@ from living_stack import until_async
 from muster.bus.nats_log import NatsLog
 from muster.bus.requests import append_single
 from muster.core import Draft, Fact
-from muster.federation.app import DECLARATION
 from muster.federation.copier import GROUP_MAX, Copier
+from muster.federation.declaration import DECLARATION
 from muster.federation.reports import Desk
 from muster.schemas.facts.job import JobEnded, JobFinished, JobRouted
 from muster.schemas.ids import request_fact_id

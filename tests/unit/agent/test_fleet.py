@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from muster.agent.app import DECLARATION, behaviour_of, read_fleet, services
+from muster.agent.app import behaviour_of, read_fleet, services
 from muster.agent.core.core import AgentCore
+from muster.agent.declaration import DECLARATION
 from muster.bus.service import CoreService
 from muster.bus.settings import FleetSettings, Settings
 from muster.core.simulation_settings import SimulationSettings

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from muster.bus.settings import FabricSettings, Settings
-from muster.composer.app import DECLARATION, config_of, services
+from muster.composer.app import config_of, services
+from muster.composer.declaration import DECLARATION
 from muster.core.scaling_settings import GroupSettings, ScalingSettings
 from muster.core.settings import ComposerSettings
 from muster.fabric.layout import machine_id

@@ -8,7 +8,8 @@ from nats.aio.client import Client
 from pydantic import ValidationError
 
 from muster.bus.settings import Settings, WebhookSettings
-from muster.notifier.app import Notifier, WebhookSettingsError, check, places_of
+from muster.notifier.app import Notifier, places_of
+from muster.notifier.declaration import WebhookSettingsError, check
 from muster.notifier.files import WebhookFileError, address, host, keys
 from muster.notifier.limits import FILE_BYTES_MAX, WEBHOOKS_MAX
 

@@ -1,0 +1,16 @@
+"""Declares what the federation reads and writes. Loads little: a stack asks before it starts anything."""
+
+from muster.bus.declaration import Declaration, QueryType
+from muster.schemas import members
+from muster.schemas.registry import StreamRole
+
+DECLARATION = Declaration(
+    service="federation",
+    folds=(StreamRole.FED, StreamRole.FED_UP),
+    queries=(
+        QueryType("federation", members.AskFederation, members.FederationView),
+        QueryType("routes", members.AskFederation, members.RoutesView),
+        QueryType("routes-check", members.AskRoutesCheck, members.RoutesCheckAnswer),
+        QueryType("assignment", members.AskAssignment, members.AssignmentView),
+    ),
+)

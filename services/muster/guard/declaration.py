@@ -1,0 +1,9 @@
+"""Declares what the guard reads and writes. Loads little: a stack asks before it starts anything."""
+
+from muster.bus.declaration import Declaration, QueryType
+from muster.schemas.apiserver import ApiServerReport, AskReport
+from muster.schemas.registry import StreamRole
+
+DECLARATION = Declaration(
+    service="guard", folds=(StreamRole.LOG,), queries=(QueryType("report", AskReport, ApiServerReport),)
+)
