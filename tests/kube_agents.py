@@ -13,9 +13,9 @@ from kube_planes import AnyPlane
 from kubernetes_house import open_kubernetes_house
 from living_stack import House, job
 from muster.kube.connection import KubeConnection
-from muster.kube.credentials import from_kubeconfig
 from muster.kube.errors import NotFoundError
 from muster.kube.objects import JsonObject
+from muster.kube.official import from_kubeconfig
 from muster.kube.resources import NAMESPACES, NODES, PODS
 from muster.kube.shapes import Selection
 from muster.schemas.job import JobSpec, Phase

@@ -20,7 +20,7 @@ from typing import Protocol
 import aiohttp
 
 from kube_k3s import k3s
-from muster.kube.credentials import from_kubeconfig
+from muster.kube.official import from_kubeconfig
 from muster_tools.local_kubernetes.errors import LocalPlaneError, NoProgramsError
 from muster_tools.local_kubernetes.options import ADMIN, CONTROLLERS, PlaneOptions
 from muster_tools.local_kubernetes.plane import ControlPlane, control_plane

@@ -23,9 +23,10 @@ import psutil
 from kube_fake.samples import pod
 from kube_planes import open_plane
 from muster.kube.connection import KubeConnection
-from muster.kube.credentials import AnotherReplica, from_kubeconfig
+from muster.kube.credentials import AnotherReplica
 from muster.kube.holdings import Change
 from muster.kube.objects import JsonObject, at, objects, text
+from muster.kube.official import from_kubeconfig
 from muster.kube.reflector import Reflector
 from muster.kube.resources import NAMESPACES, PODS
 from muster.kube.shapes import Selection

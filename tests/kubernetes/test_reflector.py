@@ -11,10 +11,11 @@ from kube_fake.samples import binding, pod
 from kube_fake.wire import Wire, wire_to
 from kube_planes import AnyPlane, open_plane
 from muster.kube.connection import KubeConnection
-from muster.kube.credentials import AnotherReplica, from_kubeconfig
+from muster.kube.credentials import AnotherReplica
 from muster.kube.errors import AlreadyExistsError
 from muster.kube.holdings import Change, Key
 from muster.kube.objects import JsonObject, name_of, namespace_of, text, version_of
+from muster.kube.official import from_kubeconfig
 from muster.kube.reflector import Reflector
 from muster.kube.resources import NAMESPACES, PODS
 from muster.kube.shapes import Patch, Selection

@@ -1,6 +1,6 @@
 """One connection to an API server: JSON in, JSON out, typed errors, bounded retries; see `KubeConnection`.
 
-The official client logs in (`credentials`); requests go through aiohttp as plain JSON, because its typed models cost
+The official client logs in (`official`); requests go through aiohttp as plain JSON, because its typed models cost
 hundreds of MiB and seconds of a stalled loop.
 """
 
@@ -12,7 +12,7 @@ from typing import Self
 
 from muster.kube import bounds
 from muster.kube.asking import Where
-from muster.kube.credentials import AnotherReplica, Credentials, NoCredentials, from_kubeconfig, in_cluster
+from muster.kube.credentials import AnotherReplica, Credentials, NoCredentials, read_credentials
 from muster.kube.dialects import is_translated
 from muster.kube.errors import Asked, UnavailableError
 from muster.kube.objects import JsonObject, integer, objects, text, version_of
@@ -73,7 +73,7 @@ class KubeConnection:
         connection_age_s_max: float = bounds.CONNECTION_AGE_S,
     ) -> Self:
         """With a kubeconfig file, or with None as the pod's service account. Sends nothing. Raises KubeConfigError."""
-        credentials = await in_cluster() if kubeconfig is None else await from_kubeconfig(kubeconfig, context=context)
+        credentials = await read_credentials(kubeconfig, context=context)
         return cls(
             credentials,
             user_agent=user_agent,

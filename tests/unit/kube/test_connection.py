@@ -13,7 +13,7 @@ from aiohttp import web
 from kube_fake import FakeKube, fake_kube
 from muster.kube import bounds
 from muster.kube.connection import KubeConnection, user_agent_of
-from muster.kube.credentials import NoCredentials, from_kubeconfig, in_cluster
+from muster.kube.credentials import NoCredentials
 from muster.kube.errors import (
     AlreadyExistsError,
     Asked,
@@ -29,6 +29,7 @@ from muster.kube.errors import (
     UnavailableError,
     error_of,
 )
+from muster.kube.official import from_kubeconfig, in_cluster
 from muster.kube.resources import CONFIG_MAPS, NODES, PODS, RESOURCE_CLAIMS
 from muster.kube.retrying import backoff_s, wait_s
 

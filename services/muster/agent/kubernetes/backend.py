@@ -39,7 +39,7 @@ from muster.core.preflight_settings import PreflightSettings
 from muster.core.scaling_settings import ScalingSettings
 from muster.kube.bounds import CONNECTIONS_MAX
 from muster.kube.connection import KubeConnection, user_agent_of
-from muster.kube.credentials import from_kubeconfig, in_cluster
+from muster.kube.credentials import read_credentials
 from muster.kube.holdings import Change
 from muster.kube.resources import NODES, PODS
 from muster.kube.shapes import Selection
@@ -149,12 +149,8 @@ def parts_of(settings: KubernetesSettings, core: AgentCore) -> Sequence[Part]:
 
 async def open_connection(settings: KubernetesSettings) -> KubeConnection:
     """Requests are sent once: whether one is repeated is asked of who leads. Raises KubeConfigError."""
-    if settings.kubeconfig is None:
-        credentials = await in_cluster()
-    else:
-        credentials = await from_kubeconfig(settings.kubeconfig, context=settings.context or "")
     return KubeConnection(
-        credentials,
+        await read_credentials(settings.kubeconfig, context=settings.context or ""),
         user_agent=user_agent_of("agent", version(DISTRIBUTION)),
         seed=seed_of_process(),
         connections_max=max(CONNECTIONS_MAX, settings.writes),

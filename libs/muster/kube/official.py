@@ -1,0 +1,152 @@
+"""Credentials as the official client reads them from a kubeconfig file or inside a cluster.
+
+`kubernetes.aio` knows every way to log in: tokens and files of tokens, client certificates, exec plugins, OpenID
+Connect. It is asked again once a minute and after a 401; what it answers is all that is used of it.
+
+Import this module where a connection is opened, not at the top of another: the official client costs 0.3 s and 20 MiB,
+and most processes never open one.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Protocol, cast
+
+import yaml
+from kubernetes.aio import config as official
+from kubernetes.aio.client import Configuration
+
+from muster.kube import bounds
+from muster.kube.errors import KubeConfigError
+
+
+class _Loader(Protocol):
+    """What `load_kube_config` returns; it remembers when an exec plugin's answer expires."""
+
+    async def load_and_set(self, client_configuration: Configuration) -> None: ...
+
+
+class OfficialCredentials:
+    """Credentials in the official client's configuration. load: fills it, from its source as that is now."""
+
+    def __init__(self, load: Callable[[Configuration], Awaitable[None]], *, where: str) -> None:
+        self.where = where
+        self._load = load
+        self._configuration = Configuration()
+        self._loaded_s: float | None = None
+        self._loading = asyncio.Lock()
+
+    @property
+    def url(self) -> str:
+        """See `Credentials.url`."""
+        return str(self._configuration.host).rstrip("/")
+
+    @property
+    def proxy(self) -> str | None:
+        """See `Credentials.proxy`."""
+        return self._configuration.proxy
+
+    @property
+    def server_name(self) -> str | None:
+        """See `Credentials.server_name`."""
+        return self._configuration.tls_server_name
+
+    async def authorization(self) -> str:
+        """See `Credentials.authorization`."""
+        await self._fresh()
+        return self._configuration.api_key.get("BearerToken", "")
+
+    async def tls(self) -> ssl.SSLContext | None:
+        """See `Credentials.tls`."""
+        await self._fresh()
+        if not self.url.startswith("https:"):
+            return None
+        try:
+            return await asyncio.to_thread(_context, self._configuration)
+        except (OSError, ssl.SSLError) as error:
+            raise KubeConfigError(f"{self.where}: its certificates cannot be read: {error}") from error
+
+    def reject(self) -> None:
+        """See `Credentials.reject`."""
+        self._loaded_s = None
+
+    async def _fresh(self) -> None:
+        now_s = asyncio.get_running_loop().time()
+        if self._loaded_s is not None and now_s - self._loaded_s < bounds.CREDENTIALS_AGE_S:
+            return
+        async with self._loading:
+            if self._loaded_s is not None and now_s <= self._loaded_s:
+                return  # another request asked meanwhile
+            await self._load(self._configuration)
+            self._loaded_s = asyncio.get_running_loop().time()
+
+
+async def from_kubeconfig(path: Path, *, context: str = "") -> OfficialCredentials:
+    """Credentials of a kubeconfig file and of its context, or of its current one. Raises KubeConfigError."""
+    where = f"kubeconfig {path}"
+    if not await asyncio.to_thread(path.is_file):
+        raise KubeConfigError(f"{where}: there is no such file; set KUBECONFIG, or name another")
+    loaders: list[_Loader] = []
+    uses_plugin = False
+
+    async def load(configuration: Configuration) -> None:
+        nonlocal uses_plugin
+        try:
+            if not loaders:
+                load_file = cast("Callable[..., Awaitable[_Loader]]", official.load_kube_config)
+                loaders.append(
+                    await load_file(
+                        config_file=str(path),
+                        context=context or None,
+                        client_configuration=configuration,
+                        persist_config=False,
+                    )
+                )
+                uses_plugin = _uses_plugin(loaders[0])
+            else:
+                await loaders[0].load_and_set(configuration)
+        except (official.ConfigException, OSError, ValueError, KeyError, TypeError, yaml.YAMLError) as error:
+            raise KubeConfigError(f"{where}: {error}") from error
+        if uses_plugin and not configuration.api_key.get("BearerToken") and not configuration.cert_file:
+            raise KubeConfigError(  # the official client logs the plugin's failure and goes on as nobody
+                f"{where}: the exec plugin of its user gave neither a token nor a certificate; run its command by hand"
+            )
+
+    return await _loaded(OfficialCredentials(load, where=f"{where}, context {context}" if context else where))
+
+
+async def in_cluster() -> OfficialCredentials:
+    """Credentials of the pod's service account. Raises KubeConfigError outside of a cluster."""
+
+    async def load(configuration: Configuration) -> None:
+        try:
+            cast("Callable[..., None]", official.load_incluster_config)(
+                client_configuration=configuration, try_refresh_token=False
+            )
+        except (official.ConfigException, OSError) as error:
+            raise KubeConfigError(
+                f"in-cluster configuration: {error} Run inside a pod with a service account, or name a kubeconfig"
+            ) from error
+
+    return await _loaded(OfficialCredentials(load, where="in-cluster configuration"))
+
+
+async def _loaded(credentials: OfficialCredentials) -> OfficialCredentials:
+    await credentials.authorization()
+    return credentials
+
+
+def _uses_plugin(loader: _Loader) -> bool:
+    user = getattr(loader, "_user", None)  # where the official client keeps it; None for contexts without one
+    return user is not None and "exec" in user
+
+
+def _context(configuration: Configuration) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert, cadata=configuration.ca_cert_data)
+    if configuration.cert_file:
+        context.load_cert_chain(configuration.cert_file, keyfile=configuration.key_file)
+    if not configuration.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
