@@ -5,6 +5,7 @@ ends at once: `python -m muster.stack.declared SERVICE...` reads the settings an
 """
 
 import asyncio
+import gc
 import importlib
 import json
 import sys
@@ -129,4 +130,5 @@ def main(services: Sequence[str], settings: str) -> int:
 
 
 if __name__ == "__main__":
+    gc.disable()  # it imports, prints and ends
     sys.exit(main(sys.argv[1:], sys.stdin.read()))
