@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from muster.bus.settings_file import load_settings
+from muster.bus.settings import load_settings
 from muster.cli.errors import unreachable, usage
 from muster.stack.declared import SERVICES, services_of
 from muster.stack.exporters import DCGM_SIMULATOR

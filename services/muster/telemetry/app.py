@@ -5,8 +5,7 @@ from functools import partial
 from muster.bus.clock import SystemTime
 from muster.bus.declaration import Declaration, QueryType
 from muster.bus.service import CoreService, Hosted
-from muster.bus.settings import Settings
-from muster.bus.telemetry_settings import EXPORTER_URL
+from muster.bus.settings import EXPORTER_URL, Settings
 from muster.schemas.registry import StreamRole
 from muster.schemas.usage import AskEnergy, AskIdle, AskJobUse, AskTop, Energy, Idle, JobUse, Top
 from muster.telemetry.core.answers import answer_idle, answer_job_use, answer_top

@@ -11,8 +11,7 @@ import uvicorn
 import uvloop
 
 from muster.bus.logs import set_up_logs
-from muster.bus.settings import Settings
-from muster.bus.settings_file import load_settings
+from muster.bus.settings import Settings, load_settings
 from muster.fabric.simulator.hosting import open_manager
 from muster.fabric.simulator.manager import Manager
 from muster.fabric.simulator.server import make_app

@@ -13,8 +13,8 @@ from muster.agent.core.local.orders import Key, StartProcess
 from muster.agent.local.processes import Processes
 from muster.agent.local.program import checkpoint_file
 from muster.bus.clock import TimeSource
-from muster.bus.local_settings import LocalSettings
 from muster.bus.service import Seat
+from muster.bus.settings import LocalSettings
 from muster.core import Core, Fact, Instant
 from muster.schemas.base import TEXT_CHARS_MAX
 from muster.schemas.job import Slot
