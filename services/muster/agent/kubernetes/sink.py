@@ -22,9 +22,8 @@ from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.bus.service import LeaderHandle
 from muster.core import Core, Fact, Instant
 from muster.kube.connection import KubeConnection
-from muster.kube.errors import KubeConfigError, KubeError
+from muster.kube.errors import KubeConfigError, KubeError, backoff_s
 from muster.kube.permissions import Feature
-from muster.kube.retrying import backoff_s
 
 _logger = logging.getLogger(__name__)
 
@@ -144,7 +143,7 @@ class KubernetesSink:
                 self._synced(opened, abilities, wanted)
                 lookout = self._lookout(opened, connection, abilities, wanted)
                 tasks.create_task(lookout.run(connection))
-                tasks.create_task(lookout.follow(connection.speaking))
+                tasks.create_task(lookout.follow(connection.versioned))
 
     def _started(self, watch: Watch, connection: KubeConnection, opened: "_Open", number: int) -> Running:
         return watch.start(
