@@ -48,7 +48,7 @@ TWINS_KEPT: Mapping[Pair, str] = {
         "the lines of an archive are a format of files, with text or base64 for a body"
     ),
     ("muster.core.fact.Fact", "muster.schemas.views.FactView"): "the view has the body as JSON, for clients",
-    ("muster.fabric.inventory.MachineDevice", "muster.schemas.facts.fabric.OrphanFound"): (
+    ("muster.fabric.driver.MachineDevice", "muster.schemas.facts.fabric.OrphanFound"): (
         "drivers report more than the fact says, and the fact keeps its fields"
     ),
     ("muster.gateway.accept.Shape", "muster.openb.trace.OpenbNode"): (

@@ -14,8 +14,7 @@ from muster.composer.calls import SURVEY_GAP_S, FabricCalls, Line
 from muster.composer.core.fabrics import AttachCall, AttachDone, CallWentWrong, Observation, Surveyed, SurveyWentWrong
 from muster.core import NS_PER_S, Instant
 from muster.core.fact import Core
-from muster.fabric.driver import AttachOrder, DetachOrder, FabricError, FabricUnavailableError
-from muster.fabric.inventory import Inventory, MachineDevice
+from muster.fabric.driver import AttachOrder, DetachOrder, FabricError, FabricUnavailableError, Inventory, MachineDevice
 from muster.schemas.facts.device import CallFailure
 from virtual_time import virtually
 

@@ -16,7 +16,7 @@ from muster.core.fact import Core
 from muster.core.scaling_settings import GroupSettings
 from muster.core.simulation_settings import SimulatedFabricSettings
 from muster.fabric.driver import FabricUnavailableError
-from muster.fabric.unopened import UnopenedDriver
+from muster.fabric.open import UnopenedDriver
 from muster.schemas.devices import CXL_MEMORY, GPU
 from muster.schemas.facts.device import CallFailure
 
