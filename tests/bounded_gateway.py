@@ -12,8 +12,7 @@ from functools import cache
 from starlette.types import ASGIApp
 
 from certificates import Authority
-from muster.bus.http_settings import HttpSettings
-from muster.bus.identity_settings import TlsSettings
+from muster.bus.gateway_settings import HttpSettings, TlsSettings
 from muster.gateway.handshake import Outcome
 from muster.gateway.server import serve
 from muster.gateway.tls import Certificate

@@ -14,9 +14,8 @@ from muster.core.scaling_settings import GroupSettings
 from muster.core.simulation_settings import SimulatedFabricSettings
 from muster.fabric.layout import machine_id, node_name
 from muster.fabric.simulator.clock import FabricClock
-from muster.fabric.simulator.hosting import open_manager
 from muster.fabric.simulator.manager import Manager
-from muster.fabric.simulator.server import make_app
+from muster.fabric.simulator.server import make_app, open_manager
 
 NAME = "east"
 GROUP = "cdi"

@@ -14,8 +14,7 @@ from living_stack import TEAM, House, job
 from muster.bus.access import ADMIN_TOOLS
 from muster.bus.connection import connect_once
 from muster.bus.nats_log import NatsLog
-from muster.bus.settings import Settings
-from muster.bus.settings_file import load_settings
+from muster.bus.settings import Settings, load_settings
 from muster.client import Muster, UnavailableError
 from muster.core.fact import Fact
 from muster.schemas.facts.queue import QueueSpec

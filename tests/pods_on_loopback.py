@@ -17,8 +17,7 @@ import httpx
 import yaml
 
 from muster.bus.clock import SystemTime
-from muster.bus.settings import Settings
-from muster.bus.settings_file import load_settings
+from muster.bus.settings import Settings, load_settings
 from muster.core.instant import NS_PER_S
 from muster.stack.declared import SERVICES
 from muster.stack.in_kubernetes import write

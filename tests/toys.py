@@ -6,17 +6,16 @@ from dataclasses import dataclass, field
 
 from nats.aio.client import Client
 
+from kit.memory_log import MemoryAppender, MemoryLog, MemoryReader
 from muster.bus.batches import Writer
 from muster.bus.checkpoint import Checkpoints, MemoryCheckpoints, Voidance, contributors
 from muster.bus.clock import Clock, FakeTime
 from muster.bus.declaration import Declaration, QueryType
-from muster.bus.hub import Hub, Member
 from muster.bus.lease import Lease
 from muster.bus.limits import ShellLimits
-from muster.bus.memory_log import MemoryAppender, MemoryLog, MemoryReader
+from muster.bus.nats_log import Hub, Member
 from muster.bus.service import CoreService
-from muster.bus.shell import Shell
-from muster.bus.shell_parts import ShellParts
+from muster.bus.shell import Shell, ShellParts
 from muster.core.fact import Core, Draft, Fact
 from muster.core.instant import Instant
 from muster.schemas.base import Wire

@@ -12,12 +12,12 @@ from nats.aio.client import Client
 from starlette.types import Receive, Scope, Send
 
 from hosted_services import Hosting
+from muster.bus.decode import StoredMessage
 from muster.bus.federation_settings import FederationSettings
 from muster.bus.jsapi import message_at, stream_info
 from muster.bus.process import Process
 from muster.bus.requests import Outcome, append_single
 from muster.bus.settings import Settings, WebhookSettings
-from muster.bus.stored import StoredMessage
 from muster.bus.streams import bootstrap
 from muster.core.fact import Draft
 from muster.notifier import app

@@ -14,7 +14,7 @@ from compose.project import Project
 from muster.bus.access import ADMIN_TOOLS
 from muster.bus.connection import connect_once
 from muster.bus.nats_log import NatsLog
-from muster.bus.settings_file import load_settings
+from muster.bus.settings import load_settings
 from muster.client import Muster, UnavailableError, UnreachableError
 from muster.core.fact import Fact
 from muster.schemas.job import JobSpec, TaskGroup

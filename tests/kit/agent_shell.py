@@ -7,7 +7,7 @@ from muster.agent.kubernetes.backend import new_core, parts_of, watches_of
 from muster.agent.kubernetes.sink import KubernetesSink
 from muster.bus.clock import SystemTime
 from muster.bus.kubernetes_settings import KubernetesSettings
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
 from muster.core import Fact
 from muster.core.preflight_settings import PreflightSettings
 from muster.core.scaling_settings import ScalingSettings
@@ -38,7 +38,7 @@ class AgentShell:
         )
 
     async def __aenter__(self) -> "AgentShell":
-        await self.sink.open(self.core, None, Seat())
+        await self.sink.open(self.core, None, LeaderHandle())
         return self
 
     async def __aexit__(self, *_: object) -> None:

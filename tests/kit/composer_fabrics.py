@@ -17,7 +17,7 @@ from muster.composer.core.fabrics import (
     SurveyWentWrong,
 )
 from muster.core import Instant
-from muster.fabric.inventory import Inventory, MachineDevice
+from muster.fabric.driver import Inventory, MachineDevice
 from muster.schemas.devices import CXL_MEMORY, GPU
 from muster.schemas.facts.device import CallFailure
 

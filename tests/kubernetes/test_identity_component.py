@@ -10,8 +10,7 @@ import yaml
 from certificates import Authority
 from kube_manifests import JOBS, K8S, NAMESPACE, copy_with_secrets, kubectl, of_kind, pod_of, title
 from kube_planes import AnyPlane
-from muster.bus.settings import Settings
-from muster.bus.settings_file import with_variables
+from muster.bus.settings import Settings, with_variables
 from muster.kube.objects import JsonObject, at, objects, text
 
 PAGE = K8S.parent / "docs" / "identity.md"

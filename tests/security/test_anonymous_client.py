@@ -9,7 +9,7 @@ from starlette.types import Receive, Scope, Send
 from bounded_gateway import Gateway, RawClient, serving
 from certificates import Authority
 from gateway_fakes import FakeHouse, joined
-from muster.bus.http_settings import HttpSettings
+from muster.bus.gateway_settings import HttpSettings
 from muster.gateway.connections import RESERVE
 from waiting import until
 

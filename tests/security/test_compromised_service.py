@@ -14,11 +14,12 @@ from nats.js.api import AckPolicy, ConsumerConfig, RawStreamMsg
 from nats.js.errors import APIError, NotFoundError
 
 from hosted_services import LOG, HostedServices, until_leading
-from muster.bus import fences, jsapi
+from muster.bus import jsapi
 from muster.bus.access import AccountName, BusUser, Rights, bus_users
-from muster.bus.errors import FenceBrokenError
+from muster.bus.appender import newest_fence, repair_fence
 from muster.bus.names import webhook_consumer
 from muster.bus.own_account import is_within
+from muster.bus.ports import FenceBrokenError
 from muster.bus.requests import Outcome
 from muster.bus.settings import Settings
 from muster.bus.streams import bootstrap
@@ -67,13 +68,13 @@ async def test_a_broken_fence_is_named_and_repaired_by_an_operator_and_the_servi
 
     reading, writing = await house.client("admin-tools"), await house.client("operator")
     with pytest.raises(FenceBrokenError):
-        await fences.newest_fence(reading, LOG, "scheduler")
-    repaired = await fences.repair_fence(reading, writing, LOG, "scheduler")
+        await newest_fence(reading, LOG, "scheduler")
+    repaired = await repair_fence(reading, writing, LOG, "scheduler")
     assert repaired is not None
     assert repaired.outcome is Outcome.STORED
     await until(lambda: shell.leading)
     await until(lambda: hosting.process._ready()[0])
-    assert await fences.repair_fence(reading, writing, LOG, "scheduler") is None
+    assert await repair_fence(reading, writing, LOG, "scheduler") is None
 
 
 async def test_a_fence_in_anothers_name_is_none(house: HostedServices) -> None:
@@ -84,7 +85,7 @@ async def test_a_fence_in_anothers_name_is_none(house: HostedServices) -> None:
     body = b'{"term":99,"folded_seq":1}'
     await client.jetstream().publish(fence_subject(LOG, "agent"), body, headers=headers)
     with pytest.raises(FenceBrokenError, match="ce-source"):
-        await fences.newest_fence(client, LOG, "agent")
+        await newest_fence(client, LOG, "agent")
 
 
 async def test_a_message_that_is_no_job_does_not_keep_a_job_from_being_submitted(house: HostedServices) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from bounded_gateway import serving
 from gateway_fakes import FakeHouse
-from muster.bus.access_settings import AccessSettings, SubmitterSettings
 from muster.bus.clock import FakeTime
+from muster.bus.gateway_settings import AccessSettings, SubmitterSettings
 from muster.gateway.http import make_app
 from muster.gateway.limits import Limits
 from muster.schemas.access import Role, TokenRecord, token_hash

@@ -23,7 +23,7 @@ from gateway_fakes import FakeHouse
 from kube_fake import Bearer, FakeKube, fake_kube
 from kubernetes_house import kubeconfig_for
 from muster.bus.clock import FakeTime
-from muster.bus.identity_settings import (
+from muster.bus.gateway_settings import (
     TOKEN_BYTES_MAX,
     GroupRoleSettings,
     IdentitySettings,

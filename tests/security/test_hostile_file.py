@@ -12,7 +12,7 @@ from nats.aio.client import Client
 from muster.bus import jsapi
 from muster.bus.archive import export_log, import_log
 from muster.bus.archive_file import READ_LIMITS, read_archive
-from muster.bus.errors import ArchiveError, StreamConflictError
+from muster.bus.ports import ArchiveError, StreamConflictError
 from muster.bus.settings import Settings
 from muster.bus.streams import bootstrap
 from muster.cli import main, output, tables

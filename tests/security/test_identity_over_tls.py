@@ -17,7 +17,7 @@ from certificates import Authority
 from distant_commands import Ended, distant_command
 from gateway_fakes import FakeHouse
 from muster.bus.clock import SystemTime
-from muster.bus.identity_settings import GroupRoleSettings, IdentitySettings, OidcSettings, TlsSettings
+from muster.bus.gateway_settings import GroupRoleSettings, IdentitySettings, OidcSettings, TlsSettings
 from muster.bus.settings import Settings
 from muster.client import Muster, Retry, UnreachableError
 from muster.gateway.app import serve_http

@@ -14,7 +14,7 @@ from bounded_gateway import Gateway, RawClient, serving
 from gateway_fakes import FakeHouse, fact, live_ends
 from muster.bus.access import GATEWAY_LIVE
 from muster.bus.clock import FakeTime, SystemTime
-from muster.bus.http_settings import HttpSettings
+from muster.bus.gateway_settings import HttpSettings
 from muster.bus.jwt import PREFIX_ACCOUNT, ViewCredential, ViewSigner, new_key
 from muster.bus.settings import Settings
 from muster.bus.streams import bootstrap

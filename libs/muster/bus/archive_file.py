@@ -21,8 +21,8 @@ from typing import IO, Annotated, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from muster.bus.errors import ArchiveError
 from muster.bus.feed import Delivered
+from muster.bus.ports import ArchiveError
 from muster.schemas import envelope
 from muster.schemas.base import FACT_BYTES_MAX
 from muster.schemas.subjects import LogName

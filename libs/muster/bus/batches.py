@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from muster.bus.errors import FactRefusedError, TogetherTooLargeError
-from muster.bus.ports import DraftsRefusedError, Refusal, Refused
+from muster.bus.ports import DraftsRefusedError, FactRefusedError, Refusal, Refused, TogetherTooLargeError
 from muster.core.fact import Draft
 from muster.schemas import envelope, ids
 from muster.schemas.base import FACT_BYTES_MAX

@@ -11,19 +11,84 @@ import nats.errors
 import nats.js.errors
 from nats.aio.client import Client
 from nats.js.object_store import ObjectStore
+from pydantic import BaseModel, ConfigDict
 
 from muster.bus import jsapi
-from muster.bus.checkpoint import CheckpointUnavailableError, Pointer, read_pointer
-from muster.bus.errors import ApiError
-from muster.bus.names import CHECKPOINTS_BUCKET, store_stream
-from muster.bus.object_reads import META, has_object, meta_subject, read_object
-from muster.bus.ports import LogUnavailableError
+from muster.bus.checkpoint import CheckpointError, CheckpointUnavailableError, Pointer, read_pointer
+from muster.bus.decode import StoredMessage
+from muster.bus.names import CHECKPOINTS_BUCKET, copied_checkpoints, store_stream
+from muster.bus.ports import ApiError, LogUnavailableError
 
+CHUNKS_MAX = 1 << 15
+"""Of one object: at 128 KiB each as much as the store may hold."""
+META = f"$O.{CHECKPOINTS_BUCKET}.M.{{}}"  # where an object's description stands, its name encoded (ADR-20)
 STORE_TIMEOUT_S = 5.0
 _STREAM = store_stream(CHECKPOINTS_BUCKET)
 _POINTER_FIELD = "muster-pointer"
-
 T = TypeVar("T")
+
+
+# Objects are read from the stream's leader, chunk by chunk. nats-py reads them by a consumer that delivers where the
+# streams are, which no service can hear there; and it finds an object's chunks by the subjects of a stream, and a copy
+# has none.
+
+
+class _Object(BaseModel):
+    """How an object store describes an object (ADR-20), as far as it is needed here."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    nuid: str = ""
+    size: int = 0
+    chunks: int = 0
+    deleted: bool = False
+
+
+def meta_subject(name: str) -> str:
+    """Where the description of an object stands."""
+    return META.format(base64.urlsafe_b64encode(name.encode()).decode())
+
+
+async def has_object(client: Client, stream: str, name: str) -> bool:
+    """Return whether there is such an object. Raises CheckpointUnavailableError."""
+    return await _described(client, stream, name) is not None
+
+
+async def read_object(client: Client, stream: str, name: str) -> bytes | None:
+    """Return an object; None if there is none.
+
+    Raises CheckpointUnavailableError; CheckpointError if some of it is gone.
+    """
+    described = await _described(client, stream, name)
+    if described is None:
+        return None
+    body, after = bytearray(), 0
+    for _ in range(min(described.chunks, CHUNKS_MAX)):
+        chunk = await _next_chunk(client, stream, described.nuid, after)
+        if chunk is None:
+            break
+        body += chunk.body
+        after = chunk.seq
+    if len(body) != described.size:
+        raise CheckpointError(f"{stream}: {len(body)} of {described.size} bytes of {name} are here")
+    return bytes(body)
+
+
+async def _described(client: Client, stream: str, name: str) -> _Object | None:
+    try:
+        found = await jsapi.last_on_subject(client, stream, meta_subject(name))
+    except (LogUnavailableError, ApiError) as error:
+        raise CheckpointUnavailableError(str(error)) from error
+    described = _Object.model_validate(json.loads(found.body)) if found is not None else None
+    return described if described is not None and not described.deleted else None
+
+
+async def _next_chunk(client: Client, stream: str, nuid: str, after_seq: int) -> StoredMessage | None:
+    subject = f"$O.{CHECKPOINTS_BUCKET}.C.{nuid}"
+    try:
+        return await jsapi.next_on_subject(client, stream, subject, after_seq=after_seq)
+    except (LogUnavailableError, ApiError) as error:
+        raise CheckpointUnavailableError(str(error)) from error
 
 
 class NatsCheckpoints:
@@ -143,3 +208,56 @@ async def _answered(request: Awaitable[T]) -> T:
         raise
     except (nats.errors.Error, nats.js.errors.Error, OSError, TimeoutError) as error:
         raise CheckpointUnavailableError(f"{type(error).__name__}: {error}") from error
+
+
+class CopiedCheckpoints:
+    """`CheckpointStore` of a copied log: a centre's copy of the cell's object store, which is only read here.
+
+    The log's copy has its original's sequences, so a checkpoint of the original is one of the copy.
+    """
+
+    def __init__(self, client: Client, cluster: str) -> None:
+        self._client = client
+        self._stream = copied_checkpoints(cluster)
+
+    async def pointer(self, stream: str) -> tuple[Pointer, int]:
+        """See `CheckpointStore.pointer`. Those of facts that the copy does not have yet are left out: they are usable
+        when it has caught up. Raises also CheckpointError.
+        """
+        try:
+            found = await jsapi.last_on_subject(self._client, self._stream, pointer_subject(stream))
+            log = await jsapi.stream_info(self._client, stream)
+        except (LogUnavailableError, ApiError) as error:
+            raise CheckpointUnavailableError(str(error)) from error
+        if found is None or log is None:
+            return Pointer(), 0
+        known = pointer_in(found.body, stream=stream).checkpoints
+        return Pointer(checkpoints=tuple(one for one in known if one.seq <= log.state.last_seq)), found.seq
+
+    async def part(self, stream: str, seq: int, service: str) -> bytes | None:
+        """See `CheckpointStore.part`. Raises also CheckpointError, if some of it is gone."""
+        return await read_object(self._client, self._stream, part_name(stream, seq, service))
+
+    async def has_part(self, stream: str, seq: int, service: str) -> bool:
+        """See `CheckpointStore.has_part`."""
+        return await has_object(self._client, self._stream, part_name(stream, seq, service))
+
+    async def part_seqs(self, stream: str, service: str) -> tuple[int, ...]:
+        """See `CheckpointStore.part_seqs`: none of them was stored from here."""
+        raise _refusal(f"{service} on {stream}")
+
+    async def put_part(self, stream: str, seq: int, service: str, body: bytes) -> None:  # noqa: ARG002 - the port's
+        """Raises CheckpointUnavailableError."""
+        raise _refusal(f"{stream}/{seq}/{service}")
+
+    async def drop_part(self, stream: str, seq: int, service: str) -> None:
+        """Raises CheckpointUnavailableError."""
+        raise _refusal(f"{stream}/{seq}/{service}")
+
+    async def move_pointer(self, stream: str, pointer: Pointer, *, revision: int) -> bool:  # noqa: ARG002 - the port's
+        """Raises CheckpointUnavailableError."""
+        raise _refusal(stream)
+
+
+def _refusal(what: str) -> CheckpointUnavailableError:
+    return CheckpointUnavailableError(f"{what}: a copy's checkpoints are made where the log is written")

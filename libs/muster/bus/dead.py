@@ -12,11 +12,10 @@ from typing import Protocol
 from nats.aio.client import Client
 
 from muster.bus.batches import Outgoing, Writer
-from muster.bus.counters import LogCounters
 from muster.bus.decode import Dead
-from muster.bus.ports import LogUnavailableError
+from muster.bus.ports import LogCounters, LogUnavailableError
 from muster.bus.requests import Outcome, publish
-from muster.bus.traceparent import about
+from muster.bus.tracing import about
 from muster.core.fact import Draft
 from muster.schemas.envelope import HEADER_MSG_ID, HEADER_TRACE
 from muster.schemas.ids import request_fact_id

@@ -137,3 +137,25 @@ def _sources(log: LogName, *, cluster: str, writer: str) -> tuple[str, ...]:
             return (envelope.source("fed", writer), envelope.source(cluster, writer))
         case StreamRole.LOG:
             return (envelope.source(cluster, writer),)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """A message as it stands in a stream."""
+
+    subject: str
+    seq: int
+    headers: Mapping[str, str]
+    body: bytes
+    time: Instant
+    """When the broker stored it."""
+
+
+def read_stored(log: LogName, message: StoredMessage) -> Fact | Skipped | Dead:
+    """Return the fact that a stored message of `log` is, or why it is none.
+
+    Whoever looks up one message must believe no more than a fold does: the broker itself can have stored something
+    there.
+    """
+    decoder = Decoder(log)
+    return decoder.decode(message.subject, message.headers, message.body, seq=message.seq, time=message.time)

@@ -16,9 +16,8 @@ from nats.aio.subscription import Subscription
 
 from muster.bus import jsapi
 from muster.bus.decode import Position, position
-from muster.bus.errors import ApiError, FactsMissingError
 from muster.bus.names import API
-from muster.bus.ports import LogUnavailableError
+from muster.bus.ports import ApiError, FactsMissingError, LogUnavailableError
 from muster.core.instant import NS_PER_S
 
 BUFFER_MESSAGES_MAX = 2000

@@ -17,8 +17,7 @@ from muster.bus.logs import PROCESS, Closable, set_up_logs
 from muster.bus.metrics import registries
 from muster.bus.process import DisconnectedError, Process
 from muster.bus.service import CoreService, Hosted
-from muster.bus.settings import Settings
-from muster.bus.settings_file import load_settings
+from muster.bus.settings import Settings, load_settings
 from muster.bus.shell import UnrecoverableError
 from muster.bus.tracing import sends
 

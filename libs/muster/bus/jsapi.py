@@ -14,10 +14,9 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from pydantic import BaseModel, ConfigDict, Field
 
-from muster.bus.errors import ApiError
+from muster.bus.decode import StoredMessage
 from muster.bus.names import API
-from muster.bus.ports import LogUnavailableError
-from muster.bus.stored import StoredMessage
+from muster.bus.ports import ApiError, LogUnavailableError
 from muster.core.instant import NS_PER_S, Instant
 
 REQUEST_TIMEOUT_S = 5.0

@@ -25,7 +25,8 @@ FORMAT_VARIABLE = "MUSTER_LOG_FORMAT"  # "json" or "text" where the stream shall
 TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 PROCESS = "muster"
 """Service of a line of a process that hosts several, if its logger belongs to none of them."""
-
+WINDOW_S = 1.0
+"""Of `LineLimiter`."""
 
 ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
@@ -117,3 +118,32 @@ def set_up_logs(
     sent: logging.Handler = importlib.import_module("muster.bus.otel_logs").to_collector(JsonLines(services))
     root.addHandler(sent)
     return sent
+
+
+class LineLimiter:
+    """Bounds log lines of what may happen thousands of times a second: `lines_max` in any second, the rest is counted.
+
+    Pure. For one thread.
+    """
+
+    def __init__(self, lines_max: int) -> None:
+        assert lines_max > 0, "who says nothing needs no such thing"
+        self._lines_max = lines_max
+        self._began_s = float("-inf")
+        self._said = 0
+        self._left_out = 0
+
+    def allows(self, now_s: float) -> bool:
+        """Whether this line may be said; else it is counted. now_s: of a clock that never jumps."""
+        if now_s - self._began_s >= WINDOW_S:
+            self._began_s, self._said = now_s, 0
+        self._said += 1
+        if self._said <= self._lines_max:
+            return True
+        self._left_out += 1
+        return False
+
+    def left_out(self) -> int:
+        """How many were not said since this was asked last."""
+        left_out, self._left_out = self._left_out, 0
+        return left_out

@@ -9,7 +9,7 @@ from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histo
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
-from muster.bus.counters import LogCounters
+from muster.bus.ports import LogCounters
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for every counter and histogram, which nothing here asks for
 
@@ -205,7 +205,7 @@ class LogCollector(Collector):
             sums: Sums[str] = Sums()
             for stream, counters in self._counters:
                 sums[stream] += asdict(counters)[field.name]
-            family = CounterMetricFamily(f"muster_log_{field.name}", "See muster.bus.counters.", labels=("log",))
+            family = CounterMetricFamily(f"muster_log_{field.name}", "See muster.bus.ports.", labels=("log",))
             for stream, count in sums.items():
                 family.add_metric((stream,), count)
             yield family

@@ -94,7 +94,7 @@ class LogReader(Protocol):
 
 
 class LogAppender(Protocol):
-    """The pen of one service on one log. Every batch begins with a fence record that the broker compares."""
+    """What appends for one service to one log. Every batch begins with a fence record that the broker compares."""
 
     async def start_term(self, *, term: int, holder: str) -> Appended:
         """First append of a new leader: `term-started`, guarded by the newest fence. Raises LogError."""
@@ -128,3 +128,78 @@ class Log(Protocol):
     def appender(self, service: str) -> LogAppender:
         """The pen of `service`."""
         ...
+
+
+@dataclass(slots=True)
+class LogCounters:
+    """Whole numbers since the process started.
+
+    decoded: messages that became facts. skipped: unknown names. dead: messages that no reader can use;
+    dead_unwritten: of these, without an entry because the stream of dead letters is full. gaps: holes found in what
+    the broker delivered. recreated: consumers made anew, for whatever reason. appended: facts stored, fence records
+    included; batches: in so many commits. stale, full, unavailable: refusals by kind. resolved: commits whose reply was
+    lost and that were found stored.
+    """
+
+    decoded: int = 0
+    skipped: int = 0
+    dead: int = 0
+    dead_unwritten: int = 0
+    gaps: int = 0
+    recreated: int = 0
+    appended: int = 0
+    batches: int = 0
+    stale: int = 0
+    full: int = 0
+    unavailable: int = 0
+    resolved: int = 0
+
+
+class FactRefusedError(LogError):
+    """A draft that its service may not write, or that is too large. A defect of the core that made it."""
+
+
+class TogetherTooLargeError(DraftsRefusedError):
+    """Drafts that must stand together do not fit in one batch. A defect of the core: ask for smaller steps."""
+
+    def __init__(self, detail: str, indexes: Sequence[int]) -> None:
+        super().__init__([Refused(index, Refusal.TOGETHER, detail) for index in indexes[:1]])
+
+
+class FenceBrokenError(StaleFenceError):
+    """The newest message on a service's fence subject is no fence of that service: nobody can append for it.
+
+    seq: of that message.
+    """
+
+    def __init__(self, stream: str, subject: str, service: str, *, seq: int, why: str) -> None:
+        super().__init__(
+            f"{stream}: message {seq} on {subject} is no fence of {service} ({why}), so nobody can lead it; "
+            f"repair it: muster log repair-fence --service {service}"
+        )
+        self.seq = seq
+
+
+class FactsMissingError(LogError):
+    """The log no longer holds what a reader has yet to fold (trimmed), or no longer what it folded (store lost)."""
+
+
+class StreamConflictError(LogError):
+    """A stream stands there with something that cannot be changed safely; names the stream and the field."""
+
+
+class ArchiveError(LogError):
+    """An archive cannot be written or read, or the stream that it should go into is not empty."""
+
+
+class TrimRefusedError(LogError):
+    """A trim would remove what is still needed: facts too young, or a fence that a live leader counts on."""
+
+
+class ApiError(LogError):
+    """JetStream refused a request. `err_code` is its own number of the error (the HTTP-like `code` is coarser)."""
+
+    def __init__(self, err_code: int, description: str) -> None:
+        super().__init__(f"JetStream error {err_code}: {description}")
+        self.err_code = err_code
+        self.description = description

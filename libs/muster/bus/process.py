@@ -7,7 +7,7 @@ nothing in it can be trusted to go on; the supervisor starts it again (crash-onl
 import asyncio
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 
@@ -15,29 +15,112 @@ from faststream.nats import NatsBroker
 from nats.aio.client import Client
 
 from muster.bus.access import LEASE, MONITOR, READER, all_streams
-from muster.bus.checkpoint import Checkpoints, CheckpointStore
-from muster.bus.checkpoint_copy import CopiedCheckpoints
-from muster.bus.checkpoint_store import NatsCheckpoints
+from muster.bus.checkpoint import Checkpoints, CheckpointStore, Voidance
+from muster.bus.checkpoint_store import CopiedCheckpoints, NatsCheckpoints
 from muster.bus.clock import Clock
 from muster.bus.connection import connect
-from muster.bus.health import Door
+from muster.bus.fold import PoisonedError
+from muster.bus.health_server import HealthServer
 from muster.bus.lease import LeaseThread
-from muster.bus.limits import SHUTDOWN_S, SHUTDOWN_TRIES, ShellLimits
-from muster.bus.loop_watch import watch_loop
+from muster.bus.limits import RESTART_BACKOFF_S, RESTART_CALM_S, SHUTDOWN_S, SHUTDOWN_TRIES, VOIDED_POLL_S, ShellLimits
 from muster.bus.metrics import LOGS
+from muster.bus.monitoring import watch_loop, watch_stores
+from muster.bus.nats_log import SharedLog, log_of
+from muster.bus.ports import LogError
 from muster.bus.query import query_broker, responders
 from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import Settings
-from muster.bus.shared_log import SharedLog, log_of
-from muster.bus.shell import Shell
-from muster.bus.shell_parts import ShellParts
-from muster.bus.store_watch import watch_stores
-from muster.bus.supervise import Condition, Supervision, supervise
-from muster.bus.tracing import Tracing, make_tracing
+from muster.bus.shell import Shell, ShellParts, UnrecoverableError
+from muster.bus.tracing import Tracing, about, make_tracing
 from muster.schemas.registry import StreamRole
 from muster.schemas.subjects import LogName
 
 _logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Condition:
+    """How one service of the process is. stopped: why it stands still, "" while it runs or is about to."""
+
+    service: str
+    log: str
+    stopped: str = ""
+    failures: int = 0
+
+
+Life = Callable[[], Awaitable[None]]
+"""One life of a service: returns never, or by an error."""
+
+
+@dataclass(frozen=True)
+class Supervision:
+    """How to keep a service going. voided: what operators let services skip. alone: nothing else is hosted here, so
+    standing still is the process's end and its exit code says so. on_poison: told True, and False when it goes on.
+    """
+
+    condition: Condition
+    clock: Clock
+    alone: bool = False
+    voided: Callable[[], Awaitable[tuple[Voidance, ...]]] | None = None
+    on_poison: Callable[[bool], None] = lambda _: None
+    on_restart: Callable[[], None] = lambda: None
+
+
+async def supervise(live: Life, how: Supervision) -> None:
+    """Run `live` again and again: what fails recovers anew after a bounded wait.
+
+    A service whose core cannot fold a fact stands still and says so, until an operator lets it skip that fact: to start
+    it again before would only fail again.
+    Raises PoisonedError or UnrecoverableError if it is alone; else it never returns.
+    """
+    first_s, longest_s = RESTART_BACKOFF_S
+    wait_s = 0.0
+    condition = how.condition
+    while True:
+        started_s = how.clock.monotonic_s()
+        try:
+            await live()
+            _logger.error("%s returned; a service runs until it is cancelled", condition.service)
+            condition.stopped = "returned"
+        except PoisonedError as error:
+            _logger.critical("%s stands still: %s", condition.service, error, extra=about(error.trace))
+            if how.alone:
+                raise
+            await _until_voided(error, how)
+            wait_s = 0.0
+            continue
+        except UnrecoverableError as error:
+            _logger.critical("%s stands still: %s", condition.service, error)
+            condition.stopped = str(error)
+            if how.alone:
+                raise
+        except Exception as error:
+            _logger.exception("%s failed and recovers anew", condition.service)
+            condition.stopped = f"{type(error).__name__}: {error}"
+        condition.failures += 1
+        how.on_restart()
+        calm = how.clock.monotonic_s() - started_s > RESTART_CALM_S
+        wait_s = first_s if calm else min(longest_s, max(first_s, 2 * wait_s))
+        await asyncio.sleep(wait_s)
+        condition.stopped = ""
+
+
+async def _until_voided(poisoned: PoisonedError, how: Supervision) -> None:
+    how.condition.stopped = str(poisoned)
+    how.on_poison(True)
+    assert how.voided is not None, "only a service that folds can be poisoned"
+    while True:
+        await asyncio.sleep(VOIDED_POLL_S)
+        try:
+            voided = await how.voided()
+        except LogError as error:
+            _logger.warning("%s: cannot read what was voided: %s", poisoned.service, error)
+            continue
+        if any(said.service == poisoned.service and said.seq == poisoned.seq for said in voided):
+            _logger.warning("%s goes on: %d was voided for it", poisoned.service, poisoned.seq)
+            how.condition.stopped = ""
+            how.on_poison(False)
+            return
 
 
 class DisconnectedError(Exception):
@@ -45,7 +128,7 @@ class DisconnectedError(Exception):
 
 
 @dataclass(eq=False)
-class _Line:
+class _Connection:
     """One connection. leaving: we close it ourselves, which ends nothing else."""
 
     user: str
@@ -115,21 +198,21 @@ class Process:
                 await task
 
     async def _leases(self) -> LeaseThread:
-        line = _Line(LEASE)
+        connection = _Connection(LEASE)
 
-        async def open_line() -> Client:
-            line.client = await connect(self._settings, LEASE, on_closed=tell)
-            return line.client
+        async def open_connection() -> Client:
+            connection.client = await connect(self._settings, LEASE, on_closed=tell)
+            return connection.client
 
         def tell(_: str) -> None:  # in the thread of the leases
-            if not line.leaving:
-                self._loop.call_soon_threadsafe(self._on_closed, line)
+            if not connection.leaving:
+                self._loop.call_soon_threadsafe(self._on_closed, connection)
 
         def leave() -> None:
-            line.leaving = True
+            connection.leaving = True
 
         ttl_s = self._settings.bus.lease_ttl_s
-        leases = LeaseThread(open_line, holder=self._holder, ttl_s=ttl_s)
+        leases = LeaseThread(open_connection, holder=self._holder, ttl_s=ttl_s)
         self._stack.push_async_callback(leases.close)
         self._stack.callback(leave)
         await leases.start()
@@ -155,12 +238,12 @@ class Process:
 
     async def _log(self, name: LogName, service: str) -> SharedLog:
         reader = await self._connection(READER)
-        pen = await self._connection(service)
+        writing = await self._connection(service)
         if name not in self._logs:
             is_copy = self._settings.role == "centre" and name.role is StreamRole.LOG
             self._logs[name] = SharedLog(reader, name, is_copy=is_copy)
             self._stack.enter_context(LOGS.exporting(name.stream, self._logs[name].counters))
-        self._logs[name].pens[service] = pen
+        self._logs[name].connections[service] = writing
         return self._logs[name]
 
     async def _connection(self, user: str) -> Client:
@@ -170,14 +253,14 @@ class Process:
 
     async def _open(self, user: str, stack: AsyncExitStack) -> Client:
         """A connection that `stack` closes; closed by anything else, it ends the process."""
-        line = _Line(user)
-        line.client = await connect(self._settings, user, on_closed=lambda _: self._on_closed(line))
-        stack.push_async_callback(line.close)
-        return line.client
+        connection = _Connection(user)
+        connection.client = await connect(self._settings, user, on_closed=lambda _: self._on_closed(connection))
+        stack.push_async_callback(connection.close)
+        return connection.client
 
-    def _on_closed(self, line: _Line) -> None:
-        if not line.leaving and not self._closed.done():
-            self._closed.set_result(line.user)
+    def _on_closed(self, connection: _Connection) -> None:
+        if not connection.leaving and not self._closed.done():
+            self._closed.set_result(connection.user)
 
     def _supervise_shell(self, shell: Shell) -> None:
         condition = self._condition(shell.name, shell.log.name.stream)
@@ -225,14 +308,14 @@ class Process:
                 if shell.name == name
                 for query, handler in shell.service.queries.items()
             }
-            line = _Line(name)
+            connection = _Connection(name)
             broker = query_broker(
                 self._settings,
                 name,
                 responders(name, declaration.queries, handlers),
-                on_closed=lambda _, line=line: self._on_closed(line),  # type: ignore[misc]
+                on_closed=lambda _, connection=connection: self._on_closed(connection),  # type: ignore[misc]
             )
-            self._stack.push_async_callback(_stop, broker, line)
+            self._stack.push_async_callback(_stop, broker, connection)
             await broker.start()
 
     def _open_door(self) -> None:
@@ -240,11 +323,11 @@ class Process:
         if not port:
             return
         try:
-            door = Door(self._settings.http_host, port, self._health, ready=self._ready)
+            server = HealthServer(self._settings.http_host, port, self._health, ready=self._ready)
         except OSError as error:
             _logger.error("metrics: port %d cannot be used, so there are none: %s", port, error)  # noqa: TRY400
             return
-        self._stack.callback(door.close)
+        self._stack.callback(server.close)
 
     def _health(self) -> tuple[bool, dict[str, object]]:
         leading = {(shell.name, shell.log.name.stream): shell for shell in self.shells}
@@ -290,6 +373,6 @@ def _checkpoints(connection: Client, log: SharedLog) -> CheckpointStore:
     return NatsCheckpoints(connection)
 
 
-async def _stop(broker: NatsBroker, line: _Line) -> None:
-    line.leaving = True
+async def _stop(broker: NatsBroker, connection: _Connection) -> None:
+    connection.leaving = True
     await broker.stop()

@@ -14,12 +14,10 @@ from itertools import islice
 from nats.aio.client import Client
 
 from muster.bus import jsapi
-from muster.bus.counters import LogCounters
 from muster.bus.dead import DeadLetters
 from muster.bus.decode import Dead, Decoder, Skipped
-from muster.bus.errors import ApiError
 from muster.bus.feed import Delivered, Feed
-from muster.bus.ports import Batch, LogUnavailableError
+from muster.bus.ports import ApiError, Batch, LogCounters, LogUnavailableError
 from muster.core.fact import Fact
 from muster.schemas.subjects import LogName
 

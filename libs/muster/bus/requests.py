@@ -7,10 +7,9 @@ from nats.aio.client import Client
 
 from muster.bus import jsapi
 from muster.bus.batches import Outgoing, Writer
-from muster.bus.errors import ApiError, FactRefusedError
+from muster.bus.decode import StoredMessage
 from muster.bus.jsapi import last_on_subject
-from muster.bus.ports import LogUnavailableError
-from muster.bus.stored import StoredMessage
+from muster.bus.ports import ApiError, FactRefusedError, LogUnavailableError
 from muster.core.fact import Draft
 from muster.schemas.subjects import LogName
 

@@ -16,7 +16,7 @@ from muster.schemas.registry import StreamRole
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class LeaderHandle:
     """What a sink may ask of its shell, from the shell's own loop."""
 
     wake: Callable[[], None] = lambda: None
@@ -40,7 +40,7 @@ class Sink(Protocol):
     Only the leader's sink is opened and called. A raised error stops the service (crash-only): recovery opens it anew.
     """
 
-    async def open(self, core: Core, connection: Client, seat: Seat) -> None:
+    async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:
         """The core was recovered to the log's head; bring the outside up to it."""
         ...
 

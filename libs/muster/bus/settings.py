@@ -1,28 +1,146 @@
-"""Everything that can be set, in one typed place; read from `<state-dir>/settings.json` and `MUSTER_*` variables."""
+"""Everything that can be set, in one typed place; read from `<state-dir>/settings.json` and variables.
 
+`MUSTER_<FIELD>` and `MUSTER_<SECTION>__<FIELD>` in the environment take precedence over the file.
+"""
+
+import json
+from collections.abc import Mapping
 from pathlib import Path
+from string import Formatter
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from muster.bus.access_settings import AccessSettings
 from muster.bus.federation_settings import FederationSettings
-from muster.bus.health_settings import HealthSettings
-from muster.bus.http_settings import HttpSettings
-from muster.bus.identity_settings import IdentitySettings, TlsSettings
+from muster.bus.gateway_settings import AccessSettings, HttpSettings, IdentitySettings, TlsSettings
 from muster.bus.kubernetes_settings import GuardSettings, KubernetesSettings
-from muster.bus.local_settings import LocalSettings
-from muster.bus.telemetry_settings import TelemetrySettings
-from muster.bus.upgrade_settings import UpgradeSettings
 from muster.core.preflight_settings import PreflightSettings
 from muster.core.scaling_settings import ScalingSettings
 from muster.core.settings import ComposerSettings
 from muster.core.simulation_settings import SimulatedFabricSettings, SimulationSettings
-from muster.schemas.base import Name
+from muster.schemas.base import Label, Name
+
+EXPORTER_URL = "http://{address}:9400/metrics"
+"""Where dcgm-exporter answers on a node whose network its pod shares."""
+_PLACES = frozenset({"node", "address"})
+DAY_S = 86_400.0
+OPT_OUT_MAX = 10_000
+_PREFIX = "MUSTER_"
+_FILE = "settings.json"
+_NOT_OVERRIDDEN = frozenset({"state_dir"})  # MUSTER_STATE_DIR names the directory that this file stands in
 
 
 class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class TelemetrySettings(_Section):
+    """enabled: pages are scraped at all. url: of a node's page, with {node} and {address} filled in; "": of the
+    stack's own exporters on a simulated cluster, port 9400 of the node's address on a real one. interval_s: between two
+    readings of a node. timeout_s: of one. stale_s: an exporter that says the same for so long is taken for stale.
+    idle_below_pct: a GPU whose utilisation and SM activity are at or below it does nothing. idle_after_s: a held GPU
+    that does nothing for so long is listed. report_s: between two facts of what a running job used.
+    """
+
+    enabled: bool = True
+    url: str = ""
+    interval_s: Annotated[float, Field(gt=0, le=3_600)] = 10.0
+    timeout_s: Annotated[float, Field(gt=0, le=600)] = 5.0
+    stale_s: Annotated[float, Field(gt=0)] = 120.0
+    idle_below_pct: Annotated[float, Field(ge=0, le=100)] = 1.0
+    idle_after_s: Annotated[float, Field(ge=0)] = 600.0
+    report_s: Annotated[float, Field(ge=1)] = 600.0
+
+    @field_validator("url")
+    @classmethod
+    def _places_are_known(cls, url: str) -> str:
+        if not url:
+            return url
+        named = {name for _, name, _, _ in Formatter().parse(url) if name is not None}
+        if not url.startswith(("http://", "https://")) or not named or not named <= _PLACES:
+            raise ValueError(f"url: {url!r}: write http://HOST:PORT/PATH with {{node}} or {{address}} in it")
+        return url
+
+
+class BrakeSettings(_Section):
+    """What stops health: nothing is withheld, repaired or given back until `muster health brake reset`.
+
+    share: of all nodes; more than that suspected within the window trip it. nodes_min: so many may be in any case.
+    window_s: within which they are counted.
+    """
+
+    share: Annotated[float, Field(gt=0, le=1)] = 0.1
+    nodes_min: Annotated[int, Field(ge=1, le=10_000)] = 3
+    window_s: Annotated[float, Field(gt=0, le=DAY_S)] = 600.0
+
+
+class LemonSettings(_Section):
+    """When a node counts as one that is ill again and again.
+
+    incidents: so often it was ill or lost within the window. window_s: within which they are counted. ratio: so many
+    times as often as the others.
+    """
+
+    incidents: Annotated[int, Field(ge=2, le=64)] = 3
+    window_s: Annotated[float, Field(gt=0, le=365 * DAY_S)] = 30 * DAY_S
+    ratio: Annotated[float, Field(ge=1)] = 4.0
+
+
+class HealthSettings(_Section):
+    """What health does with what it sees.
+
+    enabled: readings of GPUs are listened to. rules: a file, or a folder of files, of rules over the built-in ones
+    (`muster health rules check`). dry_run: faults are recorded, nothing is withheld. opt_out: nodes of which the same
+    holds; a node's label `muster.dev/health: observe` says so too. repair: sick hardware is reset, rebooted, replaced;
+    else it waits for a person. verify: suite of checks that must all pass before a node is given back; "none": only a
+    person's word does that. verify_device: the same of a device. attempts_max: repairs that are tried. action_s: limit
+    of one. periodic: suite of checks that may run beside jobs. periodic_every_s: between two of a node, 0: none. deep:
+    suite for nodes that idle, which are withheld for it. deep_every_s: between two of a node, 0: none. deep_at_once:
+    nodes that are checked so at a time. soak_s: how long what passed its checks is watched before jobs come. steady_s:
+    how long a page must show that a lasting fault is over. brake: see below. lemons: see below.
+    """
+
+    enabled: bool = True
+    rules: Path | None = None
+    dry_run: bool = False
+    opt_out: Annotated[tuple[Label, ...], Field(max_length=OPT_OUT_MAX)] = ()
+    repair: bool = True
+    verify: Name = "validate"
+    verify_device: Name = "periodic"
+    attempts_max: Annotated[int, Field(ge=1, le=10)] = 3
+    action_s: Annotated[float, Field(gt=0, le=DAY_S)] = 1_800.0
+    periodic: Name = "periodic"
+    periodic_every_s: Annotated[float, Field(ge=0, le=365 * DAY_S)] = 0.0
+    deep: Name = "deep"
+    deep_every_s: Annotated[float, Field(ge=0, le=365 * DAY_S)] = 0.0
+    deep_at_once: Annotated[int, Field(ge=1, le=1_000)] = 1
+    soak_s: Annotated[float, Field(ge=0, le=7 * DAY_S)] = 0.0
+    steady_s: Annotated[float, Field(ge=0, le=DAY_S)] = 60.0
+    brake: BrakeSettings = BrakeSettings()
+    lemons: LemonSettings = LemonSettings()
+
+
+class LocalSettings(_Section):
+    """Jobs run as processes of the agent's machine, on the nodes that `fleet` says there are.
+
+    directory: a folder for each attempt lies there, with what its processes printed. checkpoint_poll_s: how often it is
+    looked whether a job wrote a checkpoint. secrets: a directory with TEAM/SECRET/KEY, files from which a job's
+    `pod.secret_env` comes, readable by the agent's user alone; None: no job may name any.
+    """
+
+    directory: Path
+    checkpoint_poll_s: Annotated[float, Field(gt=0)] = 1.0
+    secrets: Path | None = None
+
+
+class UpgradeSettings(_Section):
+    """campaigns_max: that go on at the same time. patience_s: a node that is not full of jobs is kept for its turn at
+    most so long before. rack_level: the level of topology by which a campaign's limit per rack counts.
+    """
+
+    campaigns_max: Annotated[int, Field(ge=1, le=64)] = 4
+    patience_s: Annotated[float, Field(ge=0)] = 4 * 3600.0
+    rack_level: str = "rack"
 
 
 class FleetSettings(_Section):
@@ -240,3 +358,30 @@ class Settings(_Section):
         if asks_it and len(self.fabrics) > 1:
             raise ValueError("fabrics: beside the operator's there may be none: it takes back what others attach")
         return self
+
+
+def load_settings(state_dir: Path, environment: Mapping[str, str]) -> Settings:
+    """The settings of a stack. Raises OSError, or pydantic.ValidationError that names the field."""
+    values = json.loads((state_dir / _FILE).read_text(encoding="utf-8"))
+    return Settings.model_validate(with_variables(values, environment))
+
+
+def with_variables(values: Mapping[str, object], environment: Mapping[str, str]) -> dict[str, object]:
+    """The values of settings, those of the environment's variables instead where there are any."""
+    changed = dict(values)
+    for field, info in Settings.model_fields.items():
+        if field in _NOT_OVERRIDDEN:
+            continue
+        section = info.annotation
+        if isinstance(section, type) and issubclass(section, BaseModel):
+            given = {
+                inner: value
+                for inner in section.model_fields
+                if (value := environment.get(f"{_PREFIX}{field}__{inner}".upper())) is not None
+            }
+            if given:
+                before = changed.get(field)
+                changed[field] = {**(before if isinstance(before, dict) else {}), **given}
+        elif (value := environment.get(f"{_PREFIX}{field}".upper())) is not None:
+            changed[field] = value
+    return changed

@@ -8,22 +8,138 @@ learns of its own decisions only from the log.
 
 import asyncio
 import logging
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Protocol
 
-from muster.bus.effects import Effects
+from nats.aio.client import Client
+
+from muster.bus.checkpoint import Checkpoints, Voidance
+from muster.bus.clock import Clock
 from muster.bus.fold import Folder
-from muster.bus.lease import Lease
+from muster.bus.leader_publisher import LeaderPublisher, SilentPublisher
+from muster.bus.lease import Lease, Leases
+from muster.bus.limits import ShellLimits
 from muster.bus.metrics import ShellMetrics, shell_metrics
-from muster.bus.pen import DryPen, Pen
-from muster.bus.ports import Batch, LogError, LogFullError
-from muster.bus.service import CoreService
-from muster.bus.shell_parts import ShellParts, WakeableReader
+from muster.bus.ports import Batch, LogAppender, LogError, LogFullError, LogReader
+from muster.bus.service import CoreService, LeaderHandle, Sink
 from muster.bus.snapshots import Snapshots
-from muster.bus.traceparent import about
-from muster.core.fact import Core
+from muster.bus.tracing import NoTracing, Tracing, about
+from muster.core.fact import Core, Fact
 from muster.core.instant import NS_PER_S, Instant, seconds_between
+from muster.schemas.subjects import LogName
 
 _logger = logging.getLogger(__name__)
+
+
+class WakeableReader(LogReader, Protocol):
+    """A reader that can be told to return at once."""
+
+    def wake(self) -> None:
+        """Let a waiting read return."""
+        ...
+
+
+class ServiceLog(Protocol):
+    """One log, as the shell of one service sees it."""
+
+    name: LogName
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether the log is only followed here, and written elsewhere."""
+        ...
+
+    async def reader(self, *, after_seq: int) -> WakeableReader:
+        """Everything after a sequence. Raises LogError."""
+        ...
+
+    def appender(self, service: str) -> LogAppender:
+        """What appends for `service`."""
+        ...
+
+    async def voided(self) -> tuple[Voidance, ...]:
+        """What operators let services skip. Raises LogError."""
+        ...
+
+    async def first_seq(self) -> int:
+        """Sequence of the oldest message, 1 if nothing was ever trimmed. Raises LogError."""
+        ...
+
+    async def newest_term(self, service: str) -> int:
+        """Term of the service's newest fence, 0 if there is none. Raises LogError: FenceBrokenError if it is none."""
+        ...
+
+
+@dataclass(frozen=True)
+class ShellParts:
+    """What a shell works with. connection: for the sink, the service's own."""
+
+    log: ServiceLog
+    leases: Leases
+    checkpoints: Checkpoints
+    holder: str
+    clock: Clock
+    connection: Client | None = None
+    tracing: Tracing = field(default_factory=NoTracing)
+    limits: ShellLimits = field(default_factory=ShellLimits)
+
+
+class Effects:
+    """The sink of one term, opened once the leader may act and closed when it leaves.
+
+    The lease says who may act, and the term who may append. A log that is full takes no `term-started`; a service that
+    `acts_without_term` then carries out what it folded all the same, as a leader does whose appends are refused.
+    wake, now: as of `LeaderHandle`. may_act: whether the lease is held.
+    """
+
+    def __init__(
+        self,
+        service: CoreService,
+        connection: Client | None,
+        *,
+        wake: Callable[[], None],
+        may_act: Callable[[], bool],
+        now: Callable[[], Instant],
+    ) -> None:
+        self._sink: Sink | None = service.sink() if service.sink is not None else None
+        self._acts_without_term = service.acts_without_term
+        self._connection = connection
+        self._is_begun = self._is_open = False
+        self._wake = wake
+        self._failure: BaseException | None = None
+        self._leader = LeaderHandle(wake, lambda: self._is_open and may_act(), now, self._fail)
+
+    async def open(self, core: Core, *, has_term: bool) -> None:
+        """The core was folded to the head. Nothing happens a second time, nor where a term is waited for."""
+        if self._sink is None or self._is_begun or not (has_term or self._acts_without_term):
+            return
+        assert self._connection is not None, "a service with a sink has a connection"
+        self._is_begun = True
+        await self._sink.open(core, self._connection, self._leader)
+        self._is_open = True
+
+    async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:
+        """See `Sink.after_fold`."""
+        if self._sink is not None and self._is_open:
+            await self._sink.after_fold(facts, last_seq=last_seq, now=now)
+
+    def check(self) -> None:
+        """Raise what failed beside the folds."""
+        if self._failure is not None:
+            raise self._failure
+
+    async def close(self) -> None:
+        """Nothing new starts from here on. A sink that could not be opened is closed, too."""
+        self._is_open = False
+        if self._sink is not None and self._is_begun:
+            await self._sink.close()
+
+    def _fail(self, error: BaseException) -> None:
+        """The first error counts."""
+        self._failure = self._failure or error
+        self._wake()
 
 
 class UnrecoverableError(Exception):
@@ -153,8 +269,8 @@ class Shell:
 
         lease.when_lost(tell)
         self._lease = lease
-        make = DryPen if self.log.is_copy else Pen
-        pen = make(self.log.appender(self.name), self._clock, self.metrics, self._limits)
+        make = SilentPublisher if self.log.is_copy else LeaderPublisher
+        publisher = make(self.log.appender(self.name), self._clock, self.metrics, self._limits)
         effects = Effects(
             self.service,
             self._parts.connection,
@@ -163,20 +279,20 @@ class Shell:
             now=self.now,
         )
         try:
-            await self._start_term(lease, pen, effects)
+            await self._start_term(lease, publisher, effects)
             self._state.takes_snapshots = self._parts.checkpoints.has_part_of(self.name)
             await effects.open(self._state.core, has_term=True)
             self._leads = True
             self.metrics.leading.set(1)
             while True:
-                await self._turn(lease, pen, effects)
+                await self._turn(lease, publisher, effects)
         finally:
             self._leads = False
             self._state.takes_snapshots = False
             self.metrics.in_quarantine.set(0)
             await effects.close()
 
-    async def _start_term(self, lease: Lease, pen: Pen, effects: Effects) -> None:
+    async def _start_term(self, lease: Lease, publisher: LeaderPublisher, effects: Effects) -> None:
         """Fold to the head, append `term-started`, fold that. The old holder's deadline is over: the broker let go.
 
         The term is the lease's revision; where the log knows later ones (it was restored from an archive beside newer
@@ -187,14 +303,14 @@ class Shell:
                 await self._fold_until(lease, await self._reading.head())
                 newest = await self.log.newest_term(self.name)
                 term = lease.term if lease.term > newest else newest + lease.term
-                appended = await pen.start_term(term=term, holder=self._parts.holder)
+                appended = await publisher.start_term(term=term, holder=self._parts.holder)
                 break
             except LogError as error:
                 self.held_up = str(error)
                 _logger.warning("%s on %s cannot start its term yet: %s", self.name, self.log.name.stream, error)
                 if isinstance(error, LogFullError):
                     await effects.open(self._state.core, has_term=False)
-                wait_s = pen.put_off()
+                wait_s = publisher.put_off()
                 until_s = self._clock.monotonic_s() + wait_s
                 while (left_s := until_s - self._clock.monotonic_s()) > 0:
                     batch = await self._fold_while_held(lease, left_s)
@@ -216,36 +332,38 @@ class Shell:
         if not lease.held_at(self._clock.monotonic_s()):
             raise SteppedDownError("the lease is lost")
 
-    async def _turn(self, lease: Lease, pen: Pen, effects: Effects) -> None:
+    async def _turn(self, lease: Lease, publisher: LeaderPublisher, effects: Effects) -> None:
         """Read once, fold, tell the sink, and decide if something could have changed."""
         state = self._state
-        batch = await self._fold_next(pen.wait_s(self._wake_in_s(), folded_seq=state.last_seq))
+        batch = await self._fold_next(publisher.wait_s(self._wake_in_s(), folded_seq=state.last_seq))
         self._check_lease(lease)
         effects.check()
-        pen.folded(state)
-        if state.term != pen.term:
-            raise SteppedDownError(f"term {state.term} was seen, own is {pen.term}")
+        publisher.folded(state)
+        if state.term != publisher.term:
+            raise SteppedDownError(f"term {state.term} was seen, own is {publisher.term}")
         now = self.now()
         wakeup = state.core.next_wakeup()
         due = wakeup is not None and wakeup <= now
         if batch.facts:
-            pen.wanted = True
+            publisher.wanted = True
         if batch.facts or due:
             await effects.after_fold(state.given(batch), last_seq=state.last_seq, now=now)
-        if not (pen.wanted or due or pen.renewal_due() or pen.retry_due()):
+        if not (publisher.wanted or due or publisher.renewal_due() or publisher.retry_due()):
             return
-        if pen.asks_head:
-            await pen.ask_head(self._reading)
-        if not pen.may_append(folded_seq=state.last_seq):
+        if publisher.asks_head:
+            await publisher.ask_head(self._reading)
+        if not publisher.may_append(folded_seq=state.last_seq):
             return
-        await self._decide(pen)
-        if pen.is_lost:
-            raise SteppedDownError(f"appends of term {pen.term} stay stale; a new term finds the newest fence, or none")
+        await self._decide(publisher)
+        if publisher.is_lost:
+            raise SteppedDownError(
+                f"appends of term {publisher.term} stay stale; a new term finds the newest fence, or none"
+            )
 
-    async def _decide(self, pen: Pen) -> None:
+    async def _decide(self, publisher: LeaderPublisher) -> None:
         limits, clock, state = self._limits, self._clock, self._state
         started_s, started_ns = clock.monotonic_s(), clock.wall()
-        pen.wanted = False
+        publisher.wanted = False
         drafts = state.core.decide(self.now())
         spent_s = clock.monotonic_s() - started_s
         is_slow = spent_s > limits.decide_s
@@ -257,9 +375,9 @@ class Shell:
             self._decided_ns = started_ns
             end_ns = started_ns + round(spent_s * NS_PER_S)
             tracing.work("decide", start_ns=started_ns, end_ns=end_ns, messages=len(drafts))
-        if not drafts and not pen.renewal_due() and not pen.retry_due():
+        if not drafts and not publisher.renewal_due() and not publisher.retry_due():
             return
-        error = await pen.append(drafts, folded_seq=state.last_seq)
+        error = await publisher.append(drafts, folded_seq=state.last_seq)
         if tracing.enabled:
             tracing.work("send", start_ns=end_ns, end_ns=clock.wall(), messages=len(drafts), error=error)
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from nats.aio.client import Client
 
 from muster.bus import jsapi
-from muster.bus.errors import StreamConflictError
 from muster.bus.names import (
     CENTRE_DOMAIN,
     CHECKPOINTS_BUCKET,
@@ -22,6 +21,7 @@ from muster.bus.names import (
     store_stream,
     telemetry_stream,
 )
+from muster.bus.ports import StreamConflictError
 from muster.bus.settings import BusSettings, Settings
 from muster.core.instant import NS_PER_S
 from muster.schemas.access import TOKENS_BUCKET

@@ -11,10 +11,8 @@ import nats
 from nats.aio.client import Client
 
 from muster.bus.connection import CredentialsError, connect_once
-from muster.bus.errors import ApiError, ArchiveError, TrimRefusedError
-from muster.bus.ports import LogError
-from muster.bus.settings import Settings
-from muster.bus.settings_file import load_settings
+from muster.bus.ports import ApiError, ArchiveError, LogError, TrimRefusedError
+from muster.bus.settings import Settings, load_settings
 from muster.cli.errors import refused, unreachable, usage
 from muster.schemas.subjects import FED_LOG, LogName, cluster_log
 

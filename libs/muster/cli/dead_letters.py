@@ -10,8 +10,8 @@ from pydantic import JsonValue
 from muster.bus.access import ADMIN_TOOLS
 from muster.bus.clock import SystemTime
 from muster.bus.dead import HEADER_ERROR, HEADER_SEQ, HEADER_STREAM, HEADER_SUBJECT
+from muster.bus.decode import StoredMessage
 from muster.bus.jsapi import message_at, stream_info
-from muster.bus.stored import StoredMessage
 from muster.cli import moments, output
 from muster.cli.bus_session import on_bus, settings_of
 from muster.cli.options import Output

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from muster.bus.clock import SystemTime
-from muster.bus.settings import Settings
-from muster.bus.settings_file import load_settings
+from muster.bus.settings import Settings, load_settings
 from muster.cli import guard_tables, output
 from muster.cli.errors import CliError, refused, unreachable, usage
 from muster.cli.options import Output

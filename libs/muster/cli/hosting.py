@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from muster.bus.settings_file import load_settings
+from muster.bus.settings import load_settings
 from muster.cli.errors import unreachable, usage
 from muster.stack.declared import SERVICES, services_of
 from muster.stack.exporters import DCGM_SIMULATOR
@@ -21,7 +21,7 @@ def run(service: str, state_dir: Path) -> None:
     if not (state_dir / "settings.json").is_file():
         raise unreachable(f"--state-dir: {state_dir} holds no settings.json; `muster up` writes it")
     if service == SIMULATOR:
-        from muster.fabric.simulator.process import main
+        from muster.fabric.simulator.server import main
 
         main(state_dir)
         return

@@ -12,8 +12,7 @@ from pydantic import ValidationError
 from muster.bus.clock import SystemTime
 from muster.bus.connection import CredentialsError
 from muster.bus.ports import LogError
-from muster.bus.settings import Settings
-from muster.bus.settings_file import with_variables
+from muster.bus.settings import Settings, with_variables
 from muster.cli.bus_session import settings_of
 from muster.cli.errors import CliError, ExitCode, refused, unreachable, usage
 from muster.cli.examples_dir import queue_file

@@ -9,16 +9,16 @@ from pathlib import Path
 
 from nats.aio.client import Client
 
-from muster.bus import fences
+from muster.bus import appender
 from muster.bus.access import ADMIN_TOOLS, OPERATOR
 from muster.bus.archive import Progress, export_log, import_log
+from muster.bus.archive import trim as trim_log
 from muster.bus.archive_file import Archived
 from muster.bus.checkpoint_store import NatsCheckpoints
 from muster.bus.clock import SystemTime
 from muster.bus.jsapi import stream_info
 from muster.bus.requests import Outcome, Single
 from muster.bus.settings import Settings
-from muster.bus.trim import trim as trim_log
 from muster.cli import output
 from muster.cli.bus_session import log_of, on_bus, settings_of
 from muster.cli.errors import refused, unreachable, usage
@@ -114,7 +114,7 @@ async def _repair_fence(settings: Settings, log: LogName, service: str) -> Singl
     """Looked at as who may read, written as who may write fences and `voided` alone."""
 
     async def read(reading: Client) -> Single | None:
-        return await on_bus(settings, OPERATOR, lambda writing: fences.repair_fence(reading, writing, log, service))
+        return await on_bus(settings, OPERATOR, lambda writing: appender.repair_fence(reading, writing, log, service))
 
     return await on_bus(settings, ADMIN_TOOLS, read)
 

@@ -15,7 +15,7 @@ import jwt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from muster.bus.clock import SystemTime, TimeSource
-from muster.bus.identity_settings import is_protected
+from muster.bus.gateway_settings import is_protected
 from muster.client.tokens import TokenError, checked
 from muster.core.instant import NS_PER_S
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from muster.bus.settings_file import load_settings
+from muster.bus.settings import load_settings
 from muster.checks import catalogue
 from muster.checks.errors import CheckError
 from muster.checks.plan import orders_for

@@ -8,8 +8,7 @@ Managers also list what Muster has no use for (network cards, disks, processors)
 from collections.abc import Iterable
 
 from muster.fabric import bounds
-from muster.fabric.driver import AttachOrder, DetachOrder, FabricDriver, FabricNonsenseError
-from muster.fabric.inventory import Inventory, MachineDevice
+from muster.fabric.driver import AttachOrder, DetachOrder, FabricDriver, FabricNonsenseError, Inventory, MachineDevice
 from muster.schemas.base import LABEL_CHARS_MAX
 from muster.schemas.devices import CXL_MEMORY, GPU
 from muster.schemas.facts.fabric import POOL_MODELS_MAX

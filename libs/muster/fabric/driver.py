@@ -1,14 +1,46 @@
-"""The port to a CDI manager: three calls, and four ways in which they go wrong.
+"""The port to a CDI manager: three calls, four ways in which they go wrong, and what a fabric holds. Pure.
 
 A driver keeps no state but its connection and token: who calls decides about retries, deadlines and how much at a time.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import ClassVar, Protocol
 
-from muster.fabric.inventory import Inventory, MachineDevice
 from muster.schemas.devices import GPU
 from muster.schemas.facts.device import CallFailure
+
+
+class DeviceHealth(StrEnum):
+    """What the manager says of a device; Fsas: first character of res_op_status, 0, 1, 2."""
+
+    OK = "ok"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+
+@dataclass(frozen=True, slots=True)
+class MachineDevice:
+    """A device on a machine. device_id: as the fabric calls it; device_uuid: as its node shows it.
+
+    memory_mib: of a memory device.
+    """
+
+    device_id: str
+    device_uuid: str
+    model: str
+    type: str = GPU
+    memory_mib: int = 0
+    health: DeviceHealth = DeviceHealth.OK
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """free: how many devices lie in the pool, by (type, model). machines: what is attached, by machine."""
+
+    free: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    machines: Mapping[str, tuple[MachineDevice, ...]] = field(default_factory=dict)
 
 
 class FabricError(Exception):

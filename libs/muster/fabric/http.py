@@ -1,4 +1,4 @@
-"""One HTTP request to a CDI manager, and what its failure says about its effect.
+"""HTTP requests to a CDI manager: one and what its failure says about its effect, many at a time, and waiting for work.
 
 The class of an error is what the caller may do next, so it is chosen by what can have happened, not by what went
 wrong: a request that was not sent, or that only reads, has changed nothing (`FabricUnavailableError`); one that was
@@ -9,7 +9,7 @@ No redirect is followed: neither a token nor an order goes to a host that nobody
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 from urllib.parse import quote
 
@@ -230,3 +230,46 @@ def _unknown(message: str, *, changes: bool) -> FabricError:
 
 def _said(error: Exception) -> str:
     return (str(error) or type(error).__name__)[: bounds.ERROR_CHARS_MAX]
+
+
+ItemT = TypeVar("ItemT")
+FoundT = TypeVar("FoundT")
+
+
+async def each(items: Sequence[ItemT], ask: Callable[[ItemT], Awaitable[FoundT]]) -> list[FoundT]:
+    """All answers, in the order of the items. The first error ends all that is under way, and is raised."""
+    found: list[FoundT] = []
+    for start in range(0, len(items), bounds.SURVEY_PARALLEL):
+        asked = [asyncio.ensure_future(ask(item)) for item in items[start : start + bounds.SURVEY_PARALLEL]]
+        try:
+            found.extend(await asyncio.gather(*asked))
+        finally:
+            for one in asked:
+                one.cancel()
+    return found
+
+
+async def poll(
+    look: Callable[[], Awaitable[FoundT | None]], *, until: float, what: str, poll_s: float = bounds.POLL_S_MIN
+) -> FoundT:
+    """The first answer of `look` that is not None. poll_s: before the first look.
+
+    The work was begun before, so its effect is unknown until it is seen: a look that fails is taken again, and one that
+    is refused (the work is not known any more) is nonsense. Raises FabricTimeoutError, FabricNonsenseError.
+    """
+    loop = asyncio.get_running_loop()
+    seen = "it goes on"
+    while (left_s := until - loop.time()) > 0:
+        await asyncio.sleep(min(poll_s, left_s))
+        try:
+            found = await look()
+        except FabricUnavailableError as error:
+            seen = str(error)
+        except FabricRefusedError as error:
+            raise FabricNonsenseError(f"{what}: begun, and then: {error}") from error
+        else:
+            if found is not None:
+                return found
+            seen = "it goes on"
+        poll_s = min(poll_s * bounds.POLL_GROWTH, bounds.POLL_S_MAX)
+    raise FabricTimeoutError(f"{what}: not over in time: {seen}")

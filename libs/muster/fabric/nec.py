@@ -17,13 +17,14 @@ from muster.fabric.checked import check_device
 from muster.fabric.driver import (
     AttachOrder,
     DetachOrder,
+    DeviceHealth,
     FabricNonsenseError,
     FabricRefusedError,
     FabricUnavailableError,
+    Inventory,
+    MachineDevice,
 )
-from muster.fabric.http import Answer, ManagerHttp, parsed, segment
-from muster.fabric.inventory import DeviceHealth, Inventory, MachineDevice
-from muster.fabric.polling import poll
+from muster.fabric.http import Answer, ManagerHttp, parsed, poll, segment
 from muster.schemas.devices import CXL_MEMORY, GPU
 
 _API = "cdim/api/v1"

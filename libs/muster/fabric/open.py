@@ -3,6 +3,7 @@
 import logging
 import ssl
 from collections.abc import Iterable
+from typing import NoReturn
 
 import httpx
 
@@ -10,7 +11,7 @@ from muster.bus.settings import FabricSettings
 from muster.fabric import bounds
 from muster.fabric.checked import CheckedDriver
 from muster.fabric.cm import ClusterManager
-from muster.fabric.driver import FabricDriver
+from muster.fabric.driver import AttachOrder, DetachOrder, FabricDriver, FabricUnavailableError
 from muster.fabric.fm import FabricManager
 from muster.fabric.http import ManagerHttp
 from muster.fabric.nec import LayoutApply
@@ -71,3 +72,27 @@ def new_client(*, limit: int, verify: ssl.SSLContext | bool = True) -> httpx.Asy
             max_connections=connections, max_keepalive_connections=connections, keepalive_expiry=bounds.IDLE_S
         ),
     )
+
+
+class UnopenedDriver:
+    """A fabric whose driver could not be made: it says what is wrong with its settings, and sends nothing."""
+
+    parallel_max = 1
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    async def attach(self, order: AttachOrder) -> NoReturn:  # noqa: ARG002 - the port
+        """Raises FabricUnavailableError."""
+        raise FabricUnavailableError(self._why)
+
+    async def detach(self, order: DetachOrder) -> NoReturn:  # noqa: ARG002 - the port
+        """Raises FabricUnavailableError."""
+        raise FabricUnavailableError(self._why)
+
+    async def survey(self) -> NoReturn:
+        """Raises FabricUnavailableError."""
+        raise FabricUnavailableError(self._why)
+
+    async def close(self) -> None:
+        """Nothing is open."""

@@ -16,14 +16,15 @@ from muster.fabric import bounds
 from muster.fabric.driver import (
     AttachOrder,
     DetachOrder,
+    DeviceHealth,
     FabricError,
     FabricNonsenseError,
     FabricRefusedError,
     FabricTimeoutError,
+    Inventory,
+    MachineDevice,
 )
-from muster.fabric.each import each
-from muster.fabric.http import Answer, AnswerT, ManagerHttp, parsed, parsed_part, segment
-from muster.fabric.inventory import DeviceHealth, Inventory, MachineDevice
+from muster.fabric.http import Answer, AnswerT, ManagerHttp, each, parsed, parsed_part, segment
 from muster.schemas.base import Label
 from muster.schemas.devices import CXL_MEMORY, GPU
 

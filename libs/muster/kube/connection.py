@@ -6,24 +6,58 @@ hundreds of MiB and seconds of a stalled loop.
 
 from collections.abc import Awaitable, Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from muster.kube import bounds
-from muster.kube.asking import Where
 from muster.kube.credentials import AnotherReplica, Credentials, NoCredentials, read_credentials
-from muster.kube.dialects import is_translated
+from muster.kube.dialects import VersionedTransport, is_translated
 from muster.kube.errors import Asked, UnavailableError
 from muster.kube.objects import JsonObject, integer, objects, text, version_of
 from muster.kube.resources import Resource
 from muster.kube.shapes import EVERYTHING, PLAIN, Page, Patch, Propagation, Selection, Writing
-from muster.kube.speaking import Speaking
-from muster.kube.streams import Lines
-from muster.kube.transport import JSON, Request, Transport
+from muster.kube.transport import JSON, Lines, Request, Transport
 
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 METADATA_ONE = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What a request is about."""
+
+    resource: Resource
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+    def request(
+        self,
+        method: str,
+        verb: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: JsonObject | list[JsonObject] | None = None,
+        accept: str = JSON,
+        content_type: str = JSON,
+        timeout_s: float = bounds.REQUEST_S,
+    ) -> Request:
+        """verb: of RBAC, which is what a refusal must name."""
+        kind = self.resource
+        plural = f"{kind.plural}/{self.subresource}" if self.subresource else kind.plural
+        title = f"{plural}.{kind.group}" if kind.group else plural
+        return Request(
+            method,
+            kind.path(namespace=self.namespace, name=self.name, subresource=self.subresource),
+            Asked(verb, title, namespace=self.namespace, name=self.name or text(body, "metadata", "name")),
+            query=query or {},
+            body=body,
+            accept=accept,
+            content_type=content_type,
+            timeout_s=timeout_s,
+        )
 
 
 class KubeConnection:
@@ -32,7 +66,7 @@ class KubeConnection:
     Every method raises a KubeError: NotFoundError, ConflictError, AlreadyExistsError, GoneError, UnauthorizedError,
     ForbiddenError, InvalidError, TooManyRequestsError or UnavailableError; and KubeConfigError where credentials cannot
     be renewed. Reads, and changes that the server turned away unread, are tried `attempts_max` times. Kinds of
-    `resource.k8s.io` are named, read and written as v1, whichever version the server has (`speaking`).
+    `resource.k8s.io` are named, read and written as v1, whichever version the server has (`versioned`).
     """
 
     def __init__(
@@ -59,7 +93,7 @@ class KubeConnection:
             connection_age_s_max=connection_age_s_max,
             attempts_max=attempts_max,
         )
-        self._speaking = Speaking(self._transport)
+        self._versioned = VersionedTransport(self._transport)
 
     @classmethod
     async def open(
@@ -110,9 +144,9 @@ class KubeConnection:
         return self._credentials.url, self._credentials.where
 
     @property
-    def speaking(self) -> Speaking:
+    def versioned(self) -> VersionedTransport:
         """Which version of `resource.k8s.io` is spoken, and who wants to know when that changes."""
-        return self._speaking
+        return self._versioned
 
     @property
     def requests_sent(self) -> int:
@@ -309,12 +343,12 @@ class KubeConnection:
         accept = METADATA_ONE if metadata_only else JSON
         request = where.request("GET", "watch", query=query, accept=accept)
         if is_translated(resource):
-            return self._speaking.stream(resource, request, silence_s=silence_s)
+            return self._versioned.stream(resource, request, silence_s=silence_s)
         return self._transport.stream(request, silence_s=silence_s, watching=True)
 
     def _json(self, resource: Resource, request: Request) -> Awaitable[JsonObject]:
         """The answer, of kinds that have several versions as v1 has it."""
-        return self._speaking.json(resource, request) if is_translated(resource) else self._transport.json(request)
+        return self._versioned.json(resource, request) if is_translated(resource) else self._transport.json(request)
 
     def lines(self, path: str, *, timeout_s: float = bounds.REQUEST_S) -> AbstractAsyncContextManager[Lines]:
         """A page of text line by line: "/metrics". Sent once."""

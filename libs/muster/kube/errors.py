@@ -1,4 +1,4 @@
-"""What went wrong at the API server, by what the caller may do next.
+"""What went wrong at the API server, by what the caller may do next, and when a request is sent again.
 
 Codes and reasons are those of `meta/v1.Status`. A message says what was asked, what the server said and what to do.
 """
@@ -8,8 +8,11 @@ from http import HTTPStatus
 
 from pydantic_core import from_json
 
-from muster.kube.bounds import ERROR_CHARS_MAX, RETRY_AFTER_S_MAX
+from muster.core.seeded import uniform
+from muster.kube.bounds import ATTEMPTS_MAX, BACKOFF_S_MAX, BACKOFF_S_MIN, ERROR_CHARS_MAX, RETRY_AFTER_S_MAX
 from muster.kube.objects import at, integer, objects, text
+
+READING = frozenset({"get", "list", "watch"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +119,6 @@ class UnavailableError(KubeError):
         self.effect_unknown = effect_unknown
 
 
-READING = frozenset({"get", "list", "watch"})
-
-
 def error_of(asked: Asked, code: int, body: bytes, *, retry_after: str = "") -> KubeError:
     """The error that an answer without success stands for. retry_after: that header; body: a Status, or anything."""
     status = _status(body)
@@ -193,3 +193,29 @@ def status_error(asked: Asked, status: object) -> KubeError:
         return GoneError(f"{message}; list again", asked=asked, code=code, reason=reason)
     after_s = float(integer(at(status, "details"), "retryAfterSeconds"))
     return UnavailableError(message, asked=asked, code=code, reason=reason, retry_after_s=after_s)
+
+
+def wait_s(error: KubeError, attempt: int, *, seed: int, attempts_max: int = ATTEMPTS_MAX) -> float | None:
+    """Seconds until a request that failed is sent again; None if it is not. attempt: 1 for the first.
+
+    A change whose effect is unknown is never repeated here: only who asked knows what to look for. An eviction that a
+    disruption budget refuses is the caller's to wait for.
+    """
+    if attempt >= attempts_max:
+        return None
+    if isinstance(error, UnauthorizedError):
+        return 0.0 if attempt == 1 else None  # once, with credentials that are read again
+    if isinstance(error, TooManyRequestsError):
+        return None if error.by_budget else backoff_s(attempt, seed=seed, at_least_s=error.retry_after_s)
+    if isinstance(error, UnavailableError) and not error.effect_unknown:
+        return backoff_s(attempt, seed=seed, at_least_s=error.retry_after_s)
+    return None
+
+
+def backoff_s(
+    attempt: int, *, seed: int, at_least_s: float = 0.0, first_s: float = BACKOFF_S_MIN, max_s: float = BACKOFF_S_MAX
+) -> float:
+    """Exponential with full jitter above half of it, so that clients that failed together do not return together."""
+    full_s = min(max_s, first_s * 2.0 ** min(attempt - 1, 30))
+    spread = uniform(seed, "kube backoff", attempt)
+    return at_least_s + full_s * (0.5 + 0.5 * spread)

@@ -9,8 +9,7 @@ import re
 
 import yaml
 
-from muster.kube.camel import camel
-from muster.kube.objects import JsonObject, is_object, mapping, sequence
+from muster.kube.objects import JsonObject, camel, is_object, mapping, sequence
 from muster.kube.resources import MUSTER_JOBS
 from muster.schemas.base import NAME_PATTERN
 from muster.schemas.facts.workload import NODES_SHOWN_MAX

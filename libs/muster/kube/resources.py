@@ -102,3 +102,5 @@ COMPOSABLE_RESOURCES = Resource(
 )
 MPI_JOBS = Resource("kubeflow.org", "v2beta1", "mpijobs", namespaced=True, kind="MPIJob")
 TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False, kind="TokenReview")
+WORKLOADS = {resource.kind: resource for resource in (MUSTER_JOBS, PODS, JOBS, JOB_SETS, MPI_JOBS)}
+"""Kinds of objects that may stand for a job, by name."""

@@ -1,6 +1,7 @@
 """Requests over HTTP with an API server's errors and bounded retries; see `Transport`."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,15 +12,68 @@ import aiohttp
 from pydantic_core import from_json, to_json
 
 from muster.kube import bounds
+from muster.kube.bounds import LINE_BYTES_MAX, READ_BYTES
 from muster.kube.credentials import Credentials
-from muster.kube.errors import Asked, KubeConfigError, KubeError, UnauthorizedError, UnavailableError, error_of
+from muster.kube.errors import Asked, KubeConfigError, KubeError, UnauthorizedError, UnavailableError, error_of, wait_s
 from muster.kube.objects import JsonObject, is_object
-from muster.kube.pool import Pool
-from muster.kube.retrying import wait_s
-from muster.kube.streams import Lines, no_answer
-from muster.kube.wires import Wires
+from muster.kube.pool import RequestPool, SessionPool
 
 JSON = "application/json"
+
+
+class Lines:
+    """Complete lines of one answer, in batches as they arrive. Bounded: one read and one unfinished line.
+
+    silence_s: so long may pass without a byte; half-open connections look like this and nothing else tells of them.
+    """
+
+    def __init__(self, response: aiohttp.ClientResponse, *, asked: Asked, silence_s: float) -> None:
+        self._content = response.content
+        self._asked = asked
+        self._silence_s = silence_s
+
+    async def batches(self) -> AsyncIterator[list[bytes]]:
+        """Never empty; ends where the answer ends. Raises UnavailableError if it breaks off or falls silent."""
+        unfinished = bytearray()
+        while chunk := await self._read():
+            await asyncio.sleep(0)  # a full buffer is read without waiting, and the rest of the process lives too
+            unfinished += chunk
+            end = unfinished.rfind(b"\n")
+            if len(unfinished) - end > LINE_BYTES_MAX:
+                raise UnavailableError(
+                    f"{self._asked}: a line is longer than {LINE_BYTES_MAX} bytes", asked=self._asked
+                )
+            if end < 0:
+                continue
+            complete = bytes(memoryview(unfinished)[:end])
+            del unfinished[: end + 1]
+            yield complete.split(b"\n")
+        if unfinished:
+            yield [bytes(unfinished)]
+
+    async def _read(self) -> bytes:
+        try:
+            async with asyncio.timeout(self._silence_s):
+                return await self._content.read(READ_BYTES)
+        except TimeoutError as error:
+            raise UnavailableError(
+                f"{self._asked}: no byte in {self._silence_s:g} s; the connection may be half open", asked=self._asked
+            ) from error
+        except aiohttp.ClientError as error:
+            raise UnavailableError(f"{self._asked}: the answer broke off: {error}", asked=self._asked) from error
+
+
+def no_answer(asked: Asked, error: Exception, *, sent: bool) -> KubeError:
+    """What a request without an answer stands for. sent: the server may have read it."""
+    said = str(error) or type(error).__name__
+    changes = asked.verb not in {"get", "list", "watch"}
+    unknown = sent and changes
+    hint = "it may have been done: look before repeating it" if unknown else "nothing was done"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError | ssl.SSLError):
+        hint = "check certificate-authority, tls-server-name and the server's address in the kubeconfig"
+    return UnavailableError(
+        f"{asked}: the API server cannot be reached: {said}; {hint}", asked=asked, effect_unknown=unknown
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +112,8 @@ class Transport:
         self._credentials = credentials
         self._seed = seed
         self._attempts_max = attempts_max
-        self._requests, self._watches = (
-            Pool(
+        self._sessions, self._watches = (
+            SessionPool(
                 credentials,
                 user_agent=user_agent,
                 connections_max=most,
@@ -68,15 +122,17 @@ class Transport:
             )
             for number, most in enumerate((connections_max, watches_max))
         )
-        self._wires = Wires(credentials, connections_max=connections_max, age_s_max=connection_age_s_max, seed=seed)
+        self._requests = RequestPool(
+            credentials, connections_max=connections_max, age_s_max=connection_age_s_max, seed=seed
+        )
         self._user_agent = user_agent
         self.sent = 0
         """Requests that went out, retries and watches included."""
 
     async def close(self) -> None:
         """Close every connection, also those of running watches."""
-        self._wires.close()
-        await self._requests.close()
+        self._requests.close()
+        await self._sessions.close()
         await self._watches.close()
 
     async def json(self, request: Request) -> JsonObject:
@@ -92,8 +148,8 @@ class Transport:
                     raise
                 if isinstance(error, UnauthorizedError):
                     self._credentials.reject()
-                    self._wires.renew()
-                    await self._requests.renew()
+                    self._requests.renew()
+                    await self._sessions.renew()
             attempt += 1
             await asyncio.sleep(wait)
 
@@ -103,7 +159,7 @@ class Transport:
 
         Raises KubeError, KubeConfigError. watching: on a connection of those for watches.
         """
-        pool = self._watches if watching else self._requests
+        pool = self._watches if watching else self._sessions
         async with pool.session() as session:
             headers = await self._headers(request)
             self.sent += 1
@@ -138,12 +194,12 @@ class Transport:
         is_sent = False
         try:
             async with asyncio.timeout(request.timeout_s):
-                wire = await self._wires.take()
+                connection = await self._requests.take()
                 try:
                     is_sent = True
-                    answer = await wire.exchange(head + data if data else head)
+                    answer = await connection.exchange(head + data if data else head)
                 finally:
-                    self._wires.give(wire)
+                    self._requests.give(connection)
         except (OSError, TimeoutError) as error:
             raise no_answer(request.asked, error, sent=is_sent) from error
         if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
@@ -151,7 +207,7 @@ class Transport:
         return answer.body
 
     async def _through_proxy(self, request: Request, data: bytes | None) -> bytes:
-        async with self._requests.session() as session:
+        async with self._sessions.session() as session:
             headers = await self._headers(request)
             self.sent += 1
             try:

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from muster.bus.access import BusUser
-from muster.bus.identity_settings import TlsSettings
+from muster.bus.gateway_settings import TlsSettings
 from muster.bus.settings import Settings
 from muster.schemas.access import Endpoints
 from muster.schemas.base import Name

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from nats.aio.client import Client
 
 from muster.agent.core.core import AgentCore
-from muster.bus.service import Seat, Sink
+from muster.bus.service import LeaderHandle, Sink
 from muster.core import Core, Fact, Instant
 
 _logger = logging.getLogger(__name__)
@@ -22,10 +22,10 @@ class Unheard:
     def __init__(self, inner: Sink) -> None:
         self._inner = inner
         self._core: AgentCore | None = None
-        self._seat: Seat | None = None
+        self._seat: LeaderHandle | None = None
         self._told = False
 
-    async def open(self, core: Core, connection: Client, seat: Seat) -> None:
+    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:
         """See `Sink`."""
         assert isinstance(core, AgentCore), "the agent's sink follows the agent's core"
         self._core, self._seat = core, seat

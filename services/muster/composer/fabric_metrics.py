@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from prometheus_client import Counter, Gauge, Histogram
 
 from muster.bus.gauges import LeaderGauges
-from muster.bus.traceparent import Exemplars
+from muster.bus.tracing import Exemplars
 from muster.composer.core.records import Kind
 from muster.schemas.devices import CXL_MEMORY, GPU, AttachmentPhase, BreakerState, PoolModel
 from muster.schemas.facts.device import CallFailure

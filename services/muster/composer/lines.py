@@ -8,9 +8,8 @@ from muster.composer.calls import FabricCalls, Line
 from muster.composer.operator_driver import OperatorDriver
 from muster.core.scaling_settings import GroupSettings
 from muster.fabric.driver import FabricDriver
-from muster.fabric.open import open_driver
+from muster.fabric.open import UnopenedDriver, open_driver
 from muster.fabric.token import CredentialsError
-from muster.fabric.unopened import UnopenedDriver
 from muster.schemas.devices import CXL_MEMORY, GPU
 from muster.schemas.facts.fabric import OperatorSeen
 

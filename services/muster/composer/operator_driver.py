@@ -8,8 +8,14 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from muster.fabric.driver import AttachOrder, DetachOrder, FabricTimeoutError, FabricUnavailableError
-from muster.fabric.inventory import Inventory, MachineDevice
+from muster.fabric.driver import (
+    AttachOrder,
+    DetachOrder,
+    FabricTimeoutError,
+    FabricUnavailableError,
+    Inventory,
+    MachineDevice,
+)
 from muster.schemas.facts.fabric import OperatorDevice, OperatorSeen
 
 ONLINE = "Online"

@@ -17,13 +17,12 @@ from nats.aio.client import Client
 from muster.bus import jsapi
 from muster.bus.clock import SystemTime
 from muster.bus.declaration import Declaration
-from muster.bus.errors import FactRefusedError
 from muster.bus.nats_log import NatsLog
-from muster.bus.ports import LogReader, LogUnavailableError
+from muster.bus.ports import FactRefusedError, LogReader, LogUnavailableError
 from muster.bus.requests import Outcome, append_single, last_on_subject
 from muster.bus.service import Connect
 from muster.bus.settings import Settings
-from muster.bus.traceparent import about
+from muster.bus.tracing import about
 from muster.core import Draft
 from muster.federation.core.copies import copy_id, copy_of
 from muster.federation.reports import Believing, Desk, Summaries, refuse

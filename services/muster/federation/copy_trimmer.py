@@ -15,11 +15,10 @@ from nats.aio.client import Client
 
 from muster.bus import jsapi
 from muster.bus.checkpoint import CheckpointError, CheckpointUnavailableError
-from muster.bus.checkpoint_copy import CopiedCheckpoints
+from muster.bus.checkpoint_store import CopiedCheckpoints
 from muster.bus.clock import SystemTime
 from muster.bus.declaration import Declaration
-from muster.bus.errors import ApiError
-from muster.bus.ports import LogError
+from muster.bus.ports import ApiError, LogError
 from muster.bus.service import Connect
 from muster.bus.settings import Settings
 from muster.core.instant import NS_PER_S, Instant

@@ -10,7 +10,7 @@ import logging
 from nats.aio.client import Client
 from prometheus_client import Counter
 
-from muster.bus.errors import FactRefusedError
+from muster.bus.ports import FactRefusedError
 from muster.bus.requests import last_on_subject
 from muster.core import Draft
 from muster.federation.core import FederationCore

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from muster.bus.access_settings import AccessSettings
 from muster.bus.clock import SystemTime, TimeSource
-from muster.bus.identity_settings import KUBERNETES_OBJECTS_PREFIX
+from muster.bus.gateway_settings import KUBERNETES_OBJECTS_PREFIX, AccessSettings
 from muster.checks.suites import PreflightPolicy
 from muster.gateway.asking import NoLeaders
 from muster.gateway.catalogue import CatalogueCache

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import ceil
 
-from muster.bus.access_settings import AccessSettings
+from muster.bus.gateway_settings import AccessSettings
 from muster.gateway.authorise import Principal
 from muster.gateway.problems import too_many
 from muster.gateway.rates import Buckets, Rate

@@ -5,8 +5,8 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from muster.bus.access_settings import AccessSettings
 from muster.bus.clock import TimeSource
+from muster.bus.gateway_settings import AccessSettings
 from muster.bus.jwt import EVERY_TEAM, SEED_BYTES, VIEW_SIGNER_FILE, ViewSigner, key_of_seed, mint_view_user
 from muster.bus.settings import Settings
 from muster.core.instant import NS_PER_S

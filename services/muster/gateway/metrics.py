@@ -12,9 +12,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from muster.bus.clock import TimeSource
 from muster.bus.limits import SPAN_SLOW_S
-from muster.bus.sparingly import Sparingly
-from muster.bus.traceparent import Exemplars, about
-from muster.bus.tracing import sampled_one_in
+from muster.bus.logs import LineLimiter
+from muster.bus.tracing import Exemplars, about, sampled_one_in
 
 DURATIONS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -99,7 +98,7 @@ class Counting:
             tuple[str, str, int], Counter
         ] = {}  # bound once: looking labels up costs as much as counting
         self._timers: dict[tuple[str, str], Histogram] = {}
-        self._telling = Sparingly(FAILURES_TOLD_PER_S)
+        self._telling = LineLimiter(FAILURES_TOLD_PER_S)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See `ASGIApp`."""
@@ -136,7 +135,7 @@ class Counting:
             self._tell(f"{method} {route}", status, took_s, trace)
 
     def _tell(self, what: str, status: int, took_s: float, trace: str) -> None:
-        if not self._telling.may_say(self._time.monotonic_s()):
+        if not self._telling.allows(self._time.monotonic_s()):
             return
         unsaid = self._telling.left_out()
         more = f"; {unsaid} more since the last line" if unsaid else ""

@@ -12,9 +12,8 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from muster.bus import jsapi
-from muster.bus.errors import ApiError
 from muster.bus.names import API
-from muster.bus.ports import LogUnavailableError
+from muster.bus.ports import ApiError, LogUnavailableError
 from muster.core.instant import NS_PER_S
 from muster.gateway.ports import UnreachableError
 

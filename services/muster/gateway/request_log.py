@@ -5,11 +5,10 @@ from nats.aio.client import Client
 
 from muster.bus.batches import Writer
 from muster.bus.clock import SystemTime, TimeSource
-from muster.bus.errors import ApiError, FactRefusedError
+from muster.bus.decode import read_stored
 from muster.bus.jsapi import last_on_subject, next_on_subject
-from muster.bus.ports import LogUnavailableError
+from muster.bus.ports import ApiError, FactRefusedError, LogUnavailableError
 from muster.bus.requests import Outcome, Single, publish
-from muster.bus.stored import read_stored
 from muster.bus.tracing import NoTracing, Tracing
 from muster.core.fact import Draft, Fact
 from muster.core.instant import Instant

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from muster.bus.http_settings import HttpSettings
+from muster.bus.gateway_settings import HttpSettings
 from muster.gateway.api import answers
 from muster.gateway.connections import Admission, ConnectionTable
 from muster.gateway.handshake import Outcome, TlsListener

@@ -5,7 +5,7 @@ import logging
 import ssl
 from pathlib import Path
 
-from muster.bus.identity_settings import TlsSettings
+from muster.bus.gateway_settings import TlsSettings
 
 _log = logging.getLogger(__name__)
 

@@ -10,10 +10,9 @@ from nats.js.errors import Error as JetStreamError
 from nats.js.kv import KV_DEL, KV_OP, KV_PURGE, KeyValue
 from pydantic import ValidationError
 
-from muster.bus.counters import LogCounters
 from muster.bus.jsapi import stream_info
 from muster.bus.names import bucket_stream
-from muster.bus.ports import LogError
+from muster.bus.ports import LogCounters, LogError
 from muster.bus.reader import RawReader
 from muster.gateway.authorise import Principal
 from muster.gateway.background import end_if_cancelled

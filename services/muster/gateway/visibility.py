@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 
 from pydantic import JsonValue
 
-from muster.bus.access_settings import AccessSettings, OtherTeams
+from muster.bus.gateway_settings import AccessSettings, OtherTeams
 from muster.gateway.authorise import Principal
 from muster.gateway.feed import FedFact, Position
 from muster.gateway.ports import JobFilter, Known, NodeShape, Page, ReadView

@@ -15,10 +15,9 @@ from nats.js.client import JetStreamContext
 
 from muster.bus import jsapi
 from muster.bus.decode import Decoder, position
-from muster.bus.errors import ApiError
+from muster.bus.logs import LineLimiter
 from muster.bus.names import WORKLOADS_CONSUMER
-from muster.bus.ports import LogError
-from muster.bus.sparingly import Sparingly
+from muster.bus.ports import ApiError, LogError
 from muster.core.fact import Fact
 from muster.core.instant import NS_PER_S
 from muster.gateway.authority import Authority
@@ -74,7 +73,7 @@ class Workloads:
         self._context = context
         self._authority = authority
         self._decoder = Decoder(log)
-        self._telling = Sparingly(FOREIGN_TOLD_PER_S)
+        self._telling = LineLimiter(FOREIGN_TOLD_PER_S)
 
     async def run(self) -> None:
         """Answer until cancelled. What the broker cannot do now is tried again; all else that is raised is a defect."""
@@ -148,7 +147,7 @@ class Workloads:
 
     def _tell_foreign(self, fact: Fact, detail: str) -> None:
         """Say it in the log, but never as often, nor in such words, as whoever writes the wishes may like."""
-        if self._telling.may_say(asyncio.get_running_loop().time()):
+        if self._telling.allows(asyncio.get_running_loop().time()):
             more = f" ({left_out} more were not told)" if (left_out := self._telling.left_out()) else ""
             _logger.warning(
                 "cluster %s asks for what is not its own: workload %s: %r%s",

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from nats.aio.client import Client
 
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
 from muster.core import Fact, Instant
 from muster.core.fact import Core
 from muster.guard.core.config import GuardConfig
@@ -30,13 +30,13 @@ class ServerWatch:
 
     def __init__(self, place: Place, config: GuardConfig, *, scrape_s: float, version: str) -> None:
         self._place, self._config, self._scrape_s, self._version = place, config, scrape_s, version
-        self._seat = Seat()
+        self._seat = LeaderHandle()
         self._core: GuardCore | None = None
         self._task: asyncio.Task[None] | None = None
         self._metrics = GuardMetrics()
         self._flow_changed = asyncio.Event()
 
-    async def open(self, core: Core, connection: Client, seat: Seat) -> None:  # noqa: ARG002 - the port
+    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:  # noqa: ARG002 - the port
         """See `Sink.open`."""
         assert isinstance(core, GuardCore), "these are the guard's looks"
         core.forget()

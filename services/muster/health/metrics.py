@@ -8,8 +8,7 @@ from collections import Counter as Sums
 
 from prometheus_client import Counter, Gauge
 
-from muster.bus.gauges import LeaderGauges
-from muster.bus.labels import BoundedLabels
+from muster.bus.gauges import BoundedLabels, LeaderGauges
 from muster.core.fact import Fact
 from muster.health.core.patrol import DEEP
 from muster.health.core.state import DEVICE, NODE, State

@@ -15,7 +15,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from pydantic import ValidationError
 
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
 from muster.core.fact import Core, Fact
 from muster.core.instant import Instant
 from muster.health.core.core import HealthCore
@@ -38,10 +38,10 @@ class ReadingsSink:
     listens: bool = True
     metrics: HealthMetrics = field(default_factory=HealthMetrics)
     _core: HealthCore | None = None
-    _seat: Seat = field(default_factory=Seat)
+    _seat: LeaderHandle = field(default_factory=LeaderHandle)
     _subscription: Subscription | None = None
 
-    async def open(self, core: Core, connection: Client, seat: Seat) -> None:
+    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:
         """Begin to listen."""
         assert isinstance(core, HealthCore), "these are health's readings"
         self._core, self._seat = core, seat

@@ -12,8 +12,8 @@ from nats.js.client import JetStreamContext
 from pydantic import BaseModel, ConfigDict
 
 from muster.bus import jsapi
-from muster.bus.errors import ApiError
 from muster.bus.names import webhook_consumer
+from muster.bus.ports import ApiError
 from muster.bus.settings import WebhookSettings
 from muster.core.instant import NS_PER_S
 from muster.notifier.limits import ANSWER_MARGIN_S, FORGET_S

@@ -9,9 +9,8 @@ from pydantic import ValidationError
 from redis.asyncio import Redis
 
 from muster.bus.decode import Decoder
-from muster.bus.errors import ApiError
 from muster.bus.jsapi import last_on_subject
-from muster.bus.ports import LogUnavailableError
+from muster.bus.ports import ApiError, LogUnavailableError
 from muster.core.fact import Fact
 from muster.notifier.limits import REDIS_TIMEOUT_S
 from muster.notifier.story import JobStory, places, story_of, story_of_row, with_run

@@ -17,8 +17,7 @@ from nats.js.client import JetStreamContext
 from muster.bus.clock import TimeSource
 from muster.bus.dead import letter
 from muster.bus.decode import Dead, Decoder, position
-from muster.bus.errors import ApiError
-from muster.bus.ports import LogError
+from muster.bus.ports import ApiError, LogError
 from muster.bus.requests import Outcome, publish
 from muster.bus.settings import WebhookSettings
 from muster.core.fact import Fact

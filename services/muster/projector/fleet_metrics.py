@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from prometheus_client import Gauge
 
-from muster.bus.gauges import LeaderGauges
-from muster.bus.labels import BoundedLabels
+from muster.bus.gauges import BoundedLabels, LeaderGauges
 from muster.core.instant import seconds_between
 from muster.schemas.telemetry import NodeReading
 

@@ -10,7 +10,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from muster.bus.clock import TimeSource
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
 from muster.core.fact import Core, Fact
 from muster.core.instant import Instant
 from muster.projector.core import Projection
@@ -57,7 +57,7 @@ class OutputSink:
     time: TimeSource
     _subscription: Subscription | None = None
 
-    async def open(self, core: Core, connection: Client, seat: Seat) -> None:
+    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:
         """Begin to pass on."""
         assert isinstance(core, Projection), "jobs are known by a projection"
         metrics = passed_metrics(cluster_log(self.cluster).stream)

@@ -15,7 +15,7 @@ from nats.aio.client import Client
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
 from muster.core.fact import Core, Fact
 from muster.core.instant import Instant
 from muster.projector.core import Projection
@@ -62,14 +62,14 @@ class RedisSink:
         self._stored = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._core: Projection | None = None
-        self._seat = Seat()
+        self._seat = LeaderHandle()
         self._log_id = ""
         self._written_seq = -1
         self._aligned = False
         self._closing = False
         self._ended_since_trim = 0
 
-    async def open(self, core: Core, connection: Client, seat: Seat) -> None:
+    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:
         """Begin to bring Redis up to the core; does not wait for it, since Redis may be away.
 
         Raises what the identity raises: without it rows of two logs could be mixed.

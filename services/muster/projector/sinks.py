@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from nats.aio.client import Client
 
-from muster.bus.service import Seat, Sink
+from muster.bus.service import LeaderHandle, Sink
 from muster.core.fact import Core, Fact
 from muster.core.instant import Instant
 
@@ -15,7 +15,7 @@ class Sinks:
     def __init__(self, *sinks: Sink) -> None:
         self._sinks = sinks
 
-    async def open(self, core: Core, connection: Client, seat: Seat) -> None:
+    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:
         """See `Sink`. Raises what one raises; whoever opens closes."""
         for sink in self._sinks:
             await sink.open(core, connection, seat)

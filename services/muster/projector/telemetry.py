@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
 from muster.core.fact import Core, Fact
 from muster.core.instant import Instant
 from muster.projector.core import ProjectorCore
@@ -55,7 +55,7 @@ class TelemetrySink:
     _subscription: Subscription | None = None
     _closing: bool = False
 
-    async def open(self, core: Core, connection: Client, seat: Seat) -> None:
+    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:
         """Begin to listen."""
         assert isinstance(core, ProjectorCore), "nodes are known by a cluster's projection"
         self._closing = False
@@ -89,7 +89,7 @@ class TelemetrySink:
     async def _take_in(self, message: Msg) -> None:
         self._came[message.subject] = message.data
 
-    async def _run(self, core: ProjectorCore, connection: Client, seat: Seat) -> None:
+    async def _run(self, core: ProjectorCore, connection: Client, seat: LeaderHandle) -> None:
         metrics = passed_metrics(cluster_log(self.cluster).stream)
         redis = Redis.from_url(self.redis_url, socket_timeout=REDIS_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S)
         try:
@@ -126,7 +126,7 @@ class TelemetrySink:
         return rows, at
 
     async def _publish(
-        self, rows: dict[str, bytes], at: int, connection: Client, seat: Seat, metrics: PassedMetrics
+        self, rows: dict[str, bytes], at: int, connection: Client, seat: LeaderHandle, metrics: PassedMetrics
     ) -> None:
         subject = view_subject(self.cluster, PUBLIC_AUDIENCE, "telemetry")
         for body in telemetry_messages(self.cluster, rows, at=at):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from nats.aio.client import Client
 
 from muster.bus.clock import TimeSource
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
 from muster.core.fact import Core, Fact
 from muster.core.instant import Instant, seconds_between
 from muster.projector.core import Projection
@@ -34,7 +34,7 @@ PACK_LEVEL = 1  # a quarter to an eighth of the bytes for each who listens, at s
 PACK_INLINE_BYTES = 16_384  # what is longer is packed in a thread: zlib works without the interpreter's lock
 
 
-def can_send(connection: Client, seat: Seat) -> bool:
+def can_send(connection: Client, seat: LeaderHandle) -> bool:
     """Only a leader tells, and only while the broker takes it."""
     return seat.leads() and connection.is_connected and connection.pending_data_size <= PENDING_BYTES_MAX
 
@@ -50,7 +50,7 @@ class ViewSink:
     _task: asyncio.Task[None] | None = None
     _core: Projection | None = None
 
-    async def open(self, core: Core, connection: Client, seat: Seat) -> None:
+    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:
         """Begin where the core stands; whoever was told less takes a new snapshot."""
         assert isinstance(core, Projection), "this sink shows projections"
         self._core = core
@@ -106,7 +106,7 @@ class _Sender:
 
     core: Projection
     connection: Client
-    seat: Seat
+    seat: LeaderHandle
     chains: LiveChains
     cluster: str
     time: TimeSource

@@ -7,8 +7,8 @@ from nats.aio.client import Client
 from prometheus_client import Counter, Gauge, Histogram
 
 from muster.bus.gauges import LeaderGauges
-from muster.bus.service import Seat
-from muster.bus.traceparent import Exemplars
+from muster.bus.service import LeaderHandle
+from muster.bus.tracing import Exemplars
 from muster.core import Fact, Instant
 from muster.core.fact import Core
 from muster.scaler.core import ScalerCore
@@ -39,7 +39,7 @@ class ChoicesSink:
         self._cases: dict[str, tuple[str, int]] = {}
         self._version = -1
 
-    async def open(self, core: Core, connection: Client, seat: Seat) -> None:  # noqa: ARG002 - the port
+    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:  # noqa: ARG002 - the port
         """See Sink.open."""
         assert isinstance(core, ScalerCore), "these are metrics of the scaler"
         self._core = core

@@ -12,11 +12,10 @@ from nats.aio.client import Client
 from prometheus_client import Counter, Histogram
 
 from muster.bus.clock import SystemTime, TimeSource
-from muster.bus.labels import BoundedLabels
-from muster.bus.service import Seat
-from muster.bus.sparingly import Sparingly
-from muster.bus.traceparent import Exemplars, about
-from muster.bus.tracing import sampled_one_in
+from muster.bus.gauges import BoundedLabels
+from muster.bus.logs import LineLimiter
+from muster.bus.service import LeaderHandle
+from muster.bus.tracing import Exemplars, about, sampled_one_in
 from muster.core import Fact, Instant
 from muster.core.fact import Core
 from muster.core.instant import seconds_between
@@ -69,13 +68,13 @@ class SchedulerSink:
         self._ends: dict[tuple[str, str], Counter] = {}
         self._exemplars = Exemplars(sampled_one_in(os.environ) if one_in is None else one_in)
         self._standing = Standing(self._teams)
-        self._telling = Sparingly(FAILURES_TOLD_PER_S)
+        self._telling = LineLimiter(FAILURES_TOLD_PER_S)
         self._tally = Tally()
         self._core: SchedulerCore | None = None
         self._showing: asyncio.Task[None] | None = None
         self._now = Instant(0)
 
-    async def open(self, core: Core, connection: Client, seat: Seat) -> None:  # noqa: ARG002 - the port
+    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:  # noqa: ARG002 - the port
         """See Sink.open."""
         assert isinstance(core, SchedulerCore), "these are metrics of the scheduler"
         self._core = core
@@ -123,7 +122,7 @@ class SchedulerSink:
                 _REQUEUED.labels(reason.value).inc()
             case JobFinished() as finished if fact.name in _TERMINAL:
                 self._ended(record.job.spec.team, fact.name).inc()
-                if fact.name == "failed" and self._telling.may_say(self._time.monotonic_s()):
+                if fact.name == "failed" and self._telling.allows(self._time.monotonic_s()):
                     self._tell(fact, finished, record)
 
     def _of_team(self, name: str) -> tuple[Counter, Counter]:

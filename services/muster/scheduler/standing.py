@@ -8,8 +8,7 @@ from collections import Counter as Sums
 
 from prometheus_client import Gauge
 
-from muster.bus.gauges import LeaderGauges
-from muster.bus.labels import BoundedLabels
+from muster.bus.gauges import BoundedLabels, LeaderGauges
 from muster.cluster.node_records import NodeRecord
 from muster.core import Instant
 from muster.core.instant import seconds_between

@@ -4,8 +4,7 @@ from functools import partial
 
 from muster.bus.clock import SystemTime
 from muster.bus.service import CoreService, Hosted
-from muster.bus.settings import Settings
-from muster.bus.telemetry_settings import EXPORTER_URL
+from muster.bus.settings import EXPORTER_URL, Settings
 from muster.schemas.registry import StreamRole
 from muster.telemetry.core.answers import answer_idle, answer_job_use, answer_top
 from muster.telemetry.core.config import TelemetryConfig

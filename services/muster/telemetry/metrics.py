@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from muster.bus.gauges import LeaderGauges
-from muster.bus.labels import BoundedLabels
+from muster.bus.gauges import BoundedLabels, LeaderGauges
 from muster.core import Instant, seconds_between
 from muster.schemas.telemetry import ExporterState
 from muster.telemetry.core.core import TelemetryCore

@@ -13,8 +13,8 @@ from typing import Protocol
 from pydantic import ValidationError
 
 from muster.bus.clock import TimeSource
-from muster.bus.service import Seat
-from muster.bus.walking import TICK_S, Walk
+from muster.bus.service import LeaderHandle
+from muster.bus.staggered import TICK_S, StaggeredRounds
 from muster.core import Core, Fact, Instant
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.subjects import telemetry_subject
@@ -54,20 +54,20 @@ class Scrapes:
         self._cluster, self._clock = cluster, clock
         self._interval_s, self._stale_s = interval_s, stale_s
         self._exporters = Exporters(url, timeout_s=timeout_s)
-        self._walk = Walk(interval_s)
+        self._walk = StaggeredRounds(interval_s)
         self._freshness, self._pages, self._patience = Freshness(stale_s), Pages(), Patience()
         self._metrics = TelemetryMetrics()
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._task: asyncio.Task[None] | None = None
         self._core: TelemetryCore | None = None
 
-    async def open(self, core: Core, connection: Publisher, seat: Seat) -> None:
+    async def open(self, core: Core, connection: Publisher, seat: LeaderHandle) -> None:
         """See `Sink`."""
         assert isinstance(core, TelemetryCore), "the scrapes follow the telemetry service's core"
         self._core = core
         core.forget()
         self._freshness, self._pages, self._patience = Freshness(self._stale_s), Pages(), Patience()
-        self._walk = Walk(self._interval_s)
+        self._walk = StaggeredRounds(self._interval_s)
         self._task = asyncio.create_task(self._run(core, connection, seat), name="telemetry scrapes")
         self._task.add_done_callback(seat.ended)
 
@@ -86,7 +86,7 @@ class Scrapes:
             self._core.forget()
         self._metrics.hide()
 
-    async def _run(self, core: TelemetryCore, connection: Publisher, seat: Seat) -> None:
+    async def _run(self, core: TelemetryCore, connection: Publisher, seat: LeaderHandle) -> None:
         loop = asyncio.get_running_loop()
         next_s = loop.time()
         async with self._exporters:
@@ -101,7 +101,7 @@ class Scrapes:
                         memory.keep(core.holdings.nodes)
                     self._metrics.show(core, self._clock.wall())
 
-    def _start(self, core: TelemetryCore, connection: Publisher, seat: Seat, node: str) -> None:
+    def _start(self, core: TelemetryCore, connection: Publisher, seat: LeaderHandle, node: str) -> None:
         """Ask a node, unless nobody was ever there, its last page is still awaited, or too many are."""
         if not self._patience.is_due(node, core.holdings.nodes.description(node), self._walk.rounds):
             return
@@ -112,7 +112,7 @@ class Scrapes:
         self._under_way[node] = task
         task.add_done_callback(lambda done: self._ended(node, done, seat))
 
-    def _ended(self, node: str, task: asyncio.Task[None], seat: Seat) -> None:
+    def _ended(self, node: str, task: asyncio.Task[None], seat: LeaderHandle) -> None:
         self._under_way.pop(node, None)
         seat.ended(task)
 

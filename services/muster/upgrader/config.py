@@ -1,6 +1,6 @@
 """Settings as the upgrader's core takes them. Outside of the core, which knows no settings files."""
 
-from muster.bus.upgrade_settings import UpgradeSettings
+from muster.bus.settings import UpgradeSettings
 from muster.checks.suites import policy_of
 from muster.core.preflight_settings import PreflightSettings
 from muster.upgrader.core.config import UpgradeConfig, Validation

@@ -7,7 +7,7 @@ from nats.aio.client import Client
 from prometheus_client import Counter, Gauge, Histogram
 
 from muster.bus.gauges import LeaderGauges
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
 from muster.core import Fact, Instant
 from muster.core.fact import Core
 from muster.core.instant import seconds_between
@@ -39,7 +39,7 @@ class CampaignsSink:
         self._core: UpgraderCore | None = None
         self._drained: dict[tuple[str, str], Instant] = {}
 
-    async def open(self, core: Core, connection: Client, seat: Seat) -> None:  # noqa: ARG002 - the port
+    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:  # noqa: ARG002 - the port
         """See Sink.open."""
         assert isinstance(core, UpgraderCore), "these are metrics of the upgrader"
         self._core = core

@@ -11,8 +11,8 @@ from nats.aio.msg import Msg
 
 from leaf_house import ANYBODY, CELL, Joined, joined
 from muster.bus import jsapi
-from muster.bus.errors import StreamConflictError
 from muster.bus.names import api_of, output_stream
+from muster.bus.ports import StreamConflictError
 from muster.schemas.subjects import FED_LOG, FED_UP_LOG, cluster_log
 from waiting import until_async
 

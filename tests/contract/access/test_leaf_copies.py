@@ -11,8 +11,7 @@ from nats.aio.client import Client
 from leaf_house import ANYBODY, CELL, Joined, joined
 from muster.bus import jsapi
 from muster.bus.checkpoint import Checkpoints, contributors, encode_part
-from muster.bus.checkpoint_copy import CopiedCheckpoints
-from muster.bus.checkpoint_store import NatsCheckpoints
+from muster.bus.checkpoint_store import CopiedCheckpoints, NatsCheckpoints
 from muster.bus.clock import SystemTime
 from muster.core import Draft, Instant
 from muster.federation.copy_trimmer import trim_copy

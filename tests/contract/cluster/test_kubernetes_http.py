@@ -18,7 +18,7 @@ from muster.agent.core.kubernetes.cluster import KubernetesCluster
 from muster.agent.kubernetes.backend import new_core, watches_of
 from muster.agent.kubernetes.sink import KubernetesSink
 from muster.bus.kubernetes_settings import KubernetesSettings
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
 from muster.core import NS_PER_S, Instant
 from muster.kube.connection import KubeConnection
 from muster.kube.reflector import Reflector
@@ -89,7 +89,7 @@ class OverHttp:
 
     async def _open(self) -> None:
         await self.kube.start()
-        await self.sink.open(self.core, None, Seat())
+        await self.sink.open(self.core, None, LeaderHandle())
 
     async def _close(self) -> None:
         await self.sink.close()

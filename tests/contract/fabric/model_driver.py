@@ -3,8 +3,7 @@
 import asyncio
 
 from muster.core import Instant, after, seconds_between
-from muster.fabric.driver import AttachOrder, DetachOrder
-from muster.fabric.inventory import Inventory, MachineDevice
+from muster.fabric.driver import AttachOrder, DetachOrder, Inventory, MachineDevice
 from muster.fabric.simulator.model import FabricModel
 from muster.fabric.simulator.operation import Operation
 

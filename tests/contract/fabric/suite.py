@@ -30,12 +30,12 @@ from muster.fabric.driver import (
     FabricRefusedError,
     FabricTimeoutError,
     FabricUnavailableError,
+    MachineDevice,
 )
-from muster.fabric.inventory import MachineDevice
 from muster.fabric.open import open_driver
+from muster.fabric.simulator.manager import Tokens
 from muster.fabric.simulator.operation import Fault, PoolDevice
 from muster.fabric.simulator.problems import Refusal
-from muster.fabric.simulator.tokens import Tokens
 from muster.schemas.devices import CXL_MEMORY, GPU
 from muster.schemas.facts.fabric import POOL_MODELS_MAX
 from waiting import until

@@ -8,7 +8,7 @@ from nats.aio.client import Client
 
 from contract.fabric.fabrics_suite import FABRIC, FREE, MACHINE, MODEL, SWITCH_S, FabricsBench, FabricsContract, moment
 from contract.fabric.model_driver import ModelDriver
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
 from muster.composer.calls import FabricCalls, Line
 from muster.composer.core.fabrics import Observation
 from muster.core.fact import Core
@@ -37,7 +37,7 @@ class CallsBench:
         self.calls = FabricCalls({FABRIC: line})
         self.fabrics = self.calls
         self.woken = asyncio.Event()
-        self.loop.run_until_complete(self.calls.open(NO_CORE, NOBODY, Seat(self.woken.set, lambda: True)))
+        self.loop.run_until_complete(self.calls.open(NO_CORE, NOBODY, LeaderHandle(self.woken.set, lambda: True)))
 
     def settle(self, at_s: float) -> Sequence[Observation]:
         return self.loop.run_until_complete(self._turns(at_s))
@@ -62,7 +62,7 @@ class CallsBench:
 
     def new_term(self) -> None:
         self.loop.run_until_complete(self.calls.close())
-        self.loop.run_until_complete(self.calls.open(NO_CORE, NOBODY, Seat(self.woken.set, lambda: True)))
+        self.loop.run_until_complete(self.calls.open(NO_CORE, NOBODY, LeaderHandle(self.woken.set, lambda: True)))
 
     def end(self) -> None:
         self.loop.run_until_complete(self.calls.close())

@@ -8,9 +8,8 @@ import pytest
 from fabrics import GROUPS, MODEL, ServedFabric, fabric, machine, served_fabric
 from loopback import served
 from muster.fabric.simulator.clock import SteppedClock
-from muster.fabric.simulator.hosting import open_manager
 from muster.fabric.simulator.routing import TRACE_CHARS_MAX
-from muster.fabric.simulator.server import make_app
+from muster.fabric.simulator.server import make_app, open_manager
 from waiting import until
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -14,8 +14,8 @@ import pytest
 from fabrics import GROUPS, MODEL, NAME, fabric, machine
 from muster.bus.settings import Settings
 from muster.core.scaling_settings import ScalingSettings
-from muster.fabric.simulator.hosting import open_manager
 from muster.fabric.simulator.saved import SavedStateError
+from muster.fabric.simulator.server import open_manager
 from muster.schemas.access import Endpoints
 from muster.stack.ports import free_port
 from muster.stack.process import die_with_parent

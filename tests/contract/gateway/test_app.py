@@ -8,7 +8,7 @@ import pytest
 from nats.aio.client import Client
 
 from kit.projector import Story, a_job
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
 from muster.bus.settings import Settings
 from muster.bus.streams import bootstrap
 from muster.client import JobSpec, Muster, Phase, RefusedError, Retry, Role, TaskGroup, TokenRecord
@@ -81,7 +81,7 @@ async def stack(server: NatsServer, redis_url: str, tmp_path: Path) -> AsyncIter
     await tokens.put(token_hash("root"), record.model_dump_json().encode())
     await maker.close()
     projector = await server.connect("projector")
-    await stack.sink.open(stack.core, projector, Seat())
+    await stack.sink.open(stack.core, projector, LeaderHandle())
     (gateway,) = services(settings)
     running = asyncio.create_task(gateway.run(stack.connect, settings))
     yield stack

@@ -10,7 +10,7 @@ from nats.aio.client import Client
 from redis.asyncio import Redis
 
 from kit.projector import Story, a_job
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
 from muster.core.fact import Fact
 from muster.core.instant import Instant
 from muster.gateway.feed import Feed, Position
@@ -59,7 +59,7 @@ class Side:
 
     async def open(self) -> None:
         for written in (self.log, self.fed):
-            await written.sink.open(written.core, Client(), Seat())
+            await written.sink.open(written.core, Client(), LeaderHandle())
             await written.sink.stored()
 
     async def close(self) -> None:

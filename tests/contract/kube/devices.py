@@ -85,7 +85,7 @@ class DeviceKindsContract:
 
     async def test_a_claim_is_written_and_read_as_v1(self, kube: KubeConnection, space: str, version: str) -> None:
         said = await claim_of_a_pod(kube, space)
-        assert kube.speaking.version == version
+        assert kube.versioned.version == version
         assert said["apiVersion"] == V1
         [request] = objects(said, "spec", "devices", "requests")
         assert {key: request[key] for key in ("name", "exactly")} == request

@@ -42,7 +42,7 @@ async def test_the_newest_version_that_both_know_is_spoken(served: tuple[str, ..
         KubeConnection.plain(fake.url, user_agent="muster-test/1") as kube,
     ):
         await kube.list_page(RESOURCE_CLAIMS)
-        assert kube.speaking.version == next(one for one in VERSIONS if one in served)
+        assert kube.versioned.version == next(one for one in VERSIONS if one in served)
 
 
 @pytest.mark.parametrize(
@@ -60,14 +60,14 @@ async def test_a_server_that_is_upgraded_or_taken_back_is_followed_without_a_lis
         add_slice(fake, 1)
         async with followed(kube, RESOURCE_SLICES, "", project_slice) as seen:
             assert len(seen) == 1
-            assert not kube.speaking.moved.is_set()
+            assert not kube.versioned.moved.is_set()
             fake.serve_devices(*after)
             add_slice(fake, 2)
             await until(lambda: len(seen) == 2)
             assert [len(one.devices) for one in seen.values() if isinstance(one, SliceView)] == [1, 1]
             assert (await kube.list_page(RESOURCE_CLAIMS)).items == []
-            assert kube.speaking.moved.is_set()
-            assert kube.speaking.version == after[0]
+            assert kube.versioned.moved.is_set()
+            assert kube.versioned.version == after[0]
             assert fake.count("list", "resourceslices.resource.k8s.io") == 0
             relisted = [one for one in fake.asked("watch") if "sendInitialEvents" in one.query and one.code == 200]
             assert len(relisted) == 1, "it went on where it was"
@@ -99,4 +99,4 @@ async def test_replicas_that_differ_are_no_sign_that_an_object_is_gone() -> None
         assert not failed.value.effect_unknown
         fake.serves_but_says = None
         assert (await kube.list_page(RESOURCE_CLAIMS)).items == []
-        assert kube.speaking.version == "v1beta1"
+        assert kube.versioned.version == "v1beta1"

@@ -10,8 +10,8 @@ from nats.aio.client import Client
 
 from contract.log.suite import CLUSTER
 from muster.bus import jsapi, streams
-from muster.bus.counters import LogCounters
 from muster.bus.nats_log import NatsLog
+from muster.bus.ports import LogCounters
 from muster.bus.settings import BusSettings, Settings
 from muster.schemas.subjects import DEAD_STREAM, LogName, cluster_log
 

@@ -5,9 +5,18 @@ from typing import Protocol
 import pytest
 
 from muster.bus.batches import BATCH_MESSAGES_MAX
-from muster.bus.counters import LogCounters
-from muster.bus.errors import FactsMissingError, TogetherTooLargeError
-from muster.bus.ports import DraftsRefusedError, Log, LogAppender, LogFullError, LogReader, Refusal, StaleFenceError
+from muster.bus.ports import (
+    DraftsRefusedError,
+    FactsMissingError,
+    Log,
+    LogAppender,
+    LogCounters,
+    LogFullError,
+    LogReader,
+    Refusal,
+    StaleFenceError,
+    TogetherTooLargeError,
+)
 from muster.core.fact import Draft, Fact
 from muster.schemas import envelope, ids
 from muster.schemas.facts.job import JobQueued, PodsStarted

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from contract.log.suite import CLUSTER
 from muster.bus.access import ADMIN_TOOLS
-from muster.bus.counters import LogCounters
 from muster.bus.dead import NatsDeadLetters
 from muster.bus.decode import Dead
+from muster.bus.ports import LogCounters
 from muster.bus.settings import Settings
 from muster.bus.streams import bootstrap
 from muster.cli.dead_letters import as_json, newest, rows

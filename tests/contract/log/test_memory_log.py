@@ -3,8 +3,8 @@
 import pytest
 
 from contract.log.suite import CLUSTER, LogContract
-from muster.bus.counters import LogCounters
-from muster.bus.memory_log import MemoryLog
+from kit.memory_log import MemoryLog
+from muster.bus.ports import LogCounters
 from muster.core.instant import Instant
 from muster.schemas.subjects import cluster_log
 

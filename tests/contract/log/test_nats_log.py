@@ -24,9 +24,9 @@ class TestNatsLog(LogContract):
 
 
 async def test_a_pen_that_is_given_after_the_log_was_made_is_used(bench: NatsBench) -> None:
-    pens: dict[str, Client] = {}
-    log = NatsLog(bench.connection, bench.name, pens=pens)
-    pens["scheduler"] = bench.second
+    connections: dict[str, Client] = {}
+    log = NatsLog(bench.connection, bench.name, connections=connections)
+    connections["scheduler"] = bench.second
     before = bench.second.stats["out_msgs"]
     await log.appender("scheduler").start_term(term=1, holder="late")
     assert bench.second.stats["out_msgs"] > before

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from contract.log.suite import fold
+from kit.memory_log import MemoryLog
 from muster.bus.clock import SystemTime
+from muster.bus.connection import WatchingClient
 from muster.bus.dead import HEADER_ERROR, HEADER_SUBJECT
 from muster.bus.jsapi import message_at, stream_info
-from muster.bus.memory_log import MemoryLog
 from muster.bus.nats_log import NatsLog
 from muster.bus.ports import DraftsRefusedError, Log, Refusal
-from muster.bus.refused_subjects import WatchingClient
 from muster.bus.settings import Settings
 from muster.bus.streams import bootstrap
 from muster.core.fact import Draft
@@ -84,7 +84,7 @@ async def nats_bench(server: NatsServer, directory: Path) -> AsyncIterator[Bench
         error_cb=told,
     )
     try:
-        yield Bench(NatsLog(reader, LOG, pens={"health": health}), server)
+        yield Bench(NatsLog(reader, LOG, connections={"health": health}), server)
     finally:
         await health.close()
         await reader.close()

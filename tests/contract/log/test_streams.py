@@ -8,8 +8,8 @@ import pytest
 from contract.log.nats_bench import NatsBench, connect, nats_bench, settings
 from contract.log.suite import CLUSTER, JOB, TRACE, fold, leader, queued
 from muster.bus import jsapi, streams
-from muster.bus.errors import StreamConflictError
 from muster.bus.nats_log import NatsLog
+from muster.bus.ports import StreamConflictError
 from muster.bus.requests import Outcome, append_single, last_on_subject
 from muster.core.fact import Draft, Fact
 from muster.schemas.facts.control import ClusterSummary

@@ -15,7 +15,7 @@ from redis.exceptions import RedisError
 from dashboards import Dashboard
 from muster.bus.clock import SystemTime
 from muster.bus.jwt import mint_view_user
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
 from muster.core.fact import Fact
 from muster.core.instant import Instant
 from muster.gateway.ports import UnreachableError
@@ -98,7 +98,7 @@ class LiveHouse:
         house = cls(server, redis_url, await server.connect("projector"), redis, snapshots)
         house.clients.append(house.projector)
         house.fed_sinks = Sinks(house._redis_sink(FED), ViewSink(FED_CLUSTER, "FED", SystemTime()))
-        await house.fed_sinks.open(FedProjectorCore(), house.projector, Seat())
+        await house.fed_sinks.open(FedProjectorCore(), house.projector, LeaderHandle())
         return house
 
     async def lead(self, facts: Sequence[Fact] = ()) -> None:
@@ -114,7 +114,7 @@ class LiveHouse:
             TelemetrySink(CLUSTER, self.redis_url, MODEL),
             OutputSink(CLUSTER, SystemTime()),
         )
-        await self.sinks.open(self.core, self.projector, Seat(leads=lambda: self.leads))
+        await self.sinks.open(self.core, self.projector, LeaderHandle(leads=lambda: self.leads))
         await self.projector.flush()
 
     async def fold(self, facts: Sequence[Fact]) -> None:

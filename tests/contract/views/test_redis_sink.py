@@ -10,7 +10,7 @@ from nats.aio.client import Client
 from redis import Redis
 
 from kit.projector import Story, a_job
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
 from muster.core.fact import Fact
 from muster.core.instant import Instant
 from muster.projector.core import FedProjectorCore, ProjectorCore
@@ -59,7 +59,7 @@ class Follower:
     async def recover(self, facts: list[Fact]) -> None:
         for fact in facts:
             self.core.apply(fact)
-        await self.sink.open(self.core, Client(), Seat(leads=self.is_leading))
+        await self.sink.open(self.core, Client(), LeaderHandle(leads=self.is_leading))
         await self.sink.stored()
 
     async def fold(self, facts: list[Fact]) -> None:
@@ -346,7 +346,7 @@ async def test_two_projections_keep_apart(redis: Redis, redis_url: str) -> None:
     log = Follower(redis_url)
     await log.recover(life().facts)
     before = image(redis)
-    await sink.open(core, Client(), Seat())
+    await sink.open(core, Client(), LeaderHandle())
     await sink.stored()
     await sink.close()
     await log.sink.close()

@@ -7,7 +7,7 @@ import pytest
 
 from federated_house import Federation, open_federation
 from living_stack import job
-from muster.bus.checkpoint_copy import CopiedCheckpoints
+from muster.bus.checkpoint_store import CopiedCheckpoints
 from muster.bus.clock import SystemTime
 from muster.core import Instant
 from muster.federation.copy_trimmer import trim_copy

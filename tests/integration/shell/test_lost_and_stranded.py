@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from hosted_services import LOG, HostedServices, until_leading
-from muster.bus import shared_log
+from muster.bus import nats_log
 from muster.bus.checkpoint import Checkpoints
 from muster.bus.checkpoint_store import NatsCheckpoints
 from muster.bus.nats_log import NatsLog
@@ -35,7 +35,7 @@ async def test_a_decision_comes_although_the_last_batch_of_a_quiet_log_was_swall
     house: HostedServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     network: Callable[[int], bool] = Swallowing()
-    monkeypatch.setattr(shared_log, "NatsLog", partial(NatsLog, drop=network))
+    monkeypatch.setattr(nats_log, "NatsLog", partial(NatsLog, drop=network))
     hosting = await house.host(scheduler())
     shell = await until_leading(hosting.shells)
     assert isinstance(network, Swallowing)

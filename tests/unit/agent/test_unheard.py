@@ -9,7 +9,7 @@ from nats.aio.client import Client
 
 from muster.agent.core.core import AgentCore
 from muster.agent.unheard import Unheard
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
 from muster.core import Core, Fact, Instant
 
 NOW = Instant(1)
@@ -21,7 +21,7 @@ class Inner:
     def __init__(self, asked: list[str]) -> None:
         self.asked = asked
 
-    async def open(self, core: Core, connection: Client, seat: Seat) -> None:
+    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:
         self.asked.append("open")
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:
@@ -51,7 +51,7 @@ def asked() -> list[str]:
 
 async def opened(asked: list[str], *, leads: bool = True) -> tuple[Unheard, Told]:
     core, sink = Told(asked), Unheard(Inner(asked))
-    await sink.open(core, cast("Client", None), Seat(leads=lambda: leads))
+    await sink.open(core, cast("Client", None), LeaderHandle(leads=lambda: leads))
     return sink, core
 
 

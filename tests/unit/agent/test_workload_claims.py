@@ -10,7 +10,7 @@ from muster.agent.core.workloads.policy import WorkloadPolicy
 from muster.agent.core.workloads.templates import CLAIM_ONLY, DEVICES_MAX, TemplateProjection, TemplateView
 from muster.agent.core.workloads.values import Unfit, WorkloadKind, WorkloadView
 from muster.kube.objects import JsonObject, mapping, objects
-from muster.kube.workload_kinds import RESOURCES
+from muster.kube.resources import WORKLOADS
 from muster.schemas.facts.workload import WorkloadRejected
 from objects_that_ask import asking_pod, batch_job, job_set, mpi_job
 
@@ -90,7 +90,7 @@ def test_pods_and_all_objects_that_make_pods_name_their_templates() -> None:
     claims(mapping(mpi, "spec", "mpiReplicaSpecs", "Worker", "template", "spec"))
     found = []
     for kind, raw in ((WorkloadKind.JOB, job), (WorkloadKind.JOB_SET, jobs), (WorkloadKind.MPI_JOB, mpi)):
-        view = WorkloadProjection(kind, RESOURCES[kind.value].api_version, POLICY)(raw)
+        view = WorkloadProjection(kind, WORKLOADS[kind.value].api_version, POLICY)(raw)
         found.append(view.templates if view is not None else None)
     assert found == [("two",), ("", "two"), ("", "two")]
     pod = asking_pod("p", gpus=0)

@@ -13,7 +13,7 @@ from muster.agent.core.workloads.policy import WorkloadPolicy
 from muster.agent.core.workloads.values import NOTHING_SHOWN, Unfit, WorkloadKind, WorkloadView
 from muster.agent.core.workloads.words import ASKED_BYTES_MAX
 from muster.kube.objects import JsonObject, mapping, objects
-from muster.kube.workload_kinds import RESOURCES
+from muster.kube.resources import WORKLOADS
 from muster.schemas import ids
 from muster.schemas.facts.workload import WorkloadSubmitRequested
 from muster.schemas.job import REPLICAS_MAX, JobKind, JobSpec, Topology, WorkloadRef
@@ -29,7 +29,7 @@ POLICY = WorkloadPolicy(
 
 def view_of(kind: WorkloadKind, raw: JsonObject, policy: WorkloadPolicy = POLICY) -> WorkloadView | None:
     mapping(raw, "metadata")["uid"] = "u-1"
-    return WorkloadProjection(kind, RESOURCES[kind.value].api_version, policy)(raw)
+    return WorkloadProjection(kind, WORKLOADS[kind.value].api_version, policy)(raw)
 
 
 def asked(kind: WorkloadKind, raw: JsonObject) -> JobSpec:

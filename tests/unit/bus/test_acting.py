@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 from nats.aio.client import Client
 
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
 from muster.core.fact import Core, Fact
 from muster.core.instant import Instant, after
 from toys import MemoryHouse, put_joined, scheduler
@@ -20,9 +20,9 @@ class World:
 
     told: list[str] = field(default_factory=list)
     acted: list[str] = field(default_factory=list)
-    seat: Seat = field(default_factory=Seat)
+    seat: LeaderHandle = field(default_factory=LeaderHandle)
 
-    async def open(self, core: Core, connection: Client, seat: Seat) -> None:
+    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:
         self.told.append("open")
         self.seat = seat
         assert not seat.leads(), "not before it is open"

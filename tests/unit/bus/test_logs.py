@@ -10,7 +10,7 @@ import pytest
 from muster.bus.limits import LOG_MESSAGE_CHARACTERS_MAX
 from muster.bus.logs import JsonLines, set_up_logs
 from muster.bus.otel_logs import OtlpLogs
-from muster.bus.traceparent import Exemplars, about
+from muster.bus.tracing import Exemplars, about
 from otlp_sink import OtlpSink, otlp_sink
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"

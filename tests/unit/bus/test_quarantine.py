@@ -3,9 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.bus.narrowing import Narrowing
 from muster.bus.ports import Refusal
-from muster.bus.quarantine import Quarantine
+from muster.bus.quarantine import Narrowing, Quarantine
 from muster.core.fact import Draft
 from muster.schemas.facts.node import Released
 

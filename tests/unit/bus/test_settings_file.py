@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from muster.bus.settings import Settings
-from muster.bus.settings_file import load_settings
+from muster.bus.settings import Settings, load_settings
 
 
 @pytest.fixture

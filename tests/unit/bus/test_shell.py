@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from kit.memory_log import MemoryAppender
 from muster.bus.checkpoint import contributors
 from muster.bus.fold import PoisonedError
-from muster.bus.memory_log import MemoryAppender
 from muster.bus.ports import Appended, StaleFenceError
 from muster.bus.shell import UnrecoverableError
 from muster.schemas.registry import StreamRole

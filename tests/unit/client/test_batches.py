@@ -8,7 +8,7 @@ import pytest
 
 from gateway_fakes import FakeHouse, lost_log
 from loopback import served
-from muster.bus.access_settings import AccessSettings, SubmitterSettings
+from muster.bus.gateway_settings import AccessSettings, SubmitterSettings
 from muster.client import JobSpec, Muster, RefusedError, Retry, TaskGroup, UnavailableError
 from muster.client.batches import JOBS_PER_REQUEST
 from muster.client.http import RETRY_AFTER_S_MAX

@@ -9,13 +9,12 @@ import pytest
 from nats.aio.client import Client
 from prometheus_client import REGISTRY
 
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
 from muster.composer.calls import SURVEY_GAP_S, FabricCalls, Line
 from muster.composer.core.fabrics import AttachCall, AttachDone, CallWentWrong, Observation, Surveyed, SurveyWentWrong
 from muster.core import NS_PER_S, Instant
 from muster.core.fact import Core
-from muster.fabric.driver import AttachOrder, DetachOrder, FabricError, FabricUnavailableError
-from muster.fabric.inventory import Inventory, MachineDevice
+from muster.fabric.driver import AttachOrder, DetachOrder, FabricError, FabricUnavailableError, Inventory, MachineDevice
 from muster.schemas.facts.device import CallFailure
 from virtual_time import virtually
 
@@ -87,7 +86,7 @@ class Desk:
         self.woken.set()
 
     async def open(self) -> None:
-        await self.calls.open(cast("Core", None), cast("Client", None), Seat(self._wake, lambda: self.leads))
+        await self.calls.open(cast("Core", None), cast("Client", None), LeaderHandle(self._wake, lambda: self.leads))
 
     async def turn(self) -> Sequence[Observation]:
         """What the shell does when something was folded or is due."""

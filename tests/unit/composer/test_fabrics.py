@@ -10,7 +10,7 @@ from kit.composer_fabrics import A100, H100, device, machine
 from muster.composer.core.config import GroupConfig
 from muster.composer.core.limits import Bounds
 from muster.core import seconds_between
-from muster.fabric.inventory import MachineDevice
+from muster.fabric.driver import MachineDevice
 from muster.schemas.devices import CXL_MEMORY, GPU, Origin
 from muster.schemas.facts.composability import RequestRefused
 from muster.schemas.facts.device import AttachmentRequested, CallFailed, CallFailure

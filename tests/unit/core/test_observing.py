@@ -12,7 +12,7 @@ from golden.logs import LOG, facts_of
 from muster.composer.core.core import ComposerCore
 from muster.composer.core.fabrics import Surveyed, SurveyWentWrong
 from muster.core import Fact, Instant, ObservingCore, after
-from muster.fabric.inventory import Inventory, MachineDevice
+from muster.fabric.driver import Inventory, MachineDevice
 from muster.guard.core import GuardCore
 from muster.guard.core.look import Look
 from muster.health.core.core import HealthCore

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from muster.fabric import bounds
 from muster.fabric.checked import CheckedDriver, check_device, checked, checked_inventory
-from muster.fabric.driver import AttachOrder, DetachOrder, FabricNonsenseError
-from muster.fabric.fsas import Condition, memory_mib_of
-from muster.fabric.inventory import Inventory, MachineDevice
+from muster.fabric.driver import AttachOrder, DetachOrder, FabricNonsenseError, Inventory, MachineDevice
+from muster.fabric.fm import Condition, memory_mib_of
 from muster.schemas.devices import CXL_MEMORY, GPU, PoolModel
 from muster.schemas.facts.device import AttachmentRequested, DeviceAttached
 from muster.schemas.facts.fabric import POOL_MODELS_MAX, FabricSurveyed, OrphanFound

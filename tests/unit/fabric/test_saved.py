@@ -11,9 +11,8 @@ from muster.bus.clock import FakeTime
 from muster.core import NS_PER_S, Instant, after
 from muster.fabric.simulator.build import build_model
 from muster.fabric.simulator.clock import RunningClock
-from muster.fabric.simulator.hosting import open_manager
-from muster.fabric.simulator.saved import FINISHED_SAVED, SavedStateError, dump, load
-from muster.fabric.simulator.store import FabricStore
+from muster.fabric.simulator.saved import FINISHED_SAVED, FabricStore, SavedStateError, dump, load
+from muster.fabric.simulator.server import open_manager
 
 START = Instant(NS_PER_S)
 

@@ -6,9 +6,8 @@ from collections import Counter
 import pytest
 
 from kit.federation import START, VirtualFederation, job
-from muster.bus.errors import ApiError, FactRefusedError
-from muster.bus.memory_log import MemoryLog
-from muster.bus.ports import LogUnavailableError
+from kit.memory_log import MemoryLog
+from muster.bus.ports import ApiError, FactRefusedError, LogUnavailableError
 from muster.bus.requests import Outcome
 from muster.core import Draft
 from muster.federation.copier import GROUP_MAX, copy_group

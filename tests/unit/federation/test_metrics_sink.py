@@ -4,10 +4,10 @@ from prometheus_client import REGISTRY
 
 from kit.federation import job
 from kit.federation_clusters import LEASED, LOST_AFTER_S, MARGIN_S, FederatedClusters
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
 from muster.federation.metrics_sink import FederationSink
 
-SEAT = Seat(lambda: None, lambda: True)
+SEAT = LeaderHandle(lambda: None, lambda: True)
 
 
 def value(name: str, **labels: str) -> float | None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from gateway_fakes import FakeHouse, fact, joined, live_ends
-from muster.bus.access_settings import AccessSettings, OperatorSettings, ViewerSettings
 from muster.bus.clock import SystemTime
+from muster.bus.gateway_settings import AccessSettings, OperatorSettings, ViewerSettings
 from muster.gateway.authorise import Principal
 from muster.gateway.feed import FedFact
 from muster.gateway.live import Credentials

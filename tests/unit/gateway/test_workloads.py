@@ -6,8 +6,8 @@ import pytest
 
 from gateway_fakes import FakeHouse, lost_log
 from kit.log import a_fact
-from muster.bus.access_settings import AccessSettings, SubmitterSettings
 from muster.bus.clock import FakeTime
+from muster.bus.gateway_settings import AccessSettings, SubmitterSettings
 from muster.bus.settings import Settings
 from muster.core import Fact
 from muster.gateway import accept

@@ -27,11 +27,12 @@ from muster.kube.errors import (
     TooManyRequestsError,
     UnauthorizedError,
     UnavailableError,
+    backoff_s,
     error_of,
+    wait_s,
 )
 from muster.kube.official import from_kubeconfig, in_cluster
 from muster.kube.resources import CONFIG_MAPS, NODES, PODS, RESOURCE_CLAIMS
-from muster.kube.retrying import backoff_s, wait_s
 
 AGENT = user_agent_of("test", "1.2")
 EMPTY = {"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": []}
@@ -251,7 +252,7 @@ async def test_an_answer_without_a_version_is_no_empty_list() -> None:
 
 
 async def test_a_line_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("muster.kube.streams.LINE_BYTES_MAX", 10)
+    monkeypatch.setattr("muster.kube.transport.LINE_BYTES_MAX", 10)
 
     async def answer(request: web.Request) -> web.StreamResponse:
         return web.Response(text="ok\n" + "x" * 100)

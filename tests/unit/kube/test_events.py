@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from muster.kube.events import parsed
+from muster.kube.reflector import parsed
 
 NASTY = [',"managedFields":[{', '}],"', "}]}", '{"a":[{"b":1}],"c":2}', "\\", '"', "}],", "ü"]
 TEXTS = st.one_of(st.text(max_size=8), st.sampled_from(NASTY), st.lists(st.sampled_from(NASTY)).map("".join))

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from muster.kube.camel import camel, job_body, snake
 from muster.kube.musterjob import LEFT_TO_THE_QUEUE, NOT_IN_SPEC, crd, manifest, spec_schema
-from muster.kube.objects import JsonObject, is_object, mapping, objects, text
+from muster.kube.objects import JsonObject, camel, is_object, job_body, mapping, objects, snake, text
 from muster.schemas.job import JobSpec, TaskGroup
 from muster.schemas.pod_options import ClaimMount, PodOptions, SecretVariable
 

@@ -78,7 +78,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "SETTLE_S", 0.2)
     monkeypatch.setattr(bounds, "COMPARE_WHOLE_EVERY", 2)
     monkeypatch.setattr("muster.kube.comparing.POLL_S", 0.005)
-    monkeypatch.setattr("muster.kube.waiting.backoff_s", lambda *_, **__: 0.01)
+    monkeypatch.setattr("muster.kube.reflector.backoff_s", lambda *_, **__: 0.01)
 
 
 class Running:

@@ -14,7 +14,7 @@ from muster.bus.batches import (
     own_span,
     split,
 )
-from muster.bus.errors import FactRefusedError, TogetherTooLargeError
+from muster.bus.ports import FactRefusedError, TogetherTooLargeError
 from muster.core.fact import Draft
 from muster.schemas import ids
 from muster.schemas.facts.job import JobCheckpointed

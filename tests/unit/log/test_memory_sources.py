@@ -1,6 +1,6 @@
 """Logs in memory feed each other as the real streams do."""
 
-from muster.bus.memory_log import MemoryLog, source_addressed, source_reports
+from kit.memory_log import MemoryLog, source_addressed, source_reports
 from muster.core.fact import Draft, Fact
 from muster.core.instant import Instant
 from muster.schemas.facts.job import JobCancelRequested, JobFinished, JobQueued

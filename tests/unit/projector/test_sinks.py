@@ -11,7 +11,7 @@ from prometheus_client import REGISTRY
 
 from kit.projector import Story, a_job
 from muster.bus.clock import FakeTime
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
 from muster.core.fact import Core, Fact
 from muster.core.instant import Instant
 from muster.projector.core import ProjectorCore
@@ -67,7 +67,7 @@ class Watched:
 @pytest.fixture
 async def watched() -> AsyncIterator[Watched]:
     watched = Watched()
-    await watched.sink.open(watched.core, watched.broker, Seat())  # type: ignore[arg-type]
+    await watched.sink.open(watched.core, watched.broker, LeaderHandle())  # type: ignore[arg-type]
     yield watched
     await watched.sink.close()
 
@@ -172,7 +172,7 @@ class Recorded:
         if what == self.fails_at:
             raise RuntimeError(self.name)
 
-    async def open(self, core: Core, connection: Client, seat: Seat) -> None:
+    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:
         self.note("open")
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:
@@ -185,7 +185,7 @@ class Recorded:
 async def test_every_sink_is_closed_also_if_one_cannot_be() -> None:
     log: list[str] = []
     sinks = Sinks(Recorded("a", log), Recorded("b", log, fails_at="close"), Recorded("c", log))
-    await sinks.open(ProjectorCore(CLUSTER), Client(), Seat())
+    await sinks.open(ProjectorCore(CLUSTER), Client(), LeaderHandle())
     with pytest.raises(RuntimeError, match="b"):
         await sinks.close()
     assert log == ["open a", "open b", "open c", "close c", "close b", "close a"]

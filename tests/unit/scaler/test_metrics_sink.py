@@ -8,7 +8,7 @@ from nats.aio.client import Client
 from prometheus_client import REGISTRY
 
 from kit.scaler import CLUSTER, VirtualScaler, composable, config
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
 from muster.scaler.core import ScalerCore
 from muster.scaler.core.choices import ADD, ATTACH
 from muster.scaler.metrics_sink import ChoicesSink
@@ -26,7 +26,7 @@ class Followed:
 
     async def open(self) -> None:
         self.seen = len(self.world.log)
-        await self.sink.open(self.world.core, cast("Client", None), Seat(lambda: None, lambda: True))
+        await self.sink.open(self.world.core, cast("Client", None), LeaderHandle(lambda: None, lambda: True))
 
     async def look(self) -> None:
         facts, self.seen = self.world.log[self.seen :], len(self.world.log)
@@ -93,7 +93,7 @@ async def test_nothing_chosen_is_told_with_what_stands_in_the_way(it: Followed) 
 
 async def test_where_nobody_ever_waited_nobody_is_shown_to_wait() -> None:
     sink = ChoicesSink("fresh")
-    await sink.open(ScalerCore(config()), cast("Client", None), Seat(lambda: None, lambda: True))
+    await sink.open(ScalerCore(config()), cast("Client", None), LeaderHandle(lambda: None, lambda: True))
     assert sample("waiting_jobs", cluster="fresh") == 0
     await sink.close()
 

@@ -11,8 +11,8 @@ from nats.aio.client import Client
 from prometheus_client import REGISTRY
 
 from kit.scheduler import VirtualScheduler
-from muster.bus.labels import OTHER, BoundedLabels
-from muster.bus.service import Seat
+from muster.bus.gauges import OTHER, BoundedLabels
+from muster.bus.service import LeaderHandle
 from muster.scheduler.metrics_sink import SchedulerSink
 from muster.schemas.ids import trace_id
 
@@ -28,7 +28,7 @@ class Followed:
 
     async def open(self) -> None:
         self.seen = len(self.world.log)
-        await self.sink.open(self.world.core, cast("Client", None), Seat())
+        await self.sink.open(self.world.core, cast("Client", None), LeaderHandle())
 
     async def look(self) -> None:
         """Fold what was said, and let the gauges be set once more."""

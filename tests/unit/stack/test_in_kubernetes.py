@@ -7,8 +7,7 @@ from typing import cast
 import pytest
 import yaml
 
-from muster.bus.settings import Settings
-from muster.bus.settings_file import load_settings
+from muster.bus.settings import Settings, load_settings
 from muster.stack.declared import SERVICES
 from muster.stack.in_kubernetes import broker_of, write
 from muster.stack.parts import Layout

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.bus.settings import Settings
-from muster.bus.settings_file import load_settings
+from muster.bus.settings import Settings, load_settings
 from muster.stack.declared import SERVICES
 from muster.stack.parts import BUS, CLI, GRAFANA, HOST, KEYS, NATS, Layout
 from muster.stack.provision import provision

@@ -9,7 +9,7 @@ import pytest
 
 from kit.telemetry import BEGAN, VirtualTelemetry, joined
 from muster.bus.clock import FakeTime
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
 from muster.schemas.facts.node import NodeJoined, NodeLeft
 from muster.schemas.telemetry import ExporterState
 from muster.telemetry.core.patience import ROUNDS_MAX, Patience
@@ -109,7 +109,7 @@ async def read_for(house: VirtualTelemetry, seconds: float) -> float:
         clock=FakeTime(wall_ns=BEGAN),
     )  # fmt: skip
     began_s = asyncio.get_running_loop().time()
-    await sink.open(house.core, Nobody(), Seat())
+    await sink.open(house.core, Nobody(), LeaderHandle())
     await asyncio.sleep(seconds / 2)
     house.write("agent", "node", "gone", "left", NodeLeft())
     house.join("gone")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kit.log import a_fact
 from kit.telemetry import BEGAN, VirtualTelemetry, slot, uuid
 from muster.bus.clock import FakeTime
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
 from muster.core import after
 from muster.schemas.facts.node import NodeJoined, NodeLeft, NodeLost
 from muster.schemas.telemetry import ExporterState, NodeSample
@@ -101,7 +101,7 @@ async def stage(*, nodes: int = 3, interval_s: float = 0.5, stale_s: float = 60.
         stale_s=stale_s,
         clock=clock,
     )
-    await sink.open(house.core, wire, Seat())  # type: ignore[arg-type] - all that it needs of a connection
+    await sink.open(house.core, wire, LeaderHandle())  # type: ignore[arg-type] - all that it needs of a connection
     try:
         yield set_up
         await sink.after_fold((), last_seq=1, now=clock.wall())

@@ -7,7 +7,7 @@ from prometheus_client import REGISTRY
 
 from kit.log import CLUSTER
 from kit.upgrader import DAY, VirtualUpgrader, a_campaign
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
 from muster.upgrader.metrics_sink import CampaignsSink
 
 
@@ -23,7 +23,7 @@ async def test_campaigns_and_their_nodes_are_counted_by_state() -> None:
         facts, seen = world.log[seen:], len(world.log)
         await sink.after_fold(facts, last_seq=seen, now=world.now)
 
-    await sink.open(world.core, cast("Client", None), Seat())
+    await sink.open(world.core, cast("Client", None), LeaderHandle())
     await look()
     before = sample("turns_total", outcome="done"), sample("turn_seconds_sum"), sample("gpu_hours_lost_total")
     world.bad["n002"] = "action"

@@ -10,7 +10,7 @@ from types import ModuleType
 from prometheus_client import Counter
 from prometheus_client.metrics import MetricWrapperBase
 
-from muster.bus.counters import LogCounters
+from muster.bus.ports import LogCounters
 from muster.gateway.metrics import Metrics
 from muster_tools.site.markdown import code, documented, prose, table
 

@@ -16,7 +16,7 @@ from uuid import NAMESPACE_URL, uuid5
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from muster.fabric.inventory import MachineDevice
+from muster.fabric.driver import MachineDevice
 from muster.fabric.simulator.build import Machine
 from muster.fabric.simulator.fm import OK_STATUS, fabric_uuid
 from muster.fabric.simulator.manager import DEVICES_MAX, Manager

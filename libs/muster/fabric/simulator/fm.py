@@ -13,7 +13,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.responses import JSONResponse, Response
 
-from muster.fabric.inventory import MachineDevice
+from muster.fabric.driver import MachineDevice
 from muster.fabric.simulator.build import Machine
 from muster.fabric.simulator.manager import DEVICES_MAX, Manager
 from muster.fabric.simulator.operation import Operation

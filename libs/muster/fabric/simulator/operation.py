@@ -6,7 +6,7 @@ from enum import StrEnum
 from pydantic import ConfigDict, with_config
 
 from muster.core import Instant
-from muster.fabric.inventory import MachineDevice
+from muster.fabric.driver import MachineDevice
 from muster.fabric.layout import fabric_device_id
 from muster.schemas.devices import GPU
 

@@ -7,8 +7,7 @@ function of what is free, not of history.
 from collections.abc import Iterable, Mapping
 from heapq import heapify, heappop, heappush
 
-from muster.fabric.driver import FabricRefusedError
-from muster.fabric.inventory import Inventory, MachineDevice
+from muster.fabric.driver import FabricRefusedError, Inventory, MachineDevice
 from muster.fabric.simulator.operation import PoolDevice
 
 Kind = tuple[str, str]

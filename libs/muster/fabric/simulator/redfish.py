@@ -18,7 +18,7 @@ from fastapi import APIRouter, Header, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
-from muster.fabric.inventory import DeviceHealth, MachineDevice
+from muster.fabric.driver import DeviceHealth, MachineDevice
 from muster.fabric.simulator.build import Machine
 from muster.fabric.simulator.manager import DEVICES_MAX, Manager
 from muster.fabric.simulator.operation import Operation, OperationKind

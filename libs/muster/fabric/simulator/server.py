@@ -1,19 +1,73 @@
-"""The HTTP application: every simulated fabric under its name, each speaking all protocols.
+"""`muster run fabric-simulator`: one process that serves every simulated fabric of a stack, each by all protocols.
 
 `/<fabric>` is the root of a manager's API, as `fabrics[].url` of the settings says; a fabric answers every protocol
 whatever driver its settings name.
 """
 
-from collections.abc import Iterable
+import asyncio
+import os
+import signal
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
+import uvicorn
+import uvloop
 from fastapi import FastAPI, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from muster.bus.logs import set_up_logs
+from muster.bus.settings import FabricSettings, Settings, load_settings
+from muster.core.scaling_settings import GroupSettings
 from muster.fabric.simulator import admin, cm, fm, nec, redfish
-from muster.fabric.simulator.manager import Manager
+from muster.fabric.simulator.build import build_model, machines_of
+from muster.fabric.simulator.clock import FabricClock, RunningClock
+from muster.fabric.simulator.manager import Manager, Tokens, read_login
+from muster.fabric.simulator.nec import after_restart
 from muster.fabric.simulator.problems import HANDLED, Refusal, refused
+from muster.fabric.simulator.saved import FabricStore, LayoutRecord, SavedStateError, dump, load
+from muster.schemas.access import Endpoints
 
 BODY_BYTES_MAX = 1024 * 1024
+PORT = "fabric"
+LEAVE_S = 2
+"""For answers that are under way when the process is asked to end; what runs goes on in the next one."""
+BACKLOG = 512
+CONNECTIONS_MAX = 2_048
+
+
+def open_manager(
+    fabric: FabricSettings,
+    groups: Sequence[GroupSettings] = (),
+    *,
+    path: Path | None = None,
+    clock: FabricClock | None = None,
+) -> Manager:
+    """A manager that can be served.
+
+    path: where it is kept, None for nowhere. clock: None runs with the machine's. Raises ValueError (settings),
+    SavedStateError (names the file), OSError, pydantic.ValidationError (credentials).
+    """
+    model = build_model(fabric, groups)
+    layouts: tuple[LayoutRecord, ...] = ()
+    if path is not None and path.exists():
+        try:
+            layouts = load(model, path.read_bytes())
+        except SavedStateError as error:
+            raise SavedStateError(f"{path}: {error}") from error
+    assert fabric.simulated is not None, "build_model asks for it"
+    login = read_login(fabric.credentials) if fabric.credentials is not None else None
+    manager = Manager(
+        model=model,
+        settings=fabric,
+        machines=machines_of(fabric, groups),
+        clock=clock or RunningClock(not_before=model.now),
+        tokens=Tokens(fabric.name, login, fabric.simulated.token_s) if login is not None else None,
+        layouts={record.apply_id: after_restart(record, now=model.now) for record in layouts},
+    )
+    if path is not None:
+        manager.store = FabricStore(path, lambda: dump(model, tuple(manager.layouts.values())))
+    return manager
 
 
 def make_app(managers: Iterable[Manager]) -> FastAPI:
@@ -55,3 +109,64 @@ class _BoundedBodies:
 async def _fabrics(request: Request) -> dict[str, list[str]]:
     """What is served; also says that the process is ready."""
     return {"fabrics": list(request.app.state.managers)}
+
+
+class NoFabricPortError(Exception):
+    """Nobody said where to listen."""
+
+
+def main(state_dir: Path) -> None:
+    """Serve until SIGTERM. Raises OSError, pydantic.ValidationError, NoFabricPortError, ValueError, SavedStateError."""
+    set_up_logs(("fabric-simulator",), os.environ)
+    settings = load_settings(state_dir, os.environ)
+    app = make_app(managers_of(settings))
+    config = uvicorn.Config(
+        app,
+        host=settings.http_host,
+        port=port_of(state_dir),
+        backlog=BACKLOG,
+        limit_concurrency=CONNECTIONS_MAX,
+        loop="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=LEAVE_S,
+    )
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(_Server(config)))
+
+
+async def _serve(server: uvicorn.Server) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, setattr, server, "should_exit", True)
+    await server.serve()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn would send itself the signal once more after it has served: being asked to end is no failure."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave them to `_serve`."""
+        yield
+
+
+def managers_of(settings: Settings) -> list[Manager]:
+    """One for each simulated fabric, as it was left. Raises what `open_manager` raises."""
+    return [
+        open_manager(fabric, settings.scaling.groups, path=settings.state_dir / "fabric" / f"{fabric.name}.json")
+        for fabric in settings.fabrics
+        if fabric.simulated is not None
+    ]
+
+
+def port_of(state_dir: Path) -> int:
+    """From `run/endpoints.json`. Raises NoFabricPortError, OSError, pydantic.ValidationError."""
+    path = state_dir / "run" / "endpoints.json"
+    ports = Endpoints.model_validate_json(path.read_bytes()).ports
+    if PORT not in ports:
+        raise NoFabricPortError(f"{path}: ports has no {PORT!r}; start the stack with a simulated fabric")
+    return ports[PORT]

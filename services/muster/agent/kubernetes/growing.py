@@ -14,10 +14,9 @@ from muster.agent.kubernetes.parts import Growing, Part
 from muster.agent.kubernetes.watching import Running, Watch, all_synced
 from muster.core.seeded import uniform
 from muster.kube.connection import KubeConnection
-from muster.kube.dialects import is_served
+from muster.kube.dialects import VersionedTransport, is_served
 from muster.kube.errors import KubeConfigError, KubeError
 from muster.kube.permissions import Feature
-from muster.kube.speaking import Speaking
 
 LOOK_S = 60.0
 """Between two looks, on average: from half of it to one and a half, so that replicas do not ask together."""
@@ -60,17 +59,17 @@ class Lookout:
                 except (KubeError, KubeConfigError) as error:
                     _logger.info("kinds are not looked for now: %s", error)
 
-    async def follow(self, speaking: Speaking) -> None:
+    async def follow(self, versioned: VersionedTransport) -> None:
         """Tell of it when an upgrade of the API server changes the version in which devices are spoken of.
 
         At most once in `look_s`: while replicas of the server differ, it may change with every answer.
         """
         while True:
-            await speaking.moved.wait()
-            speaking.moved.clear()
-            if speaking.version != self._abilities.devices_api:
-                _logger.warning("resource.k8s.io is spoken as %s now: the API server serves it so", speaking.version)
-                self._abilities = replace(self._abilities, devices_api=speaking.version)
+            await versioned.moved.wait()
+            versioned.moved.clear()
+            if versioned.version != self._abilities.devices_api:
+                _logger.warning("resource.k8s.io is spoken as %s now: the API server serves it so", versioned.version)
+                self._abilities = replace(self._abilities, devices_api=versioned.version)
                 self._tell(self._abilities)
             await asyncio.sleep(self._look_s)
 

@@ -26,9 +26,8 @@ from muster.kube.errors import (
     UnavailableError,
 )
 from muster.kube.objects import JsonObject, mapping
-from muster.kube.resources import EVENTS
+from muster.kube.resources import EVENTS, WORKLOADS
 from muster.kube.shapes import Patch
-from muster.kube.workload_kinds import RESOURCES
 
 WRITES_MAX = 8
 """Under way at a time: bindings have their own, and more."""
@@ -148,7 +147,7 @@ class WorkloadWriter:
         for name, uid in self._targets(view):
             metadata: JsonObject = {**mapping(showing.body, "metadata"), "uid": uid}  # of no later one of its name
             await connection.patch(
-                RESOURCES[view.kind.value],
+                WORKLOADS[view.kind.value],
                 name,
                 {**showing.body, "metadata": metadata},
                 kind=Patch.STRATEGIC if is_pod else Patch.MERGE,

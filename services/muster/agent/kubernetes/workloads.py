@@ -15,9 +15,8 @@ from muster.core import Fact, Instant
 from muster.kube.connection import KubeConnection
 from muster.kube.holdings import Change
 from muster.kube.permissions import Feature
-from muster.kube.resources import RESOURCE_CLAIM_TEMPLATES
+from muster.kube.resources import RESOURCE_CLAIM_TEMPLATES, WORKLOADS
 from muster.kube.shapes import EVERYTHING, Selection
-from muster.kube.workload_kinds import RESOURCES
 from muster.kube.workload_labels import QUEUE
 
 FEATURES = {
@@ -87,7 +86,7 @@ class WorkloadsPart:
         self._writer.look()
 
     def _watch(self, kind: WorkloadKind) -> KindWatch[WorkloadView]:
-        resource = RESOURCES[kind.value]
+        resource = WORKLOADS[kind.value]
         return KindWatch(
             resource,
             project=WorkloadProjection(kind, resource.api_version, self._workloads.policy),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from muster.core import Instant
-from muster.fabric.inventory import Inventory, MachineDevice
+from muster.fabric.driver import Inventory, MachineDevice
 from muster.schemas.devices import GPU
 from muster.schemas.facts.device import CallFailure
 

@@ -8,8 +8,7 @@ from muster.composer.core.turn import Turn
 from muster.core import NEVER, Instant, after
 from muster.core.seeded import uniform
 from muster.fabric.checked import check_device
-from muster.fabric.driver import FabricNonsenseError
-from muster.fabric.inventory import MachineDevice
+from muster.fabric.driver import FabricNonsenseError, MachineDevice
 from muster.schemas.devices import AttachmentPhase
 from muster.schemas.facts.device import (
     CallFailed,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from muster.bus.clock import TimeSource
-from muster.bus.identity_settings import IdentitySettings
+from muster.bus.gateway_settings import IdentitySettings
 from muster.core.instant import NS_PER_S, Instant, after
 from muster.gateway.authorise import Principal
 from muster.gateway.identity.mapping import Grant, Grants, RejectedTokenError, User

@@ -4,7 +4,7 @@ import jwt
 from jwt.types import Options
 
 from muster.bus.clock import TimeSource
-from muster.bus.identity_settings import OidcSettings
+from muster.bus.gateway_settings import OidcSettings
 from muster.core.instant import NS_PER_S, Instant
 from muster.gateway.identity.mapping import RejectedTokenError, User
 from muster.gateway.identity.provider_keys import ProviderKeys

@@ -4,7 +4,7 @@ from contextlib import AsyncExitStack
 from importlib.metadata import version
 
 from muster.bus.clock import TimeSource
-from muster.bus.identity_settings import IdentitySettings
+from muster.bus.gateway_settings import IdentitySettings
 from muster.gateway.identity.identities import Identities, Source
 from muster.gateway.identity.oidc import OidcVerifier
 from muster.gateway.identity.provider_keys import ProviderKeys, http_client

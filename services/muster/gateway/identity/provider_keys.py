@@ -11,7 +11,7 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from muster.bus.clock import TimeSource
-from muster.bus.identity_settings import OidcSettings, is_protected
+from muster.bus.gateway_settings import OidcSettings, is_protected
 from muster.gateway.ports import UnreachableError
 
 DISCOVERY_PATH = "/.well-known/openid-configuration"

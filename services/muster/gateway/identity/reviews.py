@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import Protocol
 
 from muster.bus.clock import TimeSource
-from muster.bus.identity_settings import TokenReviewSettings
+from muster.bus.gateway_settings import TokenReviewSettings
 from muster.core.instant import NS_PER_S, Instant
 from muster.gateway.identity.mapping import RejectedTokenError, User
 from muster.gateway.identity.unverified import UnverifiedToken

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import jwt
 
-from muster.bus.identity_settings import TOKEN_BYTES_MAX
+from muster.bus.gateway_settings import TOKEN_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True)

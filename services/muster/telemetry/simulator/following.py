@@ -9,9 +9,9 @@ from muster.bus.checkpoint import Checkpoints, CheckpointUnavailableError
 from muster.bus.checkpoint_store import NatsCheckpoints
 from muster.bus.connection import connect
 from muster.bus.fold import CONTROL_KIND
+from muster.bus.nats_log import SharedLog
 from muster.bus.ports import LogError
 from muster.bus.settings import Settings
-from muster.bus.shared_log import SharedLog
 from muster.core import Fact
 from muster.schemas.subjects import cluster_log
 

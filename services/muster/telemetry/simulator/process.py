@@ -11,8 +11,7 @@ from aiohttp import web
 
 from muster.bus.clock import SystemTime
 from muster.bus.logs import set_up_logs
-from muster.bus.settings import Settings
-from muster.bus.settings_file import load_settings
+from muster.bus.settings import Settings, load_settings
 from muster.core import Fact
 from muster.schemas.access import Endpoints
 from muster.telemetry.simulator.following import FOLLOWER, follow

@@ -11,7 +11,7 @@ from kube_fake.samples import node
 from muster.agent.core.cluster import AddNode
 from muster.agent.kubernetes.cdi import CAPACITY
 from muster.bus.kubernetes_settings import KubernetesSettings, PluginPods, ScaleTargets
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
 from muster.core.scaling_settings import GroupSettings, ScalingSettings
 from muster.kube import resources
 from muster.kube.connection import KubeConnection
@@ -63,7 +63,7 @@ async def opened() -> AsyncIterator[Shell]:
         kube.add(resources.NAMESPACES, {"metadata": {"name": namespace}})
     kube.add(resources.MACHINE_SETS, {"metadata": {"name": "hgx-set", "namespace": "capi"}, "spec": {"replicas": 1}})
     shell = Shell(kube)
-    await shell.sink.open(shell.core, None, Seat())
+    await shell.sink.open(shell.core, None, LeaderHandle())
     try:
         yield shell
     finally:
@@ -177,7 +177,7 @@ async def test_what_is_not_served_is_said_and_the_rest_goes_on(group: str) -> No
     kube = FakeKube(without=(group,))
     await kube.start()
     shell = Shell(kube)
-    await shell.sink.open(shell.core, None, Seat())
+    await shell.sink.open(shell.core, None, LeaderHandle())
     try:
         kube.add(resources.NODES, node("n1", gpus=1))
         await shell.until(lambda: bool(shell.facts("node", "joined")))

@@ -22,7 +22,7 @@ from muster.agent.kubernetes.watching import KindWatch
 from muster.agent.kubernetes.workloads import WorkloadsPart
 from muster.bus.clock import SystemTime
 from muster.bus.kubernetes_settings import KubernetesSettings
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
 from muster.core import Instant
 from muster.kube import bounds
 from muster.kube.connection import KubeConnection
@@ -109,7 +109,7 @@ async def test_what_was_allocated_before_an_upgrade_is_given_back_after_it(old: 
         await connected.get_path("/version")  # over a connection that stands
         agent.chosen.release(first, first.slots[0], Instant(0))
         await until(lambda: not old.store.all(RESOURCE_CLAIMS))
-        assert connected.speaking.version == "v1"
+        assert connected.versioned.version == "v1"
 
 
 @asynccontextmanager
@@ -135,7 +135,7 @@ async def sinking(kube: FakeKube) -> AsyncIterator[tuple[KubernetesCluster, Call
         seen = [one.description for one in cluster.observe(clock.wall()) if isinstance(one, ClusterSeen)]
         return seen[-1] if seen else None
 
-    await sink.open(core, None, Seat(lambda: None, lambda: True))
+    await sink.open(core, None, LeaderHandle(lambda: None, lambda: True))
     try:
         yield cluster, described
     finally:
@@ -214,12 +214,12 @@ async def test_versions_that_change_to_and_fro_are_told_of_once_in_a_while() -> 
         lookout = Lookout(
             (), able, start=never, tell=lambda now: told.append(now.devices_api), writes_in=(), seed=1, look_s=9e9
         )
-        following = asyncio.create_task(lookout.follow(connected.speaking))
+        following = asyncio.create_task(lookout.follow(connected.versioned))
         for version in ("v1", "v1beta1", "v1", "v1beta2"):
             kube.serve_devices(version)
             await connected.list_page(RESOURCE_SLICES)
             await until(lambda: told)
-        assert (connected.speaking.version, told) == ("v1beta2", ["v1"])
+        assert (connected.versioned.version, told) == ("v1beta2", ["v1"])
         following.cancel()
         await asyncio.wait({following})
 

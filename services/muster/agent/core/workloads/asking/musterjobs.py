@@ -2,8 +2,7 @@
 
 from muster.agent.core.workloads.asking.common import spec_of
 from muster.agent.core.workloads.policy import WorkloadPolicy
-from muster.kube.camel import camel, job_body
-from muster.kube.objects import JsonObject, mapping, name_of, namespace_of
+from muster.kube.objects import JsonObject, camel, job_body, mapping, name_of, namespace_of
 from muster.schemas.job import JobSpec
 
 _FIELDS = {name: f"spec.{camel(name)}" for name in JobSpec.model_fields}

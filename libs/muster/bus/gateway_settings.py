@@ -1,5 +1,9 @@
-"""Settings of identity: users of an OpenID Connect provider or of Kubernetes, and TLS of the gateway."""
+"""Settings of the gateway: its HTTP server and TLS, what each role may do, and who gives out identities.
 
+They are three sections: `http`, `access` and `identity`, with `tls`.
+"""
+
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
@@ -8,13 +12,162 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from muster.schemas.access import TOKEN_TEAMS_MAX, Role
 from muster.schemas.base import Name
+from muster.schemas.job import PRIORITY_MAX, Priority
 
 KUBERNETES_OBJECTS_PREFIX = "kubernetes:"
 """Begins the principal of jobs that came as objects of Kubernetes; nobody else may be named so."""
 TOKEN_BYTES_MAX = 16 * 1024
 """Longest bearer token that is looked at. Providers that list many groups write tokens of several KiB."""
-
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+def _network(text: str) -> str:
+    ip_network(text)  # raises ValueError
+    return text
+
+
+Network = Annotated[str, AfterValidator(_network)]
+"""An address or a network, `10.0.0.0/8` or `192.0.2.7`, without host bits."""
+
+
+class HttpSettings(_Section):
+    """Bounds that hold before a token is read, so for anonymous clients, too."""
+
+    connections_max: Annotated[int, Field(ge=1, le=65_536)] = 4_096
+    """Open connections of all clients, also those whose TLS handshake is under way. Above it the connection that was
+    idle longest is closed; where none is idle, new connections may ask for `/healthz` and `/readyz` alone."""
+
+    connections_per_address_max: Annotated[int, Field(ge=1, le=65_536)] = 256
+    """Open connections of one IPv4 address or one IPv6 /64 network. Above it the connection of the same address that
+    was idle longest is closed; where none is idle, new connections are refused (429; with TLS, closed before the
+    handshake)."""
+
+    proxies: tuple[Network, ...] = ()
+    """Addresses and networks of ingresses, load balancers and NAT gateways in front of the gateway. Their connections
+    are not limited by address, since many clients share them."""
+
+    header_s_max: Annotated[float, Field(gt=0, le=3_600)] = 10.0
+    """Time for the first request's header after connecting, with the TLS handshake if there is one, and for each header
+    from its first byte."""
+
+    body_s_max: Annotated[float, Field(gt=0, le=3_600)] = 30.0
+    """Time for a request's body, from the end of its header."""
+
+    idle_s_max: Annotated[float, Field(gt=0, le=3_600)] = 75.0
+    """Time that a connection is kept between two requests."""
+
+    write_s_max: Annotated[float, Field(gt=0, le=3_600)] = 30.0
+    """Time that a client may leave an answer unread once the buffers are full."""
+
+    header_bytes_max: Annotated[int, Field(ge=1_024, le=1024 * 1024)] = 65_536
+    """Bytes of a request's header, and of what follows a body (trailers)."""
+
+    live_credential_s: Annotated[int, Field(ge=5, le=900)] = 20
+    """Time for which the broker accepts a credential of the live view. A dashboard renews it before that; the broker
+    ends the connection of a revoked or expired token after so long at most. Longer for programs that listen without
+    renewing, shorter where dashboards are near the gateway."""
+
+
+OtherTeams = Literal["all", "outline", "nothing"]
+"""all: their jobs in full. outline: without command and environment. nothing: no job of theirs, nor what names one."""
+
+
+PerTime = Annotated[float, Field(gt=0, le=1_000_000)]
+Burst = Annotated[int, Field(ge=1, le=10_000_000)]
+
+
+class RoleSettings(_Section):
+    """Limits of one role. They hold for each principal by itself, whatever the number of its tokens.
+
+    A gateway counts what it answers itself, so that N replicas together allow up to N times as much.
+    """
+
+    priority_max: Priority = 100
+    """Highest priority that a job may be given. Objects of Kubernetes may ask for as much as a submitter."""
+
+    other_teams: OtherTeams = "outline"
+    """What is shown of jobs of teams that the token does not name: `all`; `outline`, without command and environment;
+    `nothing`."""
+
+    requests_per_s: PerTime | None = None
+    """HTTP requests per second, on average; None: any number."""
+
+    requests_burst: Burst = 200
+    """HTTP requests at once, while `requests_per_s` is set."""
+
+    open_requests_max: Annotated[int, Field(ge=1)] | None = None
+    """HTTP requests under way at one time, streams of facts (SSE) among them; None: any number."""
+
+    writes_per_min: PerTime | None = None
+    """Jobs submitted and other changes per minute, on average; None: any number. Each job of a batch counts as one, and
+    each further 8 KiB of a job as one more."""
+
+    writes_burst: Burst = 2_000
+    """Jobs and other changes at once, while `writes_per_min` is set."""
+
+    team_jobs_per_min: PerTime | None = None
+    """Jobs per minute, on average, that all principals of the role together submit for one team; None: any number."""
+
+    team_jobs_burst: Burst = 10_000
+    """Jobs of one team at once, while `team_jobs_per_min` is set."""
+
+
+class ViewerSettings(RoleSettings):
+    """Limits of viewers."""
+
+    requests_per_s: PerTime | None = 50
+    open_requests_max: Annotated[int, Field(ge=1)] | None = 128
+    writes_per_min: PerTime | None = 60
+    writes_burst: Burst = 60
+
+
+class SubmitterSettings(RoleSettings):
+    """Limits of submitters."""
+
+    requests_per_s: PerTime | None = 50
+    open_requests_max: Annotated[int, Field(ge=1)] | None = 128
+    writes_per_min: PerTime | None = 600
+    team_jobs_per_min: PerTime | None = 3_000
+
+
+class OperatorSettings(RoleSettings):
+    """Limits of a role that acts for every team."""
+
+    priority_max: Priority = PRIORITY_MAX
+    other_teams: OtherTeams = "all"
+
+
+class AccessSettings(_Section):
+    """One section for each role, so that an administrator changes one without repeating the others.
+
+    Operators and admins may ask for any number of things unless it is set.
+    """
+
+    viewer: ViewerSettings = ViewerSettings()
+    """Limits of each viewer."""
+
+    submitter: SubmitterSettings = SubmitterSettings()
+    """Limits of each submitter, and of the teams that submitters submit for."""
+
+    operator: OperatorSettings = OperatorSettings()
+    """Limits of each operator."""
+
+    admin: OperatorSettings = OperatorSettings()
+    """Limits of each admin."""
+
+    def of(self, role: Role) -> RoleSettings:
+        """Return the section of a role."""
+        sections: dict[Role, RoleSettings] = {
+            Role.VIEWER: self.viewer,
+            Role.SUBMITTER: self.submitter,
+            Role.OPERATOR: self.operator,
+            Role.ADMIN: self.admin,
+        }
+        return sections[role]
 
 
 def is_protected(url: str) -> bool:
@@ -29,10 +182,6 @@ def _protected(url: str) -> str:
     if not is_protected(url):
         raise ValueError(f"{url!r}: give an https:// address (http:// is allowed on this machine alone)")
     return url
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 Prefix = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}:$")]

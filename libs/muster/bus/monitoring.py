@@ -1,4 +1,5 @@
-"""Looks at the streams now and then: how full they are, who waits to come in, how far durable consumers are.
+"""Looks at the event loop and at the streams now and then: how full these are, and how far
+durable consumers and sourced streams are behind.
 
 So a log that fills up shows before it is full, dead letters show while nobody reads them, and a consumer that gets the
 same message again and again shows before it gives up.
@@ -11,8 +12,8 @@ from collections.abc import Iterable
 from nats.aio.client import Client
 
 from muster.bus import jsapi
-from muster.bus.limits import CONSUMERS_MAX, STORE_LOOK_S
-from muster.bus.metrics import ConsumerFigures, ConsumerGauges, show_store, show_stream
+from muster.bus.limits import CONSUMERS_MAX, LOOP_LOOK_S, STORE_LOOK_S
+from muster.bus.metrics import ConsumerFigures, ConsumerGauges, loop_was_late, show_store, show_stream
 from muster.bus.ports import LogError
 
 _logger = logging.getLogger(__name__)
@@ -49,3 +50,12 @@ async def _look(connection: Client, stream: str, gauges: ConsumerGauges, *, is_l
     gauges.show(
         {one.name: ConsumerFigures(one.num_pending, one.num_ack_pending, one.num_redelivered) for one in durable}
     )
+
+
+async def watch_loop() -> None:
+    """Measure once a second how late the event loop is: what blocks it delays every service of the process alike."""
+    loop = asyncio.get_running_loop()
+    while True:
+        due_s = loop.time() + LOOP_LOOK_S
+        await asyncio.sleep(LOOP_LOOK_S)
+        loop_was_late(max(0.0, loop.time() - due_s))

@@ -1,4 +1,4 @@
-"""Going round many names once per interval, a slice at a time, so that they do not all have their turn in one burst."""
+"""Visits many names once per interval, a slice at a time, so that they are not all visited in one burst."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ TICK_S = 0.25
 
 
 @dataclass
-class Walk:
+class StaggeredRounds:
     """Goes round a changing set of names once per interval. Pure: `turn` says who is next."""
 
     interval_s: float

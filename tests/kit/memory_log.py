@@ -10,20 +10,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from muster.bus.batches import Writer, own_span, split, write_each
-from muster.bus.counters import LogCounters
-from muster.bus.decode import Dead, Decoder, Skipped
-from muster.bus.errors import FactsMissingError
+from muster.bus.decode import Dead, Decoder, Skipped, StoredMessage
 from muster.bus.ports import (
     Appended,
     Batch,
     DraftsRefusedError,
+    FactsMissingError,
+    LogCounters,
     LogFullError,
     LogUnavailableError,
     Refusal,
     Refused,
     StaleFenceError,
 )
-from muster.bus.stored import StoredMessage
 from muster.core.fact import Draft, Fact
 from muster.core.instant import Instant
 from muster.schemas import ids
@@ -191,7 +190,7 @@ class MemoryReader:
 
 
 class MemoryAppender:
-    """The pen of one service on a log in memory (`ports.LogAppender`)."""
+    """Appends for one service to a log in memory (`ports.LogAppender`)."""
 
     def __init__(self, log: MemoryLog, service: str) -> None:
         self._log = log

@@ -1,4 +1,4 @@
-"""A small HTTP door of a process: /metrics for Prometheus, /healthz for whoever supervises it, /readyz for whoever
+"""The HTTP server of a process: /metrics for Prometheus, /healthz for whoever supervises it, /readyz for whoever
 counts on it.
 """
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 Health = Callable[[], tuple[bool, dict[str, object]]]
-"""Whether the process serves, or is ready to, and what of it; called from the door's thread."""
+"""Whether the process serves, or is ready to, and what of it; called from the server's thread."""
 
 
-class Door:
+class HealthServer:
     """The HTTP server, in a thread of its own so that a busy event loop still answers."""
 
     def __init__(self, host: str, port: int, health: Health, *, ready: Health) -> None:

@@ -8,7 +8,6 @@ from muster.bus.clock import Clock
 from muster.bus.fold import Folder
 from muster.bus.limits import ShellLimits
 from muster.bus.metrics import ShellMetrics
-from muster.bus.narrowing import Narrowing
 from muster.bus.ports import (
     Appended,
     DraftsRefusedError,
@@ -20,16 +19,16 @@ from muster.bus.ports import (
     Refused,
     StaleFenceError,
 )
-from muster.bus.quarantine import Admitted, Quarantine
+from muster.bus.quarantine import Admitted, Narrowing, Quarantine
 from muster.core.fact import Draft
 from muster.core.instant import Instant
 
 _logger = logging.getLogger(__name__)
 
 
-class Pen:
-    """One leader's pen. After a commit it rests until that is folded; after a failure until the head is, and longer
-    each time, up to a bound. wanted: something was folded, or not stored, since the last decision.
+class LeaderPublisher:
+    """Appends for one leader. After a commit it rests until that is folded; after a failure until the head is, and
+    longer each time, up to a bound. wanted: something was folded, or not stored, since the last decision.
 
     A refusal that is about single drafts keeps only these from the log; see `quarantine`.
     """
@@ -212,13 +211,13 @@ class Pen:
             self._metrics.backoff_s.set(0)
 
 
-class DryPen(Pen):
-    """The pen of who follows the copy of a log: its leader serves by its lease alone, and writes nothing.
+class SilentPublisher(LeaderPublisher):
+    """Of a leader that follows the copy of a log: it serves by its lease alone, and writes nothing.
 
     A term fences appends; where there are none, nobody needs one, and the link to the log itself may be cut.
     """
 
-    async def start_term(self, *, term: int, holder: str) -> Appended:  # noqa: ARG002 - the pen's signature
+    async def start_term(self, *, term: int, holder: str) -> Appended:  # noqa: ARG002 - the publisher's signature
         """Nothing to append, nothing to wait for."""
         self.wanted = False
         return Appended(0, 0)
@@ -227,7 +226,7 @@ class DryPen(Pen):
         """Whatever term the log knows from when the service wrote there, it is nobody's who could be fenced off."""
         self.term = state.term
 
-    def may_append(self, *, folded_seq: int) -> bool:  # noqa: ARG002 - the pen's signature
+    def may_append(self, *, folded_seq: int) -> bool:  # noqa: ARG002 - the publisher's signature
         """Never."""
         return False
 
@@ -235,6 +234,6 @@ class DryPen(Pen):
         """There is no fence."""
         return False
 
-    def wait_s(self, wake_in_s: float, *, folded_seq: int) -> float:  # noqa: ARG002 - the pen's signature
+    def wait_s(self, wake_in_s: float, *, folded_seq: int) -> float:  # noqa: ARG002 - the publisher's signature
         """As long as the core can wait for facts."""
         return wake_in_s
