@@ -86,7 +86,7 @@ class Belonging:
                 one = self._attempts[name]
                 place = self._guests.place_of(one.order, view)
                 pod = None if place is None else one.pods.get(place)
-                if pod is None or (pod.uid and not pod.is_gone):
+                if pod is None or pod.exists:
                     pod = self._leaving(one, view)
                 if pod is not None:
                     pod.namespace, pod.name = view.namespace, view.name
@@ -109,7 +109,8 @@ class Belonging:
         if there is None or there.slot.node != view.node:
             return None
         number = one.next_number()
-        pod = LivePod(there.key, there.slot, view.namespace, view.name, uid=view.uid, is_guest=True, number=number)
+        pod = LivePod(there.key, there.slot, view.namespace, view.name, is_guest=True, number=number)
+        pod.see(view)
         one.leaving.append(pod)
         return pod
 

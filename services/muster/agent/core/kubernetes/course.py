@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable
 
 from muster.agent.core.kubernetes.ending import Ender
-from muster.agent.core.kubernetes.live import NEVER, LiveAttempt, judged
+from muster.agent.core.kubernetes.live import NEVER, AttemptState, LiveAttempt, PodState, judged
 from muster.agent.core.kubernetes.making import Maker
 from muster.agent.core.kubernetes.parts import Parts, Touch
 from muster.agent.core.kubernetes.preflight import STUCK_S, Gates
@@ -74,7 +74,9 @@ class Course:
         grace_s = one.resize.grace_s if one.resize is not None else LEFTOVER_GRACE_S
         for pod in one.leaving:
             self._ender.end(one, pod, grace_s=grace_s, now=now, clears=True)
-        one.leaving = [pod for pod in one.leaving if not pod.is_gone]  # a name is free when its object is gone
+        one.leaving = [
+            pod for pod in one.leaving if pod.state is not PodState.GONE
+        ]  # a name is free when its object is gone
         if self._is_held(one, now):
             return
         self._maker.make(one, now)
@@ -107,11 +109,9 @@ class Course:
         So does one that exists whole and is not bound, or whose pods somebody else does not make. A pod that waits for
         another to leave, or that somebody holds back, has its time.
         """
-        unbound = [
-            pod for pod in one.pods.values() if not (pod.is_bound or pod.unmade) and (pod.exists or not pod.is_late)
-        ]
+        unbound = [pod for pod in one.pods.values() if pod.state < PodState.BOUND and (pod.exists or not pod.is_late)]
         is_awaited = any(pod.is_guest and not pod.exists for pod in unbound)  # its controller may never make it
-        is_bound = any(pod.is_bound for pod in one.pods.values())
+        is_bound = any(pod.state >= PodState.BOUND and not pod.unmade for pod in one.pods.values())
         is_there = all(pod.exists for pod in unbound)
         if not unbound or not (is_bound or is_there or is_awaited) or any(pod.is_gated for pod in unbound):
             one.bound_at = NEVER
@@ -126,13 +126,14 @@ class Course:
         grace_s = one.deletion.grace_s if one.deletion is not None else min(LEFTOVER_GRACE_S, one.order.spec.grace_s)
         guests = self._parts.guests
         is_with_guests = guests.makes_own_pods(one.order) and not one.is_checking
-        if is_with_guests and not one.is_gathered:
-            one.is_gathered = True
-            self._gather(one)
+        if one.state < AttemptState.ENDING:
+            one.state = AttemptState.ENDING
+            if is_with_guests:
+                self._gather(one)
         by_object = is_with_guests and guests.stop(one.order, grace_s=grace_s, now=now)
         left = 0
         for pod in itertools.chain(one.pods.values(), one.leaving):
             by_it = by_object and not pod.is_check
             left += not self._ender.end(one, pod, grace_s=grace_s, now=now, by_object=by_it)
-        if not left and not one.ended_at:
-            one.ended_at = now
+        if not left and one.state is not AttemptState.ENDED:
+            one.state, one.ended_at = AttemptState.ENDED, now

@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 from muster.agent.core.kubernetes.calls import Delete, Done, Evict, Kind, Outcome, Refused
-from muster.agent.core.kubernetes.live import LiveAttempt, LivePod
+from muster.agent.core.kubernetes.live import LiveAttempt, LivePod, PodState
 from muster.agent.core.kubernetes.parts import Parts, Touch
 from muster.agent.core.kubernetes.pod_calls import BindPod, CreatePod, EndPod, ReadPod
 from muster.core import Instant, seconds_between
@@ -68,10 +68,11 @@ class Ender:
     def _unmake(self, pod: LivePod) -> None:
         """It was not seen yet. A creation that waits is called off; one under way is waited for."""
         worklist = self._parts.worklist
-        pod.is_unsure = pod.is_unsure or bool(worklist.tries(CreatePod(pod.key)))
+        if worklist.tries(CreatePod(pod.key)):
+            pod.doubt()
         if not worklist.cancel(CreatePod(pod.key)) or not worklist.cancel(ReadPod(pod.key)):
             return
-        if not pod.is_unsure:
+        if pod.state is PodState.WANTED:
             pod.lose()
             return
         call = Delete(Kind.PODS, pod.namespace, pod.name, grace_s=GRACE_S_LEAST)
@@ -88,7 +89,7 @@ class Ender:
             return
         if pod.ending_s is not None and pod.ending_s <= wanted_s:
             return
-        if deletion is not None and deletion.evict and wanted_s > GRACE_S_LEAST and pod.is_bound:
+        if deletion is not None and deletion.evict and wanted_s > GRACE_S_LEAST and pod.state is PodState.BOUND:
             spent_s = max(0.0, seconds_between(deletion.at, now))
             if spent_s < grace_s * EVICTION_SHARE:
                 self._ask(pod, Evict(pod.namespace, pod.name, pod.uid, wanted_s), wanted_s)

@@ -26,7 +26,7 @@ from muster.agent.core.kubernetes.belonging import Belonging
 from muster.agent.core.kubernetes.calls import Outcome
 from muster.agent.core.kubernetes.course import Course
 from muster.agent.core.kubernetes.ending import Ender
-from muster.agent.core.kubernetes.live import NEVER, LiveAttempt, judged
+from muster.agent.core.kubernetes.live import NEVER, AttemptState, LiveAttempt, PodState, judged
 from muster.agent.core.kubernetes.making import Maker
 from muster.agent.core.kubernetes.names import PodKey
 from muster.agent.core.kubernetes.news import news_of
@@ -194,9 +194,8 @@ class Gangs:
         self._news.clear()
         self._timers.clear()
         for one in self.attempts.values():
-            one.bound_at, one.is_begun, one.ended_at, one.running_at = NEVER, False, NEVER, NEVER
-            one.verdict, one.resized, one.awaits_first_step = None, False, False
-            one.held_at, one.is_gathered = NEVER, False
+            one.state, one.verdict, one.resized, one.awaits_first_step = AttemptState.WANTED, None, False, False
+            one.running_at = one.bound_at = one.held_at = one.ended_at = NEVER
             was_checking = one.is_checking
             self._places.empty(one)
             if was_checking and not one.is_checking:
@@ -230,15 +229,15 @@ class Gangs:
         """See `Watcher`."""
         one = self.attempts.get((key.job_id, key.attempt))
         pod = None if one is None else one.pods.get((key.group, key.replica))
-        if one is not None and pod is not None and not one.is_held:
-            pod.is_ready, pod.is_preparing = True, False
+        if one is not None and pod is not None and pod.state is PodState.PREPARING and not one.is_held:
+            pod.state = PodState.READY
             self._dirty[one.key] = None
 
     def is_refused(self, key: PodKey, now: Instant, *, reason: str) -> None:
         """See `Watcher`. While the job's pods are held it is about one that checked, whose claim may go before it."""
         one = self.attempts.get((key.job_id, key.attempt))
         pod = None if one is None else one.pods.get((key.group, key.replica))
-        if one is not None and pod is not None and not pod.is_bound and not one.is_held:
+        if one is not None and pod is not None and pod.state < PodState.BOUND and not one.is_held:
             if pod.exists:  # else its object cannot be let go, which is no fault of the node
                 self._parts.nodes.turned_away(pod.slot.node, now, why=reason)
             self._verdicts.refuse(one, pod, reason=reason, most=FOR_NODES_MAX if pod.exists else FOR_PODS_MAX)
@@ -272,7 +271,7 @@ class Gangs:
         self._verdicts.started(one.key[0])
         if one.is_checking and not one.is_ending:
             self._places.checked(one)
-            one.is_begun, one.bound_at = False, NEVER
+            one.state, one.bound_at = AttemptState.WANTED, NEVER
             self._host(one)
         self._dirty[one.key] = None
 

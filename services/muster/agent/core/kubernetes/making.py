@@ -1,7 +1,7 @@
 """How the pods of an attempt come to be: created all, then bound all, so that no node waits for half a gang."""
 
-from muster.agent.core.kubernetes.calls import Bind, Create, Done, Kind, Outcome, Read, Refused
-from muster.agent.core.kubernetes.live import NEVER, LiveAttempt, LivePod
+from muster.agent.core.kubernetes.calls import Bind, Create, Done, Kind, Outcome, Read, Refused, Unanswered
+from muster.agent.core.kubernetes.live import NEVER, AttemptState, LiveAttempt, LivePod, PodState
 from muster.agent.core.kubernetes.parts import Parts, Touch
 from muster.agent.core.kubernetes.pod_calls import BindPod, CreatePod, PodPurpose, ReadPod
 from muster.agent.core.kubernetes.policy import ImpossiblePodError
@@ -31,22 +31,23 @@ class Maker:
 
     def make(self, one: LiveAttempt, now: Instant) -> None:
         """Ask for what is missing of the gang: objects first, and bindings once all objects are there and ready."""
-        if not one.is_begun:
+        if one.state is AttemptState.WANTED:
             if why := self._parts.guests.refusal(one.order):
                 self._verdicts.fail(one, next(iter(one.pods.values())), reason=why)
                 self._touch(one, now)
                 return
-            one.is_begun = True
+            one.state = AttemptState.BEGUN
             self._begin(one, now)
         is_complete = True
         for pod in one.pods.values():
-            if pod.is_over or pod.is_bound:
+            if pod.state >= PodState.BOUND:
                 continue
             if not pod.exists:
                 self._create(one, pod, now)
                 is_complete = is_complete and bool(pod.unmade)
-            elif not pod.is_ready:
-                is_complete = self._prepare(one, pod, now) and is_complete
+            if pod.state is PodState.MADE:
+                self._prepare(one, pod, now)
+            is_complete = is_complete and pod.state is not PodState.PREPARING
             is_complete = is_complete and not pod.is_gated
         if is_complete:
             self._bind_all(one)
@@ -121,15 +122,17 @@ class Maker:
     def _created(self, one: LiveAttempt, pod: LivePod, outcome: Outcome, now: Instant) -> None:
         match outcome:
             case Done() if not pod.uid:
-                pod.uid = uid_of(outcome.reply)  # the watch tells the rest
+                pod.made(uid_of(outcome.reply))
                 if pod.is_check and one.started_at:  # the others did not wait for this one
                     self._verdicts.roll_back(one, pod, reason="its pod is gone")
             case Refused(code=409, reason="AlreadyExists") if not pod.uid:
                 self._read(pod)
             case Refused() if not pod.uid and not one.is_ending:
                 self._refused(one, pod, outcome, now)
+            case Unanswered():
+                pod.doubt()
             case _:
-                pod.is_unsure = pod.is_unsure or not isinstance(outcome, Done | Refused)
+                pass  # it was seen before the answer came, or is not wanted any more
 
     def _refused(self, one: LiveAttempt, pod: LivePod, refusal: Refused, now: Instant) -> None:
         self._parts.notes.refused += 1
@@ -163,31 +166,32 @@ class Maker:
             case Refused(code=404) if not one.is_ending:
                 self._ask_create(one, pod, now)
 
-    def _prepare(self, one: LiveAttempt, pod: LivePod, now: Instant) -> bool:
-        """Whether it may be bound already."""
-        if not pod.is_preparing:
-            pod.is_preparing = True
-            order = one.order_of(is_check=pod.is_check)
-            pod.is_ready = self._parts.companions.prepare(order, pod.slot, name=pod.name, uid=pod.uid, now=now)
-        return pod.is_ready
+    def _prepare(self, one: LiveAttempt, pod: LivePod, now: Instant) -> None:
+        """Ask for what it needs before it may be bound; it may have that already."""
+        pod.state = PodState.PREPARING
+        order = one.order_of(is_check=pod.is_check)
+        if self._parts.companions.prepare(order, pod.slot, name=pod.name, uid=pod.uid, now=now):
+            pod.state = PodState.READY
 
     def _bind_all(self, one: LiveAttempt) -> None:
         for pod in one.pods.values():
-            if not pod.is_bound and not pod.is_over:
+            if pod.state is PodState.READY:
                 call = Bind(pod.namespace, pod.name, pod.uid, pod.slot.node)
                 self._parts.worklist.ask(BindPod(pod.key, pod.number), call, at=pod.bind_at, is_urgent=True)
 
     def _bound(self, one: LiveAttempt, pod: LivePod, outcome: Outcome, now: Instant) -> None:
         match outcome:
+            case _ if pod.state >= PodState.BOUND:
+                pass  # the watch was faster
             case Done():
-                pod.is_bound = True
-            case Refused(code=409) if not pod.is_bound:
+                pod.state = PodState.BOUND
+            case Refused(code=409):
                 pod.bind_at = after(now, AGAIN_S)
                 self._read(pod)  # perhaps by a call whose answer was lost
-            case Refused(code=404) if not pod.is_bound:
+            case Refused(code=404):
                 self._parts.notes.refused += 1
                 self._verdicts.roll_back(one, pod, reason=outcome.message)
-            case Refused() if not pod.is_bound:  # by a policy: that is about the pod, and may be about a moment
+            case Refused():  # by a policy: that is about the pod, and may be about a moment
                 self._parts.notes.refused += 1
                 pod.refusals += 1
                 pod.bind_at = after(now, AGAIN_S)

@@ -1,7 +1,7 @@
 """What there is to tell of an attempt."""
 
 from muster.agent.core.cluster import CheckpointSeen, PodsObservation, PodsResizedSeen, PodsStartedSeen
-from muster.agent.core.kubernetes.live import LiveAttempt
+from muster.agent.core.kubernetes.live import AttemptState, LiveAttempt
 from muster.agent.core.kubernetes.parts import NodesSeen
 from muster.agent.core.kubernetes.preflight import next_report
 
@@ -21,7 +21,7 @@ def news_of(one: LiveAttempt, nodes: NodesSeen) -> PodsObservation | None:
         return CheckpointSeen(job_id, attempt)
     if one.started_at and one.resized and one.resize is not None and not one.is_ending:
         return PodsResizedSeen(job_id, attempt, len(one.resize.slots))
-    return one.exited() if one.ended_at else None
+    return one.exited() if one.state is AttemptState.ENDED else None
 
 
 def _device_uuids(one: LiveAttempt, nodes: NodesSeen) -> tuple[tuple[str, ...], ...]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from muster.agent.core.cluster import ResizePods
 from muster.agent.core.kubernetes.belonging import Belonging
 from muster.agent.core.kubernetes.ending import Ender
-from muster.agent.core.kubernetes.live import LiveAttempt, LivePod
+from muster.agent.core.kubernetes.live import AttemptState, LiveAttempt, LivePod, PodState
 from muster.agent.core.kubernetes.making import Maker
 from muster.agent.core.kubernetes.names import PodKey, pod_name
 from muster.agent.core.kubernetes.parts import Parts
@@ -41,7 +41,7 @@ class Places:
     def checked(self, one: LiveAttempt) -> None:
         """The pods that checked leave, as far as they are there, and those that others make are waited for."""
         one.is_checking = False
-        one.leaving += [pod for pod in one.pods.values() if not pod.is_gone]
+        one.leaving += [pod for pod in one.pods.values() if pod.state is not PodState.GONE]
         for slot in one.order.slots:
             self._add_pod(one, slot)
 
@@ -66,7 +66,7 @@ class Places:
             return self._stray(one, key, view)
         if pod.uid == view.uid:
             return pod
-        if one.ended_at or (pod.is_over and pod.end is not None):
+        if one.state is AttemptState.ENDED or pod.end is not None:
             return None  # made too late, by a call of old: nobody waits for it
         if not pod.uid:
             moves = one.resize is not None and view.node not in ("", pod.slot.node)
@@ -96,7 +96,7 @@ class Places:
 
     def _stray(self, one: LiveAttempt, key: PodKey, view: PodView) -> LivePod | None:
         """A pod that a resize ends, which was asked of a former leader."""
-        if one.ended_at or view.member is None:
+        if one.state is AttemptState.ENDED or view.member is None:
             return None
         slot = Slot(group=key.group, replica=key.replica, node=view.node)
         pod = LivePod(key, slot, view.namespace, view.name, number=one.next_number())

@@ -47,7 +47,7 @@ class Verdicts:
         if not pod.is_check:
             self.fail(one, pod, reason=reason)
             return
-        pod.unmade, pod.is_gone = reason, True
+        pod.lose(unmade=reason)
         self._parts.notes.say(f"job {one.key[0]} attempt {one.key[1]}: no pod {pod.name} to check it: {reason}")
 
     def lost(self, one: LiveAttempt, loss: PodsExited) -> None:
