@@ -46,11 +46,11 @@ class Choosing:
     refused: dict[PodKey, str] = field(default_factory=dict)
     answers: list[str] = field(default_factory=list)
 
-    def is_ready(self, key: PodKey, now: Instant) -> None:
+    def is_ready(self, key: PodKey, now: Instant, *, uid: str) -> None:
         """See `Watcher`."""
         self.ready.append(key)
 
-    def is_refused(self, key: PodKey, now: Instant, *, reason: str) -> None:
+    def is_refused(self, key: PodKey, now: Instant, *, reason: str, uid: str = "") -> None:
         """See `Watcher`."""
         self.refused[key] = reason
 
@@ -64,7 +64,7 @@ class Choosing:
     def prepare(self, order: CreatePods, slot: int, *, name: str, uid: str) -> None:
         """The pod is there."""
         if self.chosen.prepare(order, order.slots[slot], name=name, uid=uid, now=CLOCK.wall()):
-            self.is_ready(PodKey(order.job_id, order.attempt, 0, slot), CLOCK.wall())
+            self.is_ready(PodKey(order.job_id, order.attempt, 0, slot), CLOCK.wall(), uid=uid)
 
     async def bind(self, order: CreatePods, slot: int = 0, *, name: str, uid: str) -> None:
         """As the agent does it, when all is ready."""

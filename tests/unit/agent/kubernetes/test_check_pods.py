@@ -159,12 +159,12 @@ def test_a_claim_that_goes_with_a_pod_that_checked_is_not_missed(kind: WorkloadK
     """The claim controller takes it as soon as the pod ended, which its own watch may tell later."""
     story = Story(kind)
     story.checking()
-    gangs = story.rig.cluster.gangs
-    gangs.is_refused(key(0), story.rig.now, reason="its claim is gone")
+    gangs, uids = story.rig.cluster.gangs, [check_pod(replica).uid for replica in (0, 1)]
+    gangs.is_refused(key(0), story.rig.now, uid=uids[0], reason="its claim is gone")
     story.open()
-    gangs.is_refused(key(0), story.rig.now, reason="its claim is gone")
+    gangs.is_refused(key(0), story.rig.now, uid=uids[0], reason="its claim is gone")
     story.work(keeps=CHECKS)
-    gangs.is_refused(key(1), story.rig.now, reason="its claim is gone")
+    gangs.is_refused(key(1), story.rig.now, uid=uids[1], reason="its claim is gone")
     story.vanish(*CHECKS)
     assert (binds(story.work()), story.rig.cluster.notes.rolled_back) == ([("g0", "n0"), ("g1", "n1")], 0)
 

@@ -195,11 +195,11 @@ class ClaimSteps:
         self.leaving[need.at] = None
         self._delete(need)
 
-    def refused(self, key: PodKey, now: Instant, reason: str) -> None:
+    def refused(self, key: PodKey, now: Instant, reason: str, *, uid: str) -> None:
         """The pod cannot have what was placed."""
         self.counts.last = reason
         if self.watcher is not None:
-            self.watcher.is_refused(key, now, reason=reason)
+            self.watcher.is_refused(key, now, reason=reason, uid=uid)
 
     def clear(self) -> None:
         """Another leads."""
@@ -308,7 +308,7 @@ class ClaimSteps:
         if not others:
             need.step = Step.READY
             if self.watcher is not None:
-                self.watcher.is_ready(need.key, now)
+                self.watcher.is_ready(need.key, now, uid=need.pod[1])
         elif others[0].job and others[0].key not in self.known:
             self._examine(need, others[0])
         else:
@@ -339,13 +339,13 @@ class ClaimSteps:
         view = self.holders.claims.get(need.at)
         if view is not None and view.places and need.pod[1] in view.reserved:
             self._give_back(need, now)
-        self.refused(need.key, now, reason)
+        self.refused(need.key, now, reason, uid=need.pod[1])
 
     def _lose(self, need: Need, now: Instant, reason: str) -> None:
         """Somebody else took it. A pod that is bound runs on: whoever watches knows which are."""
         if need.step is Step.WRITTEN:
             need.step = Step.OVER
-        self.refused(need.key, now, reason)
+        self.refused(need.key, now, reason, uid=need.pod[1])
 
     def _give_back(self, need: Need, now: Instant) -> None:
         self._ask(need, Read(Kind.CLAIMS, *need.at), Action.READ_TO_GIVE_BACK, now)
@@ -386,7 +386,8 @@ class ClaimSteps:
     def _refuse_tired(self, need: Need, now: Instant) -> None:
         if need.step is not Step.OVER:
             need.step = Step.OVER
-            self.refused(need.key, now, f"claim {need.claim} changed {TRIES_MAX} times under our hands")
+            reason = f"claim {need.claim} changed {TRIES_MAX} times under our hands"
+            self.refused(need.key, now, reason, uid=need.pod[1])
 
 
 def is_right(view: ClaimView, need: Need) -> bool:

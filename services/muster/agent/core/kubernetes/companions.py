@@ -41,12 +41,15 @@ class Manifests(Protocol):
 class Watcher(Protocol):
     """Who is told when a pod has what it needs. The gangs are."""
 
-    def is_ready(self, key: PodKey, now: Instant) -> None:
-        """The pod may be bound."""
+    def is_ready(self, key: PodKey, now: Instant, *, uid: str) -> None:
+        """The pod whose object has this uid may be bound."""
         ...
 
-    def is_refused(self, key: PodKey, now: Instant, *, reason: str) -> None:
-        """It cannot have it there: unless it is bound already, the gang is rolled back whole and queued again."""
+    def is_refused(self, key: PodKey, now: Instant, *, reason: str, uid: str = "") -> None:
+        """It cannot have it there: unless it is bound already, the gang is rolled back whole and queued again.
+
+        uid: of the pod's object; "" for whichever pod has the key.
+        """
         ...
 
 

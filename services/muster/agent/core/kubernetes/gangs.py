@@ -225,19 +225,19 @@ class Gangs:
         for one in self.attempts.values():
             self._course.put_off(one, now)
 
-    def is_ready(self, key: PodKey, now: Instant) -> None:  # noqa: ARG002 - the port
+    def is_ready(self, key: PodKey, now: Instant, *, uid: str) -> None:  # noqa: ARG002 - the port
         """See `Watcher`."""
         one = self.attempts.get((key.job_id, key.attempt))
         pod = None if one is None else one.pods.get((key.group, key.replica))
-        if one is not None and pod is not None and pod.state is PodState.PREPARING and not one.is_held:
+        if one is not None and pod is not None and pod.uid == uid and pod.state is PodState.PREPARING:
             pod.state = PodState.READY
             self._dirty[one.key] = None
 
-    def is_refused(self, key: PodKey, now: Instant, *, reason: str) -> None:
-        """See `Watcher`. While the job's pods are held it is about one that checked, whose claim may go before it."""
+    def is_refused(self, key: PodKey, now: Instant, *, reason: str, uid: str = "") -> None:
+        """See `Watcher`."""
         one = self.attempts.get((key.job_id, key.attempt))
         pod = None if one is None else one.pods.get((key.group, key.replica))
-        if one is not None and pod is not None and pod.state < PodState.BOUND and not one.is_held:
+        if one is not None and pod is not None and uid in ("", pod.uid) and pod.state < PodState.BOUND:
             if pod.exists:  # else its object cannot be let go, which is no fault of the node
                 self._parts.nodes.turned_away(pod.slot.node, now, why=reason)
             self._verdicts.refuse(one, pod, reason=reason, most=FOR_NODES_MAX if pod.exists else FOR_PODS_MAX)

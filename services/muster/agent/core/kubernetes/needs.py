@@ -87,7 +87,8 @@ class PodNeeds:
         key = PodKey(order.job_id, order.attempt, slot.group, slot.replica)
         if not self.orders.is_claimed(order, slot):
             if is_guest and self.index.nodes and order.spec.task_groups[slot.group].gpus:  # they have claims here
-                self._steps.refused(key, now, f"GPUs of {slot.node} are not given by claims, and its pod has one")
+                reason = f"GPUs of {slot.node} are not given by claims, and its pod has one"
+                self._steps.refused(key, now, reason, uid=uid)
                 return False
             return True
         need = self._needs.get(key)
@@ -95,7 +96,7 @@ class PodNeeds:
             return need.step is Step.READY
         places, missing = self._places(slot)
         if missing:
-            self._steps.refused(key, now, f"{slot.node} has no device {missing} any more")
+            self._steps.refused(key, now, f"{slot.node} has no device {missing} any more", uid=uid)
             return False
         need = Need(key, slot.node, self.orders.namespace(order), "", (name, uid), places, is_guest, slot=slot)
         need.labels = self.orders.claim_labels(order) if is_guest else {}
