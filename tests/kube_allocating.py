@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from muster.agent.core.cluster import CreatePods
 from muster.agent.core.kubernetes.calls import Refused
 from muster.agent.core.kubernetes.chosen import ChosenDevices, DevicePolicy
-from muster.agent.core.kubernetes.companions import NoGuests
 from muster.agent.core.kubernetes.describing import NodePolicy
 from muster.agent.core.kubernetes.machines import NoMachines
 from muster.agent.core.kubernetes.names import PodKey
 from muster.agent.core.kubernetes.nodes import Nodes
+from muster.agent.core.kubernetes.options import PodPolicy
 from muster.agent.core.kubernetes.orders import PodOrders
-from muster.agent.core.kubernetes.policy import PodPolicy
+from muster.agent.core.kubernetes.ports import NoGuests
 from muster.agent.core.kubernetes.projections import NodeProjection
 from muster.agent.core.kubernetes.views import NodeView
 from muster.agent.core.kubernetes.worklist import Worklist

@@ -12,11 +12,11 @@ from muster.agent.core.kubernetes.chosen import ChosenDevices
 from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
 from muster.agent.core.kubernetes.cpus import read_cpu_set
 from muster.agent.core.kubernetes.describing import NodePolicy, NoDevices
+from muster.agent.core.kubernetes.names import GPU_TAINT, OWN_TAINT, TEAM
 from muster.agent.core.kubernetes.orders import PodOrders
 from muster.agent.core.kubernetes.projections import NodeProjection, PodProjection
 from muster.agent.core.kubernetes.published import ModelsByClaims
 from muster.agent.core.kubernetes.views import NodeView, PodView
-from muster.agent.core.kubernetes.words import GPU_TAINT, OWN_TAINT, TEAM
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.agent.core.workloads.asking.pods import GuestProjection
 from muster.agent.core.workloads.hosting import ObjectGuests

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from muster.agent.core.kubernetes import names
 from muster.agent.core.kubernetes.calls import Delete, Kind, Outcome, Refused
 from muster.agent.core.kubernetes.cluster import KubernetesCluster
+from muster.agent.core.kubernetes.names import attempt_name
 from muster.agent.core.kubernetes.projections import attempt_of
-from muster.agent.core.kubernetes.words import attempt_name
 from muster.agent.core.kubernetes.worklist import Purpose
 from muster.agent.kubernetes.abilities import Abilities
 from muster.agent.kubernetes.watching import Watch

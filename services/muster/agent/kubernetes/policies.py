@@ -3,7 +3,7 @@
 from muster.agent.core.kubernetes.chosen import DevicePolicy
 from muster.agent.core.kubernetes.cpus import read_cpu_set
 from muster.agent.core.kubernetes.node_jobs import WorkPolicy
-from muster.agent.core.kubernetes.policy import PodPolicy
+from muster.agent.core.kubernetes.options import PodPolicy
 from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.core.preflight_settings import PreflightSettings
 

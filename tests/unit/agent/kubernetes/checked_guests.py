@@ -19,10 +19,10 @@ from muster.agent.core.cluster import (
 )
 from muster.agent.core.kubernetes.calls import Bind, Call, Create, Delete, Done, Kind, Merge, Outcome
 from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
-from muster.agent.core.kubernetes.companions import NoCompanions
 from muster.agent.core.kubernetes.names import PodKey, pod_name
+from muster.agent.core.kubernetes.options import PodPolicy
 from muster.agent.core.kubernetes.orders import PodOrders
-from muster.agent.core.kubernetes.policy import PodPolicy
+from muster.agent.core.kubernetes.ports import NoCompanions
 from muster.agent.core.kubernetes.views import End, Member, Owner, PodView
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.agent.core.workloads.hosting import INDEX, ObjectGuests

@@ -19,8 +19,8 @@ from muster.agent.core.cluster import (
 from muster.agent.core.kubernetes.calls import Bind, Call, Done, Kind, Merge, Outcome
 from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
 from muster.agent.core.kubernetes.names import CHECK_POD_LABEL, job_label
+from muster.agent.core.kubernetes.options import PodPolicy
 from muster.agent.core.kubernetes.orders import PodOrders
-from muster.agent.core.kubernetes.policy import PodPolicy
 from muster.agent.core.kubernetes.projections import PodProjection
 from muster.agent.core.kubernetes.views import PodView
 from muster.agent.core.kubernetes.worklist import Worklist

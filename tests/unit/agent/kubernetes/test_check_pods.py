@@ -8,8 +8,8 @@ import pytest
 from muster.agent.core.cluster import ChecksSeen, Observation, PodsExitedSeen, PodsStartedSeen
 from muster.agent.core.kubernetes.calls import Bind, Call, Create, Delete, Done, Kind, Merge, Refused
 from muster.agent.core.kubernetes.live import HELD_UP
-from muster.agent.core.kubernetes.making import HELD_UP_S, REFUSALS_MAX
 from muster.agent.core.kubernetes.names import PodKey
+from muster.agent.core.kubernetes.pod_creator import HELD_UP_S, REFUSALS_MAX
 from muster.agent.core.kubernetes.preflight import STUCK_S
 from muster.agent.core.kubernetes.verdicts import FOR_PODS_MAX
 from muster.agent.core.kubernetes.views import End, Member

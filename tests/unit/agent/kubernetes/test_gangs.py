@@ -14,8 +14,8 @@ from muster.agent.core.cluster import (
 )
 from muster.agent.core.kubernetes.calls import Bind, Create, Delete, Done, Read, Refused, Unanswered
 from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
-from muster.agent.core.kubernetes.companions import NoCompanions
-from muster.agent.core.kubernetes.making import REFUSALS_MAX
+from muster.agent.core.kubernetes.pod_creator import REFUSALS_MAX
+from muster.agent.core.kubernetes.ports import NoCompanions
 from muster.agent.core.kubernetes.verdicts import FOR_NODES_MAX, FOR_PODS_MAX
 from muster.core import Instant
 from muster.schemas.base import TEXT_CHARS_MAX

@@ -2,11 +2,11 @@
 
 from muster.agent.core.kubernetes.chosen import SILENCE_S, ChosenDevices, DevicePolicy
 from muster.agent.core.kubernetes.claims import ClaimView
-from muster.agent.core.kubernetes.companions import NoGuests
 from muster.agent.core.kubernetes.describing import NodePolicy
 from muster.agent.core.kubernetes.machines import NoMachines
 from muster.agent.core.kubernetes.nodes import Nodes
 from muster.agent.core.kubernetes.orders import PodOrders
+from muster.agent.core.kubernetes.ports import NoGuests
 from muster.agent.core.kubernetes.slices import Device, SliceView
 from muster.agent.core.kubernetes.views import NodeView, Requests
 from muster.agent.core.kubernetes.worklist import Worklist

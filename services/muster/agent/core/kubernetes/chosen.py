@@ -4,14 +4,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from muster.agent.core.cluster import CreatePods
-from muster.agent.core.kubernetes.claims import ClaimView
-from muster.agent.core.kubernetes.companions import Watcher
+from muster.agent.core.kubernetes.claims import ClaimView, Holders, Key
 from muster.agent.core.kubernetes.describing import DescribedDevices
-from muster.agent.core.kubernetes.holders import Holders, Key
 from muster.agent.core.kubernetes.needs import OwnPods, PodNeeds
 from muster.agent.core.kubernetes.nodes import Nodes
 from muster.agent.core.kubernetes.orders import PodOrders
 from muster.agent.core.kubernetes.ownership import OwnNodes
+from muster.agent.core.kubernetes.ports import Watcher
 from muster.agent.core.kubernetes.published import PublishedDevices
 from muster.agent.core.kubernetes.slices import DeviceIndex, SliceView
 from muster.agent.core.kubernetes.views import NodeView

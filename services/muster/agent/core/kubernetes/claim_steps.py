@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from muster.agent.core.kubernetes import claims, words
+from muster.agent.core.kubernetes import claims, names
 from muster.agent.core.kubernetes.calls import Call, Create, Delete, Done, Kind, Merge, Outcome, Read, Refused, Replace
-from muster.agent.core.kubernetes.claims import ClaimView
-from muster.agent.core.kubernetes.companions import Watcher
-from muster.agent.core.kubernetes.holders import Holders, Key
+from muster.agent.core.kubernetes.claims import ClaimView, Holders, Key
 from muster.agent.core.kubernetes.names import PodKey
+from muster.agent.core.kubernetes.ports import Watcher
 from muster.agent.core.kubernetes.slices import Place
 from muster.agent.core.kubernetes.worklist import AT_ONCE, Purpose, Worklist
 from muster.core import Instant, after
@@ -316,7 +315,7 @@ class ClaimSteps:
 
     def _examine(self, need: Need, other: ClaimView) -> None:
         """A claim of ours that nobody here knows: of a pod that an earlier leader made. Is that pod over?"""
-        pod = other.pod or words.pod_of_claim(other.name)
+        pod = other.pod or names.pod_of_claim(other.name)
         self._put(need, ExamineHolder(need.key, other.uid, other), Read(Kind.PODS, other.namespace, pod))
 
     def _examined(self, need: Need, purpose: ExamineHolder, outcome: Outcome, now: Instant) -> None:

@@ -23,16 +23,16 @@ from muster.agent.core.cluster import (
     WorkSeen,
 )
 from muster.agent.core.kubernetes.calls import Outcome
-from muster.agent.core.kubernetes.companions import Companions, Guests, Manifests, NoCompanions, NoGuests
+from muster.agent.core.kubernetes.context import Notes, Parts
 from muster.agent.core.kubernetes.describing import Devices, NodePolicy, NoDevices
 from muster.agent.core.kubernetes.gangs import Gangs
-from muster.agent.core.kubernetes.leftovers import Leftovers
 from muster.agent.core.kubernetes.machines import Machines, NoMachines
 from muster.agent.core.kubernetes.names import pod_name
 from muster.agent.core.kubernetes.node_jobs import WorkPolicy
 from muster.agent.core.kubernetes.node_work import NodeWorks
 from muster.agent.core.kubernetes.nodes import Nodes
-from muster.agent.core.kubernetes.parts import Notes, Parts
+from muster.agent.core.kubernetes.ports import Companions, Guests, Manifests, NoCompanions, NoGuests
+from muster.agent.core.kubernetes.terminator import Leftovers
 from muster.agent.core.kubernetes.views import NodeView, PodView
 from muster.agent.core.kubernetes.worklist import AT_ONCE, Task, Worklist
 from muster.agent.core.simulated_changes import GRID_NS, on_grid

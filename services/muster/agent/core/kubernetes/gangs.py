@@ -22,18 +22,16 @@ from muster.agent.core.cluster import (
     PodsStartedSeen,
     ResizePods,
 )
-from muster.agent.core.kubernetes.belonging import Belonging
 from muster.agent.core.kubernetes.calls import Outcome
-from muster.agent.core.kubernetes.course import Course
-from muster.agent.core.kubernetes.ending import Ender
+from muster.agent.core.kubernetes.context import EndPod, OpenPodGate, Parts, PodPurpose
 from muster.agent.core.kubernetes.live import NEVER, AttemptState, LiveAttempt, PodState, judged
-from muster.agent.core.kubernetes.making import Maker
 from muster.agent.core.kubernetes.names import PodKey
 from muster.agent.core.kubernetes.news import news_of
-from muster.agent.core.kubernetes.parts import Parts
-from muster.agent.core.kubernetes.places import Places
-from muster.agent.core.kubernetes.pod_calls import EndPod, OpenPodGate, PodPurpose
+from muster.agent.core.kubernetes.pod_creator import Maker
 from muster.agent.core.kubernetes.preflight import Gates
+from muster.agent.core.kubernetes.reconciler import Course
+from muster.agent.core.kubernetes.slot_assigner import Belonging, Places
+from muster.agent.core.kubernetes.terminator import Ender
 from muster.agent.core.kubernetes.verdicts import FOR_NODES_MAX, FOR_PODS_MAX, Verdicts
 from muster.agent.core.kubernetes.views import PodView
 from muster.core import Instant, after

@@ -1,22 +1,23 @@
 """What pods of the agent need beside themselves: the Service of their gang, and the claim of their devices."""
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from muster.agent.core.cluster import CreatePods
-from muster.agent.core.kubernetes import words
+from muster.agent.core.kubernetes import names
+from muster.agent.core.kubernetes.calls import Create, Delete, Kind, Outcome, Refused
 from muster.agent.core.kubernetes.claim_steps import ClaimSteps, Counts, Need, Step
-from muster.agent.core.kubernetes.claims import ClaimView
-from muster.agent.core.kubernetes.companions import Watcher
-from muster.agent.core.kubernetes.holders import Holders, Key
+from muster.agent.core.kubernetes.claims import ClaimView, Holders, Key
 from muster.agent.core.kubernetes.names import PodKey, pod_name
 from muster.agent.core.kubernetes.orders import PodOrders
-from muster.agent.core.kubernetes.serving import GangServices
+from muster.agent.core.kubernetes.ports import Watcher
 from muster.agent.core.kubernetes.slices import DeviceIndex, Place
-from muster.agent.core.kubernetes.worklist import Worklist
+from muster.agent.core.kubernetes.worklist import Purpose, Worklist
 from muster.core import Instant
 from muster.schemas.job import Slot
 
 _NOBODY = PodKey("", 0, 0, 0)
+_NOT_FOUND, _CONFLICT = 404, 409
 
 
 class DeviceNames(Protocol):
@@ -104,7 +105,7 @@ class PodNeeds:
         if is_guest:
             self._steps.wait(need, now)
         else:
-            self._steps.name(need, words.claim_name(name))
+            self._steps.name(need, names.claim_name(name))
             self._steps.make(need, self.orders.claim(order, slot, name=name, uid=uid), now)
         return need.step is Step.READY
 
@@ -146,7 +147,7 @@ class PodNeeds:
     def _release_unknown(self, order: CreatePods, slot: Slot, key: PodKey, *, but: Need | None) -> None:
         if self._own_pods.makes_own_pods(order) or not self.orders.is_claimed(order, slot):
             return
-        at = (self.orders.namespace(order), words.claim_name(pod_name(key)))
+        at = (self.orders.namespace(order), names.claim_name(pod_name(key)))
         view = self.holders.claims.get(at)
         if view is not None and view.job and (but is None or view.owner != but.pod[1]):
             self._steps.drop(view, key)
@@ -159,3 +160,50 @@ class PodNeeds:
         found = [(uuid, self.index.find(slot.node, uuid)) for uuid in uuids]
         missing = next((uuid for uuid, device in found if device is None), "")
         return tuple(device.place for _, device in found if device is not None), missing
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeService(Purpose):
+    """Make an attempt's Service, or delete it."""
+
+    job_id: str
+    attempt: int
+    is_wanted: bool
+
+
+@dataclass(slots=True, eq=False)
+class GangServices:
+    """counts: of what is refused; a gang whose pods need no names runs without."""
+
+    worklist: Worklist
+    orders: PodOrders
+    counts: Counts
+
+    def __post_init__(self) -> None:
+        self.worklist.serve(self, ChangeService)
+
+    def serve(self, order: CreatePods, slot: Slot, pod: tuple[str, str]) -> None:
+        """Made once the first pod exists, which owns it; of a gang that may lose that pod and go on, nobody does.
+
+        pod: name and uid of the pod of this slot.
+        """
+        service = self.orders.service(order, owner=pod) if self.orders.is_first(order, slot) else None
+        if service is not None:
+            name = names.attempt_name(order.job_id, order.attempt)
+            call = Create(Kind.SERVICES, self.orders.namespace(order), name, service)
+            self.worklist.ask(ChangeService(order.job_id, order.attempt, is_wanted=True), call)
+
+    def end(self, order: CreatePods) -> None:
+        """No pod of the gang is left."""
+        if self.orders.service(order) is None:
+            return
+        self.worklist.cancel(ChangeService(order.job_id, order.attempt, is_wanted=True))
+        name = names.attempt_name(order.job_id, order.attempt)
+        call = Delete(Kind.SERVICES, self.orders.namespace(order), name)
+        self.worklist.ask(ChangeService(order.job_id, order.attempt, is_wanted=False), call)
+
+    def answered(self, purpose: ChangeService, outcome: Outcome, now: Instant) -> None:  # noqa: ARG002 - the port
+        """See `Asker`."""
+        if isinstance(outcome, Refused) and outcome.code != (_CONFLICT if purpose.is_wanted else _NOT_FOUND):
+            self.counts.unserved += purpose.is_wanted
+            self.counts.last = outcome.message

@@ -1,8 +1,8 @@
 """What there is to tell of an attempt."""
 
 from muster.agent.core.cluster import CheckpointSeen, PodsObservation, PodsResizedSeen, PodsStartedSeen
+from muster.agent.core.kubernetes.context import NodesSeen
 from muster.agent.core.kubernetes.live import AttemptState, LiveAttempt
-from muster.agent.core.kubernetes.parts import NodesSeen
 from muster.agent.core.kubernetes.preflight import next_report
 
 

@@ -10,10 +10,9 @@ from itertools import islice
 
 from muster.agent.core.cluster import RESULTS_PER_FACT, ChecksSeen
 from muster.agent.core.kubernetes.calls import Done, Kind, Merge, Outcome, Refused
+from muster.agent.core.kubernetes.context import OpenPodGate, Parts, Touch
 from muster.agent.core.kubernetes.live import LiveAttempt, LivePod, was_turned_away
-from muster.agent.core.kubernetes.parts import Parts, Touch
-from muster.agent.core.kubernetes.pod_calls import OpenPodGate
-from muster.agent.core.kubernetes.preflight_names import (
+from muster.agent.core.kubernetes.names import (
     CHECKS,
     GATE,
     GATE_ANNOTATION,

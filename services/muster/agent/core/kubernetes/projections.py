@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from muster.agent.core.kubernetes import names
-from muster.agent.core.kubernetes.preflight_names import CHECKS, GATE_ANNOTATION, INIT_CONTAINERS, OPEN
-from muster.agent.core.kubernetes.quantities import instant, milli
-from muster.agent.core.kubernetes.requests import offered, pod_requests
+from muster.agent.core.kubernetes.names import CHECKS, GATE_ANNOTATION, INIT_CONTAINERS, OPEN
+from muster.agent.core.kubernetes.resources import instant, milli, offered, pod_requests
 from muster.agent.core.kubernetes.views import NOT_SEEN, End, Member, NodeView, Owner, PodView, PreflightView
 from muster.agent.core.workloads.guests import Guest
 from muster.kube.objects import (

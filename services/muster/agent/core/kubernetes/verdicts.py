@@ -4,8 +4,8 @@ A kubelet that has not the devices that the books say gets nothing new for a whi
 every other kubelet would, too: nodes stay open, and the job fails after a few attempts, with the reason.
 """
 
+from muster.agent.core.kubernetes.context import Parts
 from muster.agent.core.kubernetes.live import CANNOT_START, LiveAttempt, LivePod, first_failure, was_turned_away
-from muster.agent.core.kubernetes.parts import Parts
 from muster.agent.core.kubernetes.views import End
 from muster.core import Instant
 from muster.schemas.facts.job import PodsExited, PodsOutcome

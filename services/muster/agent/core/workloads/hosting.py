@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from muster.agent.core.cluster import CreatePods
 from muster.agent.core.kubernetes.calls import Kind, Merge, Outcome, Refused
-from muster.agent.core.kubernetes.companions import GuestWatcher
 from muster.agent.core.kubernetes.names import PodKey
+from muster.agent.core.kubernetes.ports import GuestWatcher
 from muster.agent.core.kubernetes.views import NOT_SEEN, End, PodView
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.agent.core.workloads.asking.common import small_number

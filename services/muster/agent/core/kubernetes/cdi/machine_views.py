@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from muster.agent.core.kubernetes.quantities import instant
+from muster.agent.core.kubernetes.resources import instant
 from muster.agent.core.kubernetes.views import NOT_SEEN
 from muster.core import Instant
 from muster.kube.objects import JsonObject, at, integer, name_of, objects, strings, text, uid_of, version_of

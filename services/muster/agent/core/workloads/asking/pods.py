@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from muster.agent.core.kubernetes.quantities import instant
+from muster.agent.core.kubernetes.resources import instant
 from muster.agent.core.workloads.asking.common import OPTION_FIELDS, options_of, small_number, spec_of, words_of
 from muster.agent.core.workloads.asking.templates import shape_of
 from muster.agent.core.workloads.guests import MAIN, Guest, PodAsks, Shape

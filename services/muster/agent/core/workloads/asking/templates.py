@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from muster.agent.core.kubernetes.names import SCHEDULER_NAME
-from muster.agent.core.kubernetes.requests import pod_requests
+from muster.agent.core.kubernetes.resources import pod_requests
 from muster.agent.core.workloads.guests import Shape
 from muster.agent.core.workloads.policy import WorkloadPolicy
 from muster.agent.core.workloads.templates import template_of

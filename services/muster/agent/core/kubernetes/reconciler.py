@@ -3,11 +3,11 @@
 import itertools
 from collections.abc import Callable
 
-from muster.agent.core.kubernetes.ending import Ender
+from muster.agent.core.kubernetes.context import Parts, Touch
 from muster.agent.core.kubernetes.live import NEVER, AttemptState, LiveAttempt, PodState, judged
-from muster.agent.core.kubernetes.making import Maker
-from muster.agent.core.kubernetes.parts import Parts, Touch
+from muster.agent.core.kubernetes.pod_creator import Maker
 from muster.agent.core.kubernetes.preflight import STUCK_S, Gates
+from muster.agent.core.kubernetes.terminator import Ender
 from muster.agent.core.kubernetes.verdicts import Verdicts
 from muster.core import Instant, after
 from muster.schemas.facts.job import PodsOutcome

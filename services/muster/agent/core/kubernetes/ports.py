@@ -14,6 +14,15 @@ from muster.core import Instant
 from muster.schemas.job import Slot
 
 
+class ImpossiblePodError(Exception):
+    """The cluster cannot have such a pod. field: of the job; cure: what to do. It would never get better by itself."""
+
+    def __init__(self, message: str, *, field: str, cure: str) -> None:
+        super().__init__(f"{field}: {message}; {cure}")
+        self.field = field
+        self.cure = cure
+
+
 class Manifests(Protocol):
     """Makes the objects of pods: pure, the same for the same order."""
 

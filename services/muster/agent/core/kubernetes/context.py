@@ -4,9 +4,10 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from muster.agent.core.kubernetes.companions import Companions, Guests, Manifests
 from muster.agent.core.kubernetes.live import LiveAttempt
-from muster.agent.core.kubernetes.worklist import Worklist
+from muster.agent.core.kubernetes.names import PodKey
+from muster.agent.core.kubernetes.ports import Companions, Guests, Manifests
+from muster.agent.core.kubernetes.worklist import Purpose, Worklist
 from muster.core import Instant
 
 NOTES_MAX = 1000
@@ -74,3 +75,40 @@ class Touch(Protocol):
     def __call__(self, one: LiveAttempt, now: Instant, *, after_s: float = 0.0) -> None:
         """after_s: 0 for at once."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class PodPurpose(Purpose):
+    """Something is to be done about one pod."""
+
+    pod: PodKey
+    number: int = field(default=0, compare=False)
+    """`LivePod.number`: of those that have this key in turn, only the one that asked is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePod(PodPurpose):
+    """Make its object."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPod(PodPurpose):
+    """Read the object of this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class BindPod(PodPurpose):
+    """Bind it to its node."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPodGate(PodPurpose):
+    """Let its first step begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndPod(PodPurpose):
+    """Have it end."""
+
+    grace_s: int | None = field(default=None, compare=False)
+    """None: it was not seen, and perhaps never made; what is there is taken away."""

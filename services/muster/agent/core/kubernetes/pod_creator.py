@@ -1,10 +1,9 @@
 """How the pods of an attempt come to be: created all, then bound all, so that no node waits for half a gang."""
 
 from muster.agent.core.kubernetes.calls import Bind, Create, Done, Kind, Outcome, Read, Refused, Unanswered
+from muster.agent.core.kubernetes.context import BindPod, CreatePod, Parts, PodPurpose, ReadPod, Touch
 from muster.agent.core.kubernetes.live import NEVER, AttemptState, LiveAttempt, LivePod, PodState
-from muster.agent.core.kubernetes.parts import Parts, Touch
-from muster.agent.core.kubernetes.pod_calls import BindPod, CreatePod, PodPurpose, ReadPod
-from muster.agent.core.kubernetes.policy import ImpossiblePodError
+from muster.agent.core.kubernetes.ports import ImpossiblePodError
 from muster.agent.core.kubernetes.projections import PodProjection
 from muster.agent.core.kubernetes.verdicts import Verdicts
 from muster.agent.core.kubernetes.worklist import AT_ONCE
