@@ -72,9 +72,8 @@ class Reconciler:
         grace_s = one.resize.grace_s if one.resize is not None else LEFTOVER_GRACE_S
         for pod in one.leaving:
             self._terminator.end(one, pod, grace_s=grace_s, now=now, clears=True)
-        one.leaving = [
-            pod for pod in one.leaving if pod.state is not PodState.GONE
-        ]  # a name is free when its object is gone
+        # a name is free when its object is gone
+        one.leaving = [pod for pod in one.leaving if pod.state is not PodState.GONE]
         if self._is_held(one, now):
             return
         self._creator.make(one, now)
