@@ -12,7 +12,7 @@ from kube_allocating import CLOCK, Choosing, choosing
 from kube_manifests import K8S, kubectl
 from kube_planes import ORDINARY, AnyPlane
 from muster.agent.core.cluster import CreatePods
-from muster.agent.core.kubernetes.policy import PodPolicy
+from muster.agent.core.kubernetes.options import PodPolicy
 from muster.cli.permitting import rbac_yaml
 from muster.core import Instant
 from muster.kube.connection import KubeConnection

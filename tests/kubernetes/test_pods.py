@@ -7,8 +7,8 @@ import pytest
 
 from kube_planes import AnyPlane
 from muster.agent.core.kubernetes.claims import claim_manifest
+from muster.agent.core.kubernetes.options import PodPolicy
 from muster.agent.core.kubernetes.pods import PodOrder, gang_service, pod_manifest
-from muster.agent.core.kubernetes.policy import PodPolicy
 from muster.kube.connection import KubeConnection
 from muster.kube.errors import ForbiddenError
 from muster.kube.objects import JsonObject, at, objects, text

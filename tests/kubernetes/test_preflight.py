@@ -15,10 +15,9 @@ import pytest
 from kit.agent_shell import AgentShell
 from kube_manifests import kubectl
 from kube_planes import open_plane
-from muster.agent.core.kubernetes.names import CHECK_POD_LABEL
+from muster.agent.core.kubernetes.names import CHECK_POD_LABEL, CHECKS, GATE, GATE_ANNOTATION
 from muster.agent.core.kubernetes.node_jobs import WORK_ANNOTATION
 from muster.agent.core.kubernetes.pods import PodOrder, pod_manifest
-from muster.agent.core.kubernetes.preflight_names import CHECKS, GATE, GATE_ANNOTATION
 from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.cli.permitting import rbac_yaml
 from muster.core.preflight_settings import NodeActionSettings, NodeWorkSettings, PreflightSettings

@@ -31,7 +31,7 @@ from muster.agent.core.kubernetes.calls import (
     Read,
     Refused,
 )
-from muster.agent.core.kubernetes.preflight_names import CHECKS, GATE_ANNOTATION
+from muster.agent.core.kubernetes.names import CHECKS, GATE_ANNOTATION
 from muster.checks.report import dump
 from muster.kube import resources
 from muster.kube.objects import JsonObject, integer, mapping, name_of, namespace_of, objects, strings, text, uid_of

@@ -10,8 +10,8 @@ from kube_fake.store import Event, Store
 from muster.agent.core.cluster import Cluster, CreatePods, Effect, Observation
 from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
 from muster.agent.core.kubernetes.node_jobs import WorkPolicy
+from muster.agent.core.kubernetes.options import PodPolicy
 from muster.agent.core.kubernetes.orders import PodOrders
-from muster.agent.core.kubernetes.policy import PodPolicy
 from muster.agent.core.kubernetes.projections import NodeProjection, PodProjection
 from muster.core import NS_PER_S, Instant
 from muster.core.preflight_settings import NodeActionSettings

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from muster.agent.core.kubernetes import names
-from muster.agent.core.kubernetes.calls import Delete, Kind, Outcome, Refused
+from muster.agent.core.kubernetes.calls import CONFLICT, NOT_FOUND, Delete, Kind, Outcome, Refused
 from muster.agent.core.kubernetes.cluster import KubernetesCluster
+from muster.agent.core.kubernetes.names import attempt_name
 from muster.agent.core.kubernetes.projections import attempt_of
-from muster.agent.core.kubernetes.words import attempt_name
 from muster.agent.core.kubernetes.worklist import Purpose
 from muster.agent.kubernetes.abilities import Abilities
-from muster.agent.kubernetes.watching import Watch
-from muster.core import Fact, Instant
+from muster.agent.kubernetes.parts import Part, Watch
+from muster.core import Instant
 from muster.kube.connection import KubeConnection
 from muster.kube.errors import KubeError, backoff_s
 from muster.kube.objects import JsonObject, name_of, namespace_of, strings, uid_of
@@ -28,7 +28,6 @@ LOOK_S = 0.5
 """How often it is looked whether all was seen."""
 TRIES_MAX = 5
 """Of one page; then the next leader does it."""
-_NOT_FOUND, _CONFLICT = 404, 409
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ class DeleteLeftService(Purpose):
     name: str
 
 
-class GangServicesPart:
+class GangServicesPart(Part):
     """Implements `parts.Part`. seed: of this process."""
 
     features = (Feature.NETWORKS,)
@@ -56,10 +55,6 @@ class GangServicesPart:
         self._may_list = abilities.has(Feature.NETWORKS)
         return ()
 
-    def picks_devices(self) -> bool:
-        """See `Part`."""
-        return False
-
     async def run(self, connection: KubeConnection) -> None:
         """See `Part`. Once; what it asks for is worked by the sink."""
         while self._may_list:
@@ -67,9 +62,6 @@ class GangServicesPart:
             if self._cluster.gangs.is_synced:
                 await self._look(connection)
                 return
-
-    def after_fold(self, facts: Sequence[Fact], now: Instant) -> None:
-        """See `Part`. Facts say nothing of it."""
 
     def look_at(self, service: JsonObject) -> None:
         """Have it deleted if it is the Service of an attempt that is over. Only when the log was folded to its head."""
@@ -83,7 +75,7 @@ class GangServicesPart:
 
     def answered(self, purpose: DeleteLeftService, outcome: Outcome, now: Instant) -> None:  # noqa: ARG002 - the port
         """See `Asker`."""
-        if isinstance(outcome, Refused) and outcome.code not in (_NOT_FOUND, _CONFLICT):
+        if isinstance(outcome, Refused) and outcome.code not in (NOT_FOUND, CONFLICT):
             self._cluster.notes.say(f"service {purpose.name} cannot be deleted: {outcome.message}")
 
     async def _look(self, connection: KubeConnection) -> None:

@@ -24,8 +24,8 @@ from muster.agent.core.cluster import (
 )
 from muster.agent.core.kubernetes.calls import Bind, Call, Outcome, Refused, Unanswered
 from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
+from muster.agent.core.kubernetes.options import PodPolicy
 from muster.agent.core.kubernetes.orders import PodOrders
-from muster.agent.core.kubernetes.policy import PodPolicy
 from muster.agent.core.kubernetes.projections import NodeProjection, PodProjection
 from muster.agent.core.kubernetes.views import PodView
 from muster.agent.core.kubernetes.worklist import Task

@@ -8,12 +8,12 @@ import pytest
 from muster.agent.core.cluster import ChecksSeen, Observation, PodsExitedSeen, PodsStartedSeen
 from muster.agent.core.kubernetes.calls import Bind, Call, Create, Delete, Done, Kind, Merge, Refused
 from muster.agent.core.kubernetes.live import HELD_UP
-from muster.agent.core.kubernetes.making import HELD_UP_S, REFUSALS_MAX
 from muster.agent.core.kubernetes.names import PodKey
+from muster.agent.core.kubernetes.pod_creator import HELD_UP_S, REFUSALS_MAX
 from muster.agent.core.kubernetes.preflight import STUCK_S
 from muster.agent.core.kubernetes.verdicts import FOR_PODS_MAX
 from muster.agent.core.kubernetes.views import End, Member
-from muster.agent.core.workloads.values import WorkloadKind
+from muster.agent.core.workload_values import WorkloadKind
 from muster.kube.objects import at as found_at
 from muster.kube.objects import objects, text
 from muster.schemas.facts.job import PodsExited, PodsOutcome
@@ -151,7 +151,7 @@ def test_what_pods_need_beside_them_is_taken_back_before_the_pods_of_others_have
     story.open()
     story.work()
     ours = [("begin", True), *2 * [("prepare", True)], *2 * [("release", True)], ("end", True)]
-    assert story.companions.told == [*ours, ("begin", False), *2 * [("prepare", False)]]
+    assert story.auxiliary.told == [*ours, ("begin", False), *2 * [("prepare", False)]]
 
 
 @kinds
@@ -159,12 +159,12 @@ def test_a_claim_that_goes_with_a_pod_that_checked_is_not_missed(kind: WorkloadK
     """The claim controller takes it as soon as the pod ended, which its own watch may tell later."""
     story = Story(kind)
     story.checking()
-    gangs = story.rig.cluster.gangs
-    gangs.is_refused(key(0), story.rig.now, reason="its claim is gone")
+    gangs, uids = story.rig.cluster.gangs, [check_pod(replica).uid for replica in (0, 1)]
+    gangs.is_refused(key(0), story.rig.now, uid=uids[0], reason="its claim is gone")
     story.open()
-    gangs.is_refused(key(0), story.rig.now, reason="its claim is gone")
+    gangs.is_refused(key(0), story.rig.now, uid=uids[0], reason="its claim is gone")
     story.work(keeps=CHECKS)
-    gangs.is_refused(key(1), story.rig.now, reason="its claim is gone")
+    gangs.is_refused(key(1), story.rig.now, uid=uids[1], reason="its claim is gone")
     story.vanish(*CHECKS)
     assert (binds(story.work()), story.rig.cluster.notes.rolled_back) == ([("g0", "n0"), ("g1", "n1")], 0)
 
@@ -174,7 +174,7 @@ def test_what_pods_that_check_need_is_taken_back_when_the_attempt_ends_with_them
     story.checked()
     story.stop()
     story.told()
-    assert story.companions.told[-3:] == [("release", True), ("release", True), ("end", True)]
+    assert story.auxiliary.told[-3:] == [("release", True), ("release", True), ("end", True)]
 
 
 def test_nothing_is_told_of_checks_once_the_job_began_without_waiting_for_them() -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from muster.agent.core.cluster import PodsExitedSeen
 from muster.agent.core.kubernetes.calls import Create, Delete, Done, Evict, Refused, Unanswered
-from muster.agent.core.kubernetes.leftovers import KEPT_MAX
+from muster.agent.core.kubernetes.terminator import KEPT_MAX
 from muster.agent.core.kubernetes.views import Member
 from muster.schemas.facts.job import PodsExited, PodsOutcome
 from unit.agent.kubernetes.rig import JOB, Rig, at, failed, key, node, order, pod, slot

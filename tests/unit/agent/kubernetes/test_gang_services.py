@@ -8,7 +8,7 @@ import pytest
 
 from kube_fake import FakeKube, fake_kube
 from muster.agent.core.kubernetes.calls import Delete, Kind
-from muster.agent.core.kubernetes.words import attempt_name
+from muster.agent.core.kubernetes.names import attempt_name
 from muster.agent.kubernetes.abilities import Abilities
 from muster.agent.kubernetes.gang_services import GangServicesPart
 from muster.kube.connection import KubeConnection

@@ -6,10 +6,10 @@ import pytest
 
 from muster.agent.core.cluster import ChecksSeen, CreatePods, NodeClosedSeen, OpenGate, PodsExitedSeen, PodsStartedSeen
 from muster.agent.core.kubernetes.calls import Done, Kind, Merge, Refused
+from muster.agent.core.kubernetes.names import CHECKS, GATE, GATE_ANNOTATION
 from muster.agent.core.kubernetes.orders import PodOrders
 from muster.agent.core.kubernetes.pods import PodOrder, pod_manifest
 from muster.agent.core.kubernetes.preflight import STUCK_S
-from muster.agent.core.kubernetes.preflight_names import CHECKS, GATE, GATE_ANNOTATION
 from muster.agent.core.kubernetes.projections import PodProjection
 from muster.agent.core.kubernetes.verdicts import FOR_PODS_MAX
 from muster.agent.core.kubernetes.views import PodView, PreflightView

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.agent.core.kubernetes.projections import NodeProjection, PodProjection
-from muster.agent.core.kubernetes.quantities import count, instant, mib_down, mib_up, milli
-from muster.agent.core.kubernetes.requests import pod_requests
+from muster.agent.core.kubernetes.resources import count, instant, mib_down, mib_up, milli, pod_requests
 from muster.agent.core.kubernetes.views import Requests
 from muster.core import NS_PER_S
 from muster.kube.objects import JsonObject

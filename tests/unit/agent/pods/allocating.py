@@ -67,11 +67,11 @@ class Allocator:
         self.needs.watched_by(self)
         self.follower = Follower(self.store)
 
-    def is_ready(self, key: PodKey, now: Instant) -> None:
+    def is_ready(self, key: PodKey, *, uid: str) -> None:
         """Told by the needs."""
         self.ready.append(key)
 
-    def is_refused(self, key: PodKey, now: Instant, *, reason: str) -> None:
+    def is_refused(self, key: PodKey, now: Instant, *, reason: str, uid: str = "") -> None:
         """Told by the needs."""
         self.refused[key] = reason
 

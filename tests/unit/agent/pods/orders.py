@@ -1,7 +1,7 @@
 """Orders of pods for tests: a job in a few words."""
 
+from muster.agent.core.kubernetes.options import PodPolicy
 from muster.agent.core.kubernetes.pods import PodOrder
-from muster.agent.core.kubernetes.policy import PodPolicy
 from muster.agent.core.kubernetes.rendezvous import Gang
 from muster.schemas.job import JobSpec, Slot, TaskGroup
 from muster.schemas.pod_options import PodOptions

@@ -4,8 +4,9 @@ import dataclasses
 
 import pytest
 
+from muster.agent.core.kubernetes.options import PodPolicy
 from muster.agent.core.kubernetes.pods import PodOrder, gang_service, pod_manifest
-from muster.agent.core.kubernetes.policy import ImpossiblePodError, PodPolicy
+from muster.agent.core.kubernetes.ports import ImpossiblePodError
 from muster.kube.objects import JsonObject, at, mapping, objects, strings, text
 from muster.schemas.job import TaskGroup
 from muster.schemas.pod_options import ClaimMount, PodOptions, SecretVariable

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from muster.agent.core.kubernetes.claims import ClaimView
-from muster.agent.core.kubernetes.holders import Holders
+from muster.agent.core.kubernetes.claims import ClaimView, Holders
 from muster.agent.core.kubernetes.published import ModelsByClaims, PublishedDevices
 from muster.agent.core.kubernetes.slices import Device, DeviceIndex, SliceView
 from muster.agent.core.kubernetes.views import NodeView, Requests

@@ -3,7 +3,7 @@
 import pytest
 
 from muster.agent.core.kubernetes.describing import NodePolicy, NoDevices, described
-from muster.agent.core.kubernetes.sharing import NO_PARTS, PARTS_MILLI, Parts, parts_of, profile_for
+from muster.agent.core.kubernetes.resources import NO_PARTS, PARTS_MILLI, Parts, parts_of, profile_for
 from muster.agent.core.kubernetes.views import NodeView, Requests
 from muster.placement import shapes
 from muster.schemas.facts.node import NodeJoined

@@ -3,8 +3,8 @@
 from functools import cache
 from typing import cast
 
+from muster.agent.core.kubernetes.options import PodPolicy
 from muster.agent.core.kubernetes.pods import PodOrder, pod_manifest
-from muster.agent.core.kubernetes.policy import PodPolicy
 from muster.agent.core.kubernetes.rendezvous import Gang
 from muster.schemas.ids import job_id
 from muster.schemas.job import JobSpec, Slot, TaskGroup

@@ -9,12 +9,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from muster.agent.core.kubernetes import claims, words
-from muster.agent.core.kubernetes.calls import Call, Create, Delete, Done, Kind, Merge, Outcome, Read, Refused, Replace
-from muster.agent.core.kubernetes.claims import ClaimView
-from muster.agent.core.kubernetes.companions import Watcher
-from muster.agent.core.kubernetes.holders import Holders, Key
+from muster.agent.core.kubernetes import claims, names
+from muster.agent.core.kubernetes.calls import (
+    CONFLICT,
+    NOT_FOUND,
+    Call,
+    Create,
+    Delete,
+    Done,
+    Kind,
+    Merge,
+    Outcome,
+    Read,
+    Refused,
+    Replace,
+)
+from muster.agent.core.kubernetes.claims import ClaimView, Holders, Key
 from muster.agent.core.kubernetes.names import PodKey
+from muster.agent.core.kubernetes.ports import Watcher
 from muster.agent.core.kubernetes.slices import Place
 from muster.agent.core.kubernetes.worklist import AT_ONCE, Purpose, Worklist
 from muster.core import Instant, after
@@ -25,7 +37,6 @@ TRIES_MAX = 8
 """Of making or writing one claim against what others do to it at the same time."""
 AGAIN_S = 0.5
 """Before a name is asked for again that a claim still has which is being deleted."""
-_NOT_FOUND, _CONFLICT = 404, 409
 
 
 class Step(Enum):
@@ -86,7 +97,7 @@ class Need:
     claim: str
     pod: tuple[str, str]
     places: tuple[Place, ...]
-    is_guest: bool
+    is_adopted: bool
     step: Step = Step.WORKING
     tries: int = 0
     uid: str = ""  # of the claim, once it is known
@@ -180,7 +191,7 @@ class ClaimSteps:
         """Its pod ended, or was never made."""
         need.step = Step.OVER
         self.known.pop(need.at, None)
-        if need.is_guest or not need.claim:
+        if need.is_adopted or not need.claim:
             return
         need.is_released = True
         self.leaving[need.at] = None
@@ -190,16 +201,16 @@ class ClaimSteps:
 
     def drop(self, view: ClaimView, key: PodKey) -> None:
         """Take back a claim of ours of which no need is known."""
-        need = Need(key, view.node, view.namespace, view.name, ("", view.owner), view.places, is_guest=False)
+        need = Need(key, view.node, view.namespace, view.name, ("", view.owner), view.places, is_adopted=False)
         need.step, need.uid, need.is_released = Step.OVER, view.uid, True
         self.leaving[need.at] = None
         self._delete(need)
 
-    def refused(self, key: PodKey, now: Instant, reason: str) -> None:
+    def refused(self, key: PodKey, now: Instant, reason: str, *, uid: str) -> None:
         """The pod cannot have what was placed."""
         self.counts.last = reason
         if self.watcher is not None:
-            self.watcher.is_refused(key, now, reason=reason)
+            self.watcher.is_refused(key, now, reason=reason, uid=uid)
 
     def clear(self) -> None:
         """Another leads."""
@@ -228,7 +239,7 @@ class ClaimSteps:
                     self._go_on(need, purpose.action, outcome, now)
 
     def _go_on(self, need: Need, action: Action, outcome: Outcome, now: Instant) -> None:
-        is_conflict = isinstance(outcome, Refused) and outcome.code == _CONFLICT
+        is_conflict = isinstance(outcome, Refused) and outcome.code == CONFLICT
         match action:
             case Action.READ | Action.READ_ANEW:
                 self._was_read(need, outcome, now, may_create=action is Action.READ_ANEW)
@@ -252,7 +263,7 @@ class ClaimSteps:
 
     def _was_read(self, need: Need, outcome: Outcome, now: Instant, *, may_create: bool) -> None:
         """The claim as it is. One of a former pod of this name is on its way out: the name is asked for again."""
-        is_gone = isinstance(outcome, Refused) and outcome.code == _NOT_FOUND
+        is_gone = isinstance(outcome, Refused) and outcome.code == NOT_FOUND
         if not is_gone and isinstance(outcome, Done):
             view = claims.project_claim(dict(outcome.reply))
             is_gone = view.deleting or view.owner != need.pod[1]
@@ -308,7 +319,7 @@ class ClaimSteps:
         if not others:
             need.step = Step.READY
             if self.watcher is not None:
-                self.watcher.is_ready(need.key, now)
+                self.watcher.is_ready(need.key, uid=need.pod[1])
         elif others[0].job and others[0].key not in self.known:
             self._examine(need, others[0])
         else:
@@ -316,7 +327,7 @@ class ClaimSteps:
 
     def _examine(self, need: Need, other: ClaimView) -> None:
         """A claim of ours that nobody here knows: of a pod that an earlier leader made. Is that pod over?"""
-        pod = other.pod or words.pod_of_claim(other.name)
+        pod = other.pod or names.pod_of_claim(other.name)
         self._put(need, ExamineHolder(need.key, other.uid, other), Read(Kind.PODS, other.namespace, pod))
 
     def _examined(self, need: Need, purpose: ExamineHolder, outcome: Outcome, now: Instant) -> None:
@@ -339,13 +350,13 @@ class ClaimSteps:
         view = self.holders.claims.get(need.at)
         if view is not None and view.places and need.pod[1] in view.reserved:
             self._give_back(need, now)
-        self.refused(need.key, now, reason)
+        self.refused(need.key, now, reason, uid=need.pod[1])
 
     def _lose(self, need: Need, now: Instant, reason: str) -> None:
         """Somebody else took it. A pod that is bound runs on: whoever watches knows which are."""
         if need.step is Step.WRITTEN:
             need.step = Step.OVER
-        self.refused(need.key, now, reason)
+        self.refused(need.key, now, reason, uid=need.pod[1])
 
     def _give_back(self, need: Need, now: Instant) -> None:
         self._ask(need, Read(Kind.CLAIMS, *need.at), Action.READ_TO_GIVE_BACK, now)
@@ -386,7 +397,8 @@ class ClaimSteps:
     def _refuse_tired(self, need: Need, now: Instant) -> None:
         if need.step is not Step.OVER:
             need.step = Step.OVER
-            self.refused(need.key, now, f"claim {need.claim} changed {TRIES_MAX} times under our hands")
+            reason = f"claim {need.claim} changed {TRIES_MAX} times under our hands"
+            self.refused(need.key, now, reason, uid=need.pod[1])
 
 
 def is_right(view: ClaimView, need: Need) -> bool:
@@ -398,7 +410,7 @@ def is_right(view: ClaimView, need: Need) -> bool:
 def _is_over(outcome: Outcome, uid: str) -> bool:
     """Whether the pod of this uid, as it was read, runs no more."""
     if isinstance(outcome, Refused):
-        return outcome.code == _NOT_FOUND
+        return outcome.code == NOT_FOUND
     pod = dict(outcome.reply) if isinstance(outcome, Done) else {}
     return bool(pod) and (uid_of(pod) != uid or text(pod, "status", "phase") in ("Succeeded", "Failed"))
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from muster.agent.core.kubernetes.machines import NO_DEVICES, CountedDevices
-from muster.agent.core.kubernetes.sharing import NO_PARTS, parts_of
+from muster.agent.core.kubernetes.resources import NO_PARTS, parts_of
 from muster.agent.core.kubernetes.views import NO_REQUESTS, NodeView, Requests
 from muster.schemas.facts.node import GPUS_PER_NODE_MAX, NodeJoined
 

@@ -1,6 +1,7 @@
 """What is known of one attempt's pods: what was asked, what was seen, how it ended. Data and questions, no deeds."""
 
 from dataclasses import dataclass, field, replace
+from enum import IntEnum, auto
 
 from muster.agent.core.cluster import CreatePods, DeletePods, PodsExitedSeen, ResizePods
 from muster.agent.core.kubernetes.names import PodKey
@@ -36,40 +37,71 @@ CONTAINERS_RAN_SLACK_S = 1.0
 """Kubelets tell seconds."""
 
 
+class PodState(IntEnum):
+    """How far a pod has come, in order. A pod that is seen again after it was lost comes back from GONE."""
+
+    WANTED = auto()
+    """It has no object, as far as is known."""
+    UNSURE = auto()
+    """Its creation was not answered: the object may exist."""
+    MADE = auto()
+    PREPARING = auto()
+    """It waits for what it needs before it may be bound: claims, services."""
+    READY = auto()
+    BOUND = auto()
+    ENDED = auto()
+    """Its processes ended; the object exists."""
+    GONE = auto()
+    """The object is deleted, or will never be made."""
+
+
+class AttemptState(IntEnum):
+    """How far the work on an attempt's pods has come. Checks that ended take it back to WANTED once."""
+
+    WANTED = auto()
+    BEGUN = auto()
+    """What its pods share was asked for, and its pods are created and bound."""
+    ENDING = auto()
+    """Its pods are told to end."""
+    ENDED = auto()
+    """No pod runs any more: its exit may be reported."""
+
+
 @dataclass(slots=True, eq=False)
 class LivePod:
-    """One pod. uid: of its object, "" before it is known. view: as watched, None before that and when it is gone.
-
-    end: how it ended, kept when the object is gone; own_end: by itself, not because it was told to. is_gone: it existed
-    and is no more, or never will. is_guest: somebody else made it. is_late: a resize that is not told yet adds it.
-    is_unsure: it may have been created: nobody answered. ending_s: grace of the deletion that was asked.
-    bind_at: not before, since it was refused. refusals: for want of quota. is_opened: its gate was.
-    unmade: why there can be no such pod, of one that checks: the job does without. number: of the attempt's pods, in
-    the order in which they were first known; pods that are known under one key in turn differ by it.
-    """
+    """One pod, as it was asked and seen."""
 
     key: PodKey
     slot: Slot
     namespace: str
     name: str
     uid: str = ""
+    """Of its object, "" before it is known."""
+    state: PodState = PodState.WANTED
     view: PodView | None = None
+    """As watched; None before that, and when it is gone."""
     end: End | None = None
+    """How it ended; kept when the object is gone."""
     own_end: bool = False
-    is_gone: bool = False
-    is_guest: bool = False
-    is_ready: bool = False
-    is_preparing: bool = False
-    is_bound: bool = False
+    """It ended by itself, not because it was asked to."""
+    is_adopted: bool = False
+    """Somebody else made it, or is to make it."""
     is_released: bool = False
+    """What it needed was taken back."""
     is_late: bool = False
-    is_unsure: bool = False
-    ending_s: int | None = None
-    bind_at: Instant = NEVER
-    refusals: int = 0
-    number: int = 0
+    """A resize that is not reported yet adds it."""
     is_opened: bool = False
+    """The gate before its first step was opened."""
+    ending_s: int | None = None
+    """Grace of the deletion that was asked for."""
+    bind_at: Instant = NEVER
+    """Not before, since its binding was refused."""
+    refusals: int = 0
+    """Of its creation for want of quota, or of its binding."""
     unmade: str = ""
+    """Why there can be no such pod, of one that checks: the job does without."""
+    number: int = 0
+    """In the order in which the attempt's pods were first known: tells apart those that have one key in turn."""
 
     @property
     def is_check(self) -> bool:
@@ -79,12 +111,12 @@ class LivePod:
     @property
     def exists(self) -> bool:
         """There is an object that was not seen to go."""
-        return bool(self.uid) and not self.is_gone
+        return PodState.MADE <= self.state <= PodState.ENDED
 
     @property
     def is_over(self) -> bool:
         """No process of it runs any more, or ever will."""
-        return self.is_gone or self.end is not None
+        return self.state >= PodState.ENDED
 
     @property
     def has_run(self) -> bool:
@@ -118,58 +150,78 @@ class LivePod:
     def see(self, view: PodView) -> None:
         """It is so."""
         self.uid, self.view = view.uid, view
-        self.is_gone = False
-        self.is_bound = self.is_bound or bool(view.node)
         if view.end is not None and self.end is None:
             self.end = view.end
             self.own_end = not view.ends_at or view.end.says_done
+        if self.end is not None:
+            self.state = PodState.ENDED
+        elif view.node:
+            self.state = PodState.BOUND
+        elif not self.exists:
+            self.state = PodState.MADE
 
-    def lose(self) -> None:
-        """Its object is no more."""
-        self.view, self.is_gone = None, True
+    def made(self, uid: str) -> None:
+        """Its creation was answered; the watch tells the rest."""
+        self.uid = uid
+        self.state = max(self.state, PodState.MADE)
+
+    def doubt(self) -> None:
+        """Its creation was not answered."""
+        if self.state is PodState.WANTED:
+            self.state = PodState.UNSURE
+
+    def lose(self, *, unmade: str = "") -> None:
+        """Its object is no more. unmade: why there can be none, of a pod that the job does without."""
+        self.view, self.unmade = None, self.unmade or unmade
+        self.state = PodState.GONE
 
 
 @dataclass(slots=True, eq=False)
 class LiveAttempt:
-    """The pods of one attempt. order: with the slots that shall run. leaving: pods that a resize ends.
-
-    started_at: since when the log has the start. running_at: since when all ran. verdict: how it ended by itself, or by
-    what happened to it. ended_at: since when none runs any more. bound_at: since when only part is bound. checkpoint:
-    the newest that its pods tell of; told: that the log has. held_up_at: since when a container cannot be started.
-    opened_at: since when its first step may begin, where it is checked before. found_told: nodes and checks of which
-    the log has what they found; checks_told: it has all. awaits_first_step: it is looked at again after its opening.
-
-    Where others make the job's pods, pods of our own may check their places before: checks_apart says so from the begin
-    on, and is_checking as long as `pods` are those. held_at: since when the job's pods wait until they are gone.
-    is_gathered: since it ends, pods that leave already were looked through for its own. known_pods: how many there
-    were.
-    """
+    """The pods of one attempt, as they were asked and seen."""
 
     order: CreatePods
+    """With the slots that shall run."""
+    state: AttemptState = AttemptState.WANTED
     pods: dict[tuple[int, int], LivePod] = field(default_factory=dict)
     leaving: list[LivePod] = field(default_factory=list)
+    """Pods that a resize ends, or that checked the places of others."""
+    known_pods: int = 0
+    """How many there were."""
     deletion: DeletePods | None = None
-    resize: ResizePods | None = None
     verdict: PodsExited | None = None
+    """How it ended by itself, or by what happened to it."""
+    resize: ResizePods | None = None
+    resized: bool = False
     started_at: Instant = NEVER
+    """Since when the log has the start."""
     running_at: Instant = NEVER
+    """Since when all its pods run."""
     ended_at: Instant = NEVER
+    """Since when none runs any more."""
     bound_at: Instant = NEVER
+    """Since when only part of it is bound."""
+    held_up_at: Instant = NEVER
+    """Since when a container cannot be started."""
+    held_at: Instant = NEVER
+    """Since when the job's pods wait until those that checked are gone."""
     checkpoint: Instant = NEVER
+    """The newest that its pods report."""
     checkpoint_offered: Instant = NEVER
     checkpoint_told: Instant = NEVER
-    held_up_at: Instant = NEVER
-    resized: bool = False
-    is_begun: bool = False
+    """The newest that the log has."""
     opened_at: Instant = NEVER
-    found_told: set[tuple[str, str]] = field(default_factory=set)
-    checks_told: bool = False
+    """Since when its first step may begin, where it is checked before."""
     awaits_first_step: bool = False
+    """It is looked at again after its opening."""
+    found_told: set[tuple[str, str]] = field(default_factory=set)
+    """Nodes and checks of which the log has what they found."""
+    checks_told: bool = False
+    """The log has what all checks found."""
     checks_apart: bool = False
+    """Others make its pods, and pods of Muster's own check their places before: so from the begin on."""
     is_checking: bool = False
-    held_at: Instant = NEVER
-    is_gathered: bool = False
-    known_pods: int = 0
+    """`pods` are those that check."""
 
     def pod_for(self, key: PodKey, number: int) -> LivePod | None:
         """The pod that has this key and number; None if it was forgotten."""
@@ -313,7 +365,7 @@ def _is_taken(pod: LivePod) -> bool:
     if pod.end is not None:
         return was_disrupted(pod.end) or not pod.own_end
     asked = pod.view is not None and bool(pod.view.ends_at)
-    return pod.is_gone or pod.is_elsewhere or (asked and pod.ending_s is None)
+    return pod.state is PodState.GONE or pod.is_elsewhere or (asked and pod.ending_s is None)
 
 
 def _how_taken(pod: LivePod) -> str:
@@ -322,7 +374,7 @@ def _how_taken(pod: LivePod) -> str:
         return pod.end.told or "its pod was ended"
     if pod.is_elsewhere and pod.view is not None:
         return f"its pod was bound to {pod.view.node} by others"
-    return "its pod is gone" if pod.is_gone else "its pod is deleted by others"
+    return "its pod is gone" if pod.state is PodState.GONE else "its pod is deleted by others"
 
 
 def _finished(pod: LivePod) -> Instant:

@@ -1,18 +1,18 @@
 """What pods of the agent need beside themselves: the Service of their gang, and the claim of their devices."""
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from muster.agent.core.cluster import CreatePods
-from muster.agent.core.kubernetes import words
+from muster.agent.core.kubernetes import names
+from muster.agent.core.kubernetes.calls import CONFLICT, NOT_FOUND, Create, Delete, Kind, Outcome, Refused
 from muster.agent.core.kubernetes.claim_steps import ClaimSteps, Counts, Need, Step
-from muster.agent.core.kubernetes.claims import ClaimView
-from muster.agent.core.kubernetes.companions import Watcher
-from muster.agent.core.kubernetes.holders import Holders, Key
+from muster.agent.core.kubernetes.claims import ClaimView, Holders, Key
 from muster.agent.core.kubernetes.names import PodKey, pod_name
 from muster.agent.core.kubernetes.orders import PodOrders
-from muster.agent.core.kubernetes.serving import GangServices
+from muster.agent.core.kubernetes.ports import Watcher
 from muster.agent.core.kubernetes.slices import DeviceIndex, Place
-from muster.agent.core.kubernetes.worklist import Worklist
+from muster.agent.core.kubernetes.worklist import Purpose, Worklist
 from muster.core import Instant
 from muster.schemas.job import Slot
 
@@ -44,7 +44,7 @@ class OwnPods(Protocol):
 
 
 class PodNeeds:
-    """Implements `companions.Companions`. index, holders: fed by whoever watches. names: of devices, by the log."""
+    """Implements `ports.AuxiliaryObjects`. index, holders: fed by whoever watches. names: of devices, by the log."""
 
     def __init__(
         self,
@@ -68,26 +68,27 @@ class PodNeeds:
         self._by_pod: dict[str, PodKey] = {}
 
     def watched_by(self, watcher: Watcher) -> None:
-        """See `Companions`."""
+        """See `AuxiliaryObjects`."""
         self._steps.watcher = watcher
 
     def begin(self, order: CreatePods, now: Instant) -> None:
-        """See `Companions`: nothing is due yet, for a Service is to have an owner, with which it goes."""
+        """See `AuxiliaryObjects`: nothing is due yet, for a Service is to have an owner, with which it goes."""
 
     def end(self, order: CreatePods, now: Instant) -> None:  # noqa: ARG002 - the port
-        """See `Companions`."""
+        """See `AuxiliaryObjects`."""
         if not self._own_pods.makes_own_pods(order):
             self._services.end(order)
 
     def prepare(self, order: CreatePods, slot: Slot, *, name: str, uid: str, now: Instant) -> bool:
-        """See `Companions`."""
-        is_guest = self._own_pods.makes_own_pods(order)
-        if not is_guest:
+        """See `AuxiliaryObjects`."""
+        is_adopted = self._own_pods.makes_own_pods(order)
+        if not is_adopted:
             self._services.serve(order, slot, (name, uid))
         key = PodKey(order.job_id, order.attempt, slot.group, slot.replica)
         if not self.orders.is_claimed(order, slot):
-            if is_guest and self.index.nodes and order.spec.task_groups[slot.group].gpus:  # they have claims here
-                self._steps.refused(key, now, f"GPUs of {slot.node} are not given by claims, and its pod has one")
+            if is_adopted and self.index.nodes and order.spec.task_groups[slot.group].gpus:  # they have claims here
+                reason = f"GPUs of {slot.node} are not given by claims, and its pod has one"
+                self._steps.refused(key, now, reason, uid=uid)
                 return False
             return True
         need = self._needs.get(key)
@@ -95,20 +96,20 @@ class PodNeeds:
             return need.step is Step.READY
         places, missing = self._places(slot)
         if missing:
-            self._steps.refused(key, now, f"{slot.node} has no device {missing} any more")
+            self._steps.refused(key, now, f"{slot.node} has no device {missing} any more", uid=uid)
             return False
-        need = Need(key, slot.node, self.orders.namespace(order), "", (name, uid), places, is_guest, slot=slot)
-        need.labels = self.orders.claim_labels(order) if is_guest else {}
+        need = Need(key, slot.node, self.orders.namespace(order), "", (name, uid), places, is_adopted, slot=slot)
+        need.labels = self.orders.claim_labels(order) if is_adopted else {}
         self._needs[key], self._by_pod[uid] = need, key
-        if is_guest:
+        if is_adopted:
             self._steps.wait(need, now)
         else:
-            self._steps.name(need, words.claim_name(name))
+            self._steps.name(need, names.claim_name(name))
             self._steps.make(need, self.orders.claim(order, slot, name=name, uid=uid), now)
         return need.step is Step.READY
 
     def release(self, order: CreatePods, slot: Slot, now: Instant) -> None:  # noqa: ARG002 - the port
-        """See `Companions`. A claim that another made goes with its pod, which is not ours to end.
+        """See `AuxiliaryObjects`. A claim that another made goes with its pod, which is not ours to end.
 
         Of a pod that an earlier leader bound no need is known: its claim is found by its name.
         """
@@ -122,7 +123,7 @@ class PodNeeds:
         self._steps.release(need)
 
     def clear(self) -> None:
-        """See `Companions`."""
+        """See `AuxiliaryObjects`."""
         self._needs.clear()
         self._by_pod.clear()
         self._steps.clear()
@@ -145,7 +146,7 @@ class PodNeeds:
     def _release_unknown(self, order: CreatePods, slot: Slot, key: PodKey, *, but: Need | None) -> None:
         if self._own_pods.makes_own_pods(order) or not self.orders.is_claimed(order, slot):
             return
-        at = (self.orders.namespace(order), words.claim_name(pod_name(key)))
+        at = (self.orders.namespace(order), names.claim_name(pod_name(key)))
         view = self.holders.claims.get(at)
         if view is not None and view.job and (but is None or view.owner != but.pod[1]):
             self._steps.drop(view, key)
@@ -158,3 +159,50 @@ class PodNeeds:
         found = [(uuid, self.index.find(slot.node, uuid)) for uuid in uuids]
         missing = next((uuid for uuid, device in found if device is None), "")
         return tuple(device.place for _, device in found if device is not None), missing
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeService(Purpose):
+    """Make an attempt's Service, or delete it."""
+
+    job_id: str
+    attempt: int
+    is_wanted: bool
+
+
+@dataclass(slots=True, eq=False)
+class GangServices:
+    """counts: of what is refused; a gang whose pods need no names runs without."""
+
+    worklist: Worklist
+    orders: PodOrders
+    counts: Counts
+
+    def __post_init__(self) -> None:
+        self.worklist.serve(self, ChangeService)
+
+    def serve(self, order: CreatePods, slot: Slot, pod: tuple[str, str]) -> None:
+        """Made once the first pod exists, which owns it; of a gang that may lose that pod and go on, nobody does.
+
+        pod: name and uid of the pod of this slot.
+        """
+        service = self.orders.service(order, owner=pod) if self.orders.is_first(order, slot) else None
+        if service is not None:
+            name = names.attempt_name(order.job_id, order.attempt)
+            call = Create(Kind.SERVICES, self.orders.namespace(order), name, service)
+            self.worklist.ask(ChangeService(order.job_id, order.attempt, is_wanted=True), call)
+
+    def end(self, order: CreatePods) -> None:
+        """No pod of the gang is left."""
+        if self.orders.service(order) is None:
+            return
+        self.worklist.cancel(ChangeService(order.job_id, order.attempt, is_wanted=True))
+        name = names.attempt_name(order.job_id, order.attempt)
+        call = Delete(Kind.SERVICES, self.orders.namespace(order), name)
+        self.worklist.ask(ChangeService(order.job_id, order.attempt, is_wanted=False), call)
+
+    def answered(self, purpose: ChangeService, outcome: Outcome, now: Instant) -> None:  # noqa: ARG002 - the port
+        """See `Asker`."""
+        if isinstance(outcome, Refused) and outcome.code != (CONFLICT if purpose.is_wanted else NOT_FOUND):
+            self.counts.unserved += purpose.is_wanted
+            self.counts.last = outcome.message

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from muster.agent.core.kubernetes import words
-from muster.agent.core.kubernetes.policy import ImpossiblePodError, PodPolicy
+from muster.agent.core.kubernetes import names
+from muster.agent.core.kubernetes.ports import ImpossiblePodError
 from muster.agent.core.kubernetes.rendezvous import HOSTS_FILE
 from muster.kube.objects import JsonObject
 from muster.schemas.job import JobSpec, TaskGroup
@@ -19,6 +19,35 @@ LOCK_MEMORY = "IPC_LOCK"
 """Registering memory with an RDMA device locks it, as far as the limit of the container's runtime goes, or without end
 with this capability: outside a user namespace only, and not under the profile `baseline`.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class PodPolicy:
+    """The part of a cluster's settings that pods follow from.
+
+    cluster: as Muster calls it. namespace: `{team}` stands for the team. resource: what a GPU is called as an extended
+    resource. device_class: of our claims. sharing: thousandths of a GPU by extended resource. rdma: extended resources
+    that a pod gets, and how many. lock_memory: pods with them may lock memory. networks: annotations by network. image:
+    of jobs that name none; preflight_image: of what checks them before their first step, "": nothing does.
+    user_namespaces, shm: whether pods get them. run_as: user id in the containers; None: the
+    image's own. With one, pods obey the pod-security profile `restricted`. names_objects: jobs may name
+    Secrets, claims and service accounts there.
+    """
+
+    cluster: str
+    namespace: str = "muster-jobs"
+    resource: str = "nvidia.com/gpu"
+    device_class: str = "gpu.muster.dev"
+    sharing: Mapping[str, int] = field(default_factory=dict)
+    rdma: Mapping[str, int] = field(default_factory=dict)
+    lock_memory: bool = False
+    networks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    image: str = ""
+    preflight_image: str = ""
+    user_namespaces: bool = True
+    shm: bool = True
+    run_as: int | None = None
+    names_objects: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +97,7 @@ def _scratch(options: PodOptions) -> Iterator[Storage]:
 def _hosts() -> Storage:
     """The host file comes from the pod's own annotation: no ConfigMap to make, to own and to clean up."""
     folder, _, file = HOSTS_FILE.rpartition("/")
-    item: JsonObject = {"path": file, "fieldRef": {"fieldPath": f"metadata.annotations['{words.HOSTS}']"}}
+    item: JsonObject = {"path": file, "fieldRef": {"fieldPath": f"metadata.annotations['{names.HOSTS}']"}}
     return Storage(
         volume={"name": "hosts", "downwardAPI": {"items": [item]}},
         mount={"name": "hosts", "mountPath": folder, "readOnly": True},
@@ -154,11 +183,11 @@ def check_named(options: PodOptions, policy: PodPolicy) -> None:
         "pod.volumes": bool(options.volumes),
         "pod.service_account": options.service_account is not None,
     }
-    for field, is_named in named.items():
+    for name, is_named in named.items():
         if is_named and not policy.names_objects:
             raise ImpossiblePodError(
                 f"all teams' jobs share the namespace {policy.namespace}, and could so use each other's objects",
-                field=field,
+                field=name,
                 cure="give each team a namespace ({team} in kubernetes.namespace), submit an object in your own"
                 " namespace, or set kubernetes.shared_objects where teams trust each other",
             )

@@ -1,21 +1,33 @@
-"""Manifests for orders of pods: the port through which the gangs make them. Pure, the same for the same order."""
+"""Manifests for orders of pods: the port through which the gangs make them. Pure, the same for the same order.
+
+The pod that checks a slot's place, where others make the pod that is to run there, is the pod that Muster would make
+for that place of a job of its own, with the container of the checks alone: the same devices, names and variables by
+which a gang's pods find each other, nothing of the job.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from muster.agent.core.cluster import CreatePods
-from muster.agent.core.kubernetes import claims, names, words
-from muster.agent.core.kubernetes.check_pods import check_manifest
+from muster.agent.core.kubernetes import claims, names
+from muster.agent.core.kubernetes.names import CHECKS, GATE_VOLUME
+from muster.agent.core.kubernetes.options import PodPolicy
 from muster.agent.core.kubernetes.pods import PodOrder, gang_service, is_share, pod_labels, pod_manifest
-from muster.agent.core.kubernetes.policy import ImpossiblePodError, PodPolicy
+from muster.agent.core.kubernetes.ports import ImpossiblePodError
+from muster.agent.core.kubernetes.preflight import plan_apart
 from muster.agent.core.kubernetes.rendezvous import Gang
-from muster.kube.objects import JsonObject
+from muster.kube.objects import JsonObject, mapping, objects, text
 from muster.schemas.job import Slot
+
+_CHECK_CONTAINER = "checks"
+"""Of a pod that only checks: its only one."""
+_UNLIMITED = ("cpu", "memory")
+"""What that container may exceed: what others' pods ask is what they need, and no limit of the tools of the checks."""
 
 
 @dataclass(slots=True)
 class PodOrders:
-    """Implements `companions.Manifests`, and says what pods need beside themselves. is_checking: whether pods are
+    """Implements `ports.Manifests`, and says what pods need beside themselves. is_checking: whether pods are
     checked before their first step where that is planned: without the right to open their gates they are not. team_of:
     namespaces that are marked as a team's.
     """
@@ -27,7 +39,7 @@ class PodOrders:
 
     def namespace(self, order: CreatePods) -> str:
         """Where the pods of this attempt are, with their claims and Service."""
-        return words.namespace_for(self._policy(order).namespace, order.spec.team)
+        return names.namespace_for(self._policy(order).namespace, order.spec.team)
 
     def pod(self, order: CreatePods, slot: Slot, peers: Sequence[Slot]) -> JsonObject:
         """The pod of one slot, unbound. peers: all slots of the attempt. Raises ImpossiblePodError."""
@@ -66,7 +78,7 @@ class PodOrders:
         """The claim of the slot's pod, which is there under this name and uid."""
         wanted = self._order(order, slot, order.slots)
         return claims.claim_manifest(
-            words.claim_name(name),
+            names.claim_name(name),
             namespace=wanted.namespace,
             labels=pod_labels(wanted),
             pod=(name, uid),
@@ -81,7 +93,7 @@ class PodOrders:
     def _check_namespace(self, order: CreatePods) -> None:
         """Raises ImpossiblePodError where a team's name leads into a namespace that is not the team's."""
         namespace, team = self.namespace(order), order.spec.team
-        is_by_name = order.origin is None and words.TEAM in self.policy.namespace
+        is_by_name = order.origin is None and names.TEAM in self.policy.namespace
         if is_by_name and self.team_of.get(namespace) != team:
             raise ImpossiblePodError(
                 f"namespace {namespace} is not marked as the one of team {team}",
@@ -117,3 +129,21 @@ class PodOrders:
         gang = Gang(order.job_id, order.attempt, order.spec, tuple(peers))
         self._last = peers, gang
         return gang
+
+
+def check_manifest(order: PodOrder) -> JsonObject:
+    """The pod, without a node. order: with checks, of a job without an object. Raises ImpossiblePodError."""
+    image = order.policy.preflight_image
+    if not image:
+        raise ImpossiblePodError("no image is named", field="preflight.image", cure="name one that has `muster`")
+    assert order.checks is not None, "it is made to check"
+    checked = replace(order, checks=plan_apart(order.checks))
+    made = pod_manifest(replace(checked, policy=replace(order.policy, image=image)))
+    spec = mapping(made, "spec")
+    checks = next(one for one in objects(spec, "initContainers") if text(one, "name") == CHECKS)
+    resources = mapping(checks, "resources")
+    limits = {name: value for name, value in mapping(resources, "limits").items() if name not in _UNLIMITED}
+    spec["containers"] = [{**checks, "name": _CHECK_CONTAINER, "resources": {**resources, "limits": limits}}]
+    spec["volumes"] = [one for one in objects(spec, "volumes") if text(one, "name") != GATE_VOLUME]
+    del spec["initContainers"]
+    return made

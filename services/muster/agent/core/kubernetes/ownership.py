@@ -7,7 +7,7 @@ and ours no longer is set free. So a new leader reads one object, and not every 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from muster.agent.core.kubernetes import words
+from muster.agent.core.kubernetes import names
 from muster.agent.core.kubernetes.calls import Done, Kind, Merge, Outcome, Read, Refused
 from muster.agent.core.kubernetes.worklist import Purpose, Worklist
 from muster.core import Instant, after
@@ -134,7 +134,7 @@ class OwnNodes:
             self._tainted.discard(node)
         elif not isinstance(outcome, Done):
             self._was_refused(node, outcome, now)
-        elif any(text(taint, "key") == words.OWN_TAINT for taint in objects(dict(outcome.reply), "spec", "taints")):
+        elif any(text(taint, "key") == names.OWN_TAINT for taint in objects(dict(outcome.reply), "spec", "taints")):
             self._tainted.add(node)
         else:
             self._tainted.discard(node)
@@ -148,9 +148,9 @@ class OwnNodes:
 def taint_patch(node: JsonObject, *, wanted: bool) -> JsonObject | None:
     """A merge patch, for the version that was read, that adds or takes away our taint; None if it is so already."""
     now = objects(node, "spec", "taints")
-    others = [taint for taint in now if text(taint, "key") != words.OWN_TAINT]
+    others = [taint for taint in now if text(taint, "key") != names.OWN_TAINT]
     if wanted == (len(others) < len(now)):
         return None
-    ours: JsonObject = {"key": words.OWN_TAINT, "effect": "NoSchedule"}
+    ours: JsonObject = {"key": names.OWN_TAINT, "effect": "NoSchedule"}
     taints = [*others, ours] if wanted else others
     return {"metadata": {"resourceVersion": version_of(node)}, "spec": {"taints": taints or None}}

@@ -5,8 +5,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from muster.agent.core.kubernetes import names, options, preflight, sharing, words
-from muster.agent.core.kubernetes.policy import ImpossiblePodError, PodPolicy
+from muster.agent.core.kubernetes import names, options, preflight, resources
+from muster.agent.core.kubernetes.options import PodPolicy
+from muster.agent.core.kubernetes.ports import ImpossiblePodError
 from muster.agent.core.kubernetes.rendezvous import Gang, hosts_lines, service_manifest, variables
 from muster.kube.objects import JsonObject, mapping, objects, text
 from muster.schemas.facts.operations import PreflightPlan
@@ -55,7 +56,7 @@ class PodOrder:
     @property
     def namespace(self) -> str:
         """Of the pod, its claim and its gang's Service."""
-        return words.namespace_for(self.policy.namespace, self.gang.spec.team)
+        return names.namespace_for(self.policy.namespace, self.gang.spec.team)
 
     @property
     def group(self) -> TaskGroup:
@@ -91,7 +92,7 @@ def pod_labels(order: PodOrder) -> dict[str, str]:
         names.GROUP_LABEL: order.group.name,
         names.GROUP_INDEX_LABEL: str(order.slot.group),
         names.REPLICA_LABEL: str(order.slot.replica),
-        words.COMPLETION_INDEX: str(order.slot.replica),
+        names.COMPLETION_INDEX: str(order.slot.replica),
     }
 
 
@@ -99,7 +100,7 @@ def gang_service(gang: Gang, policy: PodPolicy, *, owner: tuple[str, str] = ("",
     """The headless Service of an attempt; None for one that has a single pod. owner: a pod's name and uid, if any."""
     if not gang.has_service:
         return None
-    namespace = words.namespace_for(policy.namespace, gang.spec.team)
+    namespace = names.namespace_for(policy.namespace, gang.spec.team)
     return service_manifest(gang, namespace=namespace, labels=_attempt_labels(gang, policy), owner=owner)
 
 
@@ -133,11 +134,11 @@ def _annotations(order: PodOrder) -> dict[str, str]:
     gang, slot = order.gang, order.slot
     simulated = ((said, gang.spec.labels.get(label, "")) for label, said in _SIMULATED)
     found = {said: value for said, value in simulated if _NUMBER.fullmatch(value)}
-    found |= {words.JOB_NAME: gang.spec.name, words.COMPLETION_INDEX: str(slot.replica)}
+    found |= {names.JOB_NAME: gang.spec.name, names.COMPLETION_INDEX: str(slot.replica)}
     if order.trace:
-        found[words.TRACE] = order.trace
+        found[names.TRACE] = order.trace
     if gang.launches(slot):
-        found[words.HOSTS] = hosts_lines(gang)
+        found[names.HOSTS] = hosts_lines(gang)
     return found | options.network_annotations(gang.spec.pod, order.policy)
 
 
@@ -165,10 +166,10 @@ def _spec(order: PodOrder) -> JsonObject:
     if options.is_inside(asked, policy, locks_memory=_locks_memory(order)):
         spec["hostUsers"] = False
     if gang.has_service:
-        spec["hostname"] = words.host_name(gang.spec, order.slot.group, order.slot.replica)
+        spec["hostname"] = names.host_name(gang.spec, order.slot.group, order.slot.replica)
         spec["subdomain"] = gang.service
     if order.has_claim:
-        spec["resourceClaims"] = [{"name": CLAIM, "resourceClaimName": words.claim_name(order.name)}]
+        spec["resourceClaims"] = [{"name": CLAIM, "resourceClaimName": names.claim_name(order.name)}]
     return spec
 
 
@@ -256,7 +257,7 @@ def _gpus(order: PodOrder) -> dict[str, int]:
         return {order.policy.resource: order.gpus}
     if not order.share_milli:
         return {}
-    profile = sharing.profile_for(order.share_milli, order.policy.sharing)
+    profile = resources.profile_for(order.share_milli, order.policy.sharing)
     if profile is None:
         raise ImpossiblePodError(
             f"this cluster gives no part of a GPU as large as {order.share_milli} milli",
@@ -267,7 +268,7 @@ def _gpus(order: PodOrder) -> dict[str, int]:
 
 
 def _tolerations(order: PodOrder) -> list[JsonObject]:
-    found: list[JsonObject] = [{"key": words.OWN_TAINT, "operator": "Exists", "effect": "NoSchedule"}]
+    found: list[JsonObject] = [{"key": names.OWN_TAINT, "operator": "Exists", "effect": "NoSchedule"}]
     if order.gpus or order.share_milli:
-        found.append({"key": words.GPU_TAINT, "operator": "Exists", "effect": "NoSchedule"})
+        found.append({"key": names.GPU_TAINT, "operator": "Exists", "effect": "NoSchedule"})
     return found

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from muster.agent.core.kubernetes import names
-from muster.agent.core.kubernetes.preflight_names import CHECKS, GATE_ANNOTATION, INIT_CONTAINERS, OPEN
-from muster.agent.core.kubernetes.quantities import instant, milli
-from muster.agent.core.kubernetes.requests import offered, pod_requests
+from muster.agent.core.kubernetes.names import CHECKS, GATE_ANNOTATION, INIT_CONTAINERS, OPEN
+from muster.agent.core.kubernetes.resources import instant, milli, offered, pod_requests
 from muster.agent.core.kubernetes.views import NOT_SEEN, End, Member, NodeView, Owner, PodView, PreflightView
-from muster.agent.core.workloads.guests import Guest
+from muster.agent.core.workload_values import Guest
 from muster.kube.objects import (
     JsonObject,
     at,
@@ -47,7 +46,7 @@ class PodProjection:
         """Raises nothing: what is absent counts as its default."""
         spec, status, labels = mapping(raw, "spec"), mapping(raw, "status"), strings(raw, "metadata", "labels")
         scheduler, member = text(spec, "schedulerName"), _member(labels)
-        is_guest = member is None and scheduler == names.SCHEDULER_NAME
+        is_adopted = member is None and scheduler == names.SCHEDULER_NAME
         plugin = self.plugin_of(namespace_of(raw), labels) if self.plugin_of is not None and member is None else ""
         return PodView(
             namespace=namespace_of(raw),
@@ -64,10 +63,10 @@ class PodProjection:
             waiting=_waiting(status),
             devices=_devices(status, self.resource),
             checkpointed_at=instant(text(raw, "metadata", "annotations", names.CHECKPOINT_ANNOTATION)),
-            labels=tuple(sorted(_guest_labels(raw, labels))) if is_guest else (),
-            owner=_owner(raw) if is_guest else None,
+            labels=tuple(sorted(_guest_labels(raw, labels))) if is_adopted else (),
+            owner=_owner(raw) if is_adopted else None,
             gated=bool(objects(spec, "schedulingGates")),
-            guest=self.guest_of(raw) if is_guest and self.guest_of is not None else None,
+            guest=self.guest_of(raw) if is_adopted and self.guest_of is not None else None,
             plugin=plugin,
             created_at=instant(text(raw, "metadata", "creationTimestamp")) if plugin else NOT_SEEN,
             preflight=None if member is None else _preflight(raw, status),
@@ -149,10 +148,9 @@ def _member(labels: dict[str, str]) -> Member | None:
 def _guest_labels(raw: JsonObject, labels: dict[str, str]) -> Iterable[tuple[str, str]]:
     """Labels of a pod that is bound for somebody, and its completion index, which may be an annotation."""
     yield from labels.items()
-    index = "batch.kubernetes.io/job-completion-index"
-    value = text(raw, "metadata", "annotations", index)
-    if value and index not in labels:
-        yield index, value
+    value = text(raw, "metadata", "annotations", names.COMPLETION_INDEX)
+    if value and names.COMPLETION_INDEX not in labels:
+        yield names.COMPLETION_INDEX, value
 
 
 def _owner(raw: JsonObject) -> Owner | None:

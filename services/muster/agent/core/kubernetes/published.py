@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from muster.agent.core.kubernetes.claims import Holders
 from muster.agent.core.kubernetes.cpus import CpuLayout, CpuSetError, socket_cpu_milli
 from muster.agent.core.kubernetes.describing import DescribedDevices
-from muster.agent.core.kubernetes.holders import Holders
 from muster.agent.core.kubernetes.slices import Described, Device, DeviceIndex, describe
 from muster.agent.core.kubernetes.views import NodeView
 from muster.schemas.facts.node import GPUS_PER_NODE_MAX, NodeJoined

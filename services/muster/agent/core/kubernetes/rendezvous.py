@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from muster.agent.core.kubernetes import names, words
+from muster.agent.core.kubernetes import names
 from muster.kube.objects import JsonObject
 from muster.schemas.job import JobKind, JobSpec, Slot
 
@@ -37,7 +37,7 @@ class Gang:
     @cached_property
     def service(self) -> str:
         """The name of its headless Service."""
-        return words.attempt_name(self.job_id, self.attempt)
+        return names.attempt_name(self.job_id, self.attempt)
 
     @property
     def has_service(self) -> bool:
@@ -69,7 +69,7 @@ class Gang:
 
     def host(self, slot: Slot) -> str:
         """As other pods of the gang reach it: within the namespace."""
-        return f"{words.host_name(self.spec, slot.group, slot.replica)}.{self.service}"
+        return f"{names.host_name(self.spec, slot.group, slot.replica)}.{self.service}"
 
     def group_of(self, slot: Slot) -> str:
         """The name of the slot's group."""

@@ -7,7 +7,7 @@ generation count, and only if there are as many as they say, since a driver repl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from muster.agent.core.kubernetes.quantities import mib_down
+from muster.agent.core.kubernetes.resources import mib_down
 from muster.kube.objects import JsonObject, at, integer, mapping, name_of, objects, text
 from muster.schemas.facts.node import GPUS_PER_NODE_MAX
 

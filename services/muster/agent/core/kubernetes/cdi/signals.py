@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from muster.agent.core.cluster import WordSeen
 from muster.agent.core.kubernetes.cdi.machine_sets import Drift
-from muster.agent.core.kubernetes.quantities import instant
+from muster.agent.core.kubernetes.resources import instant
 from muster.agent.core.kubernetes.views import NodeView
 from muster.core import Instant, after
 from muster.core.yaml_text import YamlLimits, YamlTextError, yaml_value

@@ -1,15 +1,17 @@
-"""What the parts of the cluster's core share."""
+"""What those who work on attempts share: the ports, notes for people, which attempts are due, purposes of calls."""
 
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from muster.agent.core.kubernetes.companions import Companions, Guests, Manifests
-from muster.agent.core.kubernetes.live import LiveAttempt
-from muster.agent.core.kubernetes.worklist import Worklist
+from muster.agent.core.kubernetes.names import PodKey
+from muster.agent.core.kubernetes.ports import AdoptedPods, AuxiliaryObjects, Manifests
+from muster.agent.core.kubernetes.worklist import Due, Purpose, Worklist
 from muster.core import Instant
 
 NOTES_MAX = 1000
+AttemptKey = tuple[str, int]
+"""Job and attempt."""
 
 
 @dataclass(slots=True)
@@ -57,20 +59,50 @@ class NodesSeen(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class Context:
     """What attempts are worked with."""
 
     worklist: Worklist
     manifests: Manifests
-    companions: Companions
-    guests: Guests
+    auxiliary: AuxiliaryObjects
+    adopted: AdoptedPods
     nodes: NodesSeen
     notes: Notes = field(default_factory=Notes)
+    due: Due[AttemptKey] = field(default_factory=Due)
 
 
-class Touch(Protocol):
-    """Have an attempt looked at again: with the next `settle`, or after a while."""
+@dataclass(frozen=True, slots=True)
+class PodPurpose(Purpose):
+    """Something is to be done about one pod."""
 
-    def __call__(self, one: LiveAttempt, now: Instant, *, after_s: float = 0.0) -> None:
-        """after_s: 0 for at once."""
-        ...
+    pod: PodKey
+    number: int = field(default=0, compare=False)
+    """`LivePod.number`: of those that have this key in turn, only the one that asked is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePod(PodPurpose):
+    """Make its object."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPod(PodPurpose):
+    """Read the object of this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class BindPod(PodPurpose):
+    """Bind it to its node."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPodGate(PodPurpose):
+    """Let its first step begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndPod(PodPurpose):
+    """Have it end."""
+
+    grace_s: int | None = field(default=None, compare=False)
+    """None: it was not seen, and perhaps never made; what is there is taken away."""
