@@ -1,4 +1,4 @@
-"""Words of others, before they are said: clients name themselves as they like."""
+"""Text of clients before it is shown: they name themselves as they like."""
 
 TEXT_CHARS_MAX = 1_024
 """Of a sentence in a fact or answer (`muster.schemas.base.Text`)."""
@@ -7,7 +7,7 @@ NAME_CHARS_MAX = 253
 AGENT_CHARS_MAX = 120
 
 
-def shown(words: str, most: int = TEXT_CHARS_MAX) -> str:
+def printable(words: str, most: int = TEXT_CHARS_MAX) -> str:
     """At most so many characters, all of them printable."""
     cut = words if len(words) <= most else f"{words[: most - 1]}…"
     return cut if cut.isprintable() else "".join(one if one.isprintable() else "?" for one in cut)

@@ -1,32 +1,140 @@
-"""Looks at the API servers of one cluster: metrics of each, flow control, pods, and who lists."""
+"""Observe the API servers, flow control, pods and listing clients of one cluster, and write its flow control."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
-from typing import Self
+from typing import Final, Self
 
 from muster.core import Instant
 from muster.guard.audit import AuditReceiver, Listed, read_tls, read_token
-from muster.guard.core.clients import ClientTally
+from muster.guard.core.clients import ClientTally, Request
 from muster.guard.core.config import GuardConfig
-from muster.guard.core.dump import Request
-from muster.guard.core.flow import LEVEL, level_of
+from muster.guard.core.flow import LEVEL, MANAGER, SCHEMA, level_of
 from muster.guard.core.flow_plan import FlowPlan, flow_plan, server_seats_of
-from muster.guard.core.look import Look, Replica
-from muster.guard.flow_writing import write
-from muster.guard.limits import DUMP_ROWS_MAX, DUMP_S, SETTLE_POLL_S, SETTLE_S_MAX
-from muster.guard.replicas import Place, Replicas, find_replicas
-from muster.guard.scraping import ReplicaScraper
-from muster.guard.watches import Watches
+from muster.guard.core.look import Look, Pods, Replica
+from muster.guard.core.pods import PodView, project_pod, tally
+from muster.guard.limits import DUMP_ROWS_MAX, DUMP_S, SETTLE_POLL_S, SETTLE_S_MAX, SYNC_POLL_S, SYNC_S_MAX
+from muster.guard.replicas import Place, Replicas, ReplicaScraper, find_replicas
 from muster.kube.connection import KubeConnection, user_agent_of
-from muster.kube.errors import KubeConfigError, KubeError
-from muster.kube.objects import JsonObject, text
+from muster.kube.errors import KubeConfigError, KubeError, NotFoundError
+from muster.kube.holdings import Change
+from muster.kube.objects import JsonObject, mapping, name_of, strings, text
+from muster.kube.reflector import Reflector
+from muster.kube.resources import FLOW_SCHEMAS, PODS, PRIORITY_LEVELS, Resource
+from muster.kube.shapes import Patch, Writing
+from muster.kube.sharing import OF_THIS_PROCESS
+
+LACKING_FLOW: Final = "flow control cannot be read: {why}"
+LACKING_PODS: Final = "pods cannot be read, so workloads with many secrets are not seen: {why}"
+
+
+class Watches:
+    """Reflectors of one connection. on_flow: called when a flow-control object changed."""
+
+    def __init__(self, connection: KubeConnection, *, on_flow: Callable[[], None], seed: int = 0) -> None:
+        self._on_flow = on_flow
+        self._levels = Reflector(
+            connection, PRIORITY_LEVELS, project=_level, on_changes=self._flow_changed, seed=seed + 1
+        )
+        self._schemas = Reflector(
+            connection, FLOW_SCHEMAS, project=_schema, on_changes=self._flow_changed, seed=seed + 2
+        )
+        self._pods = Reflector(
+            connection,
+            PODS,
+            project=project_pod,
+            on_changes=self._pods_changed,
+            seed=seed + 3,
+            shared=OF_THIS_PROCESS,  # the agent follows them, too
+        )
+        self._tallied: Pods | None = None
+
+    def running(self) -> list[Coroutine[None, None, None]]:
+        """What has to run as long as this is used."""
+        return [self._levels.run(), self._schemas.run(), self._pods.run()]
+
+    async def synced(self) -> None:
+        """Until of each the first state, or the first refusal, is there, or it takes too long; looks say what lacks."""
+        every = (self._levels, self._schemas, self._pods)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SYNC_S_MAX):
+                while not all(one.synced or one.figures.failures for one in every):  # noqa: ASYNC110 - no event for both
+                    await asyncio.sleep(SYNC_POLL_S)
+
+    def flow_objects(self) -> list[JsonObject] | None:
+        """Every FlowSchema and PriorityLevelConfiguration; None if they are not known."""
+        if not (self._levels.synced and self._schemas.synced):
+            return None
+        return [obj for held in (self._levels, self._schemas) for _, obj in held.items()]
+
+    def pods(self, *, secrets_min: int) -> Pods | None:
+        """What all pods tell together; None if they are not known. Computed anew only after a change."""
+        if not self._pods.synced:
+            return None
+        if self._tallied is None:
+            self._tallied = tally((view for _, view in self._pods.items()), secrets_min=secrets_min)
+        return self._tallied
+
+    def lacking(self) -> list[str]:
+        """Sentences on what cannot be seen."""
+        found = []
+        if self.flow_objects() is None:
+            why = self._levels.figures.last_error or self._schemas.figures.last_error or "no answer yet"
+            found.append(LACKING_FLOW.format(why=why))
+        if not self._pods.synced:
+            found.append(LACKING_PODS.format(why=self._pods.figures.last_error or "no answer yet"))
+        return found
+
+    async def _flow_changed(self, changes: list[Change[JsonObject]]) -> None:  # noqa: ARG002 - the port
+        self._on_flow()
+
+    async def _pods_changed(self, changes: list[Change[PodView]]) -> None:  # noqa: ARG002 - the port
+        self._tallied = None
+
+
+def _level(raw: JsonObject) -> JsonObject:
+    return _kept(raw, "PriorityLevelConfiguration")
+
+
+def _schema(raw: JsonObject) -> JsonObject:
+    return _kept(raw, "FlowSchema")
+
+
+def _kept(raw: JsonObject, kind: str) -> JsonObject:
+    """What flow_plan reads; items of a list do not say their kind."""
+    labels = dict(strings(raw, "metadata", "labels"))
+    return {"kind": kind, "metadata": {"name": name_of(raw), "labels": labels}, "spec": mapping(raw, "spec")}
+
+
+def resource_of(obj: JsonObject) -> Resource:
+    """Of a FlowSchema or PriorityLevelConfiguration."""
+    return FLOW_SCHEMAS if text(obj, "kind") == SCHEMA else PRIORITY_LEVELS
+
+
+async def write_plan(connection: KubeConnection, plan: FlowPlan, *, dry_run: bool = False) -> None:
+    """All writes, then all deletions. force: what somebody else changed by hand is taken back. Raises KubeError."""
+    writing = Writing(field_manager=MANAGER, force=True, dry_run=dry_run, strict=True)
+    for obj in plan.writes:
+        await connection.patch(resource_of(obj), name_of(obj), obj, kind=Patch.APPLY, writing=writing)
+    if dry_run:
+        return
+    await remove_objects(connection, plan.deletes)
+
+
+async def remove_objects(connection: KubeConnection, objects: Sequence[JsonObject]) -> None:
+    """Delete objects; those that are gone already are no error. Raises KubeError."""
+    for obj in objects:
+        try:
+            await connection.delete(resource_of(obj), name_of(obj))
+        except NotFoundError:
+            continue
+
 
 _AUDIT, _REQUESTS = "audit", "requests"
 
 
-class Lookout:
+class ClusterObserver:
     """Opened for one term, or for one command. now: the moment of a look and of what is counted.
 
     on_flow: called when flow-control objects changed. As a context manager; entering raises KubeConfigError, and
@@ -115,7 +223,7 @@ class Lookout:
         if not (plan.writes or plan.deletes) or not leads():
             return look
         try:
-            await write(self.connection, plan)
+            await write_plan(self.connection, plan)
         except (KubeError, KubeConfigError) as error:
             return _refused(look, str(error))
         return _written(await self._settled())
