@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from muster.bus.settings import Settings, WebhookSettings
 from muster.notifier.app import Notifier, WebhookSettingsError, check, places_of
-from muster.notifier.files import WebhookFileError, address, host, keys
 from muster.notifier.limits import FILE_BYTES_MAX, WEBHOOKS_MAX
+from muster.notifier.sender import WebhookFileError, address, host, keys
 
 URL = "https://chat.example/T1/B2/secret-path"
 

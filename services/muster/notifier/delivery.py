@@ -1,12 +1,13 @@
-"""One webhook's way through one log: fetch an event, post it, and tell the broker what came of it.
+"""Delivers the events of one log to one webhook: fetch an event, post it, and acknowledge or retry it.
 
-Lanes know nothing of each other, so a slow receiver delays only itself. What a lane holds is one event; all else waits
-in the log. A lane ends only by a receiver that wants nothing more.
+What an answer means is decided by pure functions: jitter is a hash of what is retried.
 """
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 import nats.errors
@@ -14,26 +15,90 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js.client import JetStreamContext
 
-from muster.bus.clock import TimeSource
+from muster.bus.clock import SystemTime, TimeSource
 from muster.bus.dead import letter
 from muster.bus.decode import Dead, Decoder, position
 from muster.bus.errors import ApiError
 from muster.bus.ports import LogError
 from muster.bus.requests import Outcome, publish
-from muster.bus.settings import WebhookSettings
+from muster.bus.settings import Settings, WebhookSettings
 from muster.core.fact import Fact
 from muster.core.instant import Instant, seconds_between
+from muster.core.seeded import uniform
 from muster.notifier import metrics
 from muster.notifier.catalogue import event_of
 from muster.notifier.consumer import Place, ensure, follow, look
-from muster.notifier.events import EventType, Told
-from muster.notifier.history import History, HistoryUnavailableError
-from muster.notifier.limits import HISTORY_ATTEMPTS_MAX, IDLE_FETCH_S, PAUSE_S_MAX, PAUSE_S_MIN
+from muster.notifier.events import EventSource, EventType
+from muster.notifier.history import History, HistoryUnavailableError, LogHistory
+from muster.notifier.limits import (
+    HISTORY_ATTEMPTS_MAX,
+    IDLE_FETCH_S,
+    JITTER,
+    PAUSE_S_MAX,
+    PAUSE_S_MIN,
+    REFUSED_ATTEMPTS_MAX,
+    RETRY_AFTER_S_MAX,
+)
 from muster.notifier.message import Message, make_message
-from muster.notifier.retry import Policy, Step, next_step
-from muster.notifier.sender import Answer
+from muster.notifier.sender import Answer, Sender, new_client
 from muster.notifier.story import JobStory
 from muster.schemas.registry import StreamRole
+
+GONE = 410
+_BODY_IS_WRONG = frozenset({400, 413, 415, 422})
+_SEED = 0
+
+
+class Step(StrEnum):
+    """What becomes of an event after an attempt. STOP: the receiver wants nothing more, ever."""
+
+    DONE = "done"
+    RETRY = "retry"
+    BURY = "bury"
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How often, and how far apart."""
+
+    attempts_max: int
+    backoff_s: float
+    backoff_s_max: float
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """What to do. delay_s: before the next attempt."""
+
+    step: Step
+    delay_s: float = 0.0
+
+
+def next_step(
+    status: int, *, attempt: int, message_id: str, policy: Policy, retry_after_s: float | None = None
+) -> Next:
+    """What follows attempt number `attempt` (from 1) with an answer of `status`, 0 if none came.
+
+    2xx is success. 410 asks to stop for good. 400, 413, 415 and 422 speak of the message, so they are asked again a few
+    times only. All else may pass: an outage, a redirect that is not followed, an address or a key that is being mended.
+    """
+    if 200 <= status < 300:
+        return Next(Step.DONE)
+    if status == GONE:
+        return Next(Step.STOP)
+    attempts_max = min(policy.attempts_max, REFUSED_ATTEMPTS_MAX) if status in _BODY_IS_WRONG else policy.attempts_max
+    if attempt >= attempts_max:
+        return Next(Step.BURY)
+    asked_s = min(retry_after_s or 0.0, RETRY_AFTER_S_MAX)
+    return Next(Step.RETRY, max(asked_s, backoff_s(attempt, message_id=message_id, policy=policy)))
+
+
+def backoff_s(attempt: int, *, message_id: str, policy: Policy) -> float:
+    """Pause after attempt number `attempt`: doubles up to the greatest, give or take JITTER."""
+    doubled = min(policy.backoff_s_max, policy.backoff_s * 2.0 ** min(attempt - 1, 64))
+    return doubled * (1.0 + JITTER * (2.0 * uniform(_SEED, message_id, attempt) - 1.0))
+
 
 JOB = "job"
 """Kind of the facts that are about one job."""
@@ -50,8 +115,8 @@ class Posting(Protocol):
 
 
 @dataclass(frozen=True)
-class LanePorts:
-    """What all lanes share."""
+class DeliveryPorts:
+    """What all deliveries share."""
 
     client: Client
     history: History
@@ -69,10 +134,10 @@ class Offered:
     raw: Msg
 
 
-class Lane:
+class Delivery:
     """See the module. Run it as a task of its own."""
 
-    def __init__(self, webhook: WebhookSettings, place: Place, ports: LanePorts) -> None:
+    def __init__(self, webhook: WebhookSettings, place: Place, ports: DeliveryPorts) -> None:
         self._webhook = webhook
         self._place = place
         self._ports = ports
@@ -148,10 +213,10 @@ class Lane:
             return await self._done(raw, "unreadable")
         try:
             jobs, foreign = await self._jobs(event, offered)
-            told = Told(offered.fact, jobs, self._teams, self._ports.dashboard_url, foreign)
-            if (why_not := self._not_for_it(event, told)) is not None:
+            source = EventSource(offered.fact, jobs, self._teams, self._ports.dashboard_url, foreign)
+            if (why_not := self._not_for_it(event, source)) is not None:
                 return await self._done(raw, why_not)
-            message = make_message(event, told, form=self._webhook.format)
+            message = make_message(event, source, form=self._webhook.format)
         except HistoryUnavailableError as error:
             return await self._after(offered, Answer(error=str(error)), body=b"")
         except Exception as error:
@@ -189,10 +254,10 @@ class Lane:
         here = {job_id: story for job_id, story in jobs.items() if story.cluster == log.cluster}
         return here, frozenset(ids) - here.keys()
 
-    def _not_for_it(self, event: EventType, told: Told) -> str | None:
+    def _not_for_it(self, event: EventType, source: EventSource) -> str | None:
         """Return why it is not sent, None if it is. A webhook for some teams hears of their jobs alone."""
-        fact, jobs = told.fact, told.jobs
-        if fact.kind == JOB and fact.subject_id in told.foreign:
+        fact, jobs = source.fact, source.jobs
+        if fact.kind == JOB and fact.subject_id in source.foreign:
             _logger.warning(
                 "webhook %s: cluster %s tells %s of job %s, which the federation has not given to it: not sent",
                 self._webhook.name, fact.cluster, fact.name, fact.subject_id,
@@ -200,7 +265,7 @@ class Lane:
             return "foreign"
         if not self._teams or any(job.team in self._teams for job in jobs.values()):
             return None
-        if len(jobs) < len(set(event.jobs(fact)) - told.foreign):
+        if len(jobs) < len(set(event.jobs(fact)) - source.foreign):
             _logger.warning(
                 "webhook %s: %s of %s is not sent, for nobody knows any more whose jobs it is about",
                 self._webhook.name, event.name, fact.subject_id,
@@ -215,34 +280,34 @@ class Lane:
             answer.status, attempt=offered.attempt, message_id=fact.id, policy=self._policy,
             retry_after_s=answer.retry_after_s,
         )  # fmt: skip
-        told = f"{fact.kind} {fact.subject_id} {fact.name}: attempt {offered.attempt}: {answer.summary}"
+        outcome = f"{fact.kind} {fact.subject_id} {fact.name}: attempt {offered.attempt}: {answer.summary}"
         match following.step:
             case Step.DONE:
                 metrics.DELAY.labels(name).observe(max(0.0, seconds_between(fact.time, self._ports.time.wall())))
                 return await self._done(offered.raw, "delivered")
             case Step.RETRY:
-                _logger.warning("webhook %s: %s; again in %.1f s", name, told, following.delay_s)
+                _logger.warning("webhook %s: %s; again in %.1f s", name, outcome, following.delay_s)
                 await offered.raw.nak(delay=following.delay_s)
                 return True
             case Step.STOP:
                 await offered.raw.nak()
                 return False
             case Step.BURY:
-                return await self._bury(offered, told, body)
+                return await self._bury(offered, outcome, body)
 
-    async def _bury(self, offered: Offered, told: str, body: bytes) -> bool:
+    async def _bury(self, offered: Offered, outcome: str, body: bytes) -> bool:
         """One entry per webhook and event: its subject of its own expects to be empty."""
         fact = offered.fact
         stream = f"webhook.{self._webhook.name}.{self._place.log.stream}"
-        dead = Dead(fact.seq, Instant(fact.time), offered.raw.subject, told)
+        dead = Dead(fact.seq, Instant(fact.time), offered.raw.subject, outcome)
         stored = await publish(self._ports.client, letter(stream, dead, {"webhook-id": fact.id}, body), expect_new=True)
         if stored.outcome is Outcome.UNAVAILABLE:
             await offered.raw.nak(delay=self._policy.backoff_s)
             return True
         if stored.outcome is Outcome.FULL:
-            _logger.error("webhook %s: stream DEAD is full, so this is lost: %s", self._webhook.name, told)
+            _logger.error("webhook %s: stream DEAD is full, so this is lost: %s", self._webhook.name, outcome)
             return await self._done(offered.raw, "lost")
-        _logger.error("webhook %s: given up, see `muster log dead`: %s", self._webhook.name, told)
+        _logger.error("webhook %s: given up, see `muster log dead`: %s", self._webhook.name, outcome)
         return await self._done(offered.raw, "dead")
 
     async def _done(self, raw: Msg, outcome: str) -> bool:
@@ -256,3 +321,31 @@ def _end_if_cancelled() -> None:
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError
+
+
+async def run_deliveries(client: Client, settings: Settings, places: Sequence[Place]) -> None:
+    """A delivery for each place until cancelled. client: of the notifier's user."""
+    time = SystemTime()
+    history = LogHistory(client, settings.redis_url, is_centre=settings.role == "centre")
+    try:
+        async with new_client(connections=len(places)) as http:
+            ports = DeliveryPorts(client, history, Sender(http, time), time, settings.dashboard_url)
+            by_name = {webhook.name: webhook for webhook in settings.webhooks}
+            await _run_all([Delivery(by_name[place.webhook], place, ports) for place in places])
+    finally:
+        await history.close()
+
+
+async def _run_all(deliveries: Sequence[Delivery]) -> None:
+    """Run deliveries until cancelled: they may end, the service does not. An error of one, which is a defect, ends all.
+
+    A cancellation is passed on each time it comes: Python 3.11 loses one in an event that just came, and the host
+    repeats it.
+    """
+    tasks = [asyncio.create_task(delivery.run(), name=delivery.name) for delivery in deliveries]
+    try:
+        await asyncio.gather(*tasks, asyncio.Event().wait())
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
