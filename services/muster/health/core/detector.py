@@ -1,20 +1,69 @@
-"""What is seen on exporters' pages: readings of nodes become sightings of faults.
+"""The fault detector: readings of nodes become fault signals."""
 
-An XID is an event: the page shows the last code, which never clears, or counts codes in a window. Everything else lasts
-until the page shows the opposite. What is missing on a page is no evidence of anything. Remembers the last reading of
-each node to tell what is new; that is no part of what the core believes, and an instance that takes over looks anew.
-"""
-
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
 from muster.core import Instant, after
-from muster.health.core.limits import XID_WINDOW_S
-from muster.health.core.pages import EXPORTER, MISSING, conditions, is_off
+from muster.health.core.limits import WORD_CHARS_MAX, XID_WINDOW_S
 from muster.health.core.rules import RuleTable
-from muster.health.core.sightings import Sighting, Sightings
+from muster.health.core.signals import FaultSignal, FaultSignals
 from muster.schemas.base import LABEL_CHARS_MAX
-from muster.schemas.telemetry import DeviceSample, ExporterState, NodeSample
+from muster.schemas.telemetry import DeviceSample, ExporterState, NodeSample, WatchLevel
+
+EXPORTER = {
+    ExporterState.HUNG: "exporter-hung",
+    ExporterState.STALE: "exporter-stale",
+    ExporterState.DOWN: "exporter-down",
+    ExporterState.NONSENSE: "exporter-nonsense",
+}
+MISSING = "gpu-missing"
+HOT = "gpu-hot"
+
+
+def conditions(device: DeviceSample, table: RuleTable) -> Iterable[tuple[str, bool, str]]:
+    """What lasts, as (code, whether it is so, in words); what the page does not show is left out."""
+    for reading in device.watches:
+        if reading.level is not WatchLevel.PASS:
+            prefix = "watch-warn-" if reading.level is WatchLevel.WARN else "watch-"
+            yield f"{prefix}{_code_part(reading.watch)}", True, reading.code
+    if device.remap_pending:
+        yield "remap-pending", True, "a row remapping waits for a reset"
+    if device.remap_failed:
+        yield "remap-failed", True, "a row could not be remapped"
+    action = device.recovery_action
+    if action and action.lower() != "none":
+        yield f"recovery-{_code_part(action)}", True, f"the driver recommends {action}"
+    for reason in device.throttled:
+        yield f"throttle-{_code_part(reason)}", True, ""
+    rule = table.rule(HOT)
+    if rule is not None and rule.least is not None:
+        is_hot = device.temperature_c >= rule.least
+        yield HOT, is_hot, f"{device.temperature_c:g} C, {rule.least:g} are allowed" if is_hot else ""
+
+
+def is_off(device: DeviceSample, code: str) -> bool:
+    """Whether the page says that it is not so: silence says nothing."""
+    match code.split("-", 1)[0]:
+        case "watch":
+            name = code.removeprefix("watch-").removeprefix("warn-")
+            return any(_code_part(one.watch) == name and one.level is WatchLevel.PASS for one in device.watches)
+        case "recovery":
+            return not device.recovery_action or device.recovery_action.lower() == "none"
+        case "throttle":
+            return code not in {f"throttle-{_code_part(reason)}" for reason in device.throttled}
+        case _:
+            pass
+    if code == "remap-pending":
+        return device.remap_pending is False
+    if code == "remap-failed":
+        return device.remap_failed is False
+    return False
+
+
+def _code_part(word: str) -> str:
+    """As codes have it: NVSWITCH_FATAL is `nvswitch-fatal`. What a page says may be longer than a code can be."""
+    return word.lower().replace("_", "-")[:WORD_CHARS_MAX]
+
 
 Key = tuple[str, str]
 """(device, code); device "" for the node itself."""
@@ -35,7 +84,7 @@ class _Device:
 class _Node:
     """began: lasting faults that the page shows, and since when. absent: those that it shows to be over, since when.
 
-    told: which of `began` became sightings.
+    told: which of `began` became signals.
     """
 
     devices: dict[str, _Device] = field(default_factory=dict)
@@ -63,7 +112,7 @@ class _Look:
         return Instant(self.sample.at)
 
 
-class Eyes:
+class FaultDetector:
     """Reads samples, one after the other. standing: lasting faults that stand by now, as the log says, of a node.
 
     known: whether an event of (node, device, code) was told since a moment, for what a page showed before this looked.
@@ -73,7 +122,7 @@ class Eyes:
 
     def __init__(
         self,
-        sightings: Sightings,
+        signals: FaultSignals,
         rules: Callable[[str], RuleTable],
         *,
         standing: Callable[[str], Set[Key]],
@@ -81,7 +130,7 @@ class Eyes:
         steady_s: float,
         node_of: Mapping[str, str],
     ) -> None:
-        self._sightings, self._rules = sightings, rules
+        self._signals, self._rules = signals, rules
         self._standing, self._known = standing, known
         self._steady_s, self._node_of = steady_s, node_of
         self._nodes: dict[str, _Node] = {}
@@ -99,7 +148,7 @@ class Eyes:
             self._answering.add(sample.node)
         elif not self._has_exporter(sample.node):
             return False
-        before = len(self._sightings)
+        before = len(self._signals)
         standing = self._standing(sample.node)
         look = _Look(sample, node, self._rules(sample.gpu_model), standing, standing | node.began.keys())
         if sample.exporter is ExporterState.OK:
@@ -116,7 +165,7 @@ class Eyes:
             self._begin(look)
         if look.watched:
             self._end(look)
-        return len(self._sightings) > before
+        return len(self._signals) > before
 
     def forget(self, node: str) -> None:
         """The node is gone."""
@@ -193,15 +242,15 @@ class Eyes:
         if rule is None:
             self.unknown[code] = self.unknown.get(code, 0) + count
             return
-        self._sightings.add(
-            Sighting(
+        self._signals.add(
+            FaultSignal(
                 look.sample.node, code, look.at, device.uuid,
                 count=count, jobs=device.job_ids, is_minor=not rule.fault_class.is_hardware,
             )
         )  # fmt: skip
         for cleared in rule.clears:
-            self._sightings.add(
-                Sighting(look.sample.node, cleared, look.at, device.uuid, is_over=True, detail=f"{code} came")
+            self._signals.add(
+                FaultSignal(look.sample.node, cleared, look.at, device.uuid, is_over=True, detail=f"{code} came")
             )
 
     def _begin(self, look: _Look) -> None:
@@ -216,11 +265,11 @@ class Eyes:
             since = node.began.setdefault(key, look.at)
             if key in node.told or after(since, rule.for_s) > look.at:
                 continue
-            sighting = Sighting(
+            signal = FaultSignal(
                 look.sample.node, key[1], since, key[0], is_lasting=True, detail=detail,
                 jobs=_holders(look.sample, key[0]), is_minor=not rule.fault_class.is_hardware,
             )  # fmt: skip
-            if key in look.standing or self._sightings.add(sighting):
+            if key in look.standing or self._signals.add(signal):
                 node.told.add(key)  # else there is no room now: it is seen again
 
     def _end(self, look: _Look) -> None:
@@ -236,11 +285,11 @@ class Eyes:
             node.began.pop(key, None)
             if key in look.standing:
                 words = f"the page has shown otherwise for {self._steady_s:g} s"
-                self._sightings.add(
-                    Sighting(look.sample.node, key[1], look.at, key[0], is_lasting=True, is_over=True, detail=words)
+                self._signals.add(
+                    FaultSignal(look.sample.node, key[1], look.at, key[0], is_lasting=True, is_over=True, detail=words)
                 )
             elif key in node.told:
-                self._sightings.take(look.sample.node, *key)
+                self._signals.take(look.sample.node, *key)
             node.told.discard(key)
 
 

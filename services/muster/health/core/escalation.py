@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 
 from muster.core import Draft, Instant, after
-from muster.health.core.fold_own import LEMON
+from muster.health.core.faults import fault_draft, is_burst
+from muster.health.core.fold_health import LEMON
 from muster.health.core.patrol import light_checks
 from muster.health.core.rules import Escalation
-from muster.health.core.sightings import Sighting
-from muster.health.core.state import State
-from muster.health.core.telling import fault_draft, is_burst
-from muster.health.core.units import Unit
+from muster.health.core.signals import FaultSignal
+from muster.health.core.state import State, Unit
 from muster.schemas.facts.health import FaultClass, FaultMark, FaultScope
 
 FRESH_S = 3600.0
@@ -41,7 +40,7 @@ def _of_marks(state: State, unit: Unit, now: Instant) -> Iterator[Draft]:
             continue
         since = after(now, -escalation.within_s)
         by_device: dict[str, list[FaultMark]] = {}
-        answered = set[str]()  # nothing new was observed since it was told: its own fact is no reason to tell it again
+        answered = set[str]()  # nothing new was observed since it was told: its own fact is no reason to emit it again
         for mark in unit.marks:
             device = mark.device if escalation.per is FaultScope.DEVICE else ""
             if mark.code == escalation.code:
@@ -50,7 +49,7 @@ def _of_marks(state: State, unit: Unit, now: Instant) -> Iterator[Draft]:
                 answered.discard(device)
                 by_device.setdefault(device, []).append(mark)
         for device, marks in by_device.items():
-            seen = Sighting(unit.node, escalation.code, now, device, detail=_words(escalation, marks))
+            seen = FaultSignal(unit.node, escalation.code, now, device, detail=_describe(escalation, marks))
             is_told = state.unit_with(unit.node, device, escalation.code) or is_burst(
                 state, seen, rule, across_repairs=True
             )
@@ -67,7 +66,7 @@ def _amounts(escalation: Escalation, marks: list[FaultMark]) -> bool:
     return len(marks) >= escalation.times and len(teams) >= escalation.teams and len(devices) >= escalation.devices
 
 
-def _words(escalation: Escalation, marks: list[FaultMark]) -> str:
+def _describe(escalation: Escalation, marks: list[FaultMark]) -> str:
     codes = ", ".join(dict.fromkeys(mark.code for mark in marks))[:200]
     teams = len({team for mark in marks for team in mark.teams})
     of_teams = f" of {teams} teams" if escalation.teams else ""
@@ -86,7 +85,7 @@ def _of_history(state: State, unit: Unit, now: Instant) -> Iterator[Draft]:
     if newest <= after(now, -FRESH_S) or any(mark.code == LEMON and mark.at >= newest for mark in unit.marks):
         return  # it was judged when it fell ill, whatever is seen of it since
     others = (state.incidents - len(unit.incidents)) / max(1, len(state.nodes) - 1)
-    seen = Sighting(
+    seen = FaultSignal(
         unit.node,
         LEMON,
         now,

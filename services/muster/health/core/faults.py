@@ -1,15 +1,11 @@
-"""From sightings to facts: what a fault is by the rules, who held the device, and who is told.
-
-What happens on a node that others work on (an upgrade, a detachment) or that health repairs is their doing: events are
-dropped, and lasting faults wait until it is over.
-"""
+"""From fault signals to facts: what a fault is by the rules, which jobs held the device, which owners are notified."""
 
 from collections.abc import Iterable, Sequence
 
 from muster.core import NEVER, Draft, after
 from muster.health.core.limits import JOBS_MAX, TEAMS_MAX
 from muster.health.core.rules import Rule
-from muster.health.core.sightings import Sighting
+from muster.health.core.signals import FaultSignal
 from muster.health.core.state import DEVICE, NODE, State
 from muster.schemas.base import TEXT_CHARS_MAX
 from muster.schemas.facts.health import FaultClass, FaultCleared, FaultObserved, FaultScope, HealthPhase
@@ -18,21 +14,21 @@ from muster.schemas.facts.operations import JobFault
 _MENDED = (HealthPhase.HEALTHY, HealthPhase.VERIFYING)
 
 
-def tell(state: State, room: int) -> list[Draft]:
-    """Facts for sightings that wait, about `room` at most."""
+def emit(state: State, room: int) -> list[Draft]:
+    """Facts for signals that wait, about `room` at most."""
     drafts: list[Draft] = []
     told = set[tuple[str, str]]()
-    storms: dict[tuple[str, str], list[Sighting]] = {}
-    for seen in state.sightings.waiting():
+    storms: dict[tuple[str, str], list[FaultSignal]] = {}
+    for seen in state.signals.waiting():
         if len(drafts) + len(storms) >= room:
             break
         if seen.node not in state.nodes:
-            state.sightings.take(seen.node, seen.device, seen.code)
-        elif _is_their_doing(state, seen):
+            state.signals.take(seen.node, seen.device, seen.code)
+        elif _is_in_maintenance(state, seen):
             if seen.is_lasting:
-                state.sightings.park(seen)
+                state.signals.park(seen)
             else:
-                state.sightings.take(seen.node, seen.device, seen.code)
+                state.signals.take(seen.node, seen.device, seen.code)
         elif seen.is_over:
             drafts += _cleared(state, seen)
         elif seen.is_minor and not seen.is_lasting and seen.device:
@@ -46,10 +42,10 @@ def tell(state: State, room: int) -> list[Draft]:
 
 def fault_draft(
     state: State,
-    seen: Sighting,
+    seen: FaultSignal,
     rule: Rule,
     *,
-    more: Sequence[Sighting] = (),
+    more: Sequence[FaultSignal] = (),
     causes: tuple[str, ...] = (),
     teams: tuple[str, ...] = (),
 ) -> Draft:
@@ -77,31 +73,31 @@ def fault_draft(
     return Draft(NODE, seen.node, "fault-observed", payload, causes, together=f"{seen.node} {seen.device} {seen.code}")
 
 
-def _is_their_doing(state: State, seen: Sighting) -> bool:
-    if state.is_in_other_hands(seen.node, seen.device):
+def _is_in_maintenance(state: State, seen: FaultSignal) -> bool:
+    if state.is_in_maintenance(seen.node, seen.device):
         return True
     units = (state.units.get((NODE, seen.node)), state.units.get((DEVICE, seen.device)))
     return any(unit is not None and unit.phase is HealthPhase.REPAIRING for unit in units)
 
 
-def _cleared(state: State, seen: Sighting) -> Iterable[Draft]:
+def _cleared(state: State, seen: FaultSignal) -> Iterable[Draft]:
     unit = state.unit_with(seen.node, seen.device, seen.code)
     if unit is None:
-        state.sightings.take(seen.node, seen.device, seen.code)
+        state.signals.take(seen.node, seen.device, seen.code)
         return
     fault = unit.faults[seen.code, seen.device]
     payload = FaultCleared(code=seen.code, device=seen.device, evidence=seen.detail[:TEXT_CHARS_MAX], at=seen.at)
     yield Draft(NODE, seen.node, "fault-cleared", payload, (fault.fact,) if fault.fact else ())
 
 
-def _observed(state: State, together: Sequence[Sighting], told: set[tuple[str, str]]) -> Iterable[Draft]:
+def _observed(state: State, together: Sequence[FaultSignal], told: set[tuple[str, str]]) -> Iterable[Draft]:
     """One fault; or the same event of several devices of one node, that takes nothing out of use."""
     rule = state.rules_of(together[0].node).rule(together[0].code)
     fresh = []
     for seen in together:
         is_known = seen.is_lasting and state.unit_with(seen.node, seen.device, seen.code) is not None
         if rule is None or is_known or (not seen.is_lasting and is_burst(state, seen, rule)):
-            state.sightings.take(seen.node, seen.device, seen.code)
+            state.signals.take(seen.node, seen.device, seen.code)
         else:
             fresh.append(seen)
     if rule is None or not fresh:
@@ -112,12 +108,12 @@ def _observed(state: State, together: Sequence[Sighting], told: set[tuple[str, s
     assert isinstance(draft.payload, FaultObserved)
     if rule.fault_class is FaultClass.APPLICATION:
         for job in draft.payload.jobs:
-            if (job, first.code) not in told and _is_news(state, job, first, rule):
+            if (job, first.code) not in told and _is_notice_due(state, job, first, rule):
                 told.add((job, first.code))
-                yield _told(state, job, first, rule, draft.together)
+                yield _owner_notice(state, job, first, rule, draft.together)
 
 
-def _told(state: State, job: str, seen: Sighting, rule: Rule, together: str) -> Draft:
+def _owner_notice(state: State, job: str, seen: FaultSignal, rule: Rule, together: str) -> Draft:
     payload = JobFault(
         code=seen.code,
         node=seen.node,
@@ -131,12 +127,12 @@ def _told(state: State, job: str, seen: Sighting, rule: Rule, together: str) -> 
     return Draft("job", job, "fault-told", payload, together=together)
 
 
-def _is_news(state: State, job: str, seen: Sighting, rule: Rule) -> bool:
-    told_at = state.owners.told_at(job, seen.code)
-    return job in state.holds.jobs and (told_at is None or after(told_at, rule.burst_s) <= seen.at)
+def _is_notice_due(state: State, job: str, seen: FaultSignal, rule: Rule) -> bool:
+    notified_at = state.owners.notified_at(job, seen.code)
+    return job in state.holds.jobs and (notified_at is None or after(notified_at, rule.burst_s) <= seen.at)
 
 
-def is_burst(state: State, seen: Sighting, rule: Rule, *, across_repairs: bool = False) -> bool:
+def is_burst(state: State, seen: FaultSignal, rule: Rule, *, across_repairs: bool = False) -> bool:
     """Whether the same was told of the same device so lately that this is the same fault.
 
     What came before it was repaired and found well is another one, unless it is counted across repairs.
@@ -154,7 +150,7 @@ def is_burst(state: State, seen: Sighting, rule: Rule, *, across_repairs: bool =
     )
 
 
-def _jobs(state: State, seen: Sighting) -> tuple[str, ...]:
+def _jobs(state: State, seen: FaultSignal) -> tuple[str, ...]:
     if seen.jobs:
         return seen.jobs
     return state.holders(seen.node, seen.device)

@@ -1,15 +1,35 @@
-"""How the facts of others change what health believes: nodes, who may hold them, jobs, work on nodes, people."""
+"""How facts of other services, and the parts of a checkpoint in any order, change the state of health."""
+
+from collections.abc import Iterator
 
 from muster.cluster import HOLD_FACTS, NodeChange
-from muster.core import Fact
-from muster.health.core import fold_own, strays
-from muster.health.core.brake import KIND
-from muster.health.core.state import DEVICE, NODE, State
-from muster.health.core.table import Fold
-from muster.health.core.units import Unit
-from muster.schemas.facts.health import OPEN_MAX, BrakeResetRequested, FaultClass, FaultMark, Reported, VerifyRequested
-from muster.schemas.facts.job import JobRouted, PodsExited, PodsOutcome
-from muster.schemas.facts.node import Withheld, WithholdRequested, WithholdWithdrawn
+from muster.core import Draft, Fact
+from muster.health.core import fold_health
+from muster.health.core.brake import KIND, SUBJECT, Brake
+from muster.health.core.state import (
+    DEVICE,
+    NODE,
+    OWN,
+    Fold,
+    State,
+    Unit,
+    abandon_requests,
+    is_own_request,
+    load_orphans,
+)
+from muster.schemas.facts.health import (
+    OPEN_MAX,
+    BrakeResetRequested,
+    BrakeState,
+    FaultClass,
+    FaultMark,
+    OwnerToldState,
+    Reported,
+    UnitState,
+    VerifyRequested,
+)
+from muster.schemas.facts.job import JobRouted, JobState, PodsExited, PodsOutcome
+from muster.schemas.facts.node import GrantState, NodeState, Withheld, WithholdRequested, WithholdWithdrawn
 from muster.schemas.facts.operations import (
     ActionOutcome,
     CheckOutcome,
@@ -19,8 +39,8 @@ from muster.schemas.facts.operations import (
     PreflightFailed,
 )
 from muster.schemas.job import TERMINAL_PHASES
+from muster.schemas.registry import STATE_NAME
 
-OWN = "health"
 PREFLIGHT = "preflight-failed"
 JOBS_OWN = frozenset({"command", "storage"})
 """Checks before a job's first step that depend on the job: a program of its own, and its own volumes, which it can
@@ -45,7 +65,7 @@ def _devices_gone(state: State, change: NodeChange) -> None:
     for uuid in change.gone:
         unit = state.units.get((DEVICE, uuid))
         if unit is not None and unit.node == change.name:
-            strays.abandon(state, unit)
+            abandon_requests(state, unit)
             state.drop(unit)
 
 
@@ -54,7 +74,7 @@ def _lost(state: State, fact: Fact) -> None:
     if state.nodes.apply(fact) is None:
         return
     own = state.node_unit(node)
-    if state.is_in_other_hands(node) or (own is not None and not own.is_healthy):
+    if state.is_in_maintenance(node) or (own is not None and not own.is_healthy):
         return
     state.note_incident(node, fact.time)
     state.unit(NODE, node, node).mark(FaultMark(code="node-lost", fault_class=FaultClass.NOTE, at=fact.time))
@@ -68,13 +88,13 @@ def _returned(state: State, fact: Fact) -> None:
 def left(state: State, fact: Fact) -> None:
     """The node is no longer part of the cluster: nothing is remembered of it."""
     node, change = fact.subject_id, state.nodes.apply(fact)
-    state.sightings.drop_node(node)
+    state.signals.drop_node(node)
     state.judged.pop(node, None)
     if change is not None:
         _devices_gone(state, change)
     unit = state.node_unit(node)
     for one in (*([unit] if unit is not None else []), *state.devices_of(node)):
-        strays.abandon(state, one)
+        abandon_requests(state, one)
         state.drop(one)
 
 
@@ -86,7 +106,7 @@ def _withhold_requested(state: State, fact: Fact) -> None:
     unit, request = _unit(state, fact), fact.payload.request_id
     if unit is None:
         if fact.writer == OWN:
-            state.strays[fact.kind, fact.subject_id, request] = False
+            state.orphans[fact.kind, fact.subject_id, request] = False
         return
     if fact.writer == OWN:
         # Asked again, more strictly, of who has answered already: no second answer comes.
@@ -104,8 +124,8 @@ def _withheld(state: State, fact: Fact) -> None:
     key = state.requests.get(request)
     unit = state.units.get(key) if key is not None else None
     if unit is None:
-        if strays.is_own(fact.subject_id, request):
-            state.strays[fact.kind, fact.subject_id, request] = True
+        if is_own_request(fact.subject_id, request):
+            state.orphans[fact.kind, fact.subject_id, request] = True
         return
     if request == unit.request_id:
         unit.is_withheld = True
@@ -118,7 +138,7 @@ def _withheld(state: State, fact: Fact) -> None:
 
 def _withdrawn(state: State, fact: Fact) -> None:
     if fact.writer == OWN:
-        fold_own.withdrawn(state, fact)
+        fold_health.withdrawn(state, fact)
         return
     assert isinstance(fact.payload, WithholdWithdrawn)
     request = fact.payload.request_id
@@ -127,7 +147,7 @@ def _withdrawn(state: State, fact: Fact) -> None:
         return
     unit.asked_by.pop(request, None)
     if unit.maintained_by.pop(request, None) is not None:
-        state.sightings.unpark(unit.node)
+        state.signals.unpark(unit.node)
     state.requests.pop(request, None)
     _settle(state, unit)
 
@@ -202,7 +222,7 @@ def _action_ended(state: State, fact: Fact) -> None:
 
 
 def _checks_reported(state: State, fact: Fact) -> None:
-    """Of the checks that show whether something is well: only those that passed count. Others may tell a fault."""
+    """Of the checks that show whether something is well: only those that passed count. Others may emit a fault."""
     report = fact.payload
     assert isinstance(report, ChecksReported)
     unit = _worked_on(state, report.request_id)
@@ -226,9 +246,9 @@ def _preflight_failed(state: State, fact: Fact) -> None:
     """Evidence against the nodes that are blamed; only once for each job: what fails wherever it goes is the job."""
     failed = fact.payload
     assert isinstance(failed, PreflightFailed)
-    if state.owners.told_at(fact.subject_id, PREFLIGHT) is not None:
+    if state.owners.notified_at(fact.subject_id, PREFLIGHT) is not None:
         return
-    state.owners.tell(fact.subject_id, PREFLIGHT, fact.time)
+    state.owners.emit(fact.subject_id, PREFLIGHT, fact.time)
     blamed = (one for one in failed.failed if one.node in failed.nodes and one.check not in JOBS_OWN)
     _failed_checks(state, fact, tuple(blamed))
 
@@ -292,4 +312,66 @@ HANDLERS: dict[tuple[str, str], Fold] = {
     ("job", "preflight-failed"): _preflight_failed,
     (NODE, "verify-forwarded"): _verify,
     (KIND, "brake-reset-forwarded"): _brake_reset,
+}
+
+
+def _state_recorded(state: State, fact: Fact) -> None:
+    match fact.payload:
+        case UnitState() as stored:
+            _load_unit(state, fact.kind, fact.subject_id, stored)
+        case NodeState():
+            state.nodes.apply(fact)
+            state.fresh.append((fact.subject_id, fact.time))
+        case GrantState() as grant:
+            load_orphans(state, fact.kind, fact.subject_id, grant)
+        case JobState() as job:
+            _load_job(state, job, fact)
+        case OwnerToldState() as told:
+            state.owners.load_notices(fact.subject_id, told)
+        case BrakeState() as brake:
+            state.brake = Brake.restored(brake, config=state.config.brake)
+        case _:
+            return  # another service's view of its own subjects
+
+
+def _load_unit(state: State, kind: str, name: str, stored: UnitState) -> None:
+    unit = state.put(Unit.restored(stored, kind=kind, name=name))
+    state.incidents += len(unit.incidents)
+    for request in (unit.request_id, unit.withdrawn_id, *unit.asked_by, *unit.maintained_by):
+        if request:
+            state.requests[request] = unit.key
+            state.orphans.pop((kind, name, request), None)
+    if unit.work_id:
+        state.work[unit.work_id] = unit.key
+        state.look_at(unit.until, unit)
+    if not unit.is_healthy:
+        state.ill[unit.key] = None
+    state.dirty[unit.key] = None
+    if kind == NODE:
+        state.judged[name] = None
+
+
+def _load_job(state: State, job: JobState, fact: Fact) -> None:
+    if job.phase.is_terminal:
+        return
+    state.holds.apply(fact)
+    state.owners.describe(job.job.id, job.job.spec.team)
+    if job.preflight_failures and state.owners.notified_at(job.job.id, PREFLIGHT) is None:
+        state.owners.emit(job.job.id, PREFLIGHT, fact.time)
+
+
+def state_drafts(state: State) -> Iterator[Draft]:
+    """Health's part of a checkpoint. Nodes come with the agent's part, jobs with the scheduler's."""
+    for unit in state.units.values():
+        if not unit.is_empty:
+            yield Draft(unit.kind, unit.name, STATE_NAME, unit.as_body(UnitState))
+    for job, told in state.owners.stored():
+        yield Draft("job", job, STATE_NAME, told)
+    brake = state.brake
+    if brake.tripped is not None or brake.nodes or brake.reset_wish is not None:
+        yield Draft(KIND, SUBJECT, STATE_NAME, brake.as_body(BrakeState))
+
+
+STATE_HANDLERS: dict[tuple[str, str], Fold] = {
+    (kind, STATE_NAME): _state_recorded for kind in (NODE, DEVICE, "job", KIND)
 }

@@ -3,9 +3,7 @@
 from muster.core import NEVER, Fact, Instant
 from muster.health.core.brake import KIND
 from muster.health.core.patrol import DEEP, PERIODIC, is_deep_alone
-from muster.health.core.state import DEVICE, NODE, State
-from muster.health.core.table import Fold
-from muster.health.core.units import Unit, mark_of
+from muster.health.core.state import DEVICE, NODE, Fold, State, Unit, mark_of
 from muster.schemas.conditions import EndedIllness
 from muster.schemas.facts.health import (
     BrakeReset,
@@ -25,7 +23,7 @@ def _observed(state: State, fact: Fact) -> None:
     assert isinstance(told, FaultObserved)
     node = fact.subject_id
     for device in (told.device, *told.more_devices):
-        state.sightings.take(node, device, told.code)
+        state.signals.take(node, device, told.code)
     if node not in state.nodes:
         state.anomalies["fault-observed of no node"] += 1
         return
@@ -46,7 +44,7 @@ def _observed(state: State, fact: Fact) -> None:
 def _cleared(state: State, fact: Fact) -> None:
     over = fact.payload
     assert isinstance(over, FaultCleared)
-    state.sightings.take(fact.subject_id, over.device, over.code)
+    state.signals.take(fact.subject_id, over.device, over.code)
     unit = state.unit_with(fact.subject_id, over.device, over.code)
     if unit is None:
         state.anomalies["fault-cleared of none"] += 1
@@ -76,11 +74,11 @@ def _moved(state: State, fact: Fact) -> None:
             _fell_ill(state, unit, fact)
         case HealthPhase.VERIFYING:
             unit.verify_fact = ""
-            state.sightings.unpark(unit.node)
+            state.signals.unpark(unit.node)
         case HealthPhase.QUARANTINED:
             if unit.verify_fact in fact.causes:  # that is the answer: nothing could be checked
                 unit.verify_fact = ""
-            state.sightings.unpark(unit.node)
+            state.signals.unpark(unit.node)
         case HealthPhase.HEALTHY:
             _recovered(state, unit, fact)
         case _:
@@ -121,7 +119,7 @@ def _recovered(state: State, unit: Unit, fact: Fact) -> None:
     if unit.kind == NODE and was_checked:
         for device in state.devices_of(unit.name):
             _came_through(device)
-    state.sightings.unpark(unit.node)
+    state.signals.unpark(unit.node)
 
 
 def _came_through(device: Unit) -> None:
@@ -134,9 +132,9 @@ def _withdrawn(state: State, fact: Fact) -> None:
     unit = state.units.get((fact.kind, fact.subject_id))
     payload = fact.payload
     assert isinstance(payload, WithholdWithdrawn)
-    request, stray = payload.request_id, (fact.kind, fact.subject_id, payload.request_id)
-    if payload.after_withheld or not state.strays.get(stray, True):
-        state.strays.pop(stray, None)
+    request, orphan = payload.request_id, (fact.kind, fact.subject_id, payload.request_id)
+    if payload.after_withheld or not state.orphans.get(orphan, True):
+        state.orphans.pop(orphan, None)
     if unit is None:
         return
     if payload.after_withheld:
@@ -157,9 +155,9 @@ def _checks_requested(state: State, fact: Fact) -> None:
         state.unit(NODE, fact.subject_id, fact.subject_id).checked_at = fact.time
 
 
-def _told(state: State, fact: Fact) -> None:
+def _owner_notice(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, JobFault)
-    state.owners.tell(fact.subject_id, fact.payload.code, Instant(fact.payload.at) or fact.time)
+    state.owners.emit(fact.subject_id, fact.payload.code, Instant(fact.payload.at) or fact.time)
 
 
 def _tripped(state: State, fact: Fact) -> None:
@@ -187,7 +185,7 @@ HANDLERS: dict[tuple[str, str], Fold] = {
     (NODE, "fault-cleared"): _cleared,
     **{(kind, name): _moved for kind in (NODE, DEVICE) for name in MOVES},
     (NODE, "checks-requested"): _checks_requested,
-    ("job", "fault-told"): _told,
+    ("job", "fault-told"): _owner_notice,
     (KIND, "brake-tripped"): _tripped,
     (KIND, "brake-reset"): _reset,
 }

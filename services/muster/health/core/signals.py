@@ -1,6 +1,6 @@
-"""The port between what sees (pages, checks) and the fold: sightings wait here until they were told as facts.
+"""The port between the detectors (pages, checks) and the fold: fault signals wait here until their facts are folded.
 
-A sighting is no belief: an instance that takes over sees anew. It goes when the fact that tells it was folded.
+A signal is no part of the state: an instance that takes over detects anew.
 """
 
 from collections import Counter
@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from muster.core import Instant
-from muster.health.core.limits import SIGHTINGS_MAX, SIGHTINGS_PER_DECISION, TOGETHER_MAX
+from muster.health.core.limits import SIGNALS_MAX, SIGNALS_PER_DECISION, TOGETHER_MAX
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class FaultSignal:
     """Something that was seen of a node or of a device of it ("" else).
 
     is_lasting: a condition that the page goes on showing. is_over: its end. count: events of it since it was told last.
@@ -37,17 +37,17 @@ class Sighting:
         return self.node, self.device, self.code
 
 
-_Row = dict[tuple[str, str, str], Sighting]
+_Row = dict[tuple[str, str, str], FaultSignal]
 
 
-class Sightings:
+class FaultSignals:
     """Those that wait, by node, so that a storm on one node does not keep others waiting.
 
     parked: of nodes that others work on just now, until that ends. is_fresh: something came since the last decision.
     dropped: for want of room, by code.
     """
 
-    def __init__(self, *, most: int = SIGHTINGS_MAX) -> None:
+    def __init__(self, *, most: int = SIGNALS_MAX) -> None:
         self.dropped: Counter[str] = Counter()
         self.is_fresh = False
         self._waiting: dict[str, _Row] = {}
@@ -63,7 +63,7 @@ class Sightings:
         """Whether some wait to be told now."""
         return bool(self._waiting)
 
-    def add(self, seen: Sighting) -> bool:
+    def add(self, seen: FaultSignal) -> bool:
         """False if there is no room for it. A lasting fault and its end take each other's place."""
         self.is_fresh = True
         for rows in (self._waiting, self._parked):
@@ -82,13 +82,13 @@ class Sightings:
         self._count += 1
         return True
 
-    def waiting(self, most: int = SIGHTINGS_PER_DECISION) -> list[Sighting]:
+    def waiting(self, most: int = SIGNALS_PER_DECISION) -> list[FaultSignal]:
         """Some of those that wait to be told, of each node in turn; severe ones first."""
         found = list(islice(self._in_turn(most), 2 * most))
         found.sort(key=lambda seen: seen.is_minor)
         return found[:most]
 
-    def park(self, seen: Sighting) -> None:
+    def park(self, seen: FaultSignal) -> None:
         """Not now: somebody works on its node or device."""
         row = self._waiting.get(seen.node)
         if row is not None and row.pop(seen.key, None) is not None:
@@ -116,7 +116,7 @@ class Sightings:
         """The node is gone."""
         self._count -= len(self._waiting.pop(node, {})) + len(self._parked.pop(node, {}))
 
-    def _in_turn(self, nodes_most: int) -> Iterator[Sighting]:
+    def _in_turn(self, nodes_most: int) -> Iterator[FaultSignal]:
         rings = [iter(row.values()) for row in islice(self._waiting.values(), nodes_most)]
         while rings:
             left = []
