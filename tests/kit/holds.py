@@ -21,7 +21,7 @@ NODE = {"gpu-a": 0, "gpu-b": 1, "gpu-c": 2, "gpu-d": 3}
 """A node of four devices: the index of each, by UUID."""
 
 
-class EventSource:
+class Told:
     """Holds that fold what is told, a second after the other."""
 
     def __init__(self) -> None:

@@ -20,10 +20,10 @@ from muster.core.fact import Fact
 from muster.core.instant import Instant
 from muster.gateway.ports import UnreachableError
 from muster.gateway.snapshot import Snapshots, audiences_of
+from muster.projector.app import Sinks
 from muster.projector.core import FedProjectorCore, ProjectorCore
 from muster.projector.output import OutputSink
 from muster.projector.sink import RedisSink
-from muster.projector.sinks import Sinks
 from muster.projector.telemetry import TelemetrySink
 from muster.projector.view import ViewSink
 from muster.schemas.live import FED_CLUSTER, LiveSlice, Snapshot

@@ -1,11 +1,78 @@
-"""What a projection has to tell: changed rows of the read model, encoded, and facts as people see them."""
+"""What a projection reports: which rows changed, changed rows encoded, and the newest facts as people see them."""
 
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from muster.core.fact import Fact
 from muster.schemas.job import Phase
 from muster.schemas.readmodel import order_key
 from muster.schemas.views import FactView, JobView
+
+Encode = Callable[[str], bytes | None]
+"""The row of that name as it is now, encoded; None if there is none."""
+
+
+class Marks:
+    """Names of rows that changed, kept apart for each of the two that take them.
+
+    A body is kept only from its first taker to its second, and not past the row's next change. The live view's marks
+    are kept only while it is watched.
+    """
+
+    def __init__(self, encode: Encode) -> None:
+        self._encode = encode
+        self._stored: dict[str, None] = {}
+        self._shown: dict[str, None] | None = None
+        self._bodies: dict[str, bytes | None] = {}
+
+    def touch(self, name: str) -> None:
+        """The row changed."""
+        self._stored[name] = None
+        if self._shown is not None:
+            self._shown[name] = None
+            self._bodies.pop(name, None)
+
+    def touch_stored(self, names: Iterable[str]) -> None:
+        """These rows are to be stored again, too, whether they changed or not."""
+        self._stored.update(dict.fromkeys(names))
+
+    def drop_stored(self, name: str) -> None:
+        """The store needs this row no more."""
+        self._stored.pop(name, None)
+        self._bodies.pop(name, None)
+
+    def watch(self, *, on: bool) -> None:
+        """Begin (or cease) to keep marks for the live view; what changed before is not among them."""
+        self._shown = {} if on else None
+        self._bodies.clear()
+
+    def take_stored(self) -> dict[str, bytes | None]:
+        """What the store lacks, in the order in which it changed first."""
+        taken, self._stored = self._stored, {}
+        return self._taken(taken, self._shown)
+
+    def take_shown(self) -> dict[str, bytes | None]:
+        """What the live view lacks. Nothing while it is not watched."""
+        if not self._shown:
+            return {}
+        taken, self._shown = self._shown, {}
+        return self._taken(taken, self._stored)
+
+    def _taken(self, names: dict[str, None], other: dict[str, None] | None) -> dict[str, bytes | None]:
+        """other: what the other taker still lacks."""
+        bodies, found = self._bodies, dict[str, bytes | None]()
+        for name in names:
+            wanted = other is not None and name in other
+            if name in bodies:
+                body = bodies[name] if wanted else bodies.pop(name)
+            else:
+                body = self._encode(name)
+                if wanted and self._shown is not None:
+                    bodies[name] = body
+            found[name] = body
+        return found
+
 
 JOB = "job"
 """Kind of a job's own facts."""
@@ -104,3 +171,56 @@ class Changes:
         """True if there is anything to write."""
         rows = self.jobs or self.removed or self.nodes or self.queues or self.reservations or self.facts
         return bool(rows or self.shapes is not None)
+
+
+RING_BYTES_MAX = 8 * 1024 * 1024  # about 15,000 facts of a usual size
+
+
+@dataclass(slots=True)
+class FactRing:
+    """Newest facts in log order, bounded in bytes. forgotten_seq: newest that had to leave, 0 if none had."""
+
+    bytes_max: int = RING_BYTES_MAX
+    forgotten_seq: int = 0
+    _facts: deque[ShownFact] = field(default_factory=deque)
+    _bytes: int = 0
+
+    def push(self, fact: ShownFact) -> None:
+        """Add the newest; the oldest leave while there are too many bytes (one fact always stays)."""
+        self._facts.append(fact)
+        self._bytes += len(fact.body)
+        while self._bytes > self.bytes_max and len(self._facts) > 1:
+            oldest = self._facts.popleft()
+            self._bytes -= len(oldest.body)
+            self.forgotten_seq = oldest.seq
+
+    def after(self, seq: int) -> list[ShownFact]:
+        """Those after `seq`, in log order. Work grows with what is returned."""
+        found: list[ShownFact] = []
+        for fact in reversed(self._facts):
+            if fact.seq <= seq:
+                break
+            found.append(fact)
+        found.reverse()
+        return found
+
+
+Rows = Mapping[str, bytes | None]
+"""By name, encoded; None: it was taken away."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewChanges:
+    """Changes after `prev` up to `seq`. at: when the broker stored the newest fact folded.
+
+    prev is later than what was asked for if facts between the two are no longer known here.
+    """
+
+    prev: int
+    seq: int
+    at: int
+    jobs: Rows = field(default_factory=dict)
+    nodes: Rows = field(default_factory=dict)
+    queues: Rows = field(default_factory=dict)
+    reservations: Rows = field(default_factory=dict)
+    facts: tuple[ShownFact, ...] = ()
