@@ -12,9 +12,9 @@ from prometheus_client.registry import CollectorRegistry
 
 from muster.agent.kubernetes.metrics import MetricsPart
 from muster.core import Instant
+from muster.guard.core.core import State
 from muster.guard.core.look import ClientLists, FlowLook, Look, Replica
 from muster.guard.core.pages import Page
-from muster.guard.core.state import State
 from muster.guard.metrics import GuardMetrics
 from muster.kube.figures import ReflectorFigures
 

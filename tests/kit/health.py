@@ -7,7 +7,7 @@ from muster.core import NS_PER_S, Fact, Instant, after
 from muster.core.virtual import recover
 from muster.health.core.config import HealthConfig
 from muster.health.core.core import HealthCore
-from muster.health.core.units import Unit
+from muster.health.core.state import Unit
 from muster.health.rule_files import built_in_rules
 from muster.schemas.facts.health import HealthPhase
 from muster.schemas.facts.job import JobPlaced, JobRouted, PodsExited, PodsOutcome

@@ -14,7 +14,7 @@ from muster.core import Instant
 from muster.guard.core.config import GuardConfig, Kind, Subjects
 from muster.guard.core.flow import BALLAST
 from muster.guard.core.look import FlowLook, Look
-from muster.guard.lookout import Lookout
+from muster.guard.observer import ClusterObserver
 from muster.guard.replicas import Place
 from muster_tools.demo.guard.balancer import Balancer
 from muster_tools.demo.guard.burst import Burst, burst
@@ -34,11 +34,13 @@ LEVELS = "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations"
 
 
 @asynccontextmanager
-async def guarding(plane: ControlPlane, config: GuardConfig = CONFIG, *, audit_port: int = 0) -> AsyncIterator[Lookout]:
+async def guarding(
+    plane: ControlPlane, config: GuardConfig = CONFIG, *, audit_port: int = 0
+) -> AsyncIterator[ClusterObserver]:
     """A guard without a stack."""
     place = Place(plane.kubeconfig(), api_servers=plane.servers, audit_host="127.0.0.1", audit_port=audit_port)
-    async with Lookout(place, config, version="0", now=lambda: Instant(1)) as lookout:
-        yield lookout
+    async with ClusterObserver(place, config, version="0", now=lambda: Instant(1)) as observer:
+        yield observer
 
 
 def level(name: str, shares: int) -> dict[str, object]:
@@ -62,8 +64,8 @@ async def _burst(*, emulated_version: str, limited: bool) -> Burst:
         await let_read(plane)
         await fill(plane)
         if limited:
-            async with guarding(plane) as lookout:
-                assert only(await lookout.keep()).is_right
+            async with guarding(plane) as observer:
+                assert only(await observer.keep()).is_right
         return await burst(plane, READER)
 
 
@@ -110,47 +112,47 @@ async def test_streaming_encoding_hides_most_of_it_and_the_limit_holds_as_well(s
 
 
 async def test_seats_are_right_again_after_other_levels_changed() -> None:
-    async with open_plane(replace(ALONE, apiservers=2)) as plane, plane.client() as client, guarding(plane) as lookout:
-        first = only(await lookout.keep())
+    async with open_plane(replace(ALONE, apiservers=2)) as plane, plane.client() as client, guarding(plane) as observer:
+        first = only(await observer.keep())
         assert (first.is_right, first.found, first.shares, first.ballast) == (True, (2, 2), 1, 54)
         for name, shares in (("large", 700), ("larger", 3_000)):
             await post(client, LEVELS, level(name, shares))
 
             async def is_wrong() -> bool:
-                return not only(await lookout.look()).is_right
+                return not only(await observer.look()).is_right
 
             await until_async(is_wrong)
-            again = only(await lookout.keep())
+            again = only(await observer.keep())
             assert (again.is_right, again.found, again.written) == (True, (2, 2), True)
 
 
 async def test_several_kinds_have_their_own_seats() -> None:
     kinds = (Kind("secrets", seats=2), Kind("pods", seats=5), Kind("jobs", "batch", seats=1))
-    async with open_plane(ALONE) as plane, guarding(plane, replace(CONFIG, kinds=kinds)) as lookout:
-        look = await lookout.keep()
+    async with open_plane(ALONE) as plane, guarding(plane, replace(CONFIG, kinds=kinds)) as observer:
+        look = await observer.keep()
         assert [(flow.found, flow.is_right) for flow in look.flows] == [((2, 2), True), ((5, 5), True), ((1, 1), True)]
 
 
 async def test_what_somebody_changed_by_hand_is_taken_back() -> None:
-    async with open_plane(ALONE) as plane, plane.client() as client, guarding(plane) as lookout:
-        await lookout.keep()
+    async with open_plane(ALONE) as plane, plane.client() as client, guarding(plane) as observer:
+        await observer.keep()
         patch = {"spec": {"limited": {"borrowingLimitPercent": 100}}}
         headers = {"Content-Type": "application/merge-patch+json"}
         async with client.patch(f"{LEVELS}/muster-list-secrets", json=patch, headers=headers) as answer:
             answer.raise_for_status()
 
         async def is_wrong() -> bool:
-            return not only(await lookout.look()).is_right
+            return not only(await observer.look()).is_right
 
         await until_async(is_wrong)
-        assert only(await lookout.keep()).is_right
+        assert only(await observer.keep()).is_right
 
 
 async def test_the_ballasts_seats_are_lent_to_whom_needs_them() -> None:
     """Seats that nobody may use would be lost to everybody: the ballast's are borrowed while there is demand."""
     async with open_plane(ALONE) as plane:
-        async with guarding(plane) as lookout:
-            look = await lookout.keep()
+        async with guarding(plane) as observer:
+            look = await observer.keep()
             assert only(look).is_right
             (ballast,) = [one for one in look.levels or () if one.name == BALLAST]
         async with plane.client() as client, client.get("/metrics") as answer:
@@ -163,8 +165,8 @@ async def test_the_ballasts_seats_are_lent_to_whom_needs_them() -> None:
 async def test_without_permission_it_says_which_and_shows_what_it_can() -> None:
     async with open_plane(ALONE) as plane:
         place = Place(plane.kubeconfig(READER), api_servers=plane.servers)
-        async with Lookout(place, CONFIG, version="0", now=lambda: Instant(1)) as lookout:
-            look = await lookout.look()
+        async with ClusterObserver(place, CONFIG, version="0", now=lambda: Instant(1)) as observer:
+            look = await observer.look()
         said = " ".join(look.lacking)
         assert look.levels is None
         assert 'cannot get path "/metrics"' in said or "/metrics" in said
@@ -172,17 +174,17 @@ async def test_without_permission_it_says_which_and_shows_what_it_can() -> None:
 
 
 async def test_an_api_server_that_is_away_is_told_and_the_other_is_seen() -> None:
-    async with open_plane(replace(ALONE, apiservers=2)) as plane, guarding(plane) as lookout:
+    async with open_plane(replace(ALONE, apiservers=2)) as plane, guarding(plane) as observer:
         await plane.stop("kube-apiserver-1")
-        look = await lookout.look()
+        look = await observer.look()
         assert [one.page is not None for one in look.replicas] == [True, False]
         assert "cannot be reached" in look.replicas[1].error
 
 
 async def test_streams_of_an_http2_connection_are_read_from_the_servers_greeting() -> None:
     options = replace(ALONE, apiserver_flags=("--http2-max-streams-per-connection=321",))
-    async with open_plane(options) as plane, guarding(plane) as lookout:
-        assert (await lookout.look()).replicas[0].streams_max == 321
+    async with open_plane(options) as plane, guarding(plane) as observer:
+        assert (await observer.look()).replicas[0].streams_max == 321
 
 
 async def test_api_servers_behind_one_address_are_told_apart(tmp_path: Path) -> None:
@@ -190,12 +192,12 @@ async def test_api_servers_behind_one_address_are_told_apart(tmp_path: Path) -> 
         config = write_kubeconfig(
             tmp_path / "balanced", server=balancer.url, ca=plane.ca, user="admin", token=plane.token()
         )
-        async with Lookout(Place(config), CONFIG, version="0", now=lambda: Instant(1)) as lookout:
+        async with ClusterObserver(Place(config), CONFIG, version="0", now=lambda: Instant(1)) as observer:
 
             async def both_are_seen() -> bool:
-                return len((await lookout.look()).up) == 2
+                return len((await observer.look()).up) == 2
 
             await until_async(both_are_seen)
-            look = await lookout.keep()
+            look = await observer.keep()
             assert only(look).is_right
             assert any("told apart by when they started" in sentence for sentence in look.lacking)

@@ -14,10 +14,10 @@ from kube_planes import open_plane
 from muster.cli.errors import ExitCode
 from muster.cli.guard_audit import TOKEN, files
 from muster.core import Instant
+from muster.guard.core.checks import check_lists, check_secrets
 from muster.guard.core.config import GuardConfig
-from muster.guard.core.judges import lists, workloads
 from muster.guard.core.look import Look
-from muster.guard.lookout import Lookout
+from muster.guard.observer import ClusterObserver
 from muster.guard.replicas import Place
 from muster_tools.demo.guard.filling import READERS, fill, let_read
 from muster_tools.local_kubernetes.options import PlaneOptions
@@ -125,7 +125,7 @@ async def test_a_client_that_lists_too_much_is_named_by_its_user_agent(tmp_path:
         )
         config = GuardConfig(lists_per_minute=60)
         async with (
-            Lookout(place, config, version="0", now=lambda: Instant(1)) as lookout,
+            ClusterObserver(place, config, version="0", now=lambda: Instant(1)) as observer,
             plane.client(READER) as client,
         ):
             client.headers["User-Agent"] = "fleet-doctor/1.2 (linux) more"
@@ -135,11 +135,11 @@ async def test_a_client_that_lists_too_much_is_named_by_its_user_agent(tmp_path:
             seen: list[Look] = []
 
             async def is_told() -> bool:
-                seen.append(await lookout.look())
-                return any(finding.degree >= 1 for finding in lists.judge(seen[-1], config) or ())
+                seen.append(await observer.look())
+                return any(finding.degree >= 1 for finding in check_lists(seen[-1], config) or ())
 
             await until_async(is_told)
-            worst = (lists.judge(seen[-1], config) or [])[0]
+            worst = (check_lists(seen[-1], config) or [])[0]
             assert worst.advice.about == "fleet-doctor/1.2 (reader) secrets"
             assert all("user agents" not in sentence for sentence in seen[-1].lacking)
 
@@ -149,14 +149,14 @@ async def test_without_an_audit_webhook_users_are_seen_at_work(alone: ControlPla
     await fill(alone, secrets=40)
     place = Place(alone.kubeconfig(), api_servers=alone.servers)
     async with (
-        Lookout(place, GuardConfig(), version="0", now=lambda: Instant(1)) as lookout,
+        ClusterObserver(place, GuardConfig(), version="0", now=lambda: Instant(1)) as observer,
         alone.client(READER) as client,
     ):
 
         async def is_seen() -> bool:
             async with client.get("/api/v1/secrets") as slow:  # its body is not read yet: it is still at work
                 await slow.content.read(1)
-                found = [(one.agent, one.user, one.resource) for one in (await lookout.look()).clients]
+                found = [(one.agent, one.user, one.resource) for one in (await observer.look()).clients]
                 await slow.read()
                 return ("", READER, "secrets") in found
 
@@ -179,9 +179,9 @@ async def test_pods_of_a_workload_tell_its_secrets(alone: ControlPlane) -> None:
             async with client.post("/api/v1/namespaces/default/pods", json=pod) as answer:
                 answer.raise_for_status()
     place = Place(alone.kubeconfig(), api_servers=alone.servers)
-    async with Lookout(place, GuardConfig(), version="0", now=lambda: Instant(1)) as lookout:
-        look = await lookout.look()
+    async with ClusterObserver(place, GuardConfig(), version="0", now=lambda: Instant(1)) as observer:
+        look = await observer.look()
         assert look.pods is not None
         (one,) = look.pods.workloads
         assert (one.title, one.secrets, one.nodes, one.lists) == ("default/statefulset/trainer", 60, 2, 120)
-        assert [finding.degree >= 1 for finding in workloads.judge(look, GuardConfig()) or ()] == [True]
+        assert [finding.degree >= 1 for finding in check_secrets(look, GuardConfig()) or ()] == [True]

@@ -10,7 +10,7 @@ from muster.core import Fact
 from muster.core.virtual import recover
 from muster.health.core.config import HealthConfig
 from muster.health.core.core import HealthCore
-from muster.health.core.sightings import Sighting
+from muster.health.core.signals import FaultSignal
 from muster.health.rule_files import built_in_rules
 from muster.schemas.facts.job import JobStopRequested, PodsExited, PodsOutcome
 from muster.schemas.facts.operations import (
@@ -46,7 +46,7 @@ class Operated(VirtualScheduler):
 
     def sick(self, node: str, code: str) -> None:
         """A fault is seen on the node's first GPU."""
-        self.health.verdicts.sightings.add(Sighting(node, code, self.now, f"{node}-gpu-0"))
+        self.health.verdicts.signals.add(FaultSignal(node, code, self.now, f"{node}-gpu-0"))
         self.settle()
 
     def campaign(self, name: str, running: str) -> None:

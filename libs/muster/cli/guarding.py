@@ -16,16 +16,13 @@ from muster.cli.options import Output
 from muster.cli.output import print_line, print_note
 from muster.cli.session import call
 from muster.guard.app import config_of, place_of
-from muster.guard.core.advising import advise
 from muster.guard.core.config import GuardConfig, Kind, Subjects
+from muster.guard.core.core import State, advise
 from muster.guard.core.flow import leftovers
 from muster.guard.core.flow_plan import FlowPlan
 from muster.guard.core.look import Look
 from muster.guard.core.report import report_of
-from muster.guard.core.state import State
-from muster.guard.flow_writing import remove as remove_objects
-from muster.guard.flow_writing import write
-from muster.guard.lookout import Lookout
+from muster.guard.observer import ClusterObserver, remove_objects, write_plan
 from muster.guard.replicas import Place
 from muster.kube.errors import KubeConfigError, KubeError
 from muster.kube.objects import JsonObject, name_of
@@ -53,10 +50,10 @@ def report_of_stack(state_dir: Path, form: Output, *, cluster: str) -> None:
 def report_of_cluster(reach: Reach, form: Output, *, seconds: float) -> None:
     """The same from two looks at a cluster, `seconds` apart. Raises CliError."""
 
-    async def ask(lookout: Lookout) -> Look:
-        await lookout.look()
+    async def ask(observer: ClusterObserver) -> Look:
+        await observer.look()
         await asyncio.sleep(seconds)
-        return await lookout.look()
+        return await observer.look()
 
     place, config = _reached(reach)
     look = _at(place, config, ask)
@@ -71,12 +68,12 @@ def apply(reach: Reach, form: Output, *, kinds: Sequence[str] | None, everybody:
     if everybody:
         config = replace(config, subjects=Subjects.EVERYBODY)
 
-    async def ask(lookout: Lookout) -> tuple[Look, FlowPlan]:
-        look, plan = await lookout.plan()
+    async def ask(observer: ClusterObserver) -> tuple[Look, FlowPlan]:
+        look, plan = await observer.plan()
         if dry_run:
-            await write(lookout.connection, plan, dry_run=True)
+            await write_plan(observer.connection, plan, dry_run=True)
             return look, plan
-        return await lookout.keep(), plan
+        return await observer.keep(), plan
 
     look, plan = _at(place, config, ask)
     if look.levels is None:
@@ -93,12 +90,12 @@ def apply(reach: Reach, form: Output, *, kinds: Sequence[str] | None, everybody:
 def remove(reach: Reach) -> None:
     """Take everything of ours away. Raises CliError."""
 
-    async def ask(lookout: Lookout) -> list[JsonObject]:
-        found = lookout.flow_objects()
+    async def ask(observer: ClusterObserver) -> list[JsonObject]:
+        found = observer.flow_objects()
         if found is None:
-            raise unreachable("; ".join((await lookout.look()).lacking))
+            raise unreachable("; ".join((await observer.look()).lacking))
         gone = leftovers(found, [])
-        await remove_objects(lookout.connection, gone)
+        await remove_objects(observer.connection, gone)
         return gone
 
     place, config = _reached(reach)
@@ -148,13 +145,13 @@ def _from_environment() -> Path:
     return path
 
 
-def _at(place: Place, config: GuardConfig, ask: Callable[[Lookout], Awaitable[Answer]]) -> Answer:
+def _at(place: Place, config: GuardConfig, ask: Callable[[ClusterObserver], Awaitable[Answer]]) -> Answer:
     """One conversation with a cluster. Raises CliError."""
     time = SystemTime()
 
     async def conversation() -> Answer:
-        async with Lookout(place, config, version=version("gpumuster"), now=time.wall) as lookout:
-            return await ask(lookout)
+        async with ClusterObserver(place, config, version=version("gpumuster"), now=time.wall) as observer:
+            return await ask(observer)
 
     try:
         return asyncio.run(conversation())

@@ -12,7 +12,7 @@ from muster.cli.errors import usage
 from muster.cli.options import Output
 from muster.cli.output import print_line
 from muster.cli.progress import measured
-from muster.health.wiring import config_of
+from muster.health.config import config_of
 from muster.simulator.failures.account import Bucket
 from muster.simulator.failures.calendar import Odds
 from muster.simulator.failures.mix import (

@@ -20,9 +20,8 @@ from muster.cli.output import print_line, print_note
 from muster.notifier.app import places_of
 from muster.notifier.consumer import look
 from muster.notifier.declaration import WebhookSettingsError, check
-from muster.notifier.files import WebhookFileError, address, host, keys
 from muster.notifier.message import make_trial
-from muster.notifier.sender import Answer, Sender, new_client
+from muster.notifier.sender import Answer, Sender, WebhookFileError, address, host, keys, new_client
 from muster.notifier.signing import PREFIX
 from muster.schemas.ids import request_fact_id
 

@@ -7,8 +7,8 @@ from muster.bus.kubernetes_settings import GuardSettings
 from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import Settings
 from muster.guard.core import GuardCore
-from muster.guard.core.answers import answer_report
 from muster.guard.core.config import GuardConfig, Kind, Subjects
+from muster.guard.core.report import answer_report
 from muster.guard.declaration import DECLARATION
 from muster.guard.replicas import Place
 from muster.guard.sink import ServerWatch

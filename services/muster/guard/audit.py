@@ -14,7 +14,7 @@ from pathlib import Path
 from aiohttp import web
 from pydantic_core import from_json
 
-from muster.guard.core.words import AGENT_CHARS_MAX, NAME_CHARS_MAX, shown
+from muster.guard.core.printable import AGENT_CHARS_MAX, NAME_CHARS_MAX, printable
 from muster.guard.limits import AUDIT_BODY_BYTES_MAX, AUDIT_CLOSE_S
 from muster.kube.objects import JsonObject, objects, text
 
@@ -43,14 +43,14 @@ def listed_of(event: JsonObject) -> Listed | None:
     group, resource = text(event, "objectRef", "apiGroup"), text(event, "objectRef", "resource")
     return Listed(
         agent=agent_of(text(event, "userAgent")),
-        user=shown(text(event, "user", "username"), NAME_CHARS_MAX),
-        resource=shown(f"{resource}.{group}" if group else resource, NAME_CHARS_MAX),
+        user=printable(text(event, "user", "username"), NAME_CHARS_MAX),
+        resource=printable(f"{resource}.{group}" if group else resource, NAME_CHARS_MAX),
     )
 
 
 def agent_of(user_agent: str) -> str:
     """The first product of a User-Agent, which names the program: "kubectl/v1.34.4"."""
-    return shown(user_agent.split(" ", 1)[0], AGENT_CHARS_MAX)
+    return printable(user_agent.split(" ", 1)[0], AGENT_CHARS_MAX)
 
 
 def read_token(path: Path | None) -> str:

@@ -8,12 +8,10 @@ from prometheus_client import Counter, Gauge
 
 from muster.bus.gauges import LeaderGauges
 from muster.guard.audit import AuditReceiver
-from muster.guard.core.judges import JUDGES
-from muster.guard.core.judges.lists import who
-from muster.guard.core.judges.skew import skew_of
+from muster.guard.core.checks import CHECKS, client_name, skew_of
+from muster.guard.core.core import State
 from muster.guard.core.look import Look, Replica
 from muster.guard.core.report import largest
-from muster.guard.core.state import State
 
 CLIENTS_SHOWN = 20
 RESOURCES_SHOWN = 20
@@ -66,7 +64,7 @@ class GuardMetrics:
         self._look.show(_SKEW, skew_of(look), "cluster")
         self._show_resources(look)
         for client in look.clients[:CLIENTS_SHOWN]:
-            self._look.show(_CLIENT, client.per_minute, who(client), client.resource)
+            self._look.show(_CLIENT, client.per_minute, client_name(client), client.resource)
         for flow in look.flows:
             self._look.show(_WANTED, flow.wanted, flow.level)
             self._look.show(_RIGHT, flow.is_right, flow.level)
@@ -78,7 +76,7 @@ class GuardMetrics:
 
     def show_state(self, state: State) -> None:
         """What was said; a code without advice shows 0."""
-        for code in JUDGES:
+        for code in CHECKS:
             self._state.show(_ADVICE, sum(one.raised.code == code for one in state.advice.values()), code)
 
     def hide(self) -> None:

@@ -17,8 +17,8 @@ from muster.core.fact import Core
 from muster.guard.core.config import GuardConfig
 from muster.guard.core.core import GuardCore
 from muster.guard.limits import CHANGE_S, REOPEN_S, STOP_S_MAX
-from muster.guard.lookout import Lookout
 from muster.guard.metrics import GuardMetrics
+from muster.guard.observer import ClusterObserver
 from muster.guard.replicas import Place
 from muster.kube.errors import KubeConfigError
 
@@ -64,14 +64,14 @@ class ServerWatch:
     async def _run(self, core: GuardCore) -> None:
         while True:
             try:
-                async with Lookout(
+                async with ClusterObserver(
                     self._place,
                     self._config,
                     version=self._version,
                     now=self._seat.now,
                     on_flow=self._flow_changed.set,
-                ) as lookout:
-                    await self._watch(core, lookout)
+                ) as observer:
+                    await self._watch(core, observer)
             except* KubeConfigError as errors:
                 _logger.warning(
                     "the API server's credentials cannot be read, trying again in %g s: %s",
@@ -80,16 +80,16 @@ class ServerWatch:
                 )
             await asyncio.sleep(REOPEN_S)
 
-    async def _watch(self, core: GuardCore, lookout: Lookout) -> None:
-        """Looks until the lookout fails: every `scrape_s`, and soon after flow control changed."""
+    async def _watch(self, core: GuardCore, observer: ClusterObserver) -> None:
+        """Looks until the observer fails: every `scrape_s`, and soon after flow control changed."""
         while True:
             self._flow_changed.clear()
             applies = self._config.apply
-            look = await (lookout.keep(leads=self._seat.leads) if applies else lookout.look())
-            self._metrics.show_look(look, lookout.audit)
+            look = await (observer.keep(leads=self._seat.leads) if applies else observer.look())
+            self._metrics.show_look(look, observer.audit)
             if core.observe(look, self._seat.now()):
                 self._seat.wake()
-            if (failure := lookout.failure()) is not None:
+            if (failure := observer.failure()) is not None:
                 raise failure
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._scrape_s):

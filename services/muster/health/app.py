@@ -1,13 +1,13 @@
-"""Wiring only: the health core of one cluster, and the readings that it looks at."""
+"""Wiring only: the health core of one cluster under its settings, and the readings that it observes."""
 
 from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import Settings
+from muster.health.config import config_of
 from muster.health.core.answers import answer_conditions
 from muster.health.core.core import HealthCore
 from muster.health.declaration import DECLARATION
 from muster.health.metrics import HealthMetrics
 from muster.health.sink import ReadingsSink
-from muster.health.wiring import config_of
 from muster.schemas.registry import StreamRole
 
 

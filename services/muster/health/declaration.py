@@ -2,7 +2,7 @@
 
 from muster.bus.declaration import Declaration, QueryType
 from muster.bus.settings import Settings
-from muster.health.wiring import config_of
+from muster.health.config import config_of
 from muster.schemas.conditions import AskConditions, ConditionsAnswer
 from muster.schemas.registry import StreamRole
 

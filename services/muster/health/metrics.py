@@ -100,10 +100,10 @@ class HealthMetrics:
         brake = state.brake
         show(_TRIPPED, brake.tripped is not None, self._cluster)
         show(_USED, len(brake.nodes) / brake.most(len(state.nodes)), self._cluster)
-        show(_WAITING, len(verdicts.sightings), self._cluster)
-        show(_DROPPED, sum(verdicts.sightings.dropped.values()), self._cluster)
-        show(_UNKNOWN, sum(verdicts.eyes.unknown.values()), self._cluster)
-        show(_FOREIGN, verdicts.eyes.foreign, self._cluster)
+        show(_WAITING, len(verdicts.signals), self._cluster)
+        show(_DROPPED, sum(verdicts.signals.dropped.values()), self._cluster)
+        show(_UNKNOWN, sum(verdicts.detector.unknown.values()), self._cluster)
+        show(_FOREIGN, verdicts.detector.foreign, self._cluster)
 
     def hide(self) -> None:
         """The term is over."""

@@ -1,4 +1,4 @@
-"""Listens to readings of GPUs while health leads, has the core's eyes look at them, and wakes it when there is news.
+"""Listens to readings of GPUs while health leads, shows them to the fault detector, and wakes the core for signals.
 
 Readings are decoded as they come: a fault must reach the scheduler within a second. They are derived and short-lived:
 what is lost comes again with the next interval.

@@ -1,4 +1,4 @@
-"""Wiring only: which webhooks there are, a lane for each in each log that holds events for it."""
+"""Wiring only: which webhooks there are, a delivery for each in each log that holds events for it."""
 
 import asyncio
 from collections.abc import Iterator
@@ -20,14 +20,14 @@ class Notifier:
         """Deliver until cancelled. Without webhooks it connects to nothing."""
         if not settings.webhooks:
             await asyncio.Event().wait()
-        from muster.notifier.lanes import run_lanes  # noqa: PLC0415 - clients of HTTP and Redis, for nothing without any
+        from muster.notifier.delivery import run_deliveries  # noqa: PLC0415 - clients of HTTP and Redis, for nothing without any
 
         client = await connect(DECLARATION.service)
-        await run_lanes(client, settings, tuple(places_of(settings)))
+        await run_deliveries(client, settings, tuple(places_of(settings)))
 
 
 def places_of(settings: Settings) -> Iterator[Place]:
-    """Every lane: a webhook in a log that holds facts of its events."""
+    """Every delivery: a webhook in a log that holds facts of its events."""
     for webhook in settings.webhooks:
         for log in (*map(cluster_log, settings.clusters), FED_LOG):
             if wanted := patterns(webhook.events, log):

@@ -1,4 +1,4 @@
-"""What can be told: one table of events. A row says which facts make the event and how a message is made of one. Pure.
+"""Events: which facts make one, and how a message is made of it; `catalogue.py` lists them. Pure.
 
 Another event is another row: a function that makes its body, one that makes its words for people, and the facts.
 """
@@ -22,19 +22,31 @@ from muster.schemas.webhooks import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
-    """Everything that a message may be made of. jobs: those that the fact is about and that are known, by id.
+def span(seconds: float) -> str:
+    """`850 ms`, `42 s`, `3 min 20 s`, `5 h 7 min`, `2 d 3 h`."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    whole = round(seconds)
+    for size, name, smaller, smaller_name in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= size:
+            rest = whole % size // smaller
+            return f"{whole // size} {name} {rest} {smaller_name}" if rest else f"{whole // size} {name}"
+    return f"{whole} s"
 
-    teams: whom the message is for, empty for everybody. dashboard_url: "" if people have none. foreign: jobs that the
-    fact's cluster does not have; nothing is told of them.
-    """
+
+@dataclass(frozen=True, slots=True)
+class EventSource:
+    """The fact of an event, and what else its message may be made of."""
 
     fact: Fact
     jobs: Mapping[str, JobStory] = field(default_factory=dict)
+    """The jobs that the fact is about and that are known, by id."""
     teams: frozenset[str] = frozenset()
+    """Recipients of the message; empty for all."""
     dashboard_url: str = ""
+    """"" if there is no dashboard."""
     foreign: frozenset[str] = frozenset()
+    """Jobs that were not given to the fact's cluster; the message does not mention them."""
 
     @property
     def trace(self) -> str:
@@ -50,8 +62,8 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
-    """A message for people. mood: good, bad or plain. lines: name and value."""
+class ChatText:
+    """A message for people. mood: good, bad or plain. lines: name and value; one without a value is not shown."""
 
     title: str
     mood: str = "plain"
@@ -75,8 +87,8 @@ class EventType:
     what: str
     facts: tuple[FactType, ...]
     jobs: Callable[[Fact], tuple[str, ...]]
-    body: Callable[[Told], Body]
-    words: Callable[[Told], Words]
+    body: Callable[[EventSource], Body]
+    words: Callable[[EventSource], ChatText]
     whole: bool = False
 
     def is_made_by(self, fact: Fact) -> bool:

@@ -29,5 +29,5 @@ FORGET_S = 7 * 86_400.0
 JOBS_LOOKED_UP_MAX = 16
 """Jobs of one event whose names are looked up."""
 HISTORY_ATTEMPTS_MAX = 5
-"""So often it is asked who a job was while nobody can tell; then its end is told without its name."""
+"""Look-ups of an unknown job; after that its end is sent without its name."""
 REDIS_TIMEOUT_S = 2.0

@@ -19,7 +19,7 @@ from muster.bus.service import LeaderHandle
 from muster.core.fact import Core, Fact
 from muster.core.instant import Instant
 from muster.projector.core import Projection
-from muster.projector.core.rows import Changes, JobChange, job_change
+from muster.projector.core.changes import Changes, JobChange, job_change
 from muster.projector.transactions import Expected, ViewChangedError, transact
 from muster.projector.writer import Command, advance, commands, marker, removal, split
 from muster.schemas.readmodel import ENDED_ROWS_MAX, LAYOUT_VERSION, ReadModel

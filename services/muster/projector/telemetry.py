@@ -5,7 +5,8 @@ What nodes send more often is left out unread. Derived and short-lived: what is 
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -13,24 +14,132 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
+from prometheus_client import Gauge
 from pydantic import ValidationError
+from pydantic_core import to_json
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from muster.bus.gauges import BoundedLabels, LeaderGauges
 from muster.bus.service import LeaderHandle
 from muster.core.fact import Core, Fact
-from muster.core.instant import Instant
+from muster.core.instant import Instant, seconds_between
 from muster.projector.core import ProjectorCore
-from muster.projector.core.readings import readings_row, telemetry_messages
-from muster.projector.fleet_metrics import FleetMetrics
 from muster.projector.transactions import transact
 from muster.projector.view import can_send
 from muster.projector.view_metrics import PassedMetrics, passed_metrics
 from muster.projector.writer import readings
-from muster.schemas.live import PUBLIC_AUDIENCE
+from muster.schemas.live import PUBLIC_AUDIENCE, SLICE_BYTES_MAX, Reading
 from muster.schemas.readmodel import ReadModel
 from muster.schemas.subjects import cluster_log, telemetry_subject, view_subject
 from muster.schemas.telemetry import NodeReading
+
+ROW_OVERHEAD_BYTES = 8  # quotes, colon, comma
+
+
+def readings_row(sample: NodeReading) -> bytes:
+    """One node's readings by the places of its GPUs, encoded; null where there is none."""
+    places: list[Reading | None] = [None] * (1 + max((device.index for device in sample.devices), default=-1))
+    for device in sample.devices:
+        measured = (device.utilisation_pct, device.temperature_c, device.memory_used_mib, device.power_w)
+        places[device.index] = measured
+    return to_json(places)
+
+
+def telemetry_messages(cluster: str, rows: Mapping[str, bytes], *, at: int) -> Iterator[bytes]:
+    """Bodies of `LiveTelemetry` for these rows, each within the bound. at: when the newest was measured."""
+    head = b'{"cluster":%b,"at":%d,"nodes":{' % (to_json(cluster), at)
+    part: list[bytes] = []
+    size = 0
+    for node, row in rows.items():
+        entry = to_json(node) + b":" + row
+        if part and size + len(entry) > SLICE_BYTES_MAX - len(head) - ROW_OVERHEAD_BYTES:
+            yield head + b",".join(part) + b"}}"
+            part, size = [], 0
+        part.append(entry)
+        size += len(entry) + 1
+    if part:
+        yield head + b",".join(part) + b"}}"
+
+
+MODELS_MAX = 32
+SILENT_S = 60.0
+
+_REPORTING = Gauge("muster_gpus_reporting", "GPUs whose node reported lately.", ("model",))
+_BUSY = Gauge("muster_gpu_utilisation_ratio", "Mean utilisation of the reporting GPUs.", ("model",))
+_HELD_BUSY = Gauge(
+    "muster_gpu_held_utilisation_ratio", "Mean utilisation of the reporting GPUs that jobs hold.", ("model",)
+)
+_POWER = Gauge("muster_gpu_power_watts", "What the reporting GPUs draw together.", ("model",))
+_HOTTEST = Gauge("muster_gpu_temperature_max_celsius", "Of the hottest reporting GPU.", ("model",))
+
+
+@dataclass(slots=True)
+class _Sums:
+    """Of one node: GPUs, of these held; their utilisation in percent; power; the highest temperature."""
+
+    gpus: int = 0
+    held: int = 0
+    busy_pct: float = 0.0
+    held_busy_pct: float = 0.0
+    power_w: float = 0.0
+    hottest_c: float = 0.0
+
+    def add(self, other: "_Sums") -> None:
+        self.gpus += other.gpus
+        self.held += other.held
+        self.busy_pct += other.busy_pct
+        self.held_busy_pct += other.held_busy_pct
+        self.power_w += other.power_w
+        self.hottest_c = max(self.hottest_c, other.hottest_c)
+
+
+class FleetMetrics:
+    """Of a leader: the newest report of every node, folded into a few figures by model."""
+
+    def __init__(self) -> None:
+        self._gauges = LeaderGauges()
+        self._models = BoundedLabels(MODELS_MAX)
+        self._shown: set[str] = set()
+        self._of: dict[str, tuple[int, str, _Sums]] = {}
+
+    def report(self, sample: NodeReading) -> None:
+        """A node reported."""
+        sums = _Sums()
+        for device in sample.devices:
+            is_held = bool(device.job_ids)
+            sums.gpus += 1
+            sums.held += is_held
+            sums.busy_pct += device.utilisation_pct
+            sums.held_busy_pct += device.utilisation_pct if is_held else 0.0
+            sums.power_w += device.power_w
+            sums.hottest_c = max(sums.hottest_c, device.temperature_c)
+        self._of[sample.node] = sample.at, sample.gpu_model, sums
+
+    def show(self) -> None:
+        """Set the gauges; nodes that were silent for `SILENT_S` do not count. Work grows with the nodes."""
+        newest = max((at for at, _, _ in self._of.values()), default=0)
+        by_model: defaultdict[str, _Sums] = defaultdict(_Sums)
+        for node, (at, model, sums) in tuple(self._of.items()):
+            if seconds_between(at, newest) > SILENT_S:
+                del self._of[node]
+            elif sums.gpus:
+                by_model[self._models.of(model)].add(sums)
+        self._shown |= by_model.keys()  # one that is gone is shown as 0
+        for model in self._shown:
+            sums = by_model[model]
+            self._gauges.show(_REPORTING, sums.gpus, model)
+            self._gauges.show(_BUSY, sums.busy_pct / 100 / max(1, sums.gpus), model)
+            self._gauges.show(_HELD_BUSY, sums.held_busy_pct / 100 / max(1, sums.held), model)
+            self._gauges.show(_POWER, sums.power_w, model)
+            self._gauges.show(_HOTTEST, sums.hottest_c, model)
+
+    def hide(self) -> None:
+        """The term is over."""
+        self._gauges.hide()
+        self._of.clear()
+        self._shown.clear()
+
 
 INTERVAL_S = 1.0
 NODES_AT_ONCE = 200  # decoded before others have their turn

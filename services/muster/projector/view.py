@@ -18,7 +18,7 @@ from muster.core.fact import Core, Fact
 from muster.core.instant import Instant, seconds_between
 from muster.projector.core import Projection
 from muster.projector.core.chains import PULSE_S, LiveChains, Slice
-from muster.projector.core.shown import Shown
+from muster.projector.core.changes import ViewChanges
 from muster.projector.view_metrics import ViewMetrics, view_metrics
 from muster.schemas.live import PUBLIC_AUDIENCE
 from muster.schemas.subjects import view_subject
@@ -134,7 +134,7 @@ class _Sender:
             await self.connection.publish(view_subject(self.cluster, one.audience, "packed"), packed)
         self._count(slices, shown)
 
-    def _count(self, slices: Sequence[Slice], shown: Shown) -> None:
+    def _count(self, slices: Sequence[Slice], shown: ViewChanges) -> None:
         public = sum(one.audience == PUBLIC_AUDIENCE for one in slices)
         self.metrics.public_slices.inc(public)
         self.metrics.team_slices.inc(len(slices) - public)

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from muster.projector.core.rows import Changes, JobChange, ShownFact
+from muster.projector.core.changes import Changes, JobChange, ShownFact
 from muster.schemas.job import Phase
 from muster.schemas.readmodel import (
     ENTRY_FACTS_MAX,

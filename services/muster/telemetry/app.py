@@ -6,10 +6,9 @@ from muster.bus.clock import SystemTime
 from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import EXPORTER_URL, Settings
 from muster.schemas.registry import StreamRole
-from muster.telemetry.core.answers import answer_idle, answer_job_use, answer_top
+from muster.telemetry.core.answers import answer_energy, answer_idle, answer_job_use, answer_top
 from muster.telemetry.core.config import TelemetryConfig
 from muster.telemetry.core.core import TelemetryCore
-from muster.telemetry.core.energy import answer_energy
 from muster.telemetry.declaration import DECLARATION
 from muster.telemetry.sink import Scrapes
 
@@ -17,14 +16,14 @@ from muster.telemetry.sink import Scrapes
 def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
     """The telemetry service of one cluster. Without exporters it only folds, since checkpoints wait for its part."""
     config, url = config_of(settings), url_of(settings)
-    told = settings.telemetry
+    section = settings.telemetry
     scrapes = partial(
         Scrapes,
         cluster=settings.cluster,
         url=url,
-        interval_s=told.interval_s,
-        timeout_s=told.timeout_s,
-        stale_s=told.stale_s,
+        interval_s=section.interval_s,
+        timeout_s=section.timeout_s,
+        stale_s=section.stale_s,
         clock=SystemTime(),
     )
     return (
@@ -40,18 +39,18 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
 
 def config_of(settings: Settings) -> TelemetryConfig:
     """The core's part of the settings."""
-    told = settings.telemetry
+    section = settings.telemetry
     return TelemetryConfig(
-        interval_s=told.interval_s,
-        idle_below_pct=told.idle_below_pct,
-        idle_after_s=told.idle_after_s,
-        report_s=told.report_s,
+        interval_s=section.interval_s,
+        idle_below_pct=section.idle_below_pct,
+        idle_after_s=section.idle_after_s,
+        report_s=section.report_s,
     )
 
 
 def url_of(settings: Settings) -> str:
     """Where a node's page is, "" if nobody is asked. A stack that runs exporters of its own writes the setting."""
-    told = settings.telemetry
-    if not told.enabled:
+    section = settings.telemetry
+    if not section.enabled:
         return ""
-    return told.url or (EXPORTER_URL if settings.kubernetes is not None else "")
+    return section.url or (EXPORTER_URL if settings.kubernetes is not None else "")

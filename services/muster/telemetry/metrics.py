@@ -14,8 +14,8 @@ from prometheus_client import Counter, Gauge, Histogram
 from muster.bus.gauges import BoundedLabels, LeaderGauges
 from muster.core import Instant, seconds_between
 from muster.schemas.telemetry import ExporterState
+from muster.telemetry.core.answers import Held, held_now
 from muster.telemetry.core.core import TelemetryCore
-from muster.telemetry.core.current import Held, held_now
 from muster.telemetry.limits import JOBS_SHOWN, MODELS_SHOWN, QUEUES_SHOWN, TEAMS_SHOWN
 
 _EXPORTERS = Gauge("muster_telemetry_exporters", "Nodes by how their exporter is.", ("state",))
@@ -23,7 +23,7 @@ _EXPECTED = Gauge("muster_telemetry_gpus_expected", "GPUs of the nodes that are 
 _SEEN = Gauge("muster_telemetry_gpus_seen", "GPUs that exporters show.", ("model",))
 _MISSING = Gauge("muster_telemetry_gpus_missing", "GPUs that a page which could be read does not show.", ("model",))
 _OLDEST = Gauge("muster_telemetry_oldest_reading_seconds", "Age of the oldest newest reading of a node.", ("scope",))
-"""Of nodes whose exporter was ever there: the others are asked seldom (`muster.telemetry.core.patience`)."""
+"""Of nodes whose exporter was ever there: the others are asked seldom (`muster.telemetry.core.exporters`)."""
 _HELD = Gauge("muster_gpu_job_held", "GPUs that jobs hold, as far as they are read.", ("team", "queue", "model"))
 _BUSY = Gauge(
     "muster_gpu_job_busy_ratio", "Mean utilisation of held GPUs: that something ran.", ("team", "queue", "model")

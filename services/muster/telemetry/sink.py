@@ -8,8 +8,10 @@ answer they are dropped and counted, never queued up.
 
 import asyncio
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Protocol, Self
 
+import aiohttp
 from pydantic import ValidationError
 
 from muster.bus.clock import TimeSource
@@ -20,16 +22,104 @@ from muster.schemas.facts.node import NodeJoined
 from muster.schemas.subjects import telemetry_subject
 from muster.schemas.telemetry import ExporterState, NodeSample
 from muster.telemetry.core.core import TelemetryCore
-from muster.telemetry.core.freshness import Freshness
+from muster.telemetry.core.exporters import Freshness, ScrapeBackoff
 from muster.telemetry.core.meters import Holders, Reading
-from muster.telemetry.core.patience import Patience
+from muster.telemetry.core.pages import PageError
 from muster.telemetry.core.plans import Pages
-from muster.telemetry.core.pods import job_of_pod
-from muster.telemetry.core.samples import node_sample, silent_sample
-from muster.telemetry.core.tokens import PageError
-from muster.telemetry.limits import CATCH_UP_S, SAMPLE_BYTES_MAX, SCRAPES_MAX, STOP_S_MAX
+from muster.telemetry.core.samples import job_of_pod, node_sample, silent_sample
+from muster.telemetry.limits import (
+    CATCH_UP_S,
+    CHUNK_BYTES,
+    CONNECT_S_MAX,
+    DNS_S,
+    KEPT_S,
+    PAGE_BYTES_MAX,
+    SAMPLE_BYTES_MAX,
+    SCRAPES_MAX,
+    STOP_S_MAX,
+)
 from muster.telemetry.metrics import TelemetryMetrics
-from muster.telemetry.scraping import Answer, Exporters, settled
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a node's exporter answered. text: the page, "" if `state` is not OK; error: why not, in words."""
+
+    state: ExporterState
+    text: str = ""
+    error: str = ""
+
+
+class Exporters:
+    """Asks the exporters of all nodes. url: with {node} and {address} to fill in. As a context manager.
+
+    Connections are kept for a moment alone: 1,750 open ones would be more than a process may have. That is enough where
+    several nodes' pages come from one place.
+    """
+
+    def __init__(self, url: str, *, timeout_s: float) -> None:
+        self._url = url
+        self._timeout_s = timeout_s
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=SCRAPES_MAX, keepalive_timeout=KEPT_S, ttl_dns_cache=DNS_S),
+            timeout=aiohttp.ClientTimeout(
+                total=self._timeout_s, sock_connect=min(CONNECT_S_MAX, self._timeout_s), ceil_threshold=3_600
+            ),
+            headers={"Accept-Encoding": "identity", "Accept": "text/plain;version=0.0.4"},
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    def url_of(self, node: str, description: NodeJoined | None) -> str:
+        """Where the node's page is. An address that is not known is taken to be the node's name."""
+        address = (description.address if description is not None else "") or node
+        return self._url.format(node=node, address=f"[{address}]" if ":" in address else address)
+
+    async def ask(self, url: str) -> Answer:
+        """The page. Never raises for what a node does."""
+        assert self._session is not None, "entered first"
+        try:
+            async with self._session.get(url, allow_redirects=False) as response:
+                if response.status != 200:
+                    return Answer(ExporterState.NONSENSE, error=f"{url} answers {response.status} {response.reason}")
+                return await self._page(url, response)
+        except (aiohttp.ConnectionTimeoutError, aiohttp.ClientConnectorError) as error:
+            return Answer(ExporterState.DOWN, error=f"{url} cannot be reached: {error}")
+        except TimeoutError:
+            return Answer(ExporterState.HUNG, error=f"{url} does not answer within {self._timeout_s:g} s")
+        except aiohttp.ClientPayloadError as error:
+            return Answer(ExporterState.NONSENSE, error=f"{url} breaks off within its page: {error}")
+        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, OSError) as error:
+            return Answer(ExporterState.DOWN, error=f"{url} hangs up: {error}")
+        except (aiohttp.ClientError, ValueError) as error:
+            return Answer(ExporterState.NONSENSE, error=f"{url} is no exporter: {error}")
+
+    async def _page(self, url: str, response: aiohttp.ClientResponse) -> Answer:
+        body = bytearray()
+        async for chunk in response.content.iter_chunked(CHUNK_BYTES):
+            body += chunk
+            if len(body) > PAGE_BYTES_MAX:
+                return Answer(ExporterState.NONSENSE, error=f"{url} sends more than {PAGE_BYTES_MAX} bytes")
+        try:
+            return Answer(ExporterState.OK, body.decode())
+        except UnicodeDecodeError as error:
+            return Answer(ExporterState.NONSENSE, error=f"{url} sends what is no text: {error}")
+
+
+async def settled(tasks: set[asyncio.Task[None]], *, timeout_s: float) -> None:
+    """End what is on its way."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=timeout_s)
 
 
 class Publisher(Protocol):
@@ -55,7 +145,7 @@ class Scrapes:
         self._interval_s, self._stale_s = interval_s, stale_s
         self._exporters = Exporters(url, timeout_s=timeout_s)
         self._walk = StaggeredRounds(interval_s)
-        self._freshness, self._pages, self._patience = Freshness(stale_s), Pages(), Patience()
+        self._freshness, self._pages, self._backoff = Freshness(stale_s), Pages(), ScrapeBackoff()
         self._metrics = TelemetryMetrics()
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._task: asyncio.Task[None] | None = None
@@ -66,7 +156,7 @@ class Scrapes:
         assert isinstance(core, TelemetryCore), "the scrapes follow the telemetry service's core"
         self._core = core
         core.forget()
-        self._freshness, self._pages, self._patience = Freshness(self._stale_s), Pages(), Patience()
+        self._freshness, self._pages, self._backoff = Freshness(self._stale_s), Pages(), ScrapeBackoff()
         self._walk = StaggeredRounds(self._interval_s)
         self._task = asyncio.create_task(self._run(core, connection, seat), name="telemetry scrapes")
         self._task.add_done_callback(seat.ended)
@@ -97,13 +187,13 @@ class Scrapes:
                 for node in self._walk.turn(lambda: _asked(core)):
                     self._start(core, connection, seat, node)
                 if self._walk.rounds != rounds:
-                    for memory in (self._pages, self._freshness, self._patience):
+                    for memory in (self._pages, self._freshness, self._backoff):
                         memory.keep(core.holdings.nodes)
                     self._metrics.show(core, self._clock.wall())
 
     def _start(self, core: TelemetryCore, connection: Publisher, seat: LeaderHandle, node: str) -> None:
         """Ask a node, unless nobody was ever there, its last page is still awaited, or too many are."""
-        if not self._patience.is_due(node, core.holdings.nodes.description(node), self._walk.rounds):
+        if not self._backoff.is_due(node, core.holdings.nodes.description(node), self._walk.rounds):
             return
         if node in self._under_way or len(self._under_way) >= SCRAPES_MAX:
             self._metrics.overdue.inc()
@@ -122,7 +212,7 @@ class Scrapes:
         answer = await self._exporters.ask(self._exporters.url_of(node, description))
         if node not in core.holdings.nodes:
             return  # it left meanwhile
-        self._patience.heard(node, description, number, somebody=answer.state is not ExporterState.DOWN)
+        self._backoff.record_attempt(node, description, number, somebody=answer.state is not ExporterState.DOWN)
         sample, message = self.reading(core, node, answer, description, at=self._clock.wall())
         self._metrics.scraped(sample.exporter, asyncio.get_running_loop().time() - began_s)
         if connection.is_connected:

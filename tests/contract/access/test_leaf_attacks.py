@@ -38,11 +38,11 @@ OWN_ANSWER = "$JSC.R.mine"
 
 
 class Intruder:
-    """Listens in the cell. heard: subjects, in order."""
+    """Listens in the cell. record_attempt: subjects, in order."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
-        self.heard: list[str] = []
+        self.record_attempt: list[str] = []
 
     async def listen(self, *subjects: str) -> None:
         for subject in subjects:
@@ -58,10 +58,10 @@ class Intruder:
         """Whether the request and what came before it have crossed, there and back."""
         await self.ask(reply=OWN_ANSWER)
         await asyncio.sleep(0.1)  # a round trip; who asks again looks again
-        return OWN_ANSWER in self.heard
+        return OWN_ANSWER in self.record_attempt
 
     async def _take(self, message: Msg) -> None:
-        self.heard.append(message.subject)
+        self.record_attempt.append(message.subject)
         if message.reply.startswith("_R_."):
             await message.respond(b"forged")
 
@@ -129,7 +129,7 @@ async def test_answers_to_others_are_not_heard(intruder: Intruder, centre: Clien
         await centre.publish(subject, b"for somebody else")
     await centre.flush()
     await until_async(intruder.is_answered)
-    assert not [subject for subject in intruder.heard if "west" in subject or "federation" in subject]
+    assert not [subject for subject in intruder.record_attempt if "west" in subject or "federation" in subject]
 
 
 async def test_questions_to_the_centres_own_services_reach_no_cell(brokers: Joined, intruder: Intruder) -> None:
@@ -144,19 +144,19 @@ async def test_questions_to_the_centres_own_services_reach_no_cell(brokers: Join
             return False
 
     await until_async(lambda: answered("scheduler"))
-    intruder.heard.clear()
+    intruder.record_attempt.clear()
     assert not await answered("federation")
     assert not await answered("projector")
-    assert intruder.heard == []
+    assert intruder.record_attempt == []
     await asking.close()
 
 
 async def test_nothing_of_another_cell_can_be_said(intruder: Intruder, centre: Client) -> None:
-    heard: set[str] = set()
+    record_attempt: set[str] = set()
     own = {f"telemetry.{CELL}.n1", f"logs.{CELL}.J", f"copy.{CELL}.x", f"telemetry.{CELL}.last"}
 
     async def take(message: Msg) -> None:
-        heard.add(message.subject)
+        record_attempt.add(message.subject)
 
     for pattern in ("telemetry.>", "logs.>", "copy.>", "sync.>", "$JS.ACK.>", "view.>"):
         await centre.subscribe(pattern, cb=take)
@@ -169,10 +169,10 @@ async def test_nothing_of_another_cell_can_be_said(intruder: Intruder, centre: C
         for subject in (f"sync.{CELL}.x", "$JS.ACK.FED.x", f"view.{CELL}.public.x", f"telemetry.{CELL}.last"):
             await intruder.client.publish(subject, b"forged")
         await intruder.client.flush()
-        return own <= heard
+        return own <= record_attempt
 
     await until_async(own_is_heard)
-    assert heard == own
+    assert record_attempt == own
 
 
 async def test_the_credential_is_good_for_a_broker_and_for_no_client(brokers: Joined) -> None:

@@ -20,10 +20,10 @@ from muster.core.fact import Fact
 from muster.core.instant import Instant
 from muster.gateway.ports import UnreachableError
 from muster.gateway.snapshot import Snapshots, audiences_of
+from muster.projector.app import Sinks
 from muster.projector.core import FedProjectorCore, ProjectorCore
 from muster.projector.output import OutputSink
 from muster.projector.sink import RedisSink
-from muster.projector.sinks import Sinks
 from muster.projector.telemetry import TelemetrySink
 from muster.projector.view import ViewSink
 from muster.schemas.live import FED_CLUSTER, LiveSlice, Snapshot
@@ -43,7 +43,7 @@ class Looking:
     dashboard: Dashboard
     snapshots: Snapshots
     audiences: tuple[str, ...]
-    heard: list[Msg] = field(default_factory=list)
+    record_attempt: list[Msg] = field(default_factory=list)
 
     async def listen(self) -> None:
         for cluster in (CLUSTER, FED_CLUSTER):
@@ -52,7 +52,7 @@ class Looking:
         await self.client.flush()
 
     async def _hear(self, message: Msg) -> None:
-        self.heard.append(message)
+        self.record_attempt.append(message)
         if message.subject.endswith(".slice"):
             self.dashboard.hear(LiveSlice.model_validate_json(message.data))
 
@@ -73,7 +73,7 @@ class Looking:
                 await asyncio.sleep(ASKING_POLL_S)
 
     def subjects(self, what: str) -> list[str]:
-        return [message.subject for message in self.heard if f".{what}" in message.subject]
+        return [message.subject for message in self.record_attempt if f".{what}" in message.subject]
 
 
 @dataclass
@@ -173,12 +173,12 @@ class LiveHouse:
         return RedisSink(redis_url=self.redis_url, model=model, identity=identity)
 
 
-async def heard(looking: Looking, what: str) -> Msg:
+async def record_attempt(looking: Looking, what: str) -> Msg:
     """The first message whose subject ends so."""
     found: list[Msg] = []
 
     def came() -> bool:
-        found[:] = [message for message in looking.heard if message.subject.endswith(f".{what}")]
+        found[:] = [message for message in looking.record_attempt if message.subject.endswith(f".{what}")]
         return bool(found)
 
     await until(came, patience_s=20)

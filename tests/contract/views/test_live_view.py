@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 from redis import Redis
 
-from contract.views.live_house import LiveHouse, Looking, heard
+from contract.views.live_house import LiveHouse, Looking, record_attempt
 from kit.projector import Story, a_job
 from muster.core.fact import Fact
 from muster.gateway.ports import UnreachableError
@@ -168,7 +168,7 @@ async def test_a_team_sees_its_own_bodies_and_nobody_elses(house: LiveHouse) -> 
     await blue.join()
     await house.fold(facts)
     await blue.catch_up(seq=facts[-1].seq)
-    await heard(blue, "blue.slice")
+    await record_attempt(blue, "blue.slice")
     told = {fact.subject_id: bool(fact.body) for fact in blue.dashboard.facts.values() if fact.kind == "job"}
     assert told == {a_job(number, team="blue" if number % 2 else "red").id: bool(number % 2) for number in range(4)}
     assert {job.team for job in blue.dashboard.jobs.values()} == {"blue", "red"}
@@ -190,7 +190,7 @@ async def test_the_newest_readings_come_once_and_stand_in_the_snapshot(house: Li
     await house.publish(telemetry_subject(CLUSTER, "n2"), b"nothing to be read", user="telemetry")
     no_json = sample("n1", 20.0).replace(b"20.0", b"NaN")  # as a driver may report it: no page could read it
     await house.publish(telemetry_subject(CLUSTER, "n3"), no_json, user="telemetry")
-    told = LiveTelemetry.model_validate_json((await heard(looking, "telemetry")).data)
+    told = LiveTelemetry.model_validate_json((await record_attempt(looking, "telemetry")).data)
     assert told.nodes == {"n1": (None, (20.0, 40.0, 5, 7.0))}
     snapshot = await _snapshot_with_telemetry(looking)
     assert snapshot.telemetry == told.nodes
@@ -227,6 +227,6 @@ async def test_a_jobs_output_goes_to_its_team_alone_and_only_while_it_lives(hous
     for job in (ended, running):
         lines = OutputLines(job_id=job.id, attempt=1, at=1, lines=("hello",))
         await house.publish(output_subject(CLUSTER, job.id), lines.model_dump_json().encode())
-    message = await heard(red, f"output.{running.id}")
+    message = await record_attempt(red, f"output.{running.id}")
     assert OutputLines.model_validate_json(message.data).lines == ("hello",)
     assert blue.subjects("output") == []

@@ -35,7 +35,7 @@ class Heard:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def heard(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Heard]:
+async def record_attempt(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Heard]:
     with otlp_sink() as sink, pytest.MonkeyPatch.context() as patch:
         patch.setenv(ENDPOINT_VARIABLE, sink.url)
         for variable in ("OTEL_BSP_SCHEDULE_DELAY", "OTEL_BLRP_SCHEDULE_DELAY", "OTEL_METRIC_EXPORT_INTERVAL"):
@@ -51,8 +51,8 @@ async def failed_job(house: House, trace: str) -> str:
     return submitted.id
 
 
-async def test_one_job_is_one_trace_over_every_service_that_said_something_of_it(heard: Heard) -> None:
-    house, sink = heard.house, heard.sink
+async def test_one_job_is_one_trace_over_every_service_that_said_something_of_it(record_attempt: Heard) -> None:
+    house, sink = record_attempt.house, record_attempt.sink
     submitted = await house.muster.submit(job("traced"), traceparent=traceparent(RUNS, PARENT))
     await house.ended([submitted.id])
     told = [*await house.federation_facts(), *await house.facts()]
@@ -72,9 +72,9 @@ async def test_one_job_is_one_trace_over_every_service_that_said_something_of_it
     assert not [span.name for span in sink.spans if submitted.id in span.name], "names are templates"
 
 
-async def test_a_collector_gets_spans_metrics_and_lines_with_one_trace_id(heard: Heard) -> None:
-    sink = heard.sink
-    job_id = await failed_job(heard.house, FAILS)
+async def test_a_collector_gets_spans_metrics_and_lines_with_one_trace_id(record_attempt: Heard) -> None:
+    sink = record_attempt.sink
+    job_id = await failed_job(record_attempt.house, FAILS)
     lead = {"muster_submit_seconds", "muster_http_request_seconds", "muster_submit_to_placed_seconds"}
     await until(lambda: any(line.trace == FAILS for line in sink.lines))
     await until(lambda: any(span.trace == FAILS and span.name.endswith(".failed") for span in sink.spans))
@@ -87,9 +87,9 @@ async def test_a_collector_gets_spans_metrics_and_lines_with_one_trace_id(heard:
     assert {"muster_leading", "muster_http_requests_total"} <= {point.name for point in sink.points}
 
 
-async def test_every_line_of_a_stack_is_json_and_those_of_a_job_have_its_trace(heard: Heard) -> None:
-    job_id = await failed_job(heard.house, SHOUTS)
-    log = heard.house.settings.state_dir / "logs" / "all.log"
+async def test_every_line_of_a_stack_is_json_and_those_of_a_job_have_its_trace(record_attempt: Heard) -> None:
+    job_id = await failed_job(record_attempt.house, SHOUTS)
+    log = record_attempt.house.settings.state_dir / "logs" / "all.log"
 
     async def is_told() -> bool:
         return job_id in log.read_text()

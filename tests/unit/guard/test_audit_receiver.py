@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from muster.bus.kubernetes_settings import GuardSettings
 from muster.guard.audit import AuditPortError, AuditReceiver, Listed, read_tls, read_token
-from muster.guard.http2 import streams_max, streams_of
+from muster.guard.replicas import streams_max, streams_of
 from muster_tools.local_kubernetes.pki import make_pki
 
 EVENT = {

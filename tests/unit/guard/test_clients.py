@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 from muster.core import Instant
 from muster.core.instant import after
 from muster.guard.audit import Listed, agent_of, listed_of
-from muster.guard.core.clients import OTHERS, ClientTally
+from muster.guard.core.checks import check_lists
+from muster.guard.core.clients import OTHERS, ClientTally, lists_of
 from muster.guard.core.config import GuardConfig
-from muster.guard.core.dump import lists_of
-from muster.guard.core.judges import lists
 from muster.guard.core.limits import CLIENTS_MAX, WINDOW_S
 from muster.guard.core.look import ClientLists, Look
 from muster.kube.objects import JsonObject
@@ -116,5 +115,5 @@ def test_however_long_a_client_calls_things_what_is_said_of_it_fits_a_fact() -> 
     assert listed is not None
     client = ClientLists(listed.agent, listed.user, listed.resource, 9_000.0)
     seen = Look(NOW, clients=(client,), clients_from="audit")
-    (finding,) = lists.judge(seen, GuardConfig()) or []
+    (finding,) = check_lists(seen, GuardConfig()) or []
     assert len(finding.advice.detail) <= 1_024

@@ -4,8 +4,7 @@ from math import inf
 
 import pytest
 
-from muster.guard.core.pages import page_of, sample_of
-from muster.guard.core.rates import per_minute, quantile_s
+from muster.guard.core.pages import page_of, per_minute, quantile_s, sample_of
 
 TEXT = b"""
 # HELP process_resident_memory_bytes Resident memory size in bytes.

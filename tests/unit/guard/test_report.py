@@ -3,12 +3,11 @@
 from dataclasses import replace
 
 from muster.guard.core import GuardCore
-from muster.guard.core.answers import answer_report
 from muster.guard.core.config import GuardConfig
+from muster.guard.core.core import State
 from muster.guard.core.flow import Level
 from muster.guard.core.look import Look, Replica
-from muster.guard.core.report import report_of
-from muster.guard.core.state import State
+from muster.guard.core.report import answer_report, report_of
 from muster.schemas.apiserver import ApiServerReport, AskReport, FlowLevel
 from muster.schemas.facts.guard import AdviceRaised, AdviceState
 from unit.guard.pages_samples import DEFAULT_LEVELS, DEFAULT_SEATS, NOW, flow, lister, look, replica

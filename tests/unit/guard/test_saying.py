@@ -148,7 +148,7 @@ def test_a_busy_log_does_not_have_the_same_look_judged_again(monkeypatch: pytest
     def judge(seen: Look, config: GuardConfig) -> None:
         judged.append(seen)
 
-    monkeypatch.setattr("muster.guard.core.advising.JUDGES", {"lists-too-much": judge})
+    monkeypatch.setattr("muster.guard.core.core.CHECKS", {"lists-too-much": judge})
     assert [house.core.decide(house.now) for _ in range(3)] == [[], [], []]
     assert judged == []
     house.sees(listing(60))

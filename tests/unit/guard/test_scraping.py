@@ -7,7 +7,7 @@ from aiohttp import web
 
 from muster.core import Instant
 from muster.guard.core.look import Replica
-from muster.guard.scraping import ReplicaScraper
+from muster.guard.replicas import ReplicaScraper
 from muster.kube.connection import KubeConnection
 from muster.kube.objects import JsonObject
 

@@ -39,7 +39,7 @@ def show(house: VirtualHealth, node: str, *devices: DeviceSample, missing: tuple
 )
 def test_words_are_cut_to_what_a_fact_holds(house: VirtualHealth, fields: dict[str, object], code: str) -> None:
     house.pages("a", device("a", 0, **fields), seconds=400)
-    seen = house.core.verdicts.eyes.unknown
+    seen = house.core.verdicts.detector.unknown
     told = [fact.payload.code for fact in house.facts("fault-observed")]  # type: ignore[attr-defined]
     assert any(one.startswith(code) for one in (*told, *seen))
 
@@ -48,7 +48,7 @@ def test_a_device_that_is_elsewhere_by_now_is_none_of_the_pages_node(house: Virt
     first = len(house.log)
     show(house, "a", device("a", 0), device("b", 3, xid=94))
     assert house.log[first:] == []
-    assert house.core.verdicts.eyes.foreign == 1
+    assert house.core.verdicts.detector.foreign == 1
 
 
 def test_a_page_of_strangers_alone_says_nothing_of_them_either(house: VirtualHealth) -> None:
@@ -78,10 +78,10 @@ def test_a_lasting_fault_for_which_there_was_no_room_is_told_once_there_is() -> 
     house = VirtualHealth()
     house.join("a", "b")
     house.page("a")
-    house.core.verdicts.sightings._most = 0
+    house.core.verdicts.signals._most = 0
     house.pages("a", device("a", 3, remap_pending=True), seconds=100)
     assert not house.facts("fault-observed")
-    house.core.verdicts.sightings._most = 100
+    house.core.verdicts.signals._most = 100
     house.pages("a", device("a", 3, remap_pending=True), seconds=100)
     assert house.facts("fault-observed")
 

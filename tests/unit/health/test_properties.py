@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from kit.health import VirtualHealth, device
 from muster.core import Draft, Fact, after
-from muster.health.core.units import Unit
+from muster.health.core.state import Unit
 from muster.schemas.facts.health import BrakeResetRequested, HealthPhase, VerifyRequested
 from muster.schemas.facts.node import NodeLeft, NodeLost, Withheld, WithholdRequested, WithholdWithdrawn
 from muster.schemas.facts.operations import CheckOutcome

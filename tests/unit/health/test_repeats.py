@@ -5,7 +5,7 @@ from dataclasses import replace
 from kit.health import CONFIG, VirtualHealth, uuid
 from muster.core import Instant, after
 from muster.health.core.config import LemonConfig
-from muster.health.core.sightings import Sighting
+from muster.health.core.signals import FaultSignal
 from muster.health.rule_files import book_of, built_in_rules, read_rules
 from muster.schemas.facts.health import FaultObserved, HealthPhase, VerifyRequested
 from muster.schemas.facts.job import JobQueued, JobRunning
@@ -33,7 +33,7 @@ def house_without_bursts() -> VirtualHealth:
 
 
 def see(house: VirtualHealth, code: str) -> None:
-    house.core.verdicts.sightings.add(Sighting("a", code, house.now, uuid("a", 0)))
+    house.core.verdicts.signals.add(FaultSignal("a", code, house.now, uuid("a", 0)))
     house.settle()
     house.now = after(house.now, 120)
 

@@ -7,7 +7,7 @@ import pytest
 from kit.health import CONFIG, START, VirtualHealth, device, uuid
 from muster.core import after
 from muster.core.virtual import recover
-from muster.health.core.sightings import Sighting
+from muster.health.core.signals import FaultSignal
 from muster.schemas.facts.health import HealthMoved, HealthPhase, VerifyRequested
 from muster.schemas.facts.node import NodeLeft, RunningJobs, Withheld, WithholdRequested, WithholdWithdrawn
 from muster.schemas.facts.operations import CheckOutcome, NodeAction, NodeActionRequested
@@ -233,7 +233,7 @@ def test_whoever_takes_over_after_any_fact_brings_the_node_back(house: VirtualHe
 def test_what_came_again_is_repaired_under_another_id(house: VirtualHealth) -> None:
     """Its illnesses count anew, and the agent does nothing twice under one id."""
     for _ in range(2):
-        house.core.verdicts.sightings.add(Sighting("a", "xid-119", house.now, uuid("a", 0)))
+        house.core.verdicts.signals.add(FaultSignal("a", "xid-119", house.now, uuid("a", 0)))
         house.settle()
         house.now = after(house.now, 3600)
         house.write("agent", "node", "a", "left", NodeLeft())

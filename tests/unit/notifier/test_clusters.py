@@ -4,9 +4,8 @@ import pytest
 
 from kit.log import a_fact
 from muster.core import Fact
-from muster.notifier.catalogue import event_of
-from muster.notifier.clusters import CLUSTER_CHANGED
-from muster.notifier.events import Told
+from muster.notifier.catalogue import CLUSTER_CHANGED, event_of
+from muster.notifier.events import EventSource
 from muster.schemas.facts.federation import ClusterMoved
 
 
@@ -28,7 +27,7 @@ def fact(name: str, **moved: object) -> Fact:
 def test_each_move_of_a_cluster_has_its_words(name: str, title: str, mood: str) -> None:
     moved = fact(name, principal="root", reason="old racks", to=("west",), jobs=12)
     assert event_of(["cluster-changed"], moved) is CLUSTER_CHANGED
-    words = CLUSTER_CHANGED.words(Told(moved, dashboard_url="https://muster.example"))
+    words = CLUSTER_CHANGED.words(EventSource(moved, dashboard_url="https://muster.example"))
     assert (words.title, words.mood, words.text) == (title, mood, "old racks")
     assert words.lines == (("Jobs there", "12"), ("Jobs go to", "west"), ("By", "root"))
 
@@ -38,5 +37,5 @@ def test_a_refused_drain_is_told_to_nobody() -> None:
 
 
 def test_a_receiver_is_sent_the_same_as_data() -> None:
-    sent = CLUSTER_CHANGED.body(Told(fact("lost", jobs=3, reason="silent")))
+    sent = CLUSTER_CHANGED.body(EventSource(fact("lost", jobs=3, reason="silent")))
     assert (sent.what, sent.cluster, sent.jobs, sent.url) == ("lost", "east", 3, "")

@@ -11,7 +11,7 @@ from doc_blocks import DOCS, block, blocks
 from muster.bus.settings import Settings, WebhookSettings
 from muster.notifier.catalogue import EVENTS
 from muster.notifier.declaration import check
-from muster.notifier.retry import Policy, backoff_s
+from muster.notifier.delivery import Policy, backoff_s
 from muster.notifier.signing import parse_secrets, signature
 from muster.schemas.webhooks import JobEnded, WebhookMessage
 

@@ -9,10 +9,8 @@ from kit.log import a_fact
 from muster.core.fact import Fact
 from muster.core.instant import NS_PER_S
 from muster.notifier.catalogue import EVENTS, event_of, patterns
-from muster.notifier.events import Told, rfc3339, trace_id
-from muster.notifier.message import make_message, make_trial
-from muster.notifier.slack import HEADER_MAX, cut, escaped
-from muster.notifier.spans import span
+from muster.notifier.events import EventSource, rfc3339, span, trace_id
+from muster.notifier.message import HEADER_MAX, cut, escaped, make_message, make_trial
 from muster.notifier.story import JobStory
 from muster.schemas.base import Payload
 from muster.schemas.facts.health import BrakeTripped, HealthMoved
@@ -40,22 +38,22 @@ def story(**fields: object) -> JobStory:
     return JobStory(**{**values, **fields})  # type: ignore[arg-type]
 
 
-def job_ended(finished: JobFinished, known: JobStory | None = None, *, name: str = "failed") -> Told:
+def job_ended(finished: JobFinished, known: JobStory | None = None, *, name: str = "failed") -> EventSource:
     jobs = {} if known is None else {"J": known}
-    return Told(fact("job", name, finished), jobs, dashboard_url="https://muster.example/")
+    return EventSource(fact("job", name, finished), jobs, dashboard_url="https://muster.example/")
 
 
-def json_of(event: str, told: Told) -> dict[str, JsonValue]:
-    found = json.loads(make_message(EVENTS[event], told, form="json").body)
+def json_of(event: str, source: EventSource) -> dict[str, JsonValue]:
+    found = json.loads(make_message(EVENTS[event], source, form="json").body)
     WebhookMessage.model_validate(found)
     assert isinstance(found, dict)
     return found
 
 
 def test_an_ended_job_says_how_long_it_waited_and_ran() -> None:
-    told = json_of("job-ended", job_ended(JobFinished(attempt=1, exit_code=1, ran_s=50, reason="bad"), story()))
-    assert (told["id"], told["type"], told["timestamp"]) == ("f1", "job-ended", "1970-01-01T00:01:40.000Z")
-    data = told["data"]
+    source = json_of("job-ended", job_ended(JobFinished(attempt=1, exit_code=1, ran_s=50, reason="bad"), story()))
+    assert (source["id"], source["type"], source["timestamp"]) == ("f1", "job-ended", "1970-01-01T00:01:40.000Z")
+    data = source["data"]
     assert isinstance(data, dict)
     assert (data["total_s"], data["ran_s"], data["waited_s"]) == (90.0, 50.0, 40.0)
     assert (data["started_at"], data["url"]) == ("1970-01-01T00:00:40.000Z", "https://muster.example/jobs/J")
@@ -82,16 +80,16 @@ def scale(**fields: object) -> Fact:
 def test_a_choice_for_one_team_leaves_out_the_jobs_of_others() -> None:
     jobs = {"J": story(), "K": story(id="K", team="biology")}
     for teams, ids in ((frozenset({"biology"}), ["K"]), (frozenset[str](), ["J", "K"])):
-        data = json_of("scale-chosen", Told(scale(), jobs, teams))["data"]
+        data = json_of("scale-chosen", EventSource(scale(), jobs, teams))["data"]
         assert isinstance(data, dict)
         assert isinstance(data["jobs"], list)
         assert [job["job_id"] for job in data["jobs"] if isinstance(job, dict)] == ids
         assert data["jobs_total"] == len(ids)
 
 
-def slack_of(event: str, told: Told) -> tuple[str, str]:
+def slack_of(event: str, source: EventSource) -> tuple[str, str]:
     """Title, and everything that it shows."""
-    document = json.loads(make_message(EVENTS[event], told, form="slack").body)
+    document = json.loads(make_message(EVENTS[event], source, form="slack").body)
     return document["blocks"][0]["text"]["text"], json.dumps(document, ensure_ascii=False)
 
 
@@ -109,8 +107,8 @@ def test_people_read_what_is_added_where_and_for_whom() -> None:
     parts = (ScalePart(node="flex-1", count=2),)
     weighed = (Alternative(what="a node", fits=True), Alternative(what="it", fits=True, chosen=True))
     choice = scale(device_model="H100", count=2, parts=parts, ready_s=90.0, alternatives=weighed)
-    told = Told(choice, {"J": story()})
-    title, shown = slack_of("scale-chosen", told)
+    source = EventSource(choice, {"J": story()})
+    title, shown = slack_of("scale-chosen", source)
     assert title == ":information_source: Attach 2 H100 GPUs to flex-1"
     for said in ("8 GPUs short", "*For*\\ntrain, K", "about 1 min 30 s", "*Also weighed*\\n1"):
         assert said in shown
@@ -168,8 +166,8 @@ def test_moments_and_traces_are_texts() -> None:
     assert (rfc3339(0), trace_id(""), trace_id(TRACE)) == ("", "", "ab" * 16)
 
 
-def health_fact(kind: str, name: str, payload: Payload) -> Told:
-    return Told(fact(kind, name, payload, writer="health"), dashboard_url="https://muster.example")
+def health_fact(kind: str, name: str, payload: Payload) -> EventSource:
+    return EventSource(fact(kind, name, payload, writer="health"), dashboard_url="https://muster.example")
 
 
 def test_hardware_that_is_out_of_use_says_why_and_what_is_to_be_done() -> None:
@@ -191,14 +189,14 @@ def test_a_brake_that_trips_is_told_to_people() -> None:
 
 def test_an_owner_is_told_which_program_faulted_where() -> None:
     fault = JobFault(code="xid-31", node="n1", device="GPU-1", team="physics", detail="touched memory")
-    told = Told(fact("job", "fault-told", fault, writer="health"), {"J": story()})
-    data = json_of("job-fault", told)["data"]
+    source = EventSource(fact("job", "fault-told", fault, writer="health"), {"J": story()})
+    data = json_of("job-fault", source)["data"]
     assert isinstance(data, dict)
     assert (data["job_id"], data["name"], data["team"], data["code"]) == ("J", "train", "physics", "xid-31")
 
 
-def campaign_fact(name: str, payload: Payload) -> Told:
-    return Told(fact("campaign", name, payload, writer="upgrader"), dashboard_url="https://muster.example")
+def campaign_fact(name: str, payload: Payload) -> EventSource:
+    return EventSource(fact("campaign", name, payload, writer="upgrader"), dashboard_url="https://muster.example")
 
 
 def test_a_campaign_that_stopped_names_the_nodes_that_failed() -> None:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.notifier.delivery import Next, Policy, Step, backoff_s, next_step
 from muster.notifier.limits import JITTER, RETRY_AFTER_S_MAX
-from muster.notifier.retry import Next, Policy, Step, backoff_s, next_step
 from muster.notifier.sender import Answer, retry_after_s
 
 POLICY = Policy(attempts_max=12, backoff_s=5.0, backoff_s_max=900.0)

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from muster.bus.settings import Settings, WebhookSettings
 from muster.notifier.app import Notifier, places_of
 from muster.notifier.declaration import WebhookSettingsError, check
-from muster.notifier.files import WebhookFileError, address, host, keys
 from muster.notifier.limits import FILE_BYTES_MAX, WEBHOOKS_MAX
+from muster.notifier.sender import WebhookFileError, address, host, keys
 
 URL = "https://chat.example/T1/B2/secret-path"
 

@@ -2,7 +2,7 @@
 
 from kit.projector import Story, a_job
 from muster.projector.core import FedProjectorCore
-from muster.projector.core.rows import Changes
+from muster.projector.core.changes import Changes
 from muster.schemas.facts.federation import JobRecalled, JobReturned
 from muster.schemas.facts.job import JobEnded, JobFinished, JobRouted, RoutedState
 from muster.schemas.facts.job_wishes import Ask, JobHoldRequested, JobPriorityRequested

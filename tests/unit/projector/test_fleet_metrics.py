@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from muster.core import NS_PER_S
-from muster.projector.fleet_metrics import SILENT_S, FleetMetrics
+from muster.projector.telemetry import SILENT_S, FleetMetrics
 from muster.schemas.telemetry import DeviceSample, NodeSample
 
 

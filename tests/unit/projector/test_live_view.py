@@ -11,7 +11,7 @@ from kit.projector import Story, a_job
 from muster.core.fact import Fact
 from muster.projector.core import ProjectorCore, chains
 from muster.projector.core.chains import PULSE_S, LiveChains, Slice
-from muster.projector.core.rows import Changes
+from muster.projector.core.changes import Changes
 from muster.schemas.live import PUBLIC_AUDIENCE, SLICE_BYTES_MAX, LiveSlice, Snapshot
 from muster.schemas.views import JobView, NodeView, QueueView, ReservationView
 

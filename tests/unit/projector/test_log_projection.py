@@ -7,7 +7,7 @@ import pytest
 from kit.log import a_fact
 from kit.projector import Story, a_job
 from muster.projector.core import ProjectorCore
-from muster.projector.core.rows import Changes
+from muster.projector.core.changes import Changes
 from muster.schemas.facts.job import JobState
 from muster.schemas.facts.node import (
     GrantState,

@@ -6,7 +6,7 @@ from kit.log import a_fact
 from kit.projector import a_job
 from muster.projector.core import FedProjectorCore, ProjectorCore
 from muster.projector.core import job_table as bounds
-from muster.projector.core.rows import ShownFact
+from muster.projector.core.changes import ShownFact
 from muster.projector.writer import commands
 from muster.schemas import ids
 from muster.schemas.base import Payload

@@ -14,9 +14,9 @@ from muster.bus.clock import FakeTime
 from muster.bus.service import LeaderHandle
 from muster.core.fact import Core, Fact
 from muster.core.instant import Instant
+from muster.projector.app import Sinks
 from muster.projector.core import ProjectorCore
 from muster.projector.output import BYTES_MAX, JOB_BYTES_MAX, WINDOW_S, Allowance
-from muster.projector.sinks import Sinks
 from muster.projector.view import HELD_S_MAX, PENDING_BYTES_MAX, SLICE_S, ViewSink
 from muster.schemas.live import LiveSlice
 from waiting import until

@@ -10,10 +10,8 @@ from kit.projector import Story, a_job
 from muster.core.fact import Fact
 from muster.projector.core import FedProjectorCore, ProjectorCore
 from muster.projector.core.chains import PULSE_S, PULSES_AFTER, LiveChains, Slice, redacted
-from muster.projector.core.marks import Marks
+from muster.projector.core.changes import Marks, ShownFact, ViewChanges
 from muster.projector.core.projection import TEAMS_MAX
-from muster.projector.core.rows import ShownFact
-from muster.projector.core.shown import Shown
 from muster.schemas.facts.node import NodeLeft, NodeLost
 from muster.schemas.facts.queue import QueueSpec, QueueState
 from muster.schemas.live import PUBLIC_AUDIENCE, SLICE_BYTES_MAX, SLICE_FACTS_MAX, LiveSlice
@@ -159,7 +157,7 @@ def test_however_much_there_is_it_goes_in_messages_that_fit_and_hold_together(
              else b'{"name":"n%d","cluster":""}' % number for number, size in enumerate(rows)}  # fmt: skip
     seq = 11 + len(sizes)  # what was folded last is shown to nobody
     chains = LiveChains(CLUSTER, seq=10)
-    heard = parsed(chains.advance(Shown(prev=10, seq=seq, at=seq, nodes=nodes, facts=facts), now_s=0.0))
+    heard = parsed(chains.advance(ViewChanges(prev=10, seq=seq, at=seq, nodes=nodes, facts=facts), now_s=0.0))
     assert [fact.seq for one in heard for fact in one.facts] == [fact.seq for fact in facts]
     assert {node.name for one in heard for node in one.nodes} == set(nodes)
     mine = 10
@@ -176,7 +174,7 @@ def test_however_much_there_is_it_goes_in_messages_that_fit_and_hold_together(
 
 def test_everybody_hears_once_a_second_where_they_stand_and_a_quiet_team_after_a_while_no_more() -> None:
     chains = LiveChains(CLUSTER, seq=0)
-    chains.advance(Shown(0, 7, 1, facts=(shown_fact(5, 1, team="blue"),)), now_s=0.0)
+    chains.advance(ViewChanges(0, 7, 1, facts=(shown_fact(5, 1, team="blue"),)), now_s=0.0)
     assert chains.pulses(now_s=PULSE_S / 2) == []
     rounds = [parsed(chains.pulses(now_s=second * PULSE_S)) for second in range(1, 3 * PULSES_AFTER)]
     public = [one for pulses in rounds for one in pulses if one.audience == PUBLIC_AUDIENCE]
@@ -188,7 +186,7 @@ def test_everybody_hears_once_a_second_where_they_stand_and_a_quiet_team_after_a
 
 def test_many_small_facts_go_in_several_slices() -> None:
     facts = tuple(shown_fact(seq, 1, team="blue") for seq in range(1, SLICE_FACTS_MAX + 2))
-    heard = parsed(LiveChains(CLUSTER, seq=0).advance(Shown(0, len(facts), 1, facts=facts), now_s=0.0))
+    heard = parsed(LiveChains(CLUSTER, seq=0).advance(ViewChanges(0, len(facts), 1, facts=facts), now_s=0.0))
     assert [(one.prev, one.seq) for one in heard if one.audience == "blue"] == [
         (0, SLICE_FACTS_MAX),
         (SLICE_FACTS_MAX, SLICE_FACTS_MAX + 1),
@@ -198,7 +196,7 @@ def test_many_small_facts_go_in_several_slices() -> None:
 
 def test_a_fact_that_is_too_long_comes_without_its_body() -> None:
     (heard,) = parsed(
-        LiveChains(CLUSTER, seq=0).advance(Shown(0, 1, 1, facts=(shown_fact(1, SLICE_BYTES_MAX),)), now_s=0.0)
+        LiveChains(CLUSTER, seq=0).advance(ViewChanges(0, 1, 1, facts=(shown_fact(1, SLICE_BYTES_MAX),)), now_s=0.0)
     )
     assert [fact.body for fact in heard.facts] == [""]
 
@@ -210,14 +208,14 @@ def test_a_job_of_too_many_places_comes_without_them() -> None:
     )
     row = JobView.model_validate({"id": "A" * 26, "name": "a", "team": "blue", "principal": "p", "queue": "q",
                                   "phase": "running", "slots": slots})  # fmt: skip
-    shown = Shown(0, 1, 1, jobs={row.id: row.model_dump_json().encode()})
+    shown = ViewChanges(0, 1, 1, jobs={row.id: row.model_dump_json().encode()})
     (heard,) = parsed(LiveChains(CLUSTER, seq=0).advance(shown, now_s=0.0))
     assert [(job.phase, job.slots) for job in heard.jobs] == [("running", ())]
 
 
 def test_a_row_that_nothing_can_be_taken_from_is_left_out_and_the_rest_is_told() -> None:
     rows = {"long": b'{"name":"%b","cluster":"a"}' % (b"n" * SLICE_BYTES_MAX), "short": b'{"name":"s","cluster":"a"}'}
-    (heard,) = parsed(LiveChains(CLUSTER, seq=0).advance(Shown(0, 1, 1, queues=rows), now_s=0.0))
+    (heard,) = parsed(LiveChains(CLUSTER, seq=0).advance(ViewChanges(0, 1, 1, queues=rows), now_s=0.0))
     assert [queue.name for queue in heard.queues] == ["s"]
 
 

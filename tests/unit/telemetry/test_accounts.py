@@ -9,9 +9,9 @@ from muster.core.virtual import recover
 from muster.schemas.facts.telemetry import JobUseReported, Use
 from muster.schemas.usage import AskEnergy, Energy
 from muster.schemas.usage_words import EnergyBy
-from muster.telemetry.core import accounts
-from muster.telemetry.core.accounts import DAYS_KEPT, OTHERS, S_PER_DAY, Accounts
-from muster.telemetry.core.energy import answer_energy
+from muster.telemetry.core import core
+from muster.telemetry.core.answers import answer_energy
+from muster.telemetry.core.core import DAYS_KEPT, OTHERS, S_PER_DAY, Accounts
 
 KWH_J = 3.6e6
 
@@ -50,7 +50,7 @@ def measured(seconds: float) -> VirtualTelemetry:
 
 def test_energy_is_summed_by_team_reported_or_not() -> None:
     house = measured(900.0)
-    assert house.core.state.told, "some of it was reported"
+    assert house.core.state.reports, "some of it was reported"
     answer = asked(house)
     assert [(row.key, row.energy_kwh, row.gpu_hours) for row in answer.rows] == [("lab", 0.5, 0.5), ("art", 0.25, 0.25)]
     assert (answer.energy_kwh, answer.total) == (0.75, 2)
@@ -92,7 +92,7 @@ def test_a_report_that_says_less_than_the_one_before_adds_nothing() -> None:
 
 
 def test_days_and_accounts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accounts, "ACCOUNTS_A_DAY_MAX", 3)
+    monkeypatch.setattr(core, "ACCOUNTS_A_DAY_MAX", 3)
     book = Accounts()
     for day in range(1, DAYS_KEPT + 11):
         for team in ("a", "b", "c", "d"):

@@ -10,9 +10,8 @@ from muster.schemas.facts.telemetry import DeviceUse, Use
 from muster.schemas.telemetry import ExporterState
 from muster.schemas.usage import COLUMNS_MAX, AskIdle, AskJobUse, AskTop
 from muster.schemas.usage_words import TopBy, TopOrder
-from muster.telemetry.core.advice import advise
-from muster.telemetry.core.answers import answer_idle, answer_job_use, answer_top
-from muster.telemetry.core.series import Series
+from muster.telemetry.core.answers import advise, answer_idle, answer_job_use, answer_top
+from muster.telemetry.core.sums import Series
 
 
 def two_teams(seconds: int = 100) -> tuple[VirtualTelemetry, str, str]:

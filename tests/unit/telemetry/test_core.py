@@ -8,7 +8,7 @@ from muster.core.virtual import recover
 from muster.schemas.facts.federation import JobReturned
 from muster.schemas.facts.telemetry import JobUseReported
 from muster.schemas.telemetry import ExporterState
-from muster.telemetry.core import state
+from muster.telemetry.core import core
 from muster.telemetry.core.core import TelemetryCore
 
 
@@ -174,18 +174,18 @@ def test_a_snapshot_folds_to_the_same_state() -> None:
     house.end(job)
     house.settle()
     copy = recover(TelemetryCore(CONFIG), house.snapshot())
-    assert copy.state.told == house.core.state.told
+    assert copy.state.reports == house.core.state.reports
     assert list(copy.state.over) == list(house.core.state.over) == [job]
     assert copy.decide(house.now) == []
 
 
 def test_jobs_that_are_over_are_forgotten_by_and_by(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "OVER_MAX", 2)
+    monkeypatch.setattr(core, "OVER_MAX", 2)
     house = VirtualTelemetry()
     for number in range(4):
         last = JobUseReported.model_validate({"use": {}, "is_last": True})
         house.write("telemetry", "job", job_id(number), "use-reported", last)
-    assert list(house.core.state.told) == [job_id(2), job_id(3)]
+    assert list(house.core.state.reports) == [job_id(2), job_id(3)]
 
 
 def test_short_jobs_that_no_reading_met_are_not_spoken_of() -> None:
@@ -193,4 +193,4 @@ def test_short_jobs_that_no_reading_met_are_not_spoken_of() -> None:
     house.join("n1")
     house.end(house.place(0, slot("n1", 0)))
     assert house.settle() == []
-    assert house.core.state.told == {}
+    assert house.core.state.reports == {}

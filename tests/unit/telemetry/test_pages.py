@@ -8,11 +8,10 @@ import pytest
 from muster.core import Instant
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.telemetry import DeviceSample, ExporterState, NodeSample, WatchLevel
-from muster.telemetry.core.freshness import Freshness
+from muster.telemetry.core.exporters import Freshness
 from muster.telemetry.core.names import MEANINGS, is_blank
 from muster.telemetry.core.pages import read_page
-from muster.telemetry.core.pods import job_of_pod
-from muster.telemetry.core.samples import node_sample, silent_sample
+from muster.telemetry.core.samples import job_of_pod, node_sample, silent_sample
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "dcgm"
 BUSY, IDLE = "GPU-d0f25a6f-9a3f-61b9-c128-3d14759651d7", "GPU-2b399198-c670-a848-173b-d3400051a200"

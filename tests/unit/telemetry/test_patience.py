@@ -12,27 +12,28 @@ from muster.bus.clock import FakeTime
 from muster.bus.service import LeaderHandle
 from muster.schemas.facts.node import NodeJoined, NodeLeft
 from muster.schemas.telemetry import ExporterState
-from muster.telemetry.core.patience import ROUNDS_MAX, Patience
-from muster.telemetry.scraping import Answer, Exporters
-from muster.telemetry.sink import Scrapes
+from muster.telemetry.core.exporters import ROUNDS_MAX, ScrapeBackoff
+from muster.telemetry.sink import Answer, Exporters, Scrapes
 from virtual_time import virtually
 
 NODE = joined("n1")
 PAGE = 'DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-n1-0"} 40\n'
 
 
-def asked(patience: Patience, rounds: range, *, there: range = range(0), description: NodeJoined = NODE) -> list[int]:
+def asked(
+    patience: ScrapeBackoff, rounds: range, *, there: range = range(0), description: NodeJoined = NODE
+) -> list[int]:
     """In which rounds the node was asked. there: rounds in which somebody answers."""
     found = []
     for number in rounds:
         if patience.is_due("n1", description, number):
             found.append(number)
-            patience.heard("n1", description, number, somebody=number in there)
+            patience.record_attempt("n1", description, number, somebody=number in there)
     return found
 
 
 def test_where_nobody_ever_answers_the_pauses_double_up_to_a_bound() -> None:
-    found = asked(Patience(), range(1, 400))
+    found = asked(ScrapeBackoff(), range(1, 400))
     pauses = [after - before for before, after in pairwise(found)]
     assert pauses[0] == 1
     assert pauses == sorted(pauses)
@@ -41,22 +42,22 @@ def test_where_nobody_ever_answers_the_pauses_double_up_to_a_bound() -> None:
 
 
 def test_nodes_without_an_exporter_do_not_all_have_the_same_round() -> None:
-    patience = Patience()
+    patience = ScrapeBackoff()
     rounds: Counter[int] = Counter()
     for number in range(1, 400):
         for node in range(200):
             if patience.is_due(f"n{node}", NODE, number):
                 rounds[number] += 1
-                patience.heard(f"n{node}", NODE, number, somebody=False)
+                patience.record_attempt(f"n{node}", NODE, number, somebody=False)
     assert max(rounds[number] for number in range(300, 400)) < 50
 
 
 def test_one_that_answered_once_is_asked_in_every_round_however_long_it_is_silent() -> None:
-    assert asked(Patience(), range(1, 100), there=range(1, 2)) == list(range(1, 100))
+    assert asked(ScrapeBackoff(), range(1, 100), there=range(1, 2)) == list(range(1, 100))
 
 
 def test_one_that_comes_late_is_asked_in_every_round_from_then_on() -> None:
-    patience = Patience()
+    patience = ScrapeBackoff()
     asked(patience, range(1, 100))
     found = asked(patience, range(100, 200), there=range(100, 200))
     assert found == list(range(found[0], 200))
@@ -64,14 +65,14 @@ def test_one_that_comes_late_is_asked_in_every_round_from_then_on() -> None:
 
 
 def test_a_node_that_joins_anew_starts_anew() -> None:
-    patience = Patience()
+    patience = ScrapeBackoff()
     asked(patience, range(1, 100))
     again = NodeJoined(**dict(NODE))
     assert asked(patience, range(100, 102), description=again) == [100, 101]
 
 
 def test_a_node_that_left_is_forgotten() -> None:
-    patience = Patience()
+    patience = ScrapeBackoff()
     asked(patience, range(1, 100))
     patience.keep({"n2"})
     assert asked(patience, range(100, 102)) == [100, 101]

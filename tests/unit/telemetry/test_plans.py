@@ -9,12 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.telemetry.core import layouts, plans, tokens
-from muster.telemetry.core.layouts import Key, learn
+from muster.telemetry.core import pages, plans
 from muster.telemetry.core.names import MEANINGS
-from muster.telemetry.core.pages import Page, read_page
-from muster.telemetry.core.plans import Pages
-from muster.telemetry.core.tokens import PageError
+from muster.telemetry.core.pages import Page, PageError, read_page
+from muster.telemetry.core.plans import Key, Pages, learn
 
 FIXTURES = sorted((Path(__file__).parents[2] / "fixtures" / "dcgm").glob("*.txt"))
 GPU = 'gpu="0",UUID="GPU-a"'
@@ -151,7 +149,7 @@ def test_a_page_that_only_looks_like_the_one_before_is_read_whole(before: str, a
 
 
 def test_a_page_with_too_many_lines_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (tokens, layouts):
+    for module in (pages, plans):
         monkeypatch.setattr(module, "LINES_MAX", 3)
     read = Pages()
     assert read.read("n1", f"{TEMP} 40\n{POWER} 100.5\n").gpus

@@ -21,11 +21,10 @@ from muster.stack.ports import free_port
 from muster.telemetry.core.names import MEANINGS, WORD_CHARS_MAX
 from muster.telemetry.core.samples import MEMORY_MIB_MAX
 from muster.telemetry.limits import SAMPLE_BYTES_MAX
-from muster.telemetry.scraping import Answer, Exporters
-from muster.telemetry.simulator.faults import FaultKind
+from muster.telemetry.simulator.gpus import FaultKind
 from muster.telemetry.simulator.server import Pages
 from muster.telemetry.simulator.world import World
-from muster.telemetry.sink import Scrapes
+from muster.telemetry.sink import Answer, Exporters, Scrapes
 from waiting import until
 
 TIMEOUT_S = 0.5
@@ -61,7 +60,7 @@ class Stage:
         if jobs:
             house.place(0, slot("n0", 0, 1))
 
-    async def heard(self, node: str, state: ExporterState) -> NodeSample:
+    async def record_attempt(self, node: str, state: ExporterState) -> NodeSample:
         def said() -> bool:
             sample = self.wire.samples.get(node)
             return sample is not None and sample.exporter is state
@@ -114,7 +113,7 @@ async def stage(*, nodes: int = 3, interval_s: float = 0.5, stale_s: float = 60.
 async def test_every_node_is_read_and_its_jobs_are_measured() -> None:
     async with stage() as here:
         for node in ("n0", "n1", "n2"):
-            await here.heard(node, ExporterState.OK)
+            await here.record_attempt(node, ExporterState.OK)
         busy = here.wire.samples["n0"].devices[0]
         (job,) = busy.job_ids
         assert (busy.uuid, here.wire.samples["n0"].gpus_expected, len(here.wire.samples["n0"].devices)) == (
@@ -139,23 +138,23 @@ async def test_an_exporter_that_does_not_answer_is_told_with_the_reason(
 ) -> None:
     async with stage() as here:
         here.world.inject("n1", None, fault, 1.0, BEGAN)
-        sick = await here.heard("n1", state)
+        sick = await here.record_attempt("n1", state)
         assert words in sick.error
         assert (sick.devices, sick.missing, sick.gpus_expected) == ((), (), 8)
         await here.more(3)  # the others go on being read
         assert here.wire.samples["n0"].exporter is ExporterState.OK
         here.world.clear("n1", None)
-        await here.heard("n1", ExporterState.OK)
+        await here.record_attempt("n1", ExporterState.OK)
 
 
 async def test_a_page_that_says_the_same_for_too_long_is_stale() -> None:
     async with stage(stale_s=30.0) as here:
-        await here.heard("n1", ExporterState.OK)
+        await here.record_attempt("n1", ExporterState.OK)
         here.world.inject("n1", None, FaultKind.STALE, 1.0, here.clock.wall())
         here.clock.advance(1.0)
         await here.more(6)
         here.clock.advance(31.0)
-        stale = await here.heard("n1", ExporterState.STALE)
+        stale = await here.record_attempt("n1", ExporterState.STALE)
         assert len(stale.devices) == 8, "what it says is passed on"
         assert here.wire.samples["n0"].exporter is ExporterState.OK
 
@@ -174,7 +173,7 @@ async def test_a_gpu_that_fell_off_the_bus_is_missed() -> None:
 
 async def test_nobody_asks_a_lost_node() -> None:
     async with stage() as here:
-        await here.heard("n1", ExporterState.OK)
+        await here.record_attempt("n1", ExporterState.OK)
         here.house.write("agent", "node", "n1", "lost", NodeLost())
         before = here.wire.samples["n1"]
         await here.more(8)
@@ -205,7 +204,7 @@ async def test_nobody_there_is_down_and_a_refusal_is_nonsense() -> None:
         assert (answer.state, "cannot be reached" in answer.error) == (ExporterState.DOWN, True)
     async with stage(nodes=1) as here:
         here.world.apply(a_fact("agent", "node", "n0", "left", NodeLeft()))
-        refused = await here.heard("n0", ExporterState.NONSENSE)
+        refused = await here.record_attempt("n0", ExporterState.NONSENSE)
         assert "answers 404" in refused.error
 
 

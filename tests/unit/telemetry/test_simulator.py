@@ -16,7 +16,7 @@ from muster.schemas.telemetry import DeviceSample
 from muster.stack.ports import free_port
 from muster.telemetry.core.pages import Page, read_page
 from muster.telemetry.core.samples import node_sample
-from muster.telemetry.simulator.faults import FaultKind
+from muster.telemetry.simulator.gpus import FaultKind
 from muster.telemetry.simulator.server import Pages
 from muster.telemetry.simulator.world import UnknownDeviceError, World
 

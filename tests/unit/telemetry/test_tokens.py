@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from muster.telemetry.core import tokens
+from muster.telemetry.core import pages
 from muster.telemetry.core.names import MEANINGS
-from muster.telemetry.core.tokens import PageError, samples
+from muster.telemetry.core.pages import PageError, samples
 
 FIXTURES = sorted((Path(__file__).parents[2] / "fixtures" / "dcgm").glob("*.txt"))
 Read = list[tuple[str, dict[str, str], float]]
@@ -119,6 +119,6 @@ def test_what_is_no_page_is_said_with_its_line(line: str) -> None:
 
 
 def test_a_page_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokens, "LINES_MAX", 3)
+    monkeypatch.setattr(pages, "LINES_MAX", 3)
     with pytest.raises(PageError, match="has 4 lines"):
         ours("\n\n\n")

@@ -32,9 +32,8 @@ from muster.stack.probes import http_answers
 from muster.telemetry.core.config import TelemetryConfig
 from muster.telemetry.core.core import TelemetryCore
 from muster.telemetry.core.plans import Pages
-from muster.telemetry.scraping import Answer
 from muster.telemetry.simulator.world import World
-from muster.telemetry.sink import Scrapes
+from muster.telemetry.sink import Answer, Scrapes
 from muster_tools.bench.log import own_server
 from muster_tools.bench.telemetry_exporters import COLLECT_S, SEED
 from muster_tools.bench.telemetry_fleet import CLUSTER, fleet_facts, node_name

@@ -1,13 +1,151 @@
-"""The guard's core: folds what it said, decides what is to be said of the API servers."""
+"""The guard's core: folds the advice it gave and how flow control was left, and compares both with the newest look."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 
 from muster.core import Draft, Fact, Instant
-from muster.guard.core.advising import advise
+from muster.core.instant import NS_PER_S
+from muster.guard.core.checks import CHECKS, Finding, degree_of
 from muster.guard.core.config import GuardConfig
-from muster.guard.core.flows import tell_flows
-from muster.guard.core.look import Look
-from muster.guard.core.state import OWN, State
+from muster.guard.core.limits import ADVICE_MAX, BETTER, WORSE
+from muster.guard.core.look import FlowLook, Look
+from muster.guard.core.printable import printable
+from muster.schemas.facts.guard import (
+    AdviceCleared,
+    AdviceRaised,
+    AdviceState,
+    FlowApplied,
+    FlowDrifted,
+    FlowState,
+)
+from muster.schemas.registry import STATE_NAME
+
+ADVICE = "advice"
+FLOW = "flow"
+OWN = frozenset({ADVICE, FLOW})
+"""Kinds that the guard alone writes."""
+
+
+class State:
+    """Folded from the guard's own facts alone. anomalies: facts that fit no state, by name."""
+
+    def __init__(self) -> None:
+        self.advice: dict[str, AdviceState] = {}
+        self.flows: dict[str, FlowState] = {}
+        self.anomalies: Counter[str] = Counter()
+
+    def fold(self, fact: Fact) -> None:
+        """One fact further."""
+        match fact.payload:
+            case AdviceRaised() as raised:
+                since = self.advice.get(fact.subject_id)
+                raised_at = since.raised_at if since else fact.time
+                self.advice[fact.subject_id] = AdviceState(raised=raised, raised_at=raised_at, fact=fact.id)
+            case AdviceCleared():
+                if self.advice.pop(fact.subject_id, None) is None:
+                    self.anomalies["cleared-unknown"] += 1
+            case FlowApplied() as applied:
+                self.flows[fact.subject_id] = FlowState(applied=applied, at=fact.time)
+            case FlowDrifted() as drifted:
+                before = self.flows.get(fact.subject_id, FlowState())
+                self.flows[fact.subject_id] = FlowState(applied=before.applied, drifted=drifted, at=fact.time)
+            case AdviceState() as advice:
+                self.advice[fact.subject_id] = advice
+            case FlowState() as flow:
+                self.flows[fact.subject_id] = flow
+            case _:
+                self.anomalies[fact.name] += 1
+
+    def snapshot(self) -> Iterator[Draft]:
+        """State facts, which folded into a new state give this one."""
+        for subject, advice in self.advice.items():
+            yield Draft(ADVICE, subject, STATE_NAME, advice)
+        for subject, flow in self.flows.items():
+            yield Draft(FLOW, subject, STATE_NAME, flow)
+
+
+def advise(standing: Mapping[str, AdviceState], look: Look, config: GuardConfig, now: Instant) -> Iterator[Draft]:
+    """What is to be said of this look and is not yet.
+
+    What a judge cannot tell stays as it is. The worst is raised first where the bound does not allow all.
+    """
+    told: dict[str, Finding] = {}
+    silent: set[str] = set()
+    for code, judge in CHECKS.items():
+        found = judge(look, config)
+        if found is None:
+            silent.add(code)
+            continue
+        told.update((finding.subject, finding) for finding in found)
+    room = ADVICE_MAX - len(standing)
+    for subject, state in standing.items():
+        code = state.raised.code
+        if code in silent:
+            continue
+        finding = told.get(subject)
+        if finding is None or finding.degree < BETTER:
+            room += 1
+            yield Draft(ADVICE, subject, "cleared", _cleared(state, now), causes=_causes(state))
+    fresh = [one for subject, one in told.items() if subject not in standing and one.degree >= 1.0]
+    for finding in sorted(fresh, key=lambda one: (-one.degree, one.subject))[: max(0, room)]:
+        yield Draft(ADVICE, finding.subject, "raised", finding.advice)
+    for subject, state in standing.items():
+        again = told.get(subject)
+        if again is not None and again.degree >= WORSE * degree_of(state.raised):
+            yield Draft(ADVICE, subject, "raised", again.advice, causes=_causes(state))
+
+
+def _cleared(state: AdviceState, now: Instant) -> AdviceCleared:
+    return AdviceCleared(code=state.raised.code, lasted_s=max(0.0, (now - state.raised_at) / NS_PER_S))
+
+
+def _causes(state: AdviceState) -> tuple[str, ...]:
+    return (state.fact,) if state.fact else ()
+
+
+def tell_flows(standing: Mapping[str, FlowState], look: Look) -> Iterator[Draft]:
+    """What is to be said of this look's flows and is not yet. What never was right has not drifted."""
+    if look.levels is None or look.server is None:
+        return
+    for flow in look.flows:
+        state = standing.get(flow.level, FlowState())
+        if flow.is_right:
+            yield from _applied(flow, state, look)
+        elif state.applied is not None:
+            yield from _drifted(flow, state)
+
+
+def _applied(flow: FlowLook, state: FlowState, look: Look) -> Iterator[Draft]:
+    assert look.server is not None
+    applied = FlowApplied(
+        seats=flow.wanted,
+        shares=flow.shares,
+        ballast_shares=flow.ballast,
+        total_shares=flow.total,
+        server_seats=look.server.high,
+        resource=flow.resource,
+        why=_why(flow, state),
+    )
+    before = state.applied
+    same = before is not None and applied.model_copy(update={"why": before.why}) == before
+    if state.drifted is not None or not same:
+        yield Draft(FLOW, flow.level, "applied", applied)
+
+
+def _why(flow: FlowLook, state: FlowState) -> str:
+    who = "written by the guard" if flow.written else "found so"
+    if state.applied is None:
+        return f"first seen, {who}"
+    return f"other levels changed, {who}" if state.drifted is None else f"mended, {who}"
+
+
+def _drifted(flow: FlowLook, state: FlowState) -> Iterator[Draft]:
+    low, high = flow.found or (0, 0)
+    seats = high if high != flow.wanted else low
+    drifted = FlowDrifted(seats=flow.wanted, seats_found=seats, reason=printable(flow.reason))
+    if state.drifted != drifted:
+        yield Draft(FLOW, flow.level, "drifted", drifted)
+
 
 _AT_ONCE = Instant(0)
 

@@ -1,13 +1,14 @@
 """How the API servers are, as people and the dashboard are told."""
 
+from muster.core import Instant
+from muster.core.fact import Core
+from muster.guard.core.checks import client_name, skew_of
 from muster.guard.core.clients import OTHERS
 from muster.guard.core.config import GuardConfig
-from muster.guard.core.judges.lists import who
-from muster.guard.core.judges.skew import skew_of
+from muster.guard.core.core import GuardCore, State
 from muster.guard.core.look import ClientLists, Look, Replica
-from muster.guard.core.rates import MINUTE_S
-from muster.guard.core.state import State
-from muster.guard.core.words import shown
+from muster.guard.core.pages import MINUTE_S
+from muster.guard.core.printable import printable
 from muster.schemas.apiserver import (
     ADVICES_MAX,
     KINDS_MAX,
@@ -22,6 +23,7 @@ from muster.schemas.apiserver import (
     StandingAdvice,
     StoredKind,
 )
+from muster.schemas.base import Wire
 
 _NS_PER_S = 1e9
 _MS_PER_S = 1_000.0
@@ -49,7 +51,7 @@ def report_of(look: Look | None, state: State, config: GuardConfig, *, guarded: 
             for resource, number, size in largest(look, KINDS_MAX)
         ),
         advices=advices,
-        lacking=tuple(map(shown, look.lacking)),
+        lacking=tuple(map(printable, look.lacking)),
     )
 
 
@@ -71,7 +73,7 @@ def _replica(replica: Replica) -> ApiServerReplica:
     page = replica.page
     seen_at = replica.memory[-1][0] if replica.memory else 0
     if page is None:
-        return ApiServerReplica(name=replica.name, memory=memory, seen_at=seen_at, error=shown(replica.error))
+        return ApiServerReplica(name=replica.name, memory=memory, seen_at=seen_at, error=printable(replica.error))
     return ApiServerReplica(
         name=replica.name,
         version=page.version,
@@ -91,7 +93,7 @@ def _replica(replica: Replica) -> ApiServerReplica:
 def _lister(client: ClientLists) -> Lister:
     known_by = "user-agent" if client.agent and client.agent != OTHERS else "user"
     return Lister(
-        client=who(client),
+        client=client_name(client),
         known_by=known_by,
         resource=client.resource,
         lists_per_minute=round(client.per_minute, 1),
@@ -127,3 +129,9 @@ def _level(look: Look, name: str, wanted: int, is_exempt: bool) -> FlowLevel:
         wait_ms_p99=round(max((one.waits_s_p99.get(name, 0.0) for one in look.up), default=0.0) * _MS_PER_S, 1),
         is_exempt=is_exempt,
     )
+
+
+def answer_report(core: Core, _ask: Wire, _now: Instant) -> ApiServerReport:
+    """To `report`: the newest look, and what was said."""
+    assert isinstance(core, GuardCore)
+    return report_of(core.look, core.state, core.config, guarded=core.guarded)

@@ -4,8 +4,7 @@ from itertools import islice
 
 from muster.core import Core, Instant
 from muster.health.core.core import HealthCore
-from muster.health.core.state import State
-from muster.health.core.units import Unit
+from muster.health.core.state import State, Unit
 from muster.schemas.base import Wire
 from muster.schemas.conditions import (
     CONDITIONS_MAX,

@@ -63,7 +63,7 @@ class HealthCore:
             return False
         if observation.at > now:
             observation = observation.model_copy(update={"at": now})
-        return verdicts.eyes.look(observation)
+        return verdicts.detector.look(observation)
 
     def snapshot(self) -> Iterator[Draft]:
         """See `Core`."""

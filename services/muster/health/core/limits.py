@@ -1,8 +1,8 @@
 """Every bound of the health core, in one place."""
 
-SIGHTINGS_MAX = 50_000
-"""Sightings that wait to be told; more are dropped, notes and application faults first, and counted."""
-SIGHTINGS_PER_DECISION = 2_000
+SIGNALS_MAX = 50_000
+"""FaultSignals that wait to be told; more are dropped, notes and application faults first, and counted."""
+SIGNALS_PER_DECISION = 2_000
 TOGETHER_MAX = 8
 """Of one node that are told in one turn: a storm on all its GPUs is one fact."""
 ANSWER_S = 300.0

@@ -8,10 +8,9 @@ import heapq
 from zlib import crc32
 
 from muster.core import NEVER, NS_PER_S, Draft, Instant, after
-from muster.health.core.sightings import Sighting
-from muster.health.core.state import NODE, State
-from muster.health.core.telling import fault_draft
-from muster.health.core.units import Unit
+from muster.health.core.faults import fault_draft
+from muster.health.core.signals import FaultSignal
+from muster.health.core.state import NODE, State, Unit
 from muster.schemas.facts.operations import ChecksRequested
 
 DEEP = "deep-due"
@@ -91,7 +90,7 @@ def _due_at(state: State, what: str, node: str) -> Instant:
 def _may_be_checked(state: State, node: str) -> bool:
     unit = state.node_unit(node)
     is_healthy = unit is None or unit.is_healthy
-    is_free = not state.is_in_other_hands(node) and not state.observes_only(node) and state.brake.tripped is None
+    is_free = not state.is_in_maintenance(node) and not state.observes_only(node) and state.brake.tripped is None
     return is_healthy and is_free and not state.nodes[node].is_lost
 
 
@@ -121,4 +120,4 @@ def _deep(state: State, node: str, now: Instant, drafts: list[Draft]) -> list[Dr
     is_idle = not state.holds.slots_on(node) and not any(not one.is_healthy for one in state.devices_of(node))
     if rule is None or not state.config.patrol.deep or not is_idle or under_way >= state.config.patrol.deep_at_once:
         return []
-    return [fault_draft(state, Sighting(node, DEEP, now), rule)]
+    return [fault_draft(state, FaultSignal(node, DEEP, now), rule)]

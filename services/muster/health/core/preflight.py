@@ -6,23 +6,69 @@ A check that could not run is neither a pass nor a failure: the plan says whethe
 """
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from muster.core import NEVER, Draft, Fact, Instant, after, seconds_between
-from muster.health.core.blame import blamed, words_of
 from muster.health.core.part import Handler
+from muster.schemas.base import TEXT_CHARS_MAX
 from muster.schemas.facts.job import JobPlaced, PodsStarted
 from muster.schemas.facts.operations import (
     CheckOutcome,
     CheckResult,
+    CheckScope,
     ChecksReported,
     PreflightFailed,
     PreflightPassed,
+    PreflightPlan,
     PreflightState,
 )
 from muster.schemas.job import TERMINAL_PHASES
 from muster.schemas.registry import STATE_NAME
+
+GANG_BLAMED_MAX = 4
+"""Nodes of a gang that are all left alone when together they failed, and nothing says which; of more, none is: a
+hundred good nodes would be lost to one bad link, and idle-time checks find it."""
+SLOW_SHARE = 0.9
+"""Of the largest value: a node of a gang that measured less than that is the one to blame."""
+
+
+def blamed(plan: PreflightPlan, failed: Sequence[CheckResult], nodes: Collection[str]) -> tuple[str, ...]:
+    """The nodes that the job is to be kept away from, sorted; () if nothing says which.
+
+    A check of a node by itself says it. One of the gang fails everywhere when one node is bad: then whoever was slower
+    than the others is blamed, else all of a small gang.
+    """
+    together = {order.check for order in plan.checks if order.scope is CheckScope.GANG}
+    alone = {result.node for result in failed if result.check not in together}
+    if alone:
+        return tuple(sorted(alone))
+    suspects = {result.node for result in failed}
+    if len(suspects) < len(nodes) or len(suspects) <= GANG_BLAMED_MAX:
+        return tuple(sorted(_slower(failed) or suspects))
+    return tuple(sorted(_slower(failed)))
+
+
+def describe_result(result: CheckResult, *, more: int = 0) -> str:
+    """One result in words. more: how many others there are."""
+    measured = ""
+    if result.value is not None:
+        asked = "" if result.least is None else f" of {result.least:g}"
+        measured = f" {result.value:g}{asked} {result.unit}".rstrip()
+    verb = "could not run" if result.outcome is CheckOutcome.CANNOT_RUN else "failed"
+    parts = (result.code, result.device, result.detail)
+    text = f"{result.check} {verb} on {result.node}{measured}"
+    if any(parts):
+        text += ": " + " ".join(part for part in parts if part)
+    return (f"{text} (and {more} more)" if more > 0 else text)[:TEXT_CHARS_MAX]
+
+
+def _slower(failed: Sequence[CheckResult]) -> set[str]:
+    """Those that measured distinctly less than the best of them."""
+    values = [result.value for result in failed if result.value is not None]
+    most = max(values, default=0.0)
+    return {one.node for one in failed if one.value is not None and one.value < SLOW_SHARE * most}
+
 
 REPORT_S = 10.0
 """Beyond the plan's limit: what ended in time may be told so much later."""
@@ -164,12 +210,12 @@ def _verdict(job_id: str, one: _Checked) -> Draft:
             attempt=one.attempt,
             suite=one.plan.suite,
             nodes=blamed(one.plan, against, one.nodes),
-            reason=words_of(against[0], more=len(against) - 1),
+            reason=describe_result(against[0], more=len(against) - 1),
             failed=tuple(against[:FAILED_MAX]),
             took_s=took_s,
         )
     else:
-        warned = tuple(words_of(result) for result in unable[:WARNINGS_MAX])
+        warned = tuple(describe_result(result) for result in unable[:WARNINGS_MAX])
         payload = PreflightPassed(attempt=one.attempt, suite=one.plan.suite, warned=warned, took_s=took_s)
     name = "preflight-failed" if against else "preflight-passed"
     return Draft("job", job_id, name, payload, causes=(one.cause,), trace=one.trace)

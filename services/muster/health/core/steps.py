@@ -5,12 +5,11 @@ said now and is not; what it says comes back as facts. See docs/concepts/health.
 from collections.abc import Iterator
 
 from muster.core import NEVER, Draft, Instant, after
+from muster.health.core.faults import fault_draft
 from muster.health.core.limits import ANSWER_S, PAGE_WAIT_S
 from muster.health.core.patrol import is_deep_alone
-from muster.health.core.sightings import Sighting
-from muster.health.core.state import NODE, State
-from muster.health.core.telling import fault_draft
-from muster.health.core.units import SEVERITY, STRICTNESS, Unit
+from muster.health.core.signals import FaultSignal
+from muster.health.core.state import NODE, SEVERITY, STRICTNESS, State, Unit
 from muster.schemas.facts.health import OPEN_MAX, HealthMoved, HealthPhase
 from muster.schemas.facts.node import WithholdRequested, WithholdWithdrawn
 from muster.schemas.facts.operations import ChecksRequested, NodeAction, NodeActionRequested
@@ -39,7 +38,7 @@ def step(state: State, unit: Unit, now: Instant) -> list[Draft]:
 
 def wants_suspicion(state: State, unit: Unit) -> bool:
     """Whether it is healthy and has a fault that keeps it from jobs."""
-    return unit.is_healthy and bool(unit.grave) and not state.is_in_other_hands(unit.node)
+    return unit.is_healthy and bool(unit.grave) and not state.is_in_maintenance(unit.node)
 
 
 # --- into quarantine -----------------------------------------------------------------------------------------------
@@ -72,7 +71,7 @@ def _withhold(unit: Unit, request_id: str, *, together: str = "", causes: tuple[
 
 def _while_quarantined(state: State, unit: Unit, now: Instant) -> Iterator[Draft]:
     if unit.verify_fact:
-        yield from _at_a_persons_word(state, unit, now)
+        yield from _at_operator_request(state, unit, now)
     elif unit.needs_person or _must_wait(state, unit):
         return
     elif not unit.grave and not unit.needs_checks:
@@ -110,11 +109,11 @@ def _its_nodes_matter(state: State, unit: Unit, now: Instant) -> Iterator[Draft]
     if rule is None or was_tried:
         yield _moved(unit, "quarantined", needs_person=True, because="no repair is left that was not tried")
         return
-    seen = Sighting(unit.node, UNREPAIRED, now, unit.name, detail=_why(unit))
+    seen = FaultSignal(unit.node, UNREPAIRED, now, unit.name, detail=_why(unit))
     yield fault_draft(state, seen, rule, causes=_last(unit))
 
 
-def _at_a_persons_word(state: State, unit: Unit, now: Instant) -> Iterator[Draft]:
+def _at_operator_request(state: State, unit: Unit, now: Instant) -> Iterator[Draft]:
     if unit.trust:
         yield from _healthy(unit, now, "a person says that it is well", causes=(unit.verify_fact,))
     elif not _must_wait(state, unit):
@@ -155,7 +154,7 @@ def _waited(state: State, unit: Unit, now: Instant) -> Iterator[Draft]:
 
 def _must_wait(state: State, unit: Unit) -> bool:
     """One works on a node at a time: its devices wait for it, and it for a device that is being repaired."""
-    if state.is_in_other_hands(unit.node, unit.name):
+    if state.is_in_maintenance(unit.node, unit.name):
         return True
     if unit.kind != NODE:
         node = state.node_unit(unit.node)

@@ -4,35 +4,33 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from muster.core import Draft, Fact, Instant
-from muster.health.core import fold_others, fold_own, fold_states
+from muster.health.core import fold_cluster, fold_health
 from muster.health.core.brake import KIND, SUBJECT
 from muster.health.core.config import HealthConfig
-from muster.health.core.escalating import escalate
-from muster.health.core.eyes import Eyes
+from muster.health.core.detector import FaultDetector
+from muster.health.core.escalation import escalate
+from muster.health.core.faults import emit, fault_draft
 from muster.health.core.part import Handler
 from muster.health.core.patrol import Rounds, is_deep_alone
-from muster.health.core.sightings import Sighting, Sightings
-from muster.health.core.state import NODE, State
+from muster.health.core.signals import FaultSignal, FaultSignals
+from muster.health.core.state import NODE, State, Unit, UnitKey, orphan_withdrawals
 from muster.health.core.steps import step, wants_suspicion
-from muster.health.core.strays import withdrawals
-from muster.health.core.telling import fault_draft, tell
-from muster.health.core.units import Unit, UnitKey
 
 
 class NodeVerdicts:
     """Implements `Part`.
 
-    state: as folded, for reading. eyes: reads exporters' pages; what they show waits in `sightings` until it was told.
+    state: as folded, for reading. detector: reads exporters' pages; what it finds waits in `signals` to be emitted.
     """
 
     def __init__(self, config: HealthConfig) -> None:
-        self.sightings = Sightings()
-        self.state = State(config, self.sightings)
-        self.eyes = Eyes(
-            self.sightings,
+        self.signals = FaultSignals()
+        self.state = State(config, self.signals)
+        self.detector = FaultDetector(
+            self.signals,
             config.rules.of,
             standing=self.state.standing,
-            known=self.state.was_told,
+            known=self.state.was_reported,
             steady_s=config.steady_s,
             node_of=self.state.nodes.node_of,
         )
@@ -44,40 +42,40 @@ class NodeVerdicts:
     def handlers(self) -> Mapping[tuple[str, str], Handler]:
         """See `Part.handlers`."""
         folds = {
-            **fold_own.HANDLERS,
-            **fold_others.HANDLERS,
-            **fold_states.HANDLERS,
+            **fold_health.HANDLERS,
+            **fold_cluster.HANDLERS,
+            **fold_cluster.STATE_HANDLERS,
         }
         return {name: partial(fold, self.state) for name, fold in folds.items()} | {(NODE, "left"): self._left}
 
     def decide(self, now: Instant, room: int) -> list[Draft]:
         """See `Part.decide`. First what sick hardware still does to jobs, then what is new, then what repeats."""
         state = self.state
-        self._now, self.sightings.is_fresh = now, False
+        self._now, self.signals.is_fresh = now, False
         state.advance(now)
         drafts = [] if (reset := state.brake.reset()) is None else [reset]
-        drafts += withdrawals(state, room - len(drafts))
+        drafts += orphan_withdrawals(state, room - len(drafts))
         drafts += self._steps(now, room - len(drafts))
-        drafts += tell(state, room - len(drafts))
+        drafts += emit(state, room - len(drafts))
         drafts += escalate(state, now, room - len(drafts))
         drafts += self._patrol(now, room - len(drafts))
-        self._has_more = len(drafts) >= room or (not drafts and self.sightings.has_ready)
+        self._has_more = len(drafts) >= room or (not drafts and self.signals.has_ready)
         return drafts
 
     def next_wakeup(self) -> Instant | None:
         """See `Part.next_wakeup`."""
-        if self._has_more or self.sightings.is_fresh:
+        if self._has_more or self.signals.is_fresh:
             return self._now
         moments = (self.state.next_due(), self._rounds.next_at())
         return min((moment for moment in moments if moment is not None), default=None)
 
     def snapshot(self) -> Iterator[Draft]:
         """See `Part.snapshot`."""
-        return fold_states.state_drafts(self.state)
+        return fold_cluster.state_drafts(self.state)
 
     def _left(self, fact: Fact) -> None:
-        fold_others.left(self.state, fact)
-        self.eyes.forget(fact.subject_id)
+        fold_cluster.left(self.state, fact)
+        self.detector.forget(fact.subject_id)
 
     def _patrol(self, now: Instant, room: int) -> list[Draft]:
         state = self.state
@@ -125,6 +123,6 @@ class NodeVerdicts:
         for one in unit.reported.values():
             rule = table.rule(one.code)
             if rule is not None:
-                seen = Sighting(unit.name, one.code, Instant(one.at), one.device, detail=one.detail)
+                seen = FaultSignal(unit.name, one.code, Instant(one.at), one.device, detail=one.detail)
                 drafts.append(fault_draft(self.state, seen, rule, causes=(one.fact,) if one.fact else ()))
         return drafts

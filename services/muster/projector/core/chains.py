@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 
 from pydantic_core import to_json
 
-from muster.projector.core.rows import ShownFact
-from muster.projector.core.shown import Rows, Shown
+from muster.projector.core.changes import Rows, ShownFact, ViewChanges
 from muster.schemas.live import PUBLIC_AUDIENCE, SLICE_BYTES_MAX, SLICE_FACTS_MAX
 from muster.schemas.views import JobView
 
@@ -39,7 +38,7 @@ class Slice:
 
 
 @dataclass(slots=True)
-class _Told:
+class _Sent:
     """A team that is told something: up to where, when, and how many pulses are still to come."""
 
     seq: int
@@ -54,30 +53,30 @@ class LiveChains:
         self.seq = seq
         self._cluster = cluster
         self._at = 0
-        self._told_s = float("-inf")
-        self._teams = {team: _Told(at, float("-inf")) for team, at in team_seqs if team != PUBLIC_AUDIENCE}
+        self._sent_s = float("-inf")
+        self._teams = {team: _Sent(at, float("-inf")) for team, at in team_seqs if team != PUBLIC_AUDIENCE}
 
-    def advance(self, shown: Shown, *, now_s: float) -> list[Slice]:
+    def advance(self, shown: ViewChanges, *, now_s: float) -> list[Slice]:
         """Everybody's slices of these changes. What of them is not sent is missed, and seen to be."""
         slices: list[Slice] = []
         self._at = shown.at
         if shown.seq > self.seq:
             slices += self._public(shown)
-            self.seq, self._told_s = shown.seq, now_s
+            self.seq, self._sent_s = shown.seq, now_s
         by_team: dict[str, list[ShownFact]] = {}
         for fact in shown.facts:
             if fact.team and fact.team != PUBLIC_AUDIENCE:  # what is public has its own rules, also for its namesake
                 by_team.setdefault(fact.team, []).append(fact)
         for team, facts in by_team.items():
             slices += self._of_team(team, facts)
-            self._teams[team] = _Told(facts[-1].seq, now_s)
+            self._teams[team] = _Sent(facts[-1].seq, now_s)
         return slices
 
     def pulses(self, *, now_s: float) -> list[Slice]:
         """Empty slices for those who were told nothing for PULSE_S: by them the loss of the last one shows."""
         due: list[Slice] = []
-        if now_s - self._told_s >= PULSE_S:
-            self._told_s = now_s
+        if now_s - self._sent_s >= PULSE_S:
+            self._sent_s = now_s
             due.append(self._slice(PUBLIC_AUDIENCE, self.seq, self.seq))
         for name, team in list(self._teams.items()):
             if now_s - team.at_s >= PULSE_S:
@@ -88,7 +87,7 @@ class LiveChains:
                     del self._teams[name]
         return due
 
-    def _public(self, shown: Shown) -> list[Slice]:
+    def _public(self, shown: ViewChanges) -> list[Slice]:
         facts = [(fact.seq, redacted(fact) if _concerns_a_job(fact) else _fitting(fact)) for fact in shown.facts]
         rows = list(_rows(shown))
         prev = max(self.seq, shown.prev)
@@ -160,7 +159,7 @@ def _fitting(fact: ShownFact) -> bytes:
     return fact.body if len(fact.body) <= SLICE_BYTES_MAX else redacted(fact)
 
 
-def _rows(shown: Shown) -> Iterator[_Row]:
+def _rows(shown: ViewChanges) -> Iterator[_Row]:
     """Rows that fit; one that does not, and is no job's, is left out: it is told whoever asks for it."""
     tables: tuple[Rows, ...] = (shown.jobs, shown.nodes, shown.queues, shown.reservations)
     for table, rows in zip(_TABLES, tables, strict=True):

@@ -3,9 +3,9 @@
 from typing import cast
 
 from muster.core.fact import Fact
+from muster.projector.core.changes import RING_BYTES_MAX
 from muster.projector.core.job_table import ENDED_KEPT, JobTable, LiveJob
 from muster.projector.core.projection import Projection
-from muster.projector.core.ring import RING_BYTES_MAX
 from muster.schemas.facts import job as jobs
 from muster.schemas.facts.federation import JobRecalled, JobReturned
 from muster.schemas.job import Phase

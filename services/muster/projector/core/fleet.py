@@ -3,15 +3,100 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from pydantic_core import to_json
 
+from muster.cluster.node_reasons import node_reasons
+from muster.cluster.withholds import Wishes, known_in, with_request
 from muster.core.fact import Fact
-from muster.projector.core.closed import ClosedNodes
-from muster.projector.core.marks import Marks
+from muster.projector.core.changes import Marks
+from muster.schemas.facts import node as nodes
+from muster.schemas.facts.cordons import Cordon, CordonRequested
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.job import Slot
-from muster.schemas.views import NodeView
+from muster.schemas.views import NodeReason, NodeView
+
+
+@dataclass(slots=True)
+class _OfSubject:
+    """Of one node or device. A device that nothing is asked of has none."""
+
+    wishes: Wishes = ()
+    cordon: Cordon | None = None
+
+
+@dataclass(slots=True)
+class DrainRequests:
+    """devices: by uuid. Nothing is kept of nodes and devices that nobody closed."""
+
+    nodes: dict[str, _OfSubject] = field(default_factory=dict)
+    devices: dict[str, _OfSubject] = field(default_factory=dict)
+
+    def fold(self, fact: Fact) -> None:
+        """One fact about a node or device."""
+        every = self.nodes if fact.kind == "node" else self.devices
+        known = every.get(fact.subject_id) or _OfSubject()
+        payload = fact.payload
+        match payload:
+            case nodes.WithholdRequested():
+                asked = with_request(known.wishes, payload, fact=fact.id, by=fact.writer, at=fact.time)
+                known.wishes = known.wishes if asked is None else asked
+            case nodes.Withheld(request_id=request_id):
+                wish = known_in(known.wishes, request_id) or nodes.WithholdWish(request_id=request_id)
+                others = tuple(one for one in known.wishes if one.request_id != request_id)
+                known.wishes = (*others, wish.model_copy(update={"answered": True}))
+            case nodes.WithholdWithdrawn():
+                wish_now = known_in(known.wishes, payload.request_id)
+                if wish_now is not None and (payload.after_withheld or not wish_now.answered):
+                    known.wishes = tuple(one for one in known.wishes if one is not wish_now)
+            case nodes.Released() | nodes.NodeLeft():
+                known.wishes = tuple(one for one in known.wishes if not one.answered)
+            case nodes.GrantState():
+                known.wishes, known.cordon = payload.wishes, payload.cordon
+            case CordonRequested():
+                known.cordon = _cordon(fact)
+        if known.wishes or known.cordon is not None:
+            every[fact.subject_id] = known
+        else:
+            every.pop(fact.subject_id, None)
+
+    def gone(self, uuid: str) -> None:
+        """No node shows the device any more: what was given is over, what waits for an answer still gets one."""
+        known = self.devices.get(uuid)
+        if known is not None:
+            known.wishes = tuple(wish for wish in known.wishes if not wish.answered)
+            if not known.wishes:
+                del self.devices[uuid]
+
+    def cordon_of(self, node: str) -> Cordon | None:
+        """By a person."""
+        known = self.nodes.get(node)
+        return known.cordon if known is not None else None
+
+    def reasons(
+        self, node: str, uuids: tuple[str, ...], *, lost: bool, released: bool, is_held: bool
+    ) -> tuple[NodeReason, ...]:
+        """What speaks against the node and its devices (uuids), now or later."""
+        of_node = self.nodes.get(node) or _OfSubject()
+        of_devices = {uuid: self.devices[uuid].wishes for uuid in uuids if uuid in self.devices} if self.devices else {}
+        return node_reasons(
+            cordon=of_node.cordon,
+            wishes=of_node.wishes,
+            devices=of_devices,
+            lost=lost,
+            released=released,
+            is_held=is_held,
+        )
+
+
+def _cordon(fact: Fact) -> Cordon | None:
+    asked = cast("CordonRequested", fact.payload)
+    if fact.name == "resume-forwarded":
+        return None
+    is_draining = fact.name == "drain-forwarded"
+    return Cordon(principal=asked.principal, reason=asked.reason, draining=is_draining, since=fact.time, fact=fact.id)
+
 
 Shape = tuple[str, int, int, int, tuple[str, ...]]
 """gpu_model, gpus, cpu_milli, memory_mib, topology levels (widest first, those inside the node last)."""
@@ -36,7 +121,7 @@ class FleetRows:
         self._granted: set[str] = set()
         self._conditions: dict[str, str] = {}  # of nodes that are not healthy
         self._withheld: dict[str, dict[str, None]] = {}  # by node, the requests it was withheld for
-        self._closed = ClosedNodes()
+        self._drains = DrainRequests()
         self._uuids: dict[str, tuple[str, ...]] = {}  # by node, its devices
         self._node_of: dict[str, str] = {}  # by device, its node
         self.marks = Marks(self._body)
@@ -87,12 +172,12 @@ class FleetRows:
 
     def close(self, fact: Fact) -> None:
         """A fact says that somebody closes the node, now or later, or opens it again."""
-        self._closed.fold(fact)
+        self._drains.fold(fact)
         self._tell(fact.subject_id)
 
     def close_device(self, fact: Fact) -> None:
         """As `close`, of a device."""
-        self._closed.fold(fact)
+        self._drains.fold(fact)
         node = self._node_of.get(fact.subject_id)
         if node is not None:
             self.marks.touch(node)
@@ -108,7 +193,7 @@ class FleetRows:
     def take_away(self, uuid: str) -> None:
         """The fabric took a device away; of one that a node shows its description will say so."""
         if uuid not in self._node_of:
-            self._closed.gone(uuid)
+            self._drains.gone(uuid)
 
     def answers(self, node: str, *, lost: bool, reason: str) -> None:
         """The node stopped answering, or answers again; the loss ended its grant, so it waits for the next one."""
@@ -154,16 +239,16 @@ class FleetRows:
             if self._node_of.get(uuid) == node:
                 del self._node_of[uuid]
                 if uuid not in uuids:
-                    self._closed.gone(uuid)
+                    self._drains.gone(uuid)
         for uuid in uuids:
             if self._node_of.get(uuid, node) != node:
-                self._closed.gone(uuid)  # what another node was asked to give back, it gave
+                self._drains.gone(uuid)  # what another node was asked to give back, it gave
             self._node_of[uuid] = node
         if uuids:
             self._uuids[node] = uuids
 
     def _withheld_for(self, node: str) -> str:
-        requests, cordon = self._withheld.get(node), self._closed.cordon_of(node)
+        requests, cordon = self._withheld.get(node), self._drains.cordon_of(node)
         if cordon is not None:
             what = "drained" if cordon.draining else "cordoned"
             return f"{what} by {cordon.principal}{f': {cordon.reason}' if cordon.reason else ''}"
@@ -209,8 +294,8 @@ class FleetRows:
         held = self._held.get(row.name)
         condition = self._conditions.get(row.name, "")
         released = row.name in self._granted
-        usable = released and not row.lost and self._closed.cordon_of(row.name) is None
-        reasons = self._closed.reasons(
+        usable = released and not row.lost and self._drains.cordon_of(row.name) is None
+        reasons = self._drains.reasons(
             row.name, self._uuids.get(row.name, ()), lost=row.lost, released=released, is_held=held is not None
         )
         if held is None:

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import cast
 
 from muster.core.fact import Fact
+from muster.core.instant import NS_PER_S
 from muster.projector.core.fleet import FleetRows
-from muster.projector.core.job_state import coming, lost_work_s, restore, slice_ends_at
 from muster.projector.core.job_table import JobTable, LiveJob
 from muster.projector.core.projection import Anomalies
 from muster.projector.core.queues import HOLDING, Queues
@@ -14,7 +14,53 @@ from muster.schemas.facts.job_wishes import JobHeld, JobReprioritised
 from muster.schemas.facts.queue import CPU, GPU, MEMORY
 from muster.schemas.job import Job, Phase, Slot
 from muster.schemas.registry import STATE_NAME
-from muster.schemas.views import job_view
+from muster.schemas.views import JobView, follow_state, job_view
+
+
+def restore_row(job: LiveJob, state: jobs.JobState) -> None:
+    """Bring the row to how the job's newest facts left it. What it holds is still to be counted."""
+    row = job.row
+    follow_state(row, state)
+    row.reason, row.detail = explanation(state)
+    if state.phase is Phase.SUBMITTED:
+        row.attempt = 0
+    if state.phase.is_terminal:
+        row.reserved_at, row.made_way_for = 0, ""
+        return
+    row.exit_code = 0  # a row tells it of the job alone, not of runs before
+    job.exited_s = state.exited.ran_s if state.exited is not None else None
+    if state.min_slice_s is not None:
+        job.slice_s = state.min_slice_s
+    row.slice_ends_at = slice_ends_at(job) if state.phase is Phase.RUNNING else 0
+
+
+def lost_work_s(row: JobView, at: int) -> float:
+    """Seconds of work of the run that ended at `at`, since its newest checkpoint or its start."""
+    return max(0.0, (at - max(row.checkpointed_at, row.running_at)) / NS_PER_S) if row.running_at else 0.0
+
+
+def slice_ends_at(job: LiveJob) -> int:
+    """Until when the present run is left alone; 0 if it does not run, or is never made to make way."""
+    row = job.row
+    return row.running_at + round(job.slice_s * NS_PER_S) if row.running_at and row.preemptible else 0
+
+
+def slots_added(slots: tuple[Slot, ...], resize: jobs.JobResizeRequested | None) -> tuple[Slot, ...]:
+    """What the job is to get beside `slots`: it is held from the request on."""
+    if resize is None:
+        return ()
+    known = frozenset(slots)
+    return tuple(slot for slot in resize.slots if slot not in known)
+
+
+def explanation(state: jobs.JobState) -> tuple[str, str]:
+    """Reason and detail as the job's newest fact left them in its row."""
+    if state.phase is Phase.STOPPING and state.stop_reason is not None:
+        return state.stop_reason.value, state.detail
+    if state.phase is Phase.QUEUED and not state.reason and state.queued_reason is not None:
+        return state.queued_reason.value, state.queued_detail
+    return state.reason, state.detail
+
 
 _TERMINAL = {phase.value: phase for phase in Phase if phase.is_terminal}
 
@@ -73,13 +119,13 @@ class JobFacts:
         self._queues.move(row.queue, before=row.phase, after=after)
         row.phase = phase
 
-    def _hold(self, job: LiveJob, slots: tuple[Slot, ...], *, coming: tuple[Slot, ...] = ()) -> None:
-        """The job has these slots, and holds those that are coming to it as well."""
+    def _hold(self, job: LiveJob, slots: tuple[Slot, ...], *, slots_added: tuple[Slot, ...] = ()) -> None:
+        """The job has these slots, and holds those that are slots_added to it as well."""
         row = job.row
-        row.slots, job.coming = slots, coming
+        row.slots, job.coming = slots, slots_added
         row.nodes = tuple(dict.fromkeys(slot.node for slot in slots))
-        self._fleet.hold(row.id, (*slots, *coming), needs=job.needs, sign=1)
-        job.held = self._amounts((*slots, *coming), job.needs)
+        self._fleet.hold(row.id, (*slots, *slots_added), needs=job.needs, sign=1)
+        job.held = self._amounts((*slots, *slots_added), job.needs)
         self._queues.hold(row.queue, job.held, sign=1)
 
     def _give_back(self, job: LiveJob) -> None:
@@ -226,7 +272,7 @@ class JobFacts:
         payload = cast("jobs.JobResizeRequested", fact.payload)
         slots = job.row.slots
         self._give_back(job)
-        self._hold(job, slots, coming=coming(slots, payload))
+        self._hold(job, slots, slots_added=slots_added(slots, payload))
         job.row.made_way_for = payload.made_way_for
 
     def _resized(self, fact: Fact) -> None:
@@ -286,10 +332,10 @@ class JobFacts:
             return  # the agent's state of the pods
         state = fact.payload
         job = self._admit(state.job, fact, submitted_at=state.job.submitted_at or state.queued_at)
-        restore(job, state)
+        restore_row(job, state)
         if state.phase.is_terminal:
             self._jobs.end(job)
         else:
             before, job.row.phase = job.row.phase, Phase.SUBMITTED
-            self._hold(job, state.slots, coming=coming(state.slots, state.resize))
+            self._hold(job, state.slots, slots_added=slots_added(state.slots, state.resize))
             self._move(job, before)

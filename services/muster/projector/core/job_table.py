@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from muster.core.fact import Fact
-from muster.projector.core.marks import Marks
-from muster.projector.core.rows import Changes, JobChange, job_change
+from muster.projector.core.changes import Changes, JobChange, Marks, job_change
 from muster.schemas.job import Phase, Slot
 from muster.schemas.registry import STATE_NAME
 from muster.schemas.views import JobView

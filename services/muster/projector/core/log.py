@@ -4,16 +4,13 @@ from dataclasses import replace
 from typing import cast
 
 from muster.core.fact import Fact
+from muster.projector.core.changes import RING_BYTES_MAX, Changes, ViewChanges
 from muster.projector.core.fleet import FleetRows
 from muster.projector.core.job_facts import JobFacts
 from muster.projector.core.job_table import ENDED_KEPT, JobTable
 from muster.projector.core.node_facts import NodeFacts
 from muster.projector.core.projection import Projection
-from muster.projector.core.queues import Queues
-from muster.projector.core.reservations import Reservations
-from muster.projector.core.ring import RING_BYTES_MAX
-from muster.projector.core.rows import Changes
-from muster.projector.core.shown import Shown
+from muster.projector.core.queues import Queues, Reservations
 from muster.schemas.facts import queue as queues
 from muster.schemas.facts import reservation as reservations
 from muster.schemas.registry import STATE_NAME
@@ -69,7 +66,7 @@ class ProjectorCore(Projection):
         for marks in (self._fleet.marks, self._queues.marks, self._reservations.marks):
             marks.watch(on=on)
 
-    def take_shown(self, *, after: int) -> Shown:
+    def take_shown(self, *, after: int) -> ViewChanges:
         """What changed, with nodes, queues and reservations."""
         return replace(
             super().take_shown(after=after),

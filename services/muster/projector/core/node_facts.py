@@ -15,7 +15,7 @@ _CLOSING = ("withhold-requested", "cordon-forwarded", "drain-forwarded", "resume
 _CLOSING_DEVICES = ("withhold-requested", "withhold-withdrawn", "withheld", "released")
 
 LOST = "lost"
-"""Shown as the reason where a loss gives none."""
+"""ViewChanges as the reason where a loss gives none."""
 
 
 class NodeFacts:
@@ -37,8 +37,8 @@ class NodeFacts:
             ("node", "withhold-withdrawn"): self._withdrawn,
             ("attachment", "detached"): self._detached,
             ("node", STATE_NAME): self._node_state,
-            **{("node", name): self._closed for name in _CLOSING},
-            **{("device", name): self._closed_device for name in (*_CLOSING_DEVICES, STATE_NAME)},
+            **{("node", name): self._drain for name in _CLOSING},
+            **{("device", name): self._drain_device for name in (*_CLOSING_DEVICES, STATE_NAME)},
         }
 
     def _joined(self, fact: Fact) -> None:
@@ -67,11 +67,11 @@ class NodeFacts:
         else:
             self._anomalies.count += 1
 
-    def _closed(self, fact: Fact) -> None:
+    def _drain(self, fact: Fact) -> None:
         """Somebody closes the node, or will, or opens it again."""
         self._fleet.close(fact)
 
-    def _closed_device(self, fact: Fact) -> None:
+    def _drain_device(self, fact: Fact) -> None:
         self._fleet.close_device(fact)
 
     def _detached(self, fact: Fact) -> None:

@@ -5,10 +5,8 @@ from dataclasses import dataclass
 
 from muster.core.fact import Draft, Fact
 from muster.core.instant import Instant
+from muster.projector.core.changes import JOB, RING_BYTES_MAX, Changes, FactRing, ViewChanges, shown_fact
 from muster.projector.core.job_table import JobTable
-from muster.projector.core.ring import RING_BYTES_MAX, FactRing
-from muster.projector.core.rows import JOB, Changes, shown_fact
-from muster.projector.core.shown import Shown
 from muster.schemas.registry import STATE_NAME
 
 TEAMS_MAX = 4_096  # of which it is known where their newest fact stands
@@ -71,7 +69,7 @@ class Projection:
             self._teams_floor = self.last_seq
         elif self.is_shown(fact):
             team = team or self._jobs.team(job_id)
-            prev = self._told(team, fact.seq) if team else 0
+            prev = self._note_team_fact(team, fact.seq) if team else 0
             self._ring.push(shown_fact(fact, stream=self.stream, job_id=job_id, team=team, team_prev=prev))
 
     def is_shown(self, fact: Fact) -> bool:
@@ -112,9 +110,9 @@ class Projection:
         """Begin (or cease) to keep for the live view what changes from here on."""
         self._jobs.marks.watch(on=on)
 
-    def take_shown(self, *, after: int) -> Shown:
+    def take_shown(self, *, after: int) -> ViewChanges:
         """What changed since the last call, or since `watch`, and the facts after `after`."""
-        return Shown(
+        return ViewChanges(
             prev=max(after, self._ring.forgotten_seq),
             seq=self.last_seq,
             at=self.newest_at,
@@ -127,7 +125,7 @@ class Projection:
         live = self._jobs.live(job_id)
         return "" if live is None else live.row.team
 
-    def _told(self, team: str, seq: int) -> int:
+    def _note_team_fact(self, team: str, seq: int) -> int:
         """The team's newest fact is this one; where the one before stands."""
         seqs = self.team_seqs
         prev = seqs.pop(team, self._teams_floor)

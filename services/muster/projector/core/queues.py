@@ -1,12 +1,45 @@
-"""Queue rows: how each is set, how much waits and runs there, and what is held there and below."""
+"""Rows of queues and of advance reservations: how each is set, what waits and runs there, and what is booked."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from muster.projector.core.marks import Marks
+from muster.projector.core.changes import Marks
 from muster.schemas.facts.queue import GPU, QueueSpec
+from muster.schemas.facts.reservation import ReservationSpec
 from muster.schemas.job import Phase
-from muster.schemas.views import QUEUE_NOT_STORED, QueueView
+from muster.schemas.views import QUEUE_NOT_STORED, RESERVATION_NOT_STORED, QueueView, ReservationView
+
+
+class Reservations:
+    """By name."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, ReservationView] = {}
+        self.marks = Marks(self._body)
+
+    def book(self, spec: ReservationSpec, *, starts_at: int, cluster: str) -> None:
+        """It is kept; one of the same name is replaced. starts_at: this time, 0 for the spec's own."""
+        starts_at = starts_at or spec.starts_at
+        self._rows[spec.name] = ReservationView(name=spec.name, cluster=cluster, spec=spec, next_starts_at=starts_at)
+        self.marks.touch(spec.name)
+
+    def end(self, name: str) -> bool:
+        """It is over. False if there was none."""
+        self.marks.touch(name)
+        return self._rows.pop(name, None) is not None
+
+    def take(self, changes: dict[str, bytes | None]) -> None:
+        """Add what changed, encoded; None for what is over."""
+        changes.update(self.marks.take_stored())
+
+    def touch_all(self) -> None:
+        """Everything is to be written again."""
+        self.marks.touch_stored(self._rows)
+
+    def _body(self, name: str) -> bytes | None:
+        row = self._rows.get(name)
+        return None if row is None else row.encoded(exclude=RESERVATION_NOT_STORED)
+
 
 HOLDING = frozenset({Phase.PLACED, Phase.RUNNING, Phase.STOPPING})
 DEPTH_MAX = 64

@@ -8,7 +8,7 @@ from functools import partial
 from muster.core import Core, Fact, Instant, after, seconds_between
 from muster.health.core.config import HealthConfig
 from muster.health.core.core import HealthCore
-from muster.health.core.fold_own import LEMON
+from muster.health.core.fold_health import LEMON
 from muster.scheduler.core.cycle import Limits
 from muster.schemas.facts.health import FaultObserved, HealthMoved
 from muster.schemas.facts.queue import QueueSpec

@@ -1,17 +1,22 @@
 """Answers to questions on the use of GPUs, from what was measured in this term and from what the log says. Pure."""
 
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from muster.core import Core, Instant
+from muster.core import Core, Instant, seconds_between
+from muster.core.instant import NS_PER_S
 from muster.schemas.base import Wire
-from muster.schemas.facts.telemetry import DeviceUse, JobUseReported
-from muster.schemas.telemetry import ExporterState
+from muster.schemas.facts.telemetry import DeviceUse, JobUseReported, Use
+from muster.schemas.telemetry import DeviceSample, ExporterState
 from muster.schemas.usage import (
     DEVICES_MAX,
+    AskEnergy,
     AskIdle,
     AskJobUse,
     AskTop,
+    Energy,
+    EnergyRow,
     ExporterCount,
     Idle,
     IdleGpu,
@@ -20,11 +25,148 @@ from muster.schemas.usage import (
     Top,
     TopRow,
 )
-from muster.schemas.usage_words import TopBy, TopOrder
-from muster.telemetry.core.advice import advise
-from muster.telemetry.core.core import TelemetryCore
-from muster.telemetry.core.current import Held, held_now
+from muster.schemas.usage_words import EnergyBy, TopBy, TopOrder
+from muster.telemetry.core.core import S_PER_DAY, Account, TelemetryCore, added, day_of
 from muster.telemetry.core.sums import J_PER_KWH, S_PER_HOUR, share_pct
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One GPU of one job. part: of it, up to 1. idle_s: it has done nothing for so long; is_idle: that is too long."""
+
+    job_id: str
+    name: str
+    team: str
+    queue: str
+    user: str
+    node: str
+    model: str
+    device: DeviceSample
+    part: float
+    idle_s: float
+    idle_since: Instant
+    is_idle: bool
+
+
+def held_now(core: TelemetryCore, now: Instant, *, team: str = "") -> Iterator[Held]:
+    """Every GPU that a live job holds and that was read lately. team: only of this one. Work grows with them."""
+    gap_s_max, idle_after_s = core.config.gap_s_max, core.config.idle_after_s
+    for job_id, meter in core.meters.jobs.items():
+        known = core.holdings.jobs.get(job_id)
+        if known is None or job_id not in core.holdings.holding:
+            continue
+        spec, placed_at = known.job.spec, core.holdings.placed_at(job_id)
+        if team and spec.team != team:
+            continue
+        for one in meter.devices.values():
+            if one.newest is None or seconds_between(one.read_at, now) > gap_s_max or one.read_at < placed_at:
+                continue
+            idle_s = max(0.0, seconds_between(one.idle_since, now)) if one.idle_since else 0.0
+            yield Held(
+                job_id,
+                spec.name,
+                spec.team,
+                known.queue,
+                known.job.principal,
+                one.node,
+                one.model,
+                one.newest,
+                one.part,
+                idle_s,
+                one.idle_since,
+                bool(one.idle_since) and idle_s >= idle_after_s,
+            )
+
+
+MEASURED_S_MIN = 300.0
+"""GPU-seconds under which nothing is advised."""
+IDLE_PCT = 25.0
+BUSY_PCT_LOW, BUSY_PCT_HIGH = 30.0, 60.0
+SM_PCT_LOW, SM_PCT_HIGH = 30.0, 50.0
+TENSOR_PCT_LOW = 5.0
+MEMORY_PCT_LOW = 25.0
+APART_PCT = 40.0
+
+
+def advise(use: Use, devices: Sequence[DeviceUse]) -> tuple[str, ...]:
+    """What its owner could do; one line that all is well, if it is; nothing of a job that was hardly measured."""
+    if use.measured_s < MEASURED_S_MIN:
+        return ()
+    found = tuple(_lines(use, devices))
+    return found or ("its GPUs are used well",)
+
+
+def _lines(use: Use, devices: Sequence[DeviceUse]) -> Iterator[str]:
+    idle, busy = share_pct(use.idle_s, use.measured_s) or 0.0, share_pct(use.busy_s, use.measured_s) or 0.0
+    sm = share_pct(use.sm_active_s, use.sm_measured_s)
+    if idle >= IDLE_PCT:
+        yield (
+            f"GPUs did nothing for {idle:.0f} % of the time ({use.idle_s / S_PER_HOUR:.1f} GPU-hours): ask for fewer, "
+            "or end the job when its work is done"
+        )
+    elif busy < BUSY_PCT_LOW:
+        yield f"something ran on the GPUs {busy:.0f} % of the time: see whether they wait for data or for the CPUs"
+    if sm is not None and busy >= BUSY_PCT_HIGH and sm < SM_PCT_LOW:
+        yield (
+            f"busy {busy:.0f} % of the time, but {sm:.0f} % of the SMs were active: kernels are small, or wait for "
+            "each other or the network; try larger batches, fewer GPUs, or communication that overlaps"
+        )
+    tensor = share_pct(use.tensor_active_s, use.tensor_measured_s)
+    if tensor is not None and sm is not None and sm >= SM_PCT_HIGH and tensor < TENSOR_PCT_LOW:
+        yield f"tensor cores were active {tensor:.0f} % of the time: see whether the work could run in lower precision"
+    yield from _apart(devices)
+    memory = share_pct(use.memory_mib_max, use.memory_total_mib)
+    if memory is not None and 0 < memory < MEMORY_PCT_LOW:
+        yield (
+            f"at most {use.memory_mib_max:,} of {use.memory_total_mib:,} MiB of a GPU's memory were used: larger "
+            "batches would fit, or a part of a GPU would do"
+        )
+
+
+def _apart(devices: Sequence[DeviceUse]) -> Iterator[str]:
+    """Whether some of the GPUs do much less than others."""
+    shares = [(share_pct(one.use.busy_s, one.use.measured_s) or 0.0, one) for one in devices if one.use.measured_s]
+    if len(shares) < 2:
+        return
+    (least, slow), (most, _) = min(shares, key=lambda pair: pair[0]), max(shares, key=lambda pair: pair[0])
+    if most - least >= APART_PCT:
+        yield f"the GPUs differ: {slow.node}/{slow.index} was busy {least:.0f} % of the time, another one {most:.0f} %"
+
+
+def answer_energy(core: Core, ask: Wire, now: Instant) -> Energy:
+    """To `energy`: what was reported, and what live jobs used since then."""
+    assert isinstance(core, TelemetryCore)
+    assert isinstance(ask, AskEnergy)
+    first = day_of(now) - ask.days + 1
+    rows: defaultdict[str, Account] = defaultdict(Account)
+    for (team, queue), account in core.state.accounts.since(first).items():
+        if ask.team in ("", team):
+            rows[team if ask.by is EnergyBy.TEAM else queue].add(account)
+    for job_id, meter in core.meters.jobs.items():
+        if meter.job is None or ask.team not in ("", meter.job.job.spec.team):
+            continue
+        last = core.state.reports.get(job_id)
+        key = meter.job.job.spec.team if ask.by is EnergyBy.TEAM else meter.job.queue
+        rows[key].add(added(meter.total().use(), None if last is None else last.reported.use))
+    found = [_energy_row(key, account) for key, account in rows.items()]
+    found.sort(key=lambda row: (-row.energy_kwh, row.key))
+    return Energy(
+        at=now,
+        since=max(0, first * S_PER_DAY * NS_PER_S),
+        rows=tuple(found[: ask.limit]),
+        total=len(found),
+        energy_kwh=round(sum(account.energy_j for account in rows.values()) / J_PER_KWH, 4),
+    )
+
+
+def _energy_row(key: str, account: Account) -> EnergyRow:
+    return EnergyRow(
+        key=key,
+        energy_kwh=round(account.energy_j / J_PER_KWH, 4),
+        gpu_hours=round(account.measured_s / S_PER_HOUR, 4),
+        idle_gpu_hours=round(account.idle_s / S_PER_HOUR, 4),
+    )
+
 
 NODES_TOLD_MAX = 20
 
@@ -33,14 +175,14 @@ def answer_job_use(core: Core, ask: Wire, now: Instant) -> JobUse:  # noqa: ARG0
     """To `job-use`: what is measured just now, else what was reported last."""
     assert isinstance(core, TelemetryCore)
     assert isinstance(ask, AskJobUse)
-    meter, told = core.meters.jobs.get(ask.job_id), core.state.told.get(ask.job_id)
+    meter, last = core.meters.jobs.get(ask.job_id), core.state.reports.get(ask.job_id)
     if meter is not None:
         report, devices = core.meters.report(meter), meter.least_busy(DEVICES_MAX)
         over_time: dict[str, object] = {"column_s": meter.series.width_s, "columns": tuple(meter.series.columns())}
         return _job_use(ask.job_id, report, devices, is_over=meter.is_over).model_copy(update=over_time)
-    if told is None:
+    if last is None:
         return JobUse(job_id=ask.job_id, is_known=False)
-    return _job_use(ask.job_id, told.reported, told.reported.devices, is_over=bool(told.ended_at))
+    return _job_use(ask.job_id, last.reported, last.reported.devices, is_over=bool(last.ended_at))
 
 
 def _job_use(job_id: str, report: JobUseReported, devices: tuple[DeviceUse, ...], *, is_over: bool) -> JobUse:
@@ -104,7 +246,7 @@ class _Row:
         self.memory_total_mib += part * device.memory_total_mib
         self.power_w += part * device.power_w
 
-    def told(self, key: str, by: TopBy) -> TopRow:
+    def answer(self, key: str, by: TopBy) -> TopRow:
         first = self.first
         whose = {}
         if by is TopBy.JOB:
@@ -154,14 +296,14 @@ def answer_top(core: Core, ask: Wire, now: Instant) -> Top:
         held_gpus.add(held.device.uuid)
         if held.is_idle:
             idle_gpus.add(held.device.uuid)
-    told = [row.told(name, ask.by) for name, row in rows.items()]
+    found = [row.answer(name, ask.by) for name, row in rows.items()]
     order = _ORDERS[ask.order]
-    told.sort(key=lambda row: (order(row), -row.gpus, row.key))
+    found.sort(key=lambda row: (order(row), -row.gpus, row.key))
     looks = core.fleet.nodes.values()
     return Top(
         at=now,
-        rows=tuple(told[: ask.limit]),
-        total=len(told),
+        rows=tuple(found[: ask.limit]),
+        total=len(found),
         gpus_expected=sum(look.expected for look in looks),
         gpus_seen=sum(look.seen for look in looks),
         held=len(held_gpus),

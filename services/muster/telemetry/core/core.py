@@ -1,16 +1,197 @@
-"""The telemetry service's core: folds who holds what, decides what is said of the use that jobs made of it."""
+"""The telemetry service's core: folds who holds what and what was reported, and decides which reports are due."""
 
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from muster.core import Draft, Fact, Instant
-from muster.schemas.facts.telemetry import JobUseReported
+from muster.core import NEVER, Draft, Fact, Instant
+from muster.core.instant import NS_PER_S
+from muster.schemas.facts.telemetry import ACCOUNTS_A_DAY_MAX, DayUseState, JobUseReported, JobUseState, TeamUse, Use
 from muster.schemas.job import TERMINAL_PHASES
-from muster.telemetry.core.accounts import USAGE
+from muster.schemas.registry import STATE_NAME
 from muster.telemetry.core.config import TelemetryConfig
-from muster.telemetry.core.fleet import FleetLook
+from muster.telemetry.core.exporters import ExporterStates
 from muster.telemetry.core.holdings import Holdings
 from muster.telemetry.core.meters import JobMeters, Reading
-from muster.telemetry.core.state import JOB, REPORTED, State
+
+USAGE = "usage"
+"""Kind of the states that days have in checkpoints; the subject is the day's number."""
+DAYS_KEPT = 35
+S_PER_DAY = 86_400
+OTHERS = ("other", "other")
+"""Whom those count for who come when a day has all the accounts that it may have."""
+Whose = tuple[str, str]
+"""(team, queue)."""
+
+
+@dataclass(slots=True)
+class Account:
+    """What one team's jobs used in one queue. Fields: see `Use`."""
+
+    energy_j: float = 0.0
+    measured_s: float = 0.0
+    idle_s: float = 0.0
+
+    def add(self, more: "Account") -> None:
+        """Both together."""
+        self.energy_j += more.energy_j
+        self.measured_s += more.measured_s
+        self.idle_s += more.idle_s
+
+
+Day = dict[Whose, Account]
+
+
+def day_of(at: Instant) -> int:
+    """Days since the Unix epoch, in UTC."""
+    return at // (S_PER_DAY * NS_PER_S)
+
+
+def added(now: Use, before: Use | None) -> Account:
+    """What came between two reports of one job."""
+    known = before or Use()
+    return Account(
+        max(0.0, now.energy_j - known.energy_j),
+        max(0.0, now.measured_s - known.measured_s),
+        max(0.0, now.idle_s - known.idle_s),
+    )
+
+
+class Accounts:
+    """Of the last `DAYS_KEPT` days. What a report adds counts on the day on which it was reported."""
+
+    def __init__(self) -> None:
+        self._days: dict[int, Day] = {}
+
+    def report(self, at: Instant, reported: JobUseReported, before: Use | None) -> None:
+        """A job's report. before: what was reported of it last."""
+        day = self._days.setdefault(day_of(at), {})
+        whose = (reported.team, reported.queue)
+        if whose not in day and len(day) >= ACCOUNTS_A_DAY_MAX - 1:
+            whose = OTHERS
+        day.setdefault(whose, Account()).add(added(reported.use, before))
+        while len(self._days) > DAYS_KEPT:
+            del self._days[min(self._days)]
+
+    def restore(self, state: DayUseState) -> None:
+        """A day from a checkpoint."""
+        self._days[state.day] = {
+            (one.team, one.queue): Account(one.energy_j, one.measured_s, one.idle_s) for one in state.teams
+        }
+
+    def since(self, day: int) -> Mapping[Whose, Account]:
+        """What was used from that day on."""
+        found: defaultdict[Whose, Account] = defaultdict(Account)
+        for number, accounts in self._days.items():
+            if number >= day:
+                for whose, account in accounts.items():
+                    found[whose].add(account)
+        return found
+
+    def snapshot(self) -> Iterator[Draft]:
+        """State facts, one for each day."""
+        for day, accounts in self._days.items():
+            teams = tuple(
+                TeamUse(team=team, queue=queue, energy_j=one.energy_j, measured_s=one.measured_s, idle_s=one.idle_s)
+                for (team, queue), one in accounts.items()
+            )
+            yield Draft(USAGE, str(day), STATE_NAME, DayUseState(day=day, teams=teams))
+
+
+JOB = "job"
+REPORTED = "use-reported"
+OVER_MAX = 2_000
+"""Jobs that are over and are still answered for; the one that ended first is forgotten first."""
+
+
+@dataclass(slots=True, kw_only=True)
+class LastReport(JobUseState):
+    """The last report of one job's use."""
+
+    reported: JobUseReported
+
+    @property
+    def unfinished(self) -> bool:
+        """True while the final report is due."""
+        return bool(self.ended_at) and not self.reported.is_last
+
+
+class State:
+    """Folded from the reports of jobs and from the ends of jobs."""
+
+    def __init__(self) -> None:
+        self.reports: dict[str, LastReport] = {}
+        """The last of each job."""
+        self.over: dict[str, None] = {}
+        """Jobs that ended, in the order of their ends."""
+        self.unfinished: dict[str, None] = {}
+        """Jobs that ended and whose final report is due."""
+        self.accounts = Accounts()
+        """What teams used, by day."""
+        self.anomalies: Counter[str] = Counter()
+
+    def fold(self, fact: Fact) -> None:
+        """One fact of telemetry further."""
+        match fact.payload:
+            case JobUseReported() as reported:
+                self._reported(fact, reported)
+            case JobUseState(reported=JobUseReported()) as state:
+                self._restore(fact.subject_id, state)
+            case DayUseState() as day:
+                self.accounts.restore(day)
+            case _:
+                self.anomalies[fact.name] += 1
+
+    def end(self, job_id: str, at: Instant) -> None:
+        """The job is over."""
+        last = self.reports.get(job_id)
+        if last is not None:
+            last.ended_at = at
+            self._settle(job_id, last)
+
+    def begin(self, job_id: str) -> None:
+        """The job comes, perhaps again: it had been given back, and what it did here before counts on."""
+        last = self.reports.get(job_id)
+        if last is not None and last.ended_at:
+            last.ended_at = NEVER
+            self.over.pop(job_id, None)
+            self.unfinished.pop(job_id, None)
+
+    def _reported(self, fact: Fact, reported: JobUseReported) -> None:
+        last = self.reports.get(fact.subject_id)
+        self.accounts.report(fact.time, reported, None if last is None else last.reported.use)
+        if last is None:
+            last = self.reports[fact.subject_id] = LastReport(reported=reported, trace=fact.trace)
+        elif last.reported.is_last and not reported.is_last:  # the job came again before its final report
+            self.begin(fact.subject_id)
+        last.reported, last.reported_at, last.fact = reported, fact.time, fact.id
+        if reported.is_last and not last.ended_at:
+            last.ended_at = fact.time
+        self._settle(fact.subject_id, last)
+
+    def _restore(self, job_id: str, state: JobUseState) -> None:
+        last = self.reports[job_id] = LastReport.restored(state)
+        self._settle(job_id, last)
+
+    def _settle(self, job_id: str, last: LastReport) -> None:
+        if last.unfinished:
+            self.unfinished[job_id] = None
+        else:
+            self.unfinished.pop(job_id, None)
+        if last.ended_at and job_id not in self.over:
+            self.over[job_id] = None
+            while len(self.over) > OVER_MAX:
+                oldest = next(iter(self.over))
+                del self.over[oldest], self.reports[oldest]
+                self.unfinished.pop(oldest, None)
+
+    def snapshot(self) -> Iterator[Draft]:
+        """State facts, which folded into a new state give this one: those that are over come in their order."""
+        live = (job_id for job_id in self.reports if job_id not in self.over)
+        for job_id in (*live, *self.over):
+            yield Draft(JOB, job_id, STATE_NAME, self.reports[job_id].as_body(JobUseState))
+        yield from self.accounts.snapshot()
+
 
 DRAFTS_MAX = 500
 """Of one decision; what is left comes with the next."""
@@ -30,9 +211,9 @@ class TelemetryCore:
         self.holdings = Holdings()
         self.state = State()
         self.meters = JobMeters(
-            config, told=self._told, known=self.holdings.jobs.get, placed_at=self.holdings.placed_at
+            config, last_report=self._last_report, known=self.holdings.jobs.get, placed_at=self.holdings.placed_at
         )
-        self.fleet = FleetLook()
+        self.fleet = ExporterStates()
 
     def apply(self, fact: Fact) -> None:
         """See `Core`; what fits no state is counted in the anomalies of its parts."""
@@ -46,17 +227,17 @@ class TelemetryCore:
                 self.fleet.forget(fact.subject_id)
 
     def decide(self, now: Instant) -> list[Draft]:
-        """See `Core`: reports that are due, and the last word of jobs that ended while nobody measured them."""
+        """See `Core`: reports that are due, and the final ones of jobs that ended while nothing was measured."""
         drafts: list[Draft] = []
         for job_id, report in self.meters.due(now):
             drafts.append(self._draft(job_id, report))
             if len(drafts) >= DRAFTS_MAX:
                 return drafts
-        told = {draft.subject_id for draft in drafts}
+        reported = {draft.subject_id for draft in drafts}
         for job_id in self.state.unfinished:
-            if job_id not in told:
-                last = self.state.told[job_id].reported.model_copy(update={"is_last": True})
-                drafts.append(self._draft(job_id, last))
+            if job_id not in reported:
+                final = self.state.reports[job_id].reported.model_copy(update={"is_last": True})
+                drafts.append(self._draft(job_id, final))
                 if len(drafts) >= DRAFTS_MAX:
                     break
         return drafts
@@ -87,9 +268,9 @@ class TelemetryCore:
     def _of_job(self, fact: Fact) -> None:
         if fact.writer == _WRITER:
             self.state.fold(fact)
-            told = self.state.told.get(fact.subject_id)
-            if told is not None:
-                self.meters.acknowledge(fact.subject_id, told.reported, told.reported_at)
+            last = self.state.reports.get(fact.subject_id)
+            if last is not None:
+                self.meters.acknowledge(fact.subject_id, last.reported, last.reported_at)
             return
         self.holdings.apply(fact)
         if fact.name == "routed":
@@ -99,11 +280,11 @@ class TelemetryCore:
             self.state.end(fact.subject_id, fact.time)
             self.meters.ended(fact.subject_id)
 
-    def _told(self, job_id: str) -> JobUseReported | None:
-        told = self.state.told.get(job_id)
-        return None if told is None else told.reported
+    def _last_report(self, job_id: str) -> JobUseReported | None:
+        last = self.state.reports.get(job_id)
+        return None if last is None else last.reported
 
     def _draft(self, job_id: str, report: JobUseReported) -> Draft:
-        told, meter = self.state.told.get(job_id), self.meters.jobs.get(job_id)
-        trace = told.trace if told is not None else meter.trace if meter is not None else ""
-        return Draft(JOB, job_id, REPORTED, report, causes=(told.fact,) if told is not None else (), trace=trace)
+        last, meter = self.state.reports.get(job_id), self.meters.jobs.get(job_id)
+        trace = last.trace if last is not None else meter.trace if meter is not None else ""
+        return Draft(JOB, job_id, REPORTED, report, causes=(last.fact,) if last is not None else (), trace=trace)

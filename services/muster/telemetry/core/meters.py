@@ -9,8 +9,7 @@ from muster.schemas.facts.telemetry import USED_DEVICES_MAX, DeviceUse, JobUseRe
 from muster.schemas.telemetry import DeviceSample, ExporterState, NodeSample
 from muster.telemetry.core.config import TelemetryConfig
 from muster.telemetry.core.holdings import NEVER, KnownJob
-from muster.telemetry.core.series import Series
-from muster.telemetry.core.sums import Sums, together
+from muster.telemetry.core.sums import Series, Sums, together
 
 WHOLE_GPU_MILLI = 1000
 MJ_PER_J = 1000.0
@@ -46,7 +45,7 @@ class DeviceMeter:
     idle_since: Instant = NEVER
     newest: DeviceSample | None = None
 
-    def told(self) -> DeviceUse:
+    def report(self) -> DeviceUse:
         """For the wire."""
         return DeviceUse(node=self.node, index=self.index, uuid=self.uuid, use=self.sums.use())
 
@@ -90,11 +89,11 @@ class JobMeter:
         chosen = heapq.nsmallest(
             most, read, key=lambda one: (one.sums.busy_s / one.sums.measured_s, one.node, one.index)
         )
-        return tuple(device.told() for device in chosen)
+        return tuple(device.report() for device in chosen)
 
 
 class JobMeters:
-    """Of all live jobs of a cluster. told: what was said of a job, from which its sums go on; known: the job.
+    """Of all live jobs of a cluster. last_report: of a job, from which its sums go on; known: the job.
 
     placed_at: when it got what it holds. jobs: for reading.
 
@@ -105,13 +104,13 @@ class JobMeters:
         self,
         config: TelemetryConfig,
         *,
-        told: Callable[[str], JobUseReported | None],
+        last_report: Callable[[str], JobUseReported | None],
         known: Callable[[str], KnownJob | None],
         placed_at: Callable[[str], Instant],
     ) -> None:
         self.jobs: dict[str, JobMeter] = {}
         self._config = config
-        self._told, self._known, self._placed_at = told, known, placed_at
+        self._last_report, self._known, self._placed_at = last_report, known, placed_at
         self._due: dict[str, None] = {}
         self._next: list[tuple[Instant, str]] = []
 
@@ -161,12 +160,12 @@ class JobMeters:
             **_whose(job.job),
         )
 
-    def acknowledge(self, job_id: str, told: JobUseReported, at: Instant) -> None:
+    def acknowledge(self, job_id: str, report: JobUseReported, at: Instant) -> None:
         """It was said at that moment."""
         job = self.jobs.get(job_id)
         if job is None:
             return
-        if told.is_last:
+        if report.is_last:
             del self.jobs[job_id]
             self._due.pop(job_id, None)
         elif job_id in self._due and not job.is_over:
@@ -196,16 +195,16 @@ class JobMeters:
 
     def _begin(self, job_id: str, at: Instant) -> JobMeter:
         job = JobMeter(Series(at), since=at, until=at, job=self._known(job_id))
-        told = self._told(job_id)
-        if told is not None:
-            job.since = Instant(told.since)
-            if len(told.devices) == told.gpus:
+        last = self._last_report(job_id)
+        if last is not None:
+            job.since = Instant(last.since)
+            if len(last.devices) == last.gpus:
                 job.devices = {
                     one.uuid: DeviceMeter(one.node, one.index, one.uuid, sums=Sums.restored(one.use))
-                    for one in told.devices
+                    for one in last.devices
                 }
             else:
-                job.before, job.gpus_before = Sums.restored(told.use), told.gpus
+                job.before, job.gpus_before = Sums.restored(last.use), last.gpus
         self.jobs[job_id] = job
         heapq.heappush(self._next, (after(at, self._config.report_s), job_id))
         return job

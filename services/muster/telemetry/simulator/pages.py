@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from muster.core import Instant
-from muster.telemetry.simulator.faults import FaultKind
-from muster.telemetry.simulator.gpus import RESERVED_MIB, Shown, SimulatedGpu
+from muster.telemetry.simulator.gpus import RESERVED_MIB, FaultKind, Shown, SimulatedGpu
 
 WATCHES = ("PCIE", "NVLINK", "PMU", "MCU", "MEM", "SM", "INFOROM", "THERMAL", "POWER", "DRIVER", "ALL")
 DRIVER = "580.105.08"

@@ -1,6 +1,7 @@
 """`muster run dcgm-simulator`: one process with a page for every simulated node; it writes nothing on the bus."""
 
 import asyncio
+import logging
 import os
 import signal
 from collections.abc import Callable
@@ -9,14 +10,76 @@ from pathlib import Path
 import uvloop
 from aiohttp import web
 
+from muster.bus.access import READER
+from muster.bus.checkpoint import Checkpoints, CheckpointUnavailableError
+from muster.bus.checkpoint_store import NatsCheckpoints
 from muster.bus.clock import SystemTime
+from muster.bus.connection import connect
+from muster.bus.fold import CONTROL_KIND
 from muster.bus.logs import set_up_logs
+from muster.bus.nats_log import SharedLog
+from muster.bus.ports import LogError
 from muster.bus.settings import Settings, load_settings
 from muster.core import Fact
 from muster.schemas.access import Endpoints
-from muster.telemetry.simulator.following import FOLLOWER, follow
+from muster.schemas.subjects import cluster_log
 from muster.telemetry.simulator.server import Pages
 from muster.telemetry.simulator.world import World
+
+READ_MESSAGES = 1_000
+READ_S = 5.0
+AGAIN_S = 1.0
+FOLLOWER = "dcgm-simulator"
+_logger = logging.getLogger(__name__)
+
+
+async def follow(settings: Settings, begin: Callable[[], Callable[[Fact], None]]) -> None:
+    """Fold for ever. begin: makes an empty state and answers how to fold into it; again after every loss of place.
+
+    Raises CredentialsError, and DisconnectedError if the connection is closed for good.
+    """
+    closed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def on_closed(user: str) -> None:
+        if not closed.done():
+            closed.set_result(user)
+
+    client = await connect(settings, READER, on_closed=on_closed)
+    log = SharedLog(client, cluster_log(settings.cluster))
+    checkpoints = Checkpoints(NatsCheckpoints(client), log.name)
+    reading = asyncio.create_task(_read(log, checkpoints, begin), name="follow the log")
+    ends: list[asyncio.Future[None] | asyncio.Future[str]] = [reading, closed]
+    try:
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if reading.done():
+            reading.result()
+        raise ConnectionError(f"the connection of {closed.result()} was closed")
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+        await client.close()
+
+
+async def _read(log: SharedLog, checkpoints: Checkpoints, begin: Callable[[], Callable[[Fact], None]]) -> None:
+    while True:
+        try:
+            recorded, facts = await checkpoints.recover(FOLLOWER, await log.voided())
+            apply = begin()
+            for fact in facts:
+                apply(fact)
+            reader = await log.reader(after_seq=0 if recorded is None else recorded.seq)
+            try:
+                while True:
+                    batch = await reader.read(limit=READ_MESSAGES, timeout_s=READ_S)
+                    for fact in batch.facts:
+                        if fact.kind != CONTROL_KIND:
+                            apply(fact)
+            finally:
+                await reader.close()
+        except (LogError, CheckpointUnavailableError) as error:
+            _logger.warning("%s cannot be followed, trying again: %s", log.name.stream, error)
+        await asyncio.sleep(AGAIN_S)
+
 
 PORT = "dcgm"
 BACKLOG = 1_024

@@ -14,7 +14,7 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from muster.bus.clock import TimeSource
-from muster.telemetry.simulator.faults import FaultKind
+from muster.telemetry.simulator.gpus import FaultKind
 from muster.telemetry.simulator.world import UnknownDeviceError, World
 
 BODY_BYTES_MAX = 64 * 1024

@@ -11,8 +11,7 @@ from muster.schemas import labels
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.facts.operations import ActionOutcome, NodeAction, NodeActionEnded, NodeActionRequested
 from muster.telemetry.core.holdings import Holdings
-from muster.telemetry.simulator.faults import OF_NODES, FaultKind, Faults
-from muster.telemetry.simulator.gpus import NO_LOAD, Load, SimulatedGpu
+from muster.telemetry.simulator.gpus import NO_LOAD, OF_NODES, FaultKind, Faults, Load, SimulatedGpu
 from muster.telemetry.simulator.pages import Labels, labels_of, page
 
 WHOLE_GPU_MILLI = 1000

@@ -8,11 +8,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 from muster.bus.clock import SystemTime
+from muster.guard.core.checks import CHECKS, Finding
 from muster.guard.core.config import GuardConfig, Subjects
-from muster.guard.core.judges import JUDGES
-from muster.guard.core.judges.finding import Finding
 from muster.guard.core.look import Look
-from muster.guard.lookout import Lookout
+from muster.guard.observer import ClusterObserver
 from muster.guard.replicas import Place
 from muster_tools.demo.guard.filling import READERS
 from muster_tools.demo.guard.limits import POLL_S, SEEN_S_MAX
@@ -40,7 +39,7 @@ async def stage(options: PlaneOptions) -> AsyncIterator[ControlPlane]:
 @asynccontextmanager
 async def eyes(
     plane: ControlPlane, config: GuardConfig = CONFIG, *, audit_port: int = 0, audit_token: Path | None = None
-) -> AsyncIterator[Lookout]:
+) -> AsyncIterator[ClusterObserver]:
     """A guard without a stack: it looks, and applies where it is told to."""
     place = Place(
         plane.kubeconfig(),
@@ -49,15 +48,15 @@ async def eyes(
         audit_port=audit_port,
         audit_token=audit_token,
     )
-    async with Lookout(place, config, version=version("gpumuster"), now=SystemTime().wall) as lookout:
-        yield lookout
+    async with ClusterObserver(place, config, version=version("gpumuster"), now=SystemTime().wall) as observer:
+        yield observer
 
 
-async def seen(lookout: Lookout, wanted: Callable[[Look], bool]) -> Look:
+async def seen(observer: ClusterObserver, wanted: Callable[[Look], bool]) -> Look:
     """The first look of which this is true, or the last one in SEEN_S_MAX."""
     end_s = asyncio.get_running_loop().time() + SEEN_S_MAX
     while True:
-        look = await lookout.look()
+        look = await observer.look()
         if wanted(look) or asyncio.get_running_loop().time() > end_s:
             return look
         await asyncio.sleep(POLL_S)
@@ -65,5 +64,5 @@ async def seen(lookout: Lookout, wanted: Callable[[Look], bool]) -> Look:
 
 def said(look: Look, code: str, config: GuardConfig = CONFIG) -> str:
     """What the guard says of a look under this code; "" for nothing."""
-    found: list[Finding] = [one for one in JUDGES[code](look, config) or () if one.degree >= 1]
+    found: list[Finding] = [one for one in CHECKS[code](look, config) or () if one.degree >= 1]
     return f"{found[0].advice.detail}; {found[0].advice.cure}" if found else ""

@@ -32,9 +32,9 @@ async def measured(*, emulated_version: str, limited: bool) -> Burst:
     async with stage(PlaneOptions(kwok=False, emulated_version=emulated_version, users=USERS)) as plane:
         await let_read(plane)
         await fill(plane)
-        async with eyes(plane) as lookout:
+        async with eyes(plane) as observer:
             if limited:
-                await lookout.keep()
+                await observer.keep()
         return await burst(plane, READER)
 
 

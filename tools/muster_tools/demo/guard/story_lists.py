@@ -8,7 +8,7 @@ from pathlib import Path
 import aiohttp
 
 from muster.cli.guard_audit import TOKEN, files
-from muster.guard.core.judges import lists
+from muster.guard.core.checks import LISTS
 from muster.guard.core.look import Look
 from muster_tools.demo.guard.filling import fill, let_read
 from muster_tools.demo.guard.limits import AUDIT_WAIT_S, POLLED_SECRETS, POLLS_PER_S, POLLS_S, READ_BYTES
@@ -45,8 +45,8 @@ async def listing(folder: Path, *, seed: int) -> Story:
             Measure("sent_mib_per_minute", "sent to it, MiB a minute", sent_before, sent_after),
             Measure("cpu_cores", "processor of the API server, cores", _cpu(before), _cpu(after)),
         ),
-        advice=said(before, lists.CODE),
-        advice_after=said(after, lists.CODE),
+        advice=said(before, LISTS),
+        advice_after=said(after, LISTS),
     )
 
 
@@ -55,12 +55,12 @@ _Client = Callable[[aiohttp.ClientSession], Awaitable[int]]
 
 async def _seen_during(plane: ControlPlane, run: _Client, port: int, token: Path) -> tuple[Look, float]:
     """What the guard sees while a client runs, and MiB a minute that were sent to it."""
-    async with eyes(plane, audit_port=port, audit_token=token) as lookout, plane.client(READER) as client:
+    async with eyes(plane, audit_port=port, audit_token=token) as observer, plane.client(READER) as client:
         client.headers["User-Agent"] = AGENT
-        await lookout.look()
+        await observer.look()
         received = await run(client)
         await asyncio.sleep(AUDIT_WAIT_S)
-        return await lookout.look(), received / 2**20 * 60 / POLLS_S
+        return await observer.look(), received / 2**20 * 60 / POLLS_S
 
 
 async def _poll(client: aiohttp.ClientSession) -> int:

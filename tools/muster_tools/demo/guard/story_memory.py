@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from muster.guard.core.judges import collection
-from muster.guard.core.judges.collection import live_mib_of
+from muster.guard.core.checks import GARBAGE, live_mib_of
 from muster.guard.core.look import Look
 from muster_tools.demo.guard.burst import API_SERVER, Burst, burst
 from muster_tools.demo.guard.filling import fill, let_read
@@ -56,8 +55,8 @@ async def memory(*, emulated_version: str) -> Story:
             Measure("cpu_s", "processor time of the API server, s", before.cpu_s, after.cpu_s),
             Measure("answered", "LISTs answered", _answered(before), _answered(after)),
         ),
-        advice=said(before.look, collection.CODE),
-        advice_after=said(after.look, collection.CODE),
+        advice=said(before.look, GARBAGE),
+        advice_after=said(after.look, GARBAGE),
         conclusion="collecting more often costs processor time; what keeps the peak small is limiting the LISTs",
     )
 
@@ -67,10 +66,10 @@ async def _run(environment: Mapping[str, str], emulated_version: str) -> _Run:
     async with stage(options) as plane:
         await let_read(plane)
         await fill(plane)
-        async with eyes(plane) as lookout:
+        async with eyes(plane) as observer:
             used_s = plane.usage()[API_SERVER].cpu_s
             bursts = tuple([await burst(plane, READER, lists=GC_LISTS) for _ in range(GC_ROUNDS)])
-            look = await lookout.look()
+            look = await observer.look()
             return _Run(bursts[0].idle_mib, bursts, look, plane.usage()[API_SERVER].cpu_s - used_s)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import aiohttp
 
-from muster.guard.core.judges import workloads
+from muster.guard.core.checks import SECRETS
 from muster.guard.core.look import Look
 from muster_tools.demo.guard.filling import NAMESPACE, create, let_read
 from muster_tools.demo.guard.limits import WORKLOAD_NODES, WORKLOAD_PODS, WORKLOAD_SECRETS, WRITES
@@ -38,23 +38,23 @@ async def credentials() -> Story:
             Measure("lists", "LISTs that its kubelets sent", lists_before, lists_after),
             Measure("watches", "watches that they keep open", watches_before, watches_after),
         ),
-        advice=said(before, workloads.CODE),
-        advice_after=said(after, workloads.CODE),
+        advice=said(before, SECRETS),
+        advice_after=said(after, SECRETS),
     )
 
 
 async def _run(secrets: int) -> tuple[Look, float, float]:
     """What the guard sees; LISTs by name, and watches of single secrets, as the API server counts them."""
     names = [f"credential-{number:03}" for number in range(secrets)]
-    async with stage(PlaneOptions(kwok=False, users=USERS)) as plane, eyes(plane) as lookout:
+    async with stage(PlaneOptions(kwok=False, users=USERS)) as plane, eyes(plane) as observer:
         await let_read(plane)
         async with plane.client() as client:
             await create(client, _SECRETS, (_secret(name, WORKLOAD_SECRETS // secrets) for name in names))
             await create(client, _PODS, (_pod(number, names) for number in range(WORKLOAD_PODS)))
-        before = _lists(await lookout.look())
+        before = _lists(await observer.look())
         async with plane.client(READER, connections=0) as client:
             watching = await _kubelets(client, names)
-            look = await seen(lookout, lambda look: look.pods is not None and look.pods.pods == WORKLOAD_PODS)
+            look = await seen(observer, lambda look: look.pods is not None and look.pods.pods == WORKLOAD_PODS)
             watches = await _watches(plane)
             for task in watching:
                 task.cancel()

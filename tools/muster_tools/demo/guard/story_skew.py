@@ -6,8 +6,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from muster.guard.core.judges import skew as skew_judge
-from muster.guard.core.judges.skew import skew_of
+from muster.guard.core.checks import MEMORY_SKEW, skew_of
 from muster.guard.core.look import Look
 from muster_tools.demo.guard.balancer import Balancer
 from muster_tools.demo.guard.filling import fill, let_read
@@ -63,8 +62,8 @@ async def skew(*, emulated_version: str) -> Story:
             Measure("http1_percent", "HTTP/1.1 connections at it (ours), %", before.http1, after.http1),
             Measure("http1_percent_goaway", "the same with goaway-chance alone, %", before.http1, half.http1),
         ),
-        advice=said(before.look, skew_judge.CODE),
-        advice_after=said(after.look, skew_judge.CODE),
+        advice=said(before.look, MEMORY_SKEW),
+        advice_after=said(after.look, MEMORY_SKEW),
         conclusion="goaway-chance moves HTTP/2 clients alone; HTTP/1.1 clients, as Python's are, have to renew theirs",
     )
 
@@ -86,10 +85,10 @@ async def _run(emulated_version: str, *, flags: tuple[str, ...], age_s: float) -
         clients = [*old, *new]
         await asyncio.gather(*(client.send("/version") for client in clients))
         await plane.start(_RESTARTED)
-        lookout = await stack.enter_async_context(eyes(plane))
-        before = await lookout.look()
+        observer = await stack.enter_async_context(eyes(plane))
+        before = await observer.look()
         await _all_run(clients)
-        look = await lookout.look()
+        look = await observer.look()
         return _Run(look, _percent(first), _percent(second), _requests_percent(before, look))
 
 

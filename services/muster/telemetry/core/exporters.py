@@ -1,0 +1,155 @@
+"""What one term knows of nodes' exporters: how each was read last, whether its page changes, when to ask again."""
+
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+from zlib import crc32
+
+from muster.core import Instant, seconds_between
+from muster.schemas.facts.node import NodeJoined
+from muster.schemas.telemetry import ExporterState, NodeSample
+from muster.telemetry.core.names import Field
+from muster.telemetry.core.pages import Page
+
+
+@dataclass(frozen=True, slots=True)
+class NodeExporter:
+    """One node. expected: devices by the log; seen: on the page. missing: how many of these are not there.
+
+    was_there: somebody answered in this term; one where nobody did counts as down, and is asked seldom.
+    """
+
+    at: Instant
+    state: ExporterState
+    model: str
+    expected: int
+    seen: int
+    held: int
+    power_w: float
+    was_there: bool = True
+
+    @property
+    def missing(self) -> int:
+        """Devices that a page which could be read does not show."""
+        return max(0, self.expected - self.seen) if self.state is ExporterState.OK else 0
+
+
+class ExporterStates:
+    """Of all nodes that were read in this term. nodes: for reading."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, NodeExporter] = {}
+
+    def see(self, sample: NodeSample) -> None:
+        """A node was read, or could not be."""
+        before = self.nodes.get(sample.node)
+        self.nodes[sample.node] = NodeExporter(
+            Instant(sample.at),
+            sample.exporter,
+            sample.gpu_model,
+            expected=sample.gpus_expected or 0,
+            seen=len(sample.devices),
+            held=sum(bool(device.job_ids) for device in sample.devices),
+            power_w=sum(device.power_w for device in sample.devices),
+            was_there=sample.exporter is not ExporterState.DOWN or (before is not None and before.was_there),
+        )
+
+    def forget(self, node: str) -> None:
+        """The node is gone."""
+        self.nodes.pop(node, None)
+
+    def reset(self) -> None:
+        """A new term."""
+        self.nodes.clear()
+
+    def in_state(self, state: ExporterState) -> Iterator[str]:
+        """Nodes whose exporter is in this state."""
+        return (name for name, look in self.nodes.items() if look.state is state)
+
+
+LIVELY = (Field.ENERGY_MJ, Field.POWER_W)
+"""What never stands still on a GPU that is read: an idle one draws power too, and not always the same."""
+Print = tuple[float, ...]
+
+
+@dataclass(slots=True)
+class _LastChange:
+    values: Print
+    since: Instant
+
+
+class Freshness:
+    """By node, since when its page says the same. stale_s: so long it may."""
+
+    def __init__(self, stale_s: float) -> None:
+        self._stale_s = stale_s
+        self._seen: dict[str, _LastChange] = {}
+
+    def is_stale(self, node: str, page: Page, at: Instant) -> bool:
+        """True if the page says the same for too long. A page that shows neither energy nor power never is."""
+        values = _print(page)
+        known = self._seen.get(node)
+        if not values or known is None or known.values != values:
+            self._seen[node] = _LastChange(values, at)
+            return False
+        return seconds_between(known.since, at) >= self._stale_s
+
+    def forget(self, node: str) -> None:
+        """The node's page could not be had."""
+        self._seen.pop(node, None)
+
+    def keep(self, nodes: Container[str]) -> None:
+        """Forget all nodes but these."""
+        for node in [node for node in self._seen if node not in nodes]:
+            del self._seen[node]
+
+
+def _print(page: Page) -> Print:
+    return tuple(
+        float(value)
+        for gpu in page.gpus.values()
+        for instance in gpu.instances.values()
+        for of in LIVELY
+        if (value := instance.values.get(of)) is not None
+    )
+
+
+ROUNDS_MAX = 16
+"""A node where nobody ever answered is asked at least once in so many rounds."""
+
+
+@dataclass(slots=True)
+class _Attempts:
+    """misses: how often nobody was there, until somebody answers. next_round: not asked before it."""
+
+    description: NodeJoined | None
+    answers: bool = False
+    misses: int = 0
+    next_round: int = 0
+
+
+class ScrapeBackoff:
+    """Of one term. A node that joins anew, perhaps with another address, starts anew."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, _Attempts] = {}
+
+    def is_due(self, name: str, description: NodeJoined | None, number: int) -> bool:
+        """Whether the node is asked in the round of this number. description: the one that the log has just now."""
+        node = self._nodes.get(name)
+        return node is None or node.description is not description or node.answers or number >= node.next_round
+
+    def record_attempt(self, name: str, description: NodeJoined | None, number: int, *, somebody: bool) -> None:
+        """It was asked in that round. somebody: whether anybody took the connection, whatever they said."""
+        node = self._nodes.get(name)
+        if node is None or node.description is not description:
+            node = self._nodes[name] = _Attempts(description)
+        node.answers |= somebody
+        if not node.answers:
+            rounds = min(2**node.misses, ROUNDS_MAX)
+            node.next_round = number + rounds - crc32(name.encode()) % (rounds // 2 + 1)  # not all in the same round
+            node.misses = min(node.misses + 1, ROUNDS_MAX)
+
+    def keep(self, names: Container[str]) -> None:
+        """Forget all nodes but these."""
+        for name in [name for name in self._nodes if name not in names]:
+            del self._nodes[name]
