@@ -14,9 +14,8 @@ from starlette.types import ASGIApp
 from certificates import Authority
 from muster.bus.http_settings import HttpSettings
 from muster.bus.identity_settings import TlsSettings
-from muster.gateway.handshake import Outcome
 from muster.gateway.server import serve
-from muster.gateway.tls import Certificate
+from muster.gateway.tls import Certificate, Outcome
 
 SWEEP_S = 0.02
 LOOPBACK = "127.0.0.1"

@@ -11,7 +11,7 @@ from muster.bus.jwt import EVERY_TEAM, SEED_BYTES, VIEW_SIGNER_FILE, ViewSigner,
 from muster.bus.settings import Settings
 from muster.core.instant import NS_PER_S
 from muster.gateway.authorise import Principal
-from muster.gateway.live_ends import Bearer, LiveEnds
+from muster.gateway.live_connections import Bearer, LiveEnds
 from muster.gateway.problems import unavailable
 from muster.gateway.readings import Readings
 from muster.gateway.snapshot import Snapshots, audiences_of
