@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from muster.bus.clock import TimeSource
 from muster.core.instant import NS_PER_S
-from muster.gateway.api import answers
+from muster.gateway import answers
 from muster.gateway.authorise import Principal
 from muster.gateway.identity.identities import Identities
 from muster.gateway.limits import Limits

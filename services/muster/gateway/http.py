@@ -5,9 +5,9 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
+from muster.gateway import answers
 from muster.gateway.api import (
     access,
-    answers,
     campaigns,
     clusters,
     dashboard,

@@ -1,4 +1,4 @@
-"""The door of the live view: snapshots, and the short-lived credentials that dashboards connect to the broker with."""
+"""What the live view begins with: snapshots, and short-lived credentials by which dashboards listen to the broker."""
 
 import logging
 import os

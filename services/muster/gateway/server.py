@@ -18,7 +18,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from muster.bus.http_settings import HttpSettings
-from muster.gateway.api import answers
+from muster.gateway import answers
 from muster.gateway.connections import Admission, ConnectionTable
 from muster.gateway.problems import unavailable
 from muster.gateway.tls import Certificate, Outcome, TlsListener

@@ -4,9 +4,9 @@ Whoever holds a cluster's agent can write any request into its log. So nothing t
 cluster is the log's, the object is the subject, and the team is the one that the administrator named for the namespace.
 The checks are those of a person's request.
 
-Each wish is acknowledged after its answer stands in FED. One that cannot be answered now is put back and comes again,
-so nothing is lost while FED is full, or nobody tells which queues there are. Answering the same wish twice is answering
-it once: job ids follow from the objects.
+Each request is acknowledged after its answer stands in FED. One that cannot be answered now is put back and comes
+again, so nothing is lost while FED is full or no service knows the queues. Answering the same request twice is
+answering it once: job ids follow from the objects.
 """
 
 import asyncio
@@ -48,37 +48,37 @@ from muster.schemas.subjects import LogName, fact_subject
 PRINCIPAL_PREFIX = ids.origin_principal("")
 
 NO_TEAM = "-"
-"""What wishes of namespaces that act for no team are counted under: it is no team's name."""
+"""What requests of namespaces that act for no team are counted under: it is no team's name."""
 
 SERVER_ERRORS = 500
 """From this status on a refusal is about the gateway and not about the job: it is asked again."""
 
 CONSUMER = WORKLOADS_CONSUMER
-LANES = 8
-"""Wishes under way at a time, in one gateway."""
+WORKERS = 8
+"""Requests under way at a time, in one gateway."""
 UNDER_WAY_MAX = 64
 """In all gateways together."""
 ANSWER_S_MAX = 30.0
-"""Then the broker offers the wish to somebody else: more than an append with all its repetitions takes."""
+"""Then the broker offers the request to somebody else: more than an append with all its repetitions takes."""
 IDLE_FETCH_S = 5.0
 PAUSE_S_MIN, PAUSE_S_MAX = 0.5, 10.0
-"""Before a wish is offered again, and between attempts to get at them; doubled from one to the next."""
+"""Before a request is offered again, and between attempts to get at them; doubled from one to the next."""
 FOREIGN_TOLD_PER_S = 1
-"""Lines about wishes that name what is not their cluster's. All are counted."""
+"""Lines about requests that name what is not their cluster's. All are counted."""
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """The wishes of one cluster's log. teams: for which team each of its namespaces acts. setting: that says so."""
+    """The requests of one cluster's log. teams: for which team each of its namespaces acts. setting: that says so."""
 
     cluster: str
     teams: Mapping[str, str] = field(default_factory=dict)
     setting: str = "kubernetes.teams"
 
     def speaks_for(self, asked: Fact, origin: WorkloadRef) -> bool:
-        """Whether the object that a wish names is the one that it is about, and of this cluster."""
+        """Whether the object that a request names is the one that it is about, and of this cluster."""
         return origin.cluster == self.cluster and origin.uid == asked.subject_id
 
     def job_id_of(self, origin: WorkloadRef) -> str:
@@ -90,34 +90,34 @@ class Authority:
         team = self.teams.get(origin.namespace)
         return Principal(ids.origin_principal(origin.namespace), Role.SUBMITTER, frozenset(filter(None, (team,))))
 
-    def refuse_other_team(self, wish: WorkloadSubmitRequested) -> None:
+    def refuse_other_team(self, request: WorkloadSubmitRequested) -> None:
         """Raises ProblemError (422) unless the object's namespace acts for the team that it asks for."""
-        namespace, team = wish.origin.namespace, self.teams.get(wish.origin.namespace)
+        namespace, team = request.origin.namespace, self.teams.get(request.origin.namespace)
         if team is None:
             raise invalid(
                 f"namespace {namespace} of cluster {self.cluster} acts for no team",
                 field="metadata.namespace",
                 cure=f"Name its team in {self.setting}.",
             )
-        if team != wish.spec.team:
+        if team != request.spec.team:
             raise invalid(
                 f"namespace {namespace} of cluster {self.cluster} acts for team {team} by {self.setting}, and for "
-                f"{wish.spec.team} by kubernetes.teams in the settings of the cluster's agent",
+                f"{request.spec.team} by kubernetes.teams in the settings of the cluster's agent",
                 field="metadata.namespace",
                 cure="Let both settings say the same.",
             )
 
-    def principal_of(self, asked: Fact, wish: WorkloadCancelRequested) -> str | None:
+    def principal_of(self, asked: Fact, request: WorkloadCancelRequested) -> str | None:
         """On whose behalf the object cancels its job, if the job's id says that it is this object's; else None.
 
         The cluster and the object are part of what the id is a hash of, so nobody else's job has it.
         """
-        namespace = wish.principal.removeprefix(PRINCIPAL_PREFIX)
-        is_own = namespace in self.teams and self._job_id(namespace, asked.subject_id) == wish.job_id
+        namespace = request.principal.removeprefix(PRINCIPAL_PREFIX)
+        is_own = namespace in self.teams and self._job_id(namespace, asked.subject_id) == request.job_id
         return ids.origin_principal(namespace) if is_own else None
 
     def is_job_of(self, asked: Fact, job: Job) -> bool:
-        """Whether the job, as it was submitted, stands for the object that a wish is about."""
+        """Whether the job, as it was submitted, stands for the object that a request is about."""
         return job.origin is not None and self.speaks_for(asked, job.origin)
 
     def _job_id(self, namespace: str, uid: str) -> str:
@@ -134,7 +134,7 @@ def authority_of(settings: Settings, cluster: str) -> Authority:
 
 
 class Answer(StrEnum):
-    """What became of an object's wish. AGAIN: nobody can tell now. FOREIGN: it names what is not its cluster's."""
+    """What became of an object's request. AGAIN: nobody can tell now. FOREIGN: it names what is not its cluster's."""
 
     SUBMITTED = "submitted"
     REFUSED = "refused"
@@ -160,13 +160,13 @@ async def answer(context: AppContext, authority: Authority, asked: Fact, *, is_r
     """
     try:
         match asked.payload:
-            case WorkloadSubmitRequested() as wish:
-                if not authority.speaks_for(asked, wish.origin):
-                    claimed = f"{wish.origin.title} of {wish.origin.cluster}, uid {wish.origin.uid}"
+            case WorkloadSubmitRequested() as request:
+                if not authority.speaks_for(asked, request.origin):
+                    claimed = f"{request.origin.title} of {request.origin.cluster}, uid {request.origin.uid}"
                     return Answered(Answer.FOREIGN, f"it asks for {claimed}")
-                return await _submit(context, authority, asked, wish, is_repeated=is_repeated)
-            case WorkloadCancelRequested() as wish:
-                return await _cancel(context, authority, asked, wish)
+                return await _submit(context, authority, asked, request, is_repeated=is_repeated)
+            case WorkloadCancelRequested() as request:
+                return await _cancel(context, authority, asked, request)
             case _:
                 return Answered(Answer.IGNORED, f"{asked.name} asks for nothing")
     except (NotStoredError, UnreachableError) as error:
@@ -175,52 +175,53 @@ async def answer(context: AppContext, authority: Authority, asked: Fact, *, is_r
         return Answered(Answer.AGAIN, refusal.problem.detail)
 
 
-async def _cancel(context: AppContext, authority: Authority, asked: Fact, wish: WorkloadCancelRequested) -> Answered:
+async def _cancel(context: AppContext, authority: Authority, asked: Fact, request: WorkloadCancelRequested) -> Answered:
     """Store the cancellation of the object's own job. Raises NotStoredError, UnreachableError.
 
     Almost always the id says whose job it is. One that was accepted before its namespace acted for another team, or
     before ids named clusters, is looked up.
     """
-    principal = authority.principal_of(asked, wish)
+    principal = authority.principal_of(asked, request)
     if principal is None:
-        stored = await context.log.submitted(wish.job_id)
+        stored = await context.log.submitted(request.job_id)
         if stored is None or not authority.is_job_of(asked, stored.job):
-            return Answered(Answer.FOREIGN, f"it cancels job {wish.job_id}, which does not stand for it")
+            return Answered(Answer.FOREIGN, f"it cancels job {request.job_id}, which does not stand for it")
         principal = stored.job.principal
-    wanted = JobCancelRequested(principal=principal, reason=wish.reason)
-    await context.log.request_cancel(_ref(wish.job_id), wanted)
+    wanted = JobCancelRequested(principal=principal, reason=request.reason)
+    await context.log.request_cancel(_ref(request.job_id), wanted)
     return Answered(Answer.CANCELLED)
 
 
 async def _submit(
-    context: AppContext, authority: Authority, asked: Fact, wish: WorkloadSubmitRequested, *, is_repeated: bool
+    context: AppContext, authority: Authority, asked: Fact, request: WorkloadSubmitRequested, *, is_repeated: bool
 ) -> Answered:
     """Store the job, or its refusal. Raises NotStoredError, UnreachableError, and ProblemError for 5xx.
 
-    A wish is refused once and for ever, so one that comes again after its refusal was stored, whose acknowledgement got
-    lost, must not be judged anew: the queue may have been made meanwhile, and its agent asks again by another wish.
-    Whatever the wish says, the answer is about the job that the object can have, and for its own cluster. Above the
+    A request is refused once and for ever, so one that comes again after its refusal was stored, whose acknowledgement
+    got lost, must not be judged anew: the queue may have been made meanwhile, and its agent asks again by another
+    request.
+    Whatever the request says, the answer is about the job that the object can have, and for its own cluster. Above the
     limit of its team (429) it waits in its cluster's log, so that objects cannot fill FED.
     """
-    own = _ref(authority.job_id_of(wish.origin))
+    own = _ref(authority.job_id_of(request.origin))
     if is_repeated and await context.log.is_refused(own.id, asked.id):
         return Answered(Answer.REFUSED)
-    acting = authority.acting(wish.origin)
-    body_bytes = len(wish.spec.model_dump_json(exclude_defaults=True))
-    team = authority.teams.get(wish.origin.namespace, NO_TEAM)
+    acting = authority.acting(request.origin)
+    body_bytes = len(request.spec.model_dump_json(exclude_defaults=True))
+    team = authority.teams.get(request.origin.namespace, NO_TEAM)
     context.limits.job(acting, team, body_bytes=body_bytes, now_s=context.time.monotonic_s())
     try:
-        authority.refuse_other_team(wish)
+        authority.refuse_other_team(request)
         job = accept.make_job(
-            wish.spec,
+            request.spec,
             principal=acting.name,
-            key=ids.origin_key(authority.cluster, wish.origin.uid),
+            key=ids.origin_key(authority.cluster, request.origin.uid),
             traceparent="",
-        ).model_copy(update={"origin": wish.origin})
-        accept.refuse_other_id(job, wish.job_id)
+        ).model_copy(update={"origin": request.origin})
+        accept.refuse_other_id(job, request.job_id)
         accept.refuse_too_large(job)
         accept.refuse_large_body(JobSubmitted(job=job))
-        await refuse_what_may_not_run(context, acting, wish.spec)
+        await refuse_what_may_not_run(context, acting, request.spec)
         stored = await context.log.submit(job)
         if not stored.is_new:
             context.limits.give_back(acting, team, body_bytes=body_bytes)
@@ -231,7 +232,7 @@ async def _submit(
             raise
         context.metrics.refused.labels(str(problem.status)).inc()
         refused = JobRefused(
-            workload=wish.origin.uid,
+            workload=request.origin.uid,
             cluster=authority.cluster,
             reason=(problem.detail or problem.title)[:TEXT_CHARS_MAX],
             field=problem.field,
@@ -244,7 +245,7 @@ async def _submit(
 
 
 def _ref(job_id: str) -> JobRef:
-    """With the trace that the job of an object has: its own. One that a wish names may be another job's."""
+    """With the trace that the job of an object has: its own. One that a request names may be another job's."""
     return JobRef(job_id, ids.traceparent(ids.trace_id(job_id), ids.span_id(job_id)))
 
 
@@ -262,7 +263,7 @@ def consumer_config(log: LogName) -> dict[str, object]:
     wanted = (fact_subject(log, writer=row.writer, kind=row.kind, subject_id="*", name=row.name) for row in CONSUMED)
     return {
         "durable_name": CONSUMER,
-        "description": "wishes of objects that stand for jobs",
+        "description": "requests of objects that stand for jobs",
         "deliver_policy": "all",
         "ack_policy": "explicit",
         "ack_wait": round(ANSWER_S_MAX * NS_PER_S),
@@ -273,7 +274,7 @@ def consumer_config(log: LogName) -> dict[str, object]:
 
 
 def pause_s(deliveries: int) -> float:
-    """Before a wish that was offered so often is offered again."""
+    """Before a request that was offered so often is offered again."""
     return min(PAUSE_S_MAX, PAUSE_S_MIN * 2.0 ** min(deliveries - 1, 16))
 
 
@@ -297,10 +298,10 @@ class Workloads:
                 await self._ensure()
                 rest_s = PAUSE_S_MIN
                 async with asyncio.TaskGroup() as lanes:
-                    for number in range(LANES):
+                    for number in range(WORKERS):
                         lanes.create_task(self._lane(), name=f"workloads {self._log.stream} {number}")
             except* (ApiError, LogError, nats.errors.Error) as errors:
-                _logger.warning("no wishes of workloads from %s now: %s", self._log.stream, errors.exceptions[0])
+                _logger.warning("no requests of workloads from %s now: %s", self._log.stream, errors.exceptions[0])
             await asyncio.sleep(rest_s)
             rest_s = min(PAUSE_S_MAX, 2 * rest_s)
 
@@ -310,19 +311,19 @@ class Workloads:
         await jsapi.call(self._client, path, config)
 
     async def _lane(self) -> None:
-        wishes = await self._client.jetstream().pull_subscribe_bind(consumer=CONSUMER, stream=self._log.stream)
+        requests = await self._client.jetstream().pull_subscribe_bind(consumer=CONSUMER, stream=self._log.stream)
         try:
             while True:
-                await self._turn(wishes)
+                await self._turn(requests)
         finally:
-            await wishes.unsubscribe()
+            await requests.unsubscribe()
 
-    async def _turn(self, wishes: JetStreamContext.PullSubscription) -> None:
-        """At most one wish."""
+    async def _turn(self, requests: JetStreamContext.PullSubscription) -> None:
+        """At most one request."""
         loop = asyncio.get_running_loop()
         asked_s = loop.time()
         try:
-            fetched = await wishes.fetch(1, timeout=IDLE_FETCH_S)
+            fetched = await requests.fetch(1, timeout=IDLE_FETCH_S)
         except TimeoutError:
             end_if_cancelled()
             if await self._is_gone():
@@ -359,7 +360,7 @@ class Workloads:
         await raw.ack()
 
     def _tell_foreign(self, fact: Fact, detail: str) -> None:
-        """Say it in the log, but never as often, nor in such words, as whoever writes the wishes may like."""
+        """Say it in the log, but never as often, nor in such words, as whoever writes the requests may like."""
         if self._telling.may_say(asyncio.get_running_loop().time()):
             more = f" ({left_out} more were not told)" if (left_out := self._telling.left_out()) else ""
             _logger.warning(

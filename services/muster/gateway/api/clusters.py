@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Path, Query, Response
 from pydantic import BeforeValidator
 
 from muster.core import Draft
-from muster.gateway.api import answers
+from muster.gateway import answers
 from muster.gateway.api.dependencies import Caller, Context, FirstClusterContext, WholeContext, needs
 from muster.gateway.api.jobs import job_to
 from muster.gateway.api.openapi import OF_BODIES, accepted, listing, refusals

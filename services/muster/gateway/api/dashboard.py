@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
-from muster.gateway.api import answers
+from muster.gateway import answers
 from muster.gateway.api.dependencies import Caller, Context, app_context
 from muster.gateway.api.openapi import refusals
 from muster.gateway.authenticate import BEARER, LIVE_CREDENTIAL

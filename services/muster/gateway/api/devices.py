@@ -11,8 +11,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Response
 from pydantic import ValidationError
 
-from muster.gateway import composing
-from muster.gateway.api import answers
+from muster.gateway import answers, composing
 from muster.gateway.api.dependencies import Caller, FirstClusterContext
 from muster.gateway.api.openapi import OF_BODIES, accepted, listing, refusals
 from muster.gateway.api.parameters import AnyBody, Force, Identified, Reason

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 from starlette.responses import StreamingResponse
 
 from muster.bus.clock import TimeSource
-from muster.gateway.api import answers
+from muster.gateway import answers
 from muster.gateway.api.dependencies import context_of
 from muster.gateway.api.openapi import Responses, listing, parameter, read_by_handler, refusals
 from muster.gateway.api.parameters import Count, read_flag, read_here

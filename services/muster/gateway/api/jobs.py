@@ -10,7 +10,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import AfterValidator, BeforeValidator
 
-from muster.gateway.api import answers
+from muster.gateway import answers
 from muster.gateway.api.dependencies import Caller, Context, EveryClusterContext, caller_of, context_for, context_of
 from muster.gateway.api.events import STREAM, after_of, job_stream
 from muster.gateway.api.openapi import OF_BODIES, accepted, listing, parameter, read_by_handler, reference, refusals

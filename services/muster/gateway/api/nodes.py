@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 
 from muster.core import Draft
-from muster.gateway.api import answers
+from muster.gateway import answers
 from muster.gateway.api.dependencies import EveryClusterContext, FirstClusterContext
 from muster.gateway.api.openapi import accepted, listing, refusals
 from muster.gateway.api.parameters import Flag, OperatorRequest, by_operator

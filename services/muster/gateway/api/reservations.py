@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Response
 
-from muster.gateway.api import answers
+from muster.gateway import answers
 from muster.gateway.api.dependencies import Context, EveryClusterContext, needs
 from muster.gateway.api.openapi import OF_BODIES, accepted, listing, refusals
 from muster.gateway.api.parameters import IdempotencyKey, JsonBody, Reason
