@@ -13,9 +13,8 @@ from starlette.types import ASGIApp
 
 from certificates import Authority
 from muster.bus.gateway_settings import HttpSettings, TlsSettings
-from muster.gateway.handshake import Outcome
 from muster.gateway.server import serve
-from muster.gateway.tls import Certificate
+from muster.gateway.tls import Certificate, Outcome
 
 SWEEP_S = 0.02
 LOOPBACK = "127.0.0.1"

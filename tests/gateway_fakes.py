@@ -15,7 +15,7 @@ from muster.gateway.cells import Cell
 from muster.gateway.context import AppContext
 from muster.gateway.feed import FedFact, Feed, Position
 from muster.gateway.http import make_app
-from muster.gateway.live_ends import Connection, LiveEnds, Opened
+from muster.gateway.live_connections import Connection, LiveEnds, Opened
 from muster.gateway.metrics import Metrics
 from muster.gateway.ports import (
     Answer,

@@ -10,7 +10,7 @@ from typing import Literal, Protocol, cast
 from playwright.async_api import Browser, ConsoleMessage, Page, ViewportSize, async_playwright
 
 from living_stack import House, options
-from muster.cli.composable import composable_settings
+from muster.cli.starting import composable_settings
 from muster.stack.options import StartOptions
 from waiting import until_async
 

@@ -12,7 +12,7 @@ from playwright.async_api import Browser
 from browser.dashboards import PHONE, Dashboard, Json, OpenDashboard, dashboard, stack_options
 from browser.synthetic_fleet import CELLS, synthetic_fleet
 from living_stack import House, job, open_house
-from muster.cli.composable import FABRIC, MODEL
+from muster.cli.starting import FABRIC, MODEL
 from muster.schemas.devices import ComposabilitySpec
 from muster.stack.options import StartOptions
 from waiting import until_async

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 
 from documents.stage import PATIENCE_S, POLL_S, Stage
-from muster.cli.composable import FABRIC
+from muster.cli.starting import FABRIC
 from muster.openb.trace import NODE_FILE, TASK_FILE
 from muster.schemas.access import Endpoints
 from muster.stack.exporters import DCGM_PORT

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import cast
 
 from documents.blocks import ROOT
-from muster.cli.composable import FABRIC, MODEL, NODES, POOL, composable_settings
 from muster.cli.examples_dir import queue_file
-from muster.cli.queue_file import load_queues
+from muster.cli.queue_tree import load_queues
+from muster.cli.starting import FABRIC, MODEL, NODES, POOL, composable_settings
 from muster.client import Muster
 from muster.schemas.access import Endpoints
 from muster.stack import control

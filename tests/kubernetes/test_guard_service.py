@@ -11,7 +11,7 @@ from hosted_services import LOG, HostedServices, until_leading
 from kube_planes import open_plane
 from muster.bus.kubernetes_settings import GuardSettings, KubernetesSettings
 from muster.core.fact import Fact
-from muster.gateway.guard_client import NatsGuard
+from muster.gateway.leaders import NatsGuard
 from muster.guard import app
 from muster.guard.core.flow import MANAGED_BY, MANAGER
 from muster.schemas.apiserver import ApiServerReport

@@ -32,7 +32,7 @@ from muster.bus.gateway_settings import (
 )
 from muster.core.instant import NS_PER_S
 from muster.gateway.http import make_app
-from muster.gateway.identity.opening import opened_identities
+from muster.gateway.identity import opened_identities
 from muster.schemas.access import Role, TokenRecord, token_hash
 from oidc_provider import AUDIENCE, Key, OidcProvider, oidc_provider, unsigned
 

@@ -23,11 +23,9 @@ from muster.core.instant import Instant
 from muster.core.virtual import VirtualCluster, recover
 from muster.federation.core import FederationCore, MemberPlan
 from muster.gateway.accept import make_job
-from muster.gateway.authority import Authority
-from muster.gateway.declaration import DECLARATION
+from muster.gateway.app import DECLARATION
 from muster.gateway.request_log import NatsRequestLog
-from muster.gateway.workload_answers import Answer
-from muster.gateway.workloads import Workloads
+from muster.gateway.workloads import Answer, Authority, Workloads
 from muster.schemas import ids
 from muster.schemas.base import Payload
 from muster.schemas.facts.federation import JobReturned

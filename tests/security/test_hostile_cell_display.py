@@ -25,10 +25,10 @@ from muster.bus.requests import append_single
 from muster.bus.streams import bootstrap
 from muster.core import Draft
 from muster.federation import app as federation
+from muster.gateway.api.events import JobFacts
 from muster.gateway.cells import Cell, nats_schedulers
 from muster.gateway.feed import Feed
 from muster.gateway.http import make_app
-from muster.gateway.job_facts import JobFacts
 from muster.gateway.ports import JobFilter, UnreachableError
 from muster.gateway.problems import ProblemError
 from muster.gateway.redis_view import RedisView

@@ -16,7 +16,7 @@ from muster.bus.declaration import Declaration
 from muster.bus.nats_log import NatsLog
 from muster.bus.requests import append_single
 from muster.bus.service import CoreService
-from muster.cli.dead_letters import newest
+from muster.cli.log_files import newest_dead_letters
 from muster.core import Draft, Fact, Instant
 from muster.federation import app
 from muster.federation.copier import GROUP_MAX
@@ -231,5 +231,8 @@ async def test_drafts_that_the_broker_takes_from_nobody_stop_no_other(federated:
     await until_async(lambda: has(4), patience_s=15)
     assert await suspects() == ["n1", "n2", "n3", "n4"]
     assert hosting.shells[0].leading
-    told = {message.headers[HEADER_SUBJECT] for message in await newest(await federated.client("admin-tools"), limit=9)}
+    told = {
+        message.headers[HEADER_SUBJECT]
+        for message in await newest_dead_letters(await federated.client("admin-tools"), limit=9)
+    }
     assert {f"muster.{CLUSTER}.health.node.n{number}-rack.withhold-requested" for number in range(1, 4)} <= told

@@ -21,7 +21,7 @@ from muster.bus.gateway_settings import GroupRoleSettings, IdentitySettings, Oid
 from muster.bus.settings import Settings
 from muster.client import Muster, Retry, UnreachableError
 from muster.gateway.app import serve_http
-from muster.gateway.identity.opening import opened_identities
+from muster.gateway.identity import opened_identities
 from muster.gateway.tls import Certificate
 from muster.schemas.access import Role, TokenRecord
 from muster.stack.probes import http_ok

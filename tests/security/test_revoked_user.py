@@ -24,8 +24,7 @@ from muster.gateway.authorise import Principal
 from muster.gateway.declaration import DECLARATION
 from muster.gateway.http import make_app
 from muster.gateway.live import Credentials, Live
-from muster.gateway.live_connections import NatsLiveConnections
-from muster.gateway.live_ends import Bearer, LiveEnds
+from muster.gateway.live_connections import Bearer, LiveEnds, NatsLiveConnections
 from muster.gateway.metrics import Metrics
 from muster.gateway.tokens import NatsTokens
 from muster.schemas.access import Role, TokenRecord, token_hash

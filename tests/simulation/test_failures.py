@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from muster.bus.settings import Settings
 from muster.core import NS_PER_S, Instant
-from muster.health.app import config_of
+from muster.health.config import config_of
 from muster.simulator.failures.account import Account, Bucket
 from muster.simulator.failures.calendar import Odds, incidents, lemons_of
 from muster.simulator.failures.mix import MIX, PLANNED, PUBLISHED, RATE, Mend, Shown

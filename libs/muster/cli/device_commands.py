@@ -32,17 +32,15 @@ def attach(
     cluster: Cluster = "",
 ) -> None:
     """Attach devices from a fabric's pool to nodes (operators and admins). JSON lines: {"name", "request" or null}."""
-    from muster.cli import device_changes
+    from muster.cli import devices
 
-    wanted = device_changes.Wanted(
-        model=model, count=count, node=node, spread=spread, kind=kind, force=force, name=name
-    )
+    wanted = devices.Wanted(model=model, count=count, node=node, spread=spread, kind=kind, force=force, name=name)
     if file is None:
-        device_changes.attach(state_dir, output, [device_changes.asked_of(wanted)], cluster=cluster)
-    elif wanted != device_changes.Wanted():
+        devices.attach(state_dir, output, [devices.asked_of(wanted)], cluster=cluster)
+    elif wanted != devices.Wanted():
         raise usage("--file: the file says it all; leave the other options out")
     else:
-        device_changes.attach(state_dir, output, device_changes.load_requests(file), cluster=cluster)
+        devices.attach(state_dir, output, devices.load_requests(file), cluster=cluster)
 
 
 @app.command()
@@ -60,22 +58,22 @@ def detach(
 
     One device that jobs go on holding stays after a while (`composer.withhold_s_max`): ask again, or take it by force.
     """
-    from muster.cli import device_changes
+    from muster.cli import devices
 
     if bool(uuid) == bool(request):
         raise usage("UUID, --request: name one device, or a request; one of both")
     if request:
-        device_changes.detach_request(state_dir, output, request, force=force, reason=reason, cluster=cluster)
+        devices.detach_request(state_dir, output, request, force=force, reason=reason, cluster=cluster)
     else:
-        device_changes.detach_device(state_dir, output, uuid, force=force, reason=reason, cluster=cluster)
+        devices.detach_device(state_dir, output, uuid, force=force, reason=reason, cluster=cluster)
 
 
 @app.command("list")
 def list_devices(*, state_dir: StateDir, output: As = Output.TABLE, cluster: Cluster = "") -> None:
     """Show devices on nodes, and on their way there or back."""
-    from muster.cli import device_reads
+    from muster.cli import devices
 
-    device_reads.devices(state_dir, output, cluster=cluster)
+    devices.devices(state_dir, output, cluster=cluster)
 
 
 @app.command()
@@ -87,17 +85,17 @@ def requests(
     cluster: Cluster = "",
 ) -> None:
     """Show ComposabilityRequests, newest first; one of them with its devices."""
-    from muster.cli import device_reads
+    from muster.cli import devices
 
     if name:
-        device_reads.one_request(state_dir, output, name, cluster=cluster)
+        devices.one_request(state_dir, output, name, cluster=cluster)
     else:
-        device_reads.requests(state_dir, output, cluster=cluster)
+        devices.requests(state_dir, output, cluster=cluster)
 
 
 @app.command()
 def fabrics(*, state_dir: StateDir, output: As = Output.TABLE, cluster: Cluster = "") -> None:
     """Show fabrics: what is in the pool, circuit breaker, calls under way, devices nobody asked for."""
-    from muster.cli import device_reads
+    from muster.cli import devices
 
-    device_reads.fabrics(state_dir, output, cluster=cluster)
+    devices.fabrics(state_dir, output, cluster=cluster)

@@ -22,17 +22,17 @@ _Node = Annotated[str, typer.Argument(help="Name of the node.")]
 def health(context: typer.Context, *, state_dir: StateDir, output: As = Output.TABLE, cluster: Cluster = "") -> None:
     """Show nodes and GPUs that are not healthy, with reasons, and the brake."""
     if context.invoked_subcommand is None:
-        from muster.cli import healthy
+        from muster.cli import health_reports
 
-        healthy.report(state_dir, output, cluster=cluster)
+        health_reports.report(state_dir, output, cluster=cluster)
 
 
 @app.command()
 def show(*, node: _Node, state_dir: StateDir, output: As = Output.TABLE, cluster: Cluster = "") -> None:
     """Show one node: its faults, and what was seen of it lately."""
-    from muster.cli import healthy
+    from muster.cli import health_reports
 
-    healthy.report_node(state_dir, node, output, cluster=cluster)
+    health_reports.report_node(state_dir, node, output, cluster=cluster)
 
 
 @app.command()
@@ -46,9 +46,9 @@ def verify(
     cluster: Cluster = "",
 ) -> None:
     """Say that a node was looked after (operators and admins): it is checked, and given back if all checks pass."""
-    from muster.cli import healthy
+    from muster.cli import health_reports
 
-    healthy.verify(state_dir, node, output, trust=trust, reason=reason, cluster=cluster)
+    health_reports.verify(state_dir, node, output, trust=trust, reason=reason, cluster=cluster)
 
 
 @brake_app.command("reset")
@@ -61,9 +61,9 @@ def reset(
     cluster: Cluster = "",
 ) -> None:
     """Let health act again after its brake tripped (operators and admins)."""
-    from muster.cli import healthy
+    from muster.cli import health_reports
 
-    healthy.reset_brake(state_dir, output, skip=skip, reason=reason, cluster=cluster)
+    health_reports.reset_brake(state_dir, output, skip=skip, reason=reason, cluster=cluster)
 
 
 @rules_app.command("list")
@@ -74,9 +74,9 @@ def list_rules(
     output: As = Output.TABLE,
 ) -> None:
     """Show what each code means for a GPU model. Needs no stack."""
-    from muster.cli import health_rules
+    from muster.cli import health_reports
 
-    health_rules.show(model, path, output)
+    health_reports.show_rules(model, path, output)
 
 
 @rules_app.command("check")
@@ -84,6 +84,6 @@ def check_rules(
     *, path: Annotated[Path, typer.Argument(help="A file, or a folder of *.yaml.", metavar="PATH")]
 ) -> None:
     """Say whether rules can be used, and where they are wrong. Needs no stack."""
-    from muster.cli import health_rules
+    from muster.cli import health_reports
 
-    health_rules.check(path)
+    health_reports.check_rules(path)

@@ -18,7 +18,7 @@ from muster.cli.errors import CliError, ExitCode, refused, unreachable, usage
 from muster.cli.examples_dir import queue_file
 from muster.cli.jobfile import sentence
 from muster.cli.output import print_line
-from muster.cli.queue_file import load_queues
+from muster.cli.queue_tree import load_queues
 from muster.cli.session import connected
 from muster.cli.starting import set_queues
 from muster.core.instant import NS_PER_S

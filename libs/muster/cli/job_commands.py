@@ -79,7 +79,7 @@ def submit(
     ] = "",
 ) -> None:
     """Submit the jobs of a file, or one job given by options."""
-    from muster.cli import job_spec, key_like, submitting
+    from muster.cli import job_spec, submitting
     from muster.cli.output import print_note
 
     if file is not None and (env or env_secret):
@@ -107,7 +107,7 @@ def submit(
             },
         )
     ]  # fmt: skip
-    for warning in dict.fromkeys(one for spec in specs for one in key_like.warnings(spec)):
+    for warning in dict.fromkeys(one for spec in specs for one in job_spec.key_warnings(spec)):
         print_note(f"warning: {warning}")
     if dry_run:
         submitting.dry_run(state_dir, specs, output)

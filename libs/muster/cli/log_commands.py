@@ -97,6 +97,6 @@ def dead(
     limit: Annotated[int, typer.Option(min=1, max=1_000, help="Newest shown.")] = 50,
 ) -> None:
     """Show the dead letters: messages that claimed to be facts and could not be read, and why."""
-    from muster.cli import dead_letters
+    from muster.cli import log_files
 
-    dead_letters.show(state_dir, output, limit=limit)
+    log_files.show_dead_letters(state_dir, output, limit=limit)

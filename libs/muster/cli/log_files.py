@@ -3,11 +3,12 @@ for that.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from nats.aio.client import Client
+from pydantic import JsonValue
 
 from muster.bus import appender
 from muster.bus.access import ADMIN_TOOLS, OPERATOR
@@ -16,24 +17,30 @@ from muster.bus.archive import trim as trim_log
 from muster.bus.archive_file import Archived
 from muster.bus.checkpoint_store import NatsCheckpoints
 from muster.bus.clock import SystemTime
-from muster.bus.jsapi import stream_info
+from muster.bus.dead import HEADER_ERROR, HEADER_SEQ, HEADER_STREAM, HEADER_SUBJECT
+from muster.bus.decode import StoredMessage
+from muster.bus.jsapi import message_at, stream_info
 from muster.bus.requests import Outcome, Single
 from muster.bus.settings import Settings
-from muster.cli import output
+from muster.cli import moments, output
 from muster.cli.bus_session import log_of, on_bus, settings_of
 from muster.cli.errors import refused, unreachable, usage
+from muster.cli.options import Output
 from muster.cli.output import print_line
 from muster.cli.progress import measured
 from muster.schemas import envelope
 from muster.schemas.facts.control import Voided
 from muster.schemas.ids import request_fact_id
 from muster.schemas.registry import SERVICES, fact_type
-from muster.schemas.subjects import FED_LOG, LogName, cluster_log, fact_subject
+from muster.schemas.subjects import DEAD_STREAM, FED_LOG, LogName, cluster_log, fact_subject
 from muster.stack import up
 from muster.stack.options import StartOptions
 from muster.stack.state_dir import StateDir, StateDirError, holder_of
 
 PUBLISH_S_MAX = 5.0
+
+DEAD_LETTERS = ("BURIED", "STREAM", "SEQ", "BYTES", "SUBJECT", "ERROR")
+RIGHT = frozenset({"SEQ", "BYTES"})
 
 
 def export(state_dir: Path, file: Path, name: str) -> None:
@@ -181,3 +188,50 @@ def _progress(what: str) -> Iterator[Progress]:
     """A bar for work whose size is known only once it runs."""
     with measured(what, total=100.0) as reached:
         yield lambda done, total: reached(100 * done / total if total else 100, f"{done} of {total} messages")
+
+
+def show_dead_letters(state_dir: Path, form: Output, *, limit: int) -> None:
+    """The newest dead letters, oldest first. Raises CliError."""
+    settings = settings_of(state_dir)
+    found = asyncio.run(on_bus(settings, ADMIN_TOOLS, lambda client: newest_dead_letters(client, limit=limit)))
+    if form is Output.JSON:
+        output.emit_json([as_json(message) for message in found])
+        return
+    output.table(DEAD_LETTERS, dead_letter_rows(found, now_ns=SystemTime().wall()), right=RIGHT)
+
+
+async def newest_dead_letters(client: Client, *, limit: int) -> Sequence[StoredMessage]:
+    """At most `limit` entries, oldest first."""
+    info = await stream_info(client, DEAD_STREAM)
+    if info is None or not info.state.messages:
+        return []
+    first = max(info.state.first_seq, info.state.last_seq - limit + 1)
+    found = [await message_at(client, DEAD_STREAM, seq) for seq in range(first, info.state.last_seq + 1)]
+    return [message for message in found if message is not None]
+
+
+def dead_letter_rows(found: Iterable[StoredMessage], *, now_ns: int) -> Iterable[tuple[str, ...]]:
+    """One letter a row."""
+    for message in found:
+        told = message.headers
+        yield (
+            moments.when(message.time, now_ns=now_ns),
+            told.get(HEADER_STREAM, ""),
+            told.get(HEADER_SEQ, ""),
+            str(len(message.body)),
+            told.get(HEADER_SUBJECT, ""),
+            told.get(HEADER_ERROR, ""),
+        )
+
+
+def as_json(message: StoredMessage) -> dict[str, JsonValue]:
+    """What is wrong, where the message stands, and its body as text."""
+    told = message.headers
+    return {
+        "time": message.time,
+        "stream": told.get(HEADER_STREAM, ""),
+        "seq": int(told.get(HEADER_SEQ, "0")),
+        "subject": told.get(HEADER_SUBJECT, ""),
+        "error": told.get(HEADER_ERROR, ""),
+        "body": message.body.decode(errors="replace"),
+    }

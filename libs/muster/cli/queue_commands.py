@@ -84,7 +84,7 @@ def set_queues(
     closed: Annotated[bool | None, typer.Option("--closed/--open", help="Takes no new jobs, or takes them.")] = None,
 ) -> None:
     """Create or change queues (operators and admins): a whole tree from a file, or one queue by options."""
-    from muster.cli import queue_changes
+    from muster.cli import queue_tree
 
     if path is not None and file is not None:
         raise usage("FILE and --file: give the file once")
@@ -92,22 +92,22 @@ def set_queues(
     if tree is not None:
         if name:
             raise usage("FILE and --name: give the file or one queue, not both")
-        queue_changes.set_from_file(state_dir, tree)
+        queue_tree.set_from_file(state_dir, tree)
         return
     if not name:
         raise usage("FILE: no queue named; give a queue file, or --name with what it shall be")
-    queue_changes.set_from_options(
+    queue_tree.set_from_options(
         state_dir,
         name,
         {
             "parent": parent, "weight": weight, "order": order, "half_life_s": half_life_s, "closed": closed,
-            "quota": queue_changes.amounts("--quota", quota),
-            "borrowing_limit": queue_changes.amounts("--borrowing-limit", borrowing_limit),
-            "lending_limit": queue_changes.amounts("--lending-limit", lending_limit),
+            "quota": queue_tree.amounts("--quota", quota),
+            "borrowing_limit": queue_tree.amounts("--borrowing-limit", borrowing_limit),
+            "lending_limit": queue_tree.amounts("--lending-limit", lending_limit),
             "starving_after_s": starving_after_s, "run_time_default_s": run_time_default_s,
             "run_time_max_s": run_time_max_s, "min_slice_default_s": min_slice_default_s,
             "min_slice_max_s": min_slice_max_s, "within_queue": within_queue, "reclaim": reclaim,
             "fair_share": list(fair_share) if fair_share is not None else None, "over_slice": over_slice,
-            "defragment": defragment, "teams": queue_changes.teams(team), "priority_max": priority_max,
+            "defragment": defragment, "teams": queue_tree.teams(team), "priority_max": priority_max,
         },
     )  # fmt: skip

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from muster.bus.clock import SystemTime
-from muster.cli import cordoning, output, queue_table, tables, trace_tree
+from muster.cli import cordoning, output, queue_tree, tables, trace_tree
 from muster.cli.errors import refused
 from muster.cli.options import Output
 from muster.cli.output import print_line
@@ -53,11 +53,11 @@ def queues(state_dir: Path, form: Output) -> None:
 
 
 def _print_queues(queues: Sequence[QueueView], *, wide: bool) -> None:
-    headings = queue_table.HEADINGS_WIDE if wide else queue_table.HEADINGS
+    headings = queue_tree.QUEUES_WIDE if wide else queue_tree.QUEUES
     clusters = sorted({queue.cluster for queue in queues})
     for cluster in clusters or ("",):  # trees of their own: the same names stand in each
-        rows = queue_table.rows((queue for queue in queues if queue.cluster == cluster), wide=wide)
-        output.table(headings, rows, right=queue_table.RIGHT, title=cluster if len(clusters) > 1 else "")
+        rows = queue_tree.queue_rows((queue for queue in queues if queue.cluster == cluster), wide=wide)
+        output.table(headings, rows, right=queue_tree.NUMBERS, title=cluster if len(clusters) > 1 else "")
 
 
 def job(state_dir: Path, form: Output, job_id: str) -> None:

@@ -22,9 +22,9 @@ def scale(
     cluster: Cluster = "",
 ) -> None:
     """Show what the scaler chose: attach a GPU, add a node, give a GPU back, remove a node, or nothing, and why."""
-    from muster.cli import scale_reads
+    from muster.cli import scaling
 
     if choice:
-        scale_reads.one(state_dir, output, choice, cluster=cluster)
+        scaling.one(state_dir, output, choice, cluster=cluster)
     else:
-        scale_reads.choices(state_dir, output, verbose=verbose, limit=limit, cluster=cluster)
+        scaling.choices(state_dir, output, verbose=verbose, limit=limit, cluster=cluster)

@@ -98,14 +98,14 @@ def openb(
     prints {seed, allocated_pct: {"100": x, "130": y}}, the milli-GPUs allocated over all milli-GPUs when arrivals
     amount to 100 % and 130 % of them; with --seeds N the mean of N seeds as well.
     """
-    from muster.cli import simulate_filling, simulate_trace
+    from muster.cli import simulate_trace
     from muster.cli.errors import usage
 
     files = simulate_trace.trace_files(directory, nodes=nodes, pods=pods)
     if arrivals is Arrivals.SHUFFLED:
         if until is Until.END or policy or compare or from_cluster:
             raise usage("--arrivals shuffled: goes with --until full, and with no policy or cluster: it only places")
-        simulate_filling.run(files, seeds=range(seed, seed + seeds), output=output)
+        simulate_trace.print_filling(files, seeds=range(seed, seed + seeds), output=output)
         return
     if until is Until.FULL:
         raise usage("--until full: goes with --arrivals shuffled; in the trace's own order tasks leave again")
@@ -181,6 +181,6 @@ def failures(
 @app.command()
 def export(*, state_dir: StateDir) -> None:
     """The running stack as a scenario on standard output: for a bug report, or to try something on."""
-    from muster.cli import simulate_export
+    from muster.cli import simulate_trace
 
-    simulate_export.run(state_dir)
+    simulate_trace.print_scenario(state_dir)

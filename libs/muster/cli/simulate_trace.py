@@ -5,15 +5,20 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import yaml
 from pydantic import JsonValue
 
 from muster.agent.core.behaviour import Behaviour
+from muster.bus.clock import SystemTime
 from muster.cli import output as printed
 from muster.cli.errors import refused, usage
 from muster.cli.machine import sentence, this_machine
 from muster.cli.options import Output
-from muster.cli.progress import measured
+from muster.cli.output import print_lines
+from muster.cli.progress import counting, measured
+from muster.cli.session import call
 from muster.cli.text import duration
 from muster.core import after
 from muster.core.instant import seconds_between
@@ -22,6 +27,8 @@ from muster.openb.trace import NODE_FILE, TASK_FILE, OpenbFormatError, OpenbNode
 from muster.simulator.document import checked
 from muster.simulator.engine import START
 from muster.simulator.errors import InputError
+from muster.simulator.filling import Filling, fill, summary
+from muster.simulator.live import scenario_of
 from muster.simulator.load.page import page
 from muster.simulator.load.play import STEP_S, Load, Played, play, play_from
 from muster.simulator.load.policy import Assigner, PolicyFile, default_policy, parse_policy
@@ -32,12 +39,37 @@ from muster.simulator.load.trace import arrivals, openb_nodes, qos_by_task
 from muster.simulator.scenario import Scenario
 from muster.simulator.scenario.plan import Plan, plan_of
 
+if TYPE_CHECKING:
+    from muster.client import Muster
+
+
+JOBS_MAX = 200_000
+"""Live jobs that are read, newest first: as many as a scenario may have."""
+
 DRAIN_S = 90 * 86_400.0
 """After the last arrival a simulation goes on for so long at most; then what has not ended counts as it stands."""
 
 
 Trace = tuple[tuple[OpenbNode, ...], tuple[OpenbTask, ...], dict[str, str]]
 """Nodes, tasks, and the quality of service by task."""
+
+
+def print_scenario(state_dir: Path) -> None:
+    """Print it as YAML. Raises CliError if nobody answers."""
+    print_lines(yaml.safe_dump(snapshot(state_dir), sort_keys=False, default_flow_style=None, width=160))
+
+
+def snapshot(state_dir: Path) -> dict[str, JsonValue]:
+    """Nodes, queues, live jobs and reservations of the stack, as a scenario's content. Raises CliError."""
+
+    async def ask(muster: "Muster") -> dict[str, JsonValue]:
+        nodes, queues = await muster.nodes(), await muster.queues()
+        jobs = await muster.list(live_only=True, limit=JOBS_MAX)
+        kept = [view.spec for view in await muster.reservations()]
+        now_ns = SystemTime().wall()
+        return scenario_of(nodes=nodes, queues=queues, jobs=jobs, reservations=kept, now_ns=now_ns)
+
+    return call(state_dir, ask)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +151,28 @@ def run(
     _finish(runs, out=out, output=output, title="openb in virtual time")
 
 
-def _live(state_dir: Path) -> Scenario:
-    from muster.cli.simulate_export import snapshot
+def print_filling(files: TraceFiles, *, seeds: Sequence[int], output: Output) -> None:
+    """One line of JSON for one seed, the mean and every run for more. Raises CliError."""
+    nodes, tasks, _ = files.read()
+    runs: list[Filling] = []
+    try:
+        with counting("filling", total=len(seeds)) as advance:
+            for seed in seeds:
+                runs.append(fill(nodes, tasks, seed=seed))
+                advance()
+    except InputError as error:
+        raise usage(str(error)) from error
+    if output is Output.JSON:
+        printed.emit_json(runs[0].to_json() if len(runs) == 1 else summary(runs))
+        return
+    rows = [(str(run.seed), *(f"{pct:.2f} %" for pct in run.allocated_pct.values())) for run in runs]
+    if len(runs) > 1:
+        means = (sum(run.allocated_pct[pct] for run in runs) / len(runs) for pct in runs[0].allocated_pct)
+        rows.append(("mean", *(f"{mean:.2f} %" for mean in means)))
+    printed.table(("SEED", "AT 100 %", "AT 130 %"), rows, right=("AT 100 %", "AT 130 %"))
 
+
+def _live(state_dir: Path) -> Scenario:
     return checked(Scenario, snapshot(state_dir))
 
 

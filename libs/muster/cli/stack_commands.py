@@ -106,6 +106,6 @@ def run_service(
     state_dir: StateDir,
 ) -> None:
     """Run one service, or all in one process, with the settings of the state directory. `up` does this for you."""
-    from muster.cli import hosting
+    from muster.cli import starting
 
-    hosting.run(service, state_dir)
+    starting.run_service(service, state_dir)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,21 +10,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from muster.bus.logs import TextLines
-from muster.cli import live, output, queue_changes
-from muster.cli.composable import NODES, POOL, composable_settings
+from muster.bus.settings import load_settings
+from muster.cli import output, queue_tree, watching
 from muster.cli.errors import CliError, refused, unreachable, usage
 from muster.cli.examples_dir import job_files, queue_file
 from muster.cli.jobfile import load_jobs, sentence
 from muster.cli.options import Output
 from muster.cli.output import print_error, print_line, print_lines, print_note
-from muster.cli.queue_file import load_queues
+from muster.cli.queue_tree import load_queues
 from muster.cli.session import connected
 from muster.schemas.access import Endpoints
 from muster.stack import control, up
-from muster.stack.declared import DeclarationError
-from muster.stack.fabrics import FABRIC_PORT
+from muster.stack.declared import SERVICES, DeclarationError, services_of
+from muster.stack.exporters import DCGM_SIMULATOR
+from muster.stack.fabrics import FABRIC_PORT, SIMULATOR
 from muster.stack.nats_server import BinaryMissingError
-from muster.stack.options import StartOptions
+from muster.stack.options import ALL, StartOptions
 from muster.stack.ports import LOOPBACK
 from muster.stack.state_dir import StateDir, StateDirError
 from muster.stack.supervisor import ChildNotReadyError
@@ -31,11 +33,42 @@ from muster.stack.supervisor import ChildNotReadyError
 if TYPE_CHECKING:
     from muster.client import Muster
 
+
+GROUP, FABRIC = "flex", "fabric"
+MODEL = "NVIDIA-A100-PCIE-40GB"
+"""As in the sample request of the field's operator."""
+NODES, POOL = 2, 8
+GPUS_MAX = 8
+SPARE_NODES = 2
+"""Nodes that scaling may add to those that are there at the start."""
+
+Json = dict[str, object]
+
 START_ERRORS = (StateDirError, DeclarationError, ChildNotReadyError, BinaryMissingError, control.StartFailedError)
 QUEUES_KNOWN_S_MAX = 30.0  # from asking for queues to the scheduler having them
 POLL_S = 0.1
 
 Result = TypeVar("Result")
+
+
+def composable_settings(*, nodes: int, pool: int) -> Json:
+    """Sections of `Settings`. nodes: there from the start, without GPUs, and kept; 0: nothing scales and no fabric.
+
+    pool: GPUs in the pool.
+    """
+    if not nodes:
+        return {"scaling": {"groups": []}, "fabrics": []}
+    group: Json = {
+        "name": GROUP,
+        "composable": True,
+        "nodes": nodes,
+        "nodes_min": nodes,
+        "nodes_max": nodes + SPARE_NODES,
+        "gpus_max": GPUS_MAX,
+        "gpu_models": [MODEL],
+        "fabric": FABRIC,
+    }
+    return {"scaling": {"groups": [group]}, "fabrics": [{"name": FABRIC, "simulated": {"pool": {MODEL: pool}}}]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +156,7 @@ async def _accompany(plan: Plan) -> None:
     """Beside a running stack; what goes wrong here is told and ends nothing."""
     try:
         await _first_steps(plan, _queues_wanted(plan))
-        await live.run(plan.options.state_dir)
+        await watching.run(plan.options.state_dir)
     except CliError as error:
         print_error(error)
 
@@ -147,7 +180,7 @@ async def _first_steps(plan: Plan, queues: Path | None) -> None:
 async def set_queues(muster: "Muster", path: Path) -> None:
     """Ask for the queues and wait until the scheduler has them: only then are their teams' jobs accepted."""
     specs = load_queues(path)
-    missing = {spec.name for spec in specs} - await queue_changes.ask_for(muster, specs)
+    missing = {spec.name for spec in specs} - await queue_tree.ask_for(muster, specs)
     try:
         async with asyncio.timeout(QUEUES_KNOWN_S_MAX):
             while missing := missing - {queue.name for queue in await muster.queues()}:  # noqa: ASYNC110 - over HTTP
@@ -246,3 +279,28 @@ def _started(start: Callable[[], Result]) -> Result:
         raise usage(f"settings: {sentence(error)}") from error
     except START_ERRORS as error:
         raise refused(str(error)) from error
+
+
+def run_service(service: str, state_dir: Path) -> None:
+    """Host one service, or all, or the simulated fabrics or exporters, until SIGTERM.
+
+    Raises CliError if there is no such service or no settings.
+    """
+    if service not in (ALL, SIMULATOR, DCGM_SIMULATOR, *SERVICES):
+        raise usage(f"SERVICE: {service!r} is none of {', '.join((ALL, *SERVICES, SIMULATOR, DCGM_SIMULATOR))}")
+    if not (state_dir / "settings.json").is_file():
+        raise unreachable(f"--state-dir: {state_dir} holds no settings.json; `muster up` writes it")
+    if service == SIMULATOR:
+        from muster.fabric.simulator.server import main
+
+        main(state_dir)
+        return
+    if service == DCGM_SIMULATOR:
+        from muster.telemetry.simulator.process import main as serve_exporters
+
+        serve_exporters(state_dir)
+        return
+    from muster.bus.host import run_services
+
+    names = services_of(load_settings(state_dir, os.environ)) if service == ALL else (service,)
+    run_services(names, state_dir)

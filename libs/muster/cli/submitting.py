@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from muster.bus.clock import SystemTime
-from muster.cli import following, output, tables
+from muster.cli import output, tables, watching
 from muster.cli.errors import CliError, refused
 from muster.cli.options import Output
 from muster.cli.output import print_line
@@ -37,7 +37,7 @@ def submit(state_dir: Path, specs: Sequence[JobSpec], *, key: str, watch: bool, 
         raise CliError(told, code=error.code) from error
     _print_submitted(jobs, form)
     if watch:
-        following.until_all_end(state_dir, [job.id for job in jobs], form)
+        watching.until_all_end(state_dir, [job.id for job in jobs], form)
 
 
 async def submit_all(muster: "Muster", specs: Sequence[JobSpec], *, key: str, accepted: list[JobView]) -> list[JobView]:

@@ -5,8 +5,7 @@ from typing import Protocol
 
 from muster.cli import moments
 from muster.cli.text import SHORT_PHASE, duration, gpus, held_gpus, node_list, place_or_reason, time_in_phase_s
-from muster.cli.trace_alike import Shown, without_repeats
-from muster.cli.trace_tree import JOB, JobTrace, Span
+from muster.cli.trace_tree import JOB, JobTrace, Shown, Span, without_repeats
 from muster.core.instant import NS_PER_S
 from muster.schemas.apiserver import ClusterView
 from muster.schemas.queries import WhyAnswer

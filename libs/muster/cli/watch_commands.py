@@ -22,14 +22,14 @@ def watch(
     output: As = Output.TABLE,
 ) -> None:
     """Follow a job to its end (exit 1 unless it succeeds), or show the fleet live until Ctrl-C. JSON: lines."""
-    from muster.cli import following, live
+    from muster.cli import watching
 
     if job_id:
-        following.job(state_dir, output, job_id)
+        watching.job(state_dir, output, job_id)
     elif output is Output.JSON:
-        following.facts(state_dir, output, job_id="", team="", follow=True, limit=0)
+        watching.facts(state_dir, output, job_id="", team="", follow=True, limit=0)
     else:
-        live.show(state_dir)
+        watching.show(state_dir)
 
 
 def events(
@@ -44,6 +44,6 @@ def events(
     limit: Annotated[int, typer.Option(min=0, max=FACTS_MAX, help="Newest facts shown first.")] = 100,
 ) -> None:
     """Print the facts themselves, oldest first. JSON: one fact per line."""
-    from muster.cli import following
+    from muster.cli import watching
 
-    following.facts(state_dir, output, job_id=job_id, team=team, follow=follow, limit=limit)
+    watching.facts(state_dir, output, job_id=job_id, team=team, follow=follow, limit=limit)

@@ -11,9 +11,9 @@ from muster.client.errors import (
     UnavailableError,
     UnreachableError,
 )
-from muster.client.facts import TypedFact
 from muster.client.http import Retry
 from muster.client.tokens import CommandToken, FileToken, FixedToken, TokenError, TokenSource
+from muster.client.watch import TypedFact
 from muster.schemas.access import Role, TokenMade, TokenRecord, TokenView
 from muster.schemas.devices import (
     AllocationPolicy,

@@ -1,36 +1,41 @@
-"""`Muster`: everything that the HTTP API offers, typed."""
+"""`Muster`: everything that the HTTP API offers, typed: one method for each route (docs/decisions/0056)."""
 
+import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar, cast
 from urllib.parse import quote
 
 from pydantic import BaseModel, ValidationError
 
-from muster.client.batches import BatchMethods
-from muster.client.bodies import done, own_key, sent
-from muster.client.campaigns import CampaignMethods
-from muster.client.conditions import ConditionMethods
-from muster.client.devices import DeviceMethods
-from muster.client.errors import StateDirError
-from muster.client.facts import TypedFact
-from muster.client.http import Door, Retry
-from muster.client.members import MemberMethods
-from muster.client.nodes import NodeMethods
+from muster.client.batches import submit_in_batches
+from muster.client.errors import RefusedError, StateDirError
+from muster.client.http import HttpTransport, Retry, own_key, sent
 from muster.client.tokens import FixedToken, TokenSource
-from muster.client.usage import UsageMethods
-from muster.client.watch import follow
+from muster.client.watch import TypedFact, follow
 from muster.schemas.access import Endpoints, MeView, TokenMade, TokenRecord, TokenView
 from muster.schemas.apiserver import ApiServerReport, ClusterView
+from muster.schemas.campaigns import CampaignPreview, CampaignView
+from muster.schemas.conditions import ConditionsAnswer
+from muster.schemas.devices import ComposabilityBody, ComposabilitySpec, DeviceView, FabricView, RequestView
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec
+from muster.schemas.facts.upgrade import CampaignSpec
 from muster.schemas.job import TERMINAL_PHASES, JobSpec, Phase, PriorityChange
-from muster.schemas.queries import DryRunAnswer, WhyAnswer
-from muster.schemas.views import JobView, QueueView, ReservationView
+from muster.schemas.members import AssignmentView, FederationView, MemberView, RoutesView
+from muster.schemas.queries import DryRunAnswer, ScaleChoiceView, WhyAnswer
+from muster.schemas.record import Record
+from muster.schemas.routing import RoutingPolicy
+from muster.schemas.usage import Energy, Idle, JobUse, Top
+from muster.schemas.usage_words import EnergyBy, TopBy, TopOrder
+from muster.schemas.views import JobView, NodeView, QueueView, ReservationView
 
 PAGE_MAX = 1_000
 _TERMINAL_NAMES = frozenset(phase.value for phase in TERMINAL_PHASES)
+
+Answer = TypeVar("Answer", bound=BaseModel | Record)
+Option = str | int | bool
 
 
 class _Jobs(BaseModel):
@@ -50,8 +55,32 @@ class _Reservations(BaseModel):
     reservations: list[ReservationView]
 
 
+class _Nodes(BaseModel):
+    nodes: list[NodeView]
+
+
 class _Clusters(BaseModel):
     clusters: list[ClusterView]
+
+
+class _Devices(BaseModel):
+    devices: list[DeviceView]
+
+
+class _Fabrics(BaseModel):
+    fabrics: list[FabricView]
+
+
+class _Requests(BaseModel):
+    requests: list[RequestView]
+
+
+class _Choices(BaseModel):
+    choices: list[ScaleChoiceView]
+
+
+class _Campaigns(BaseModel):
+    campaigns: list[CampaignView]
 
 
 class _Facts(BaseModel):
@@ -62,18 +91,19 @@ class _Tokens(BaseModel):
     tokens: list[TokenView]
 
 
-class Muster(BatchMethods, CampaignMethods, ConditionMethods, DeviceMethods, MemberMethods, NodeMethods, UsageMethods):
+class Muster:
     """A conversation with one stack; use it as an async context manager.
 
     Every method raises RefusedError (Muster said no; `problem` says why) or UnreachableError (no answer, also after
-    retries). Retries send the same idempotency key, so nothing happens twice.
+    retries); NotFoundError if there is nothing of a name that it was given. Retries send the same idempotency key, so
+    nothing happens twice. cluster: "" is the first one, or of nodes the only one that has a node of that name.
     """
 
     def __init__(
         self, url: str, token: str | TokenSource, *, retry: Retry | None = None, ca_file: Path | None = None
     ) -> None:
         tokens = FixedToken(token) if isinstance(token, str) else token
-        self._door = Door(url, tokens, retry or Retry(), ca_file=ca_file)
+        self._transport = HttpTransport(url, tokens, retry or Retry(), ca_file=ca_file)
 
     @classmethod
     def from_state_dir(
@@ -107,24 +137,37 @@ class Muster(BatchMethods, CampaignMethods, ConditionMethods, DeviceMethods, Mem
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._door.close()
+        await self._transport.close()
+
+    # Jobs
 
     async def submit(self, spec: JobSpec, *, idempotency_key: str | None = None, traceparent: str = "") -> JobView:
         """Submit a job. The same key and specification again are the same job; without a key one is drawn."""
         headers = {"Idempotency-Key": idempotency_key} if idempotency_key else own_key()
         if traceparent:
             headers["traceparent"] = traceparent
-        body = await self._door.ask("POST", "/v1/jobs", body=sent(spec), headers=headers)
+        body = await self._transport.request("POST", "/v1/jobs", body=sent(spec), headers=headers)
         return JobView.model_validate_json(body)
+
+    async def submit_many(
+        self, specs: Sequence[JobSpec], *, idempotency_key: str | None = None, first: int = 1
+    ) -> list[JobView | RefusedError]:
+        """Submit jobs; what became of each, in their order: one that is refused keeps no other from being accepted.
+
+        The n-th has the key `KEY-n`, so that the same list again is the same jobs; first: number of the first, where
+        the caller sends a longer list in parts.
+        """
+        headers = {"Idempotency-Key": idempotency_key} if idempotency_key else own_key()
+        return await submit_in_batches(self._transport, specs, first=first, headers=headers)
 
     async def dry_run(self, spec: JobSpec) -> DryRunAnswer:
         """What would happen to the job if it came now; a job that can never run is an answer with `refused`."""
-        body = await self._door.ask("POST", "/v1/jobs", params={"dry_run": "true"}, body=sent(spec))
+        body = await self._transport.request("POST", "/v1/jobs", params={"dry_run": "true"}, body=sent(spec))
         return DryRunAnswer.model_validate_json(body)
 
     async def get(self, job_id: str) -> JobView:
         """One job."""
-        return JobView.model_validate_json(await self._door.ask("GET", _job(job_id)))
+        return await self._read(JobView, _path("jobs", job_id))
 
     async def list(
         self,
@@ -136,57 +179,58 @@ class Muster(BatchMethods, CampaignMethods, ConditionMethods, DeviceMethods, Mem
         limit: int = 100,
     ) -> Sequence[JobView]:
         """Newest jobs first, at most `limit`; reads as many pages as that takes."""
-        wanted: dict[str, str | int] = {"team": team, "queue": queue, "phase": phase.value if phase else ""}
-        if live_only:
-            wanted["live"] = "true"
-        params = {name: value for name, value in wanted.items() if value}
+        wanted = _given(team=team, queue=queue, phase=phase.value if phase else "", live=live_only)
         found: list[JobView] = []
         while len(found) < limit:
-            params["limit"] = min(PAGE_MAX, limit - len(found))
-            page = _Jobs.model_validate_json(await self._door.ask("GET", "/v1/jobs", params=params))
+            wanted["limit"] = min(PAGE_MAX, limit - len(found))
+            page = await self._read(_Jobs, "/v1/jobs", **wanted)
             found.extend(page.jobs)
             if not page.next_cursor:
                 break
-            params["cursor"] = page.next_cursor
+            wanted["cursor"] = page.next_cursor
         return found
 
     async def cancel(self, job_id: str, *, reason: str = "") -> JobView:
         """Ask that a job end; the job as it is now. ConflictError if it has ended."""
-        params = {"reason": reason} if reason else None
-        return JobView.model_validate_json(await self._door.ask("DELETE", _job(job_id), params=params))
+        body = await self._transport.request("DELETE", _path("jobs", job_id), params=_given(reason=reason))
+        return JobView.model_validate_json(body)
 
     async def hold(self, job_id: str, *, reason: str = "") -> JobView:
         """Ask that a waiting job is passed over; the job as it is now. ConflictError if it ended or has its places.
 
         It keeps its place in line and loses any reservation. `held` of `get` says when it is so.
         """
-        return await self._ask_of_job(job_id, "/hold", reason=reason)
+        return await self._change(JobView, "POST", _path("jobs", job_id, "hold"), reason=reason)
 
     async def release(self, job_id: str, *, reason: str = "") -> JobView:
         """Ask that a held job may be started again; the job as it is now. ConflictError if it has ended."""
-        return await self._ask_of_job(job_id, "/release", reason=reason)
+        return await self._change(JobView, "POST", _path("jobs", job_id, "release"), reason=reason)
 
     async def prioritise(self, job_id: str, priority: int, *, reason: str = "") -> JobView:
         """Ask that a job has this priority, 0 to 1000; the job as it is now. ConflictError if it has ended."""
         change = PriorityChange(priority=priority, reason=reason)
-        return await self._ask_of_job(job_id, "/priority", body=sent(change))
-
-    async def _ask_of_job(self, job_id: str, part: str, *, reason: str = "", body: bytes | None = None) -> JobView:
-        params = {"reason": reason} if reason else None
-        found = await self._door.ask("POST", _job(job_id, part), params=params, body=body, headers=own_key())
-        return JobView.model_validate_json(found)
+        return await self._change(JobView, "POST", _path("jobs", job_id, "priority"), body=change)
 
     async def why(self, job_id: str) -> WhyAnswer:
         """Why a job is where it is."""
-        return WhyAnswer.model_validate_json(await self._door.ask("GET", _job(job_id, "/why")))
+        return await self._read(WhyAnswer, _path("jobs", job_id, "why"))
+
+    async def assignment(self, job_id: str) -> AssignmentView:
+        """Which cluster has the job, by which rule; or why none has."""
+        return await self._read(AssignmentView, _path("jobs", job_id, "assignment"))
+
+    async def reroute(self, job_id: str, *, to: str = "", reason: str = "") -> AssignmentView:
+        """Have a job that has not started go to another cluster. Where it is now."""
+        return await self._change(AssignmentView, "POST", _path("jobs", job_id, "reroute"), to=to, reason=reason)
+
+    # Facts
 
     async def events(self, *, job_id: str = "", team: str = "", limit: int = 100) -> Sequence[TypedFact]:
         """The newest facts, oldest first: of one job, of one team's jobs, or of everything."""
         if job_id:
-            found = _Facts.model_validate_json(await self._door.ask("GET", _job(job_id, "/events"))).facts
+            found = (await self._read(_Facts, _path("jobs", job_id, "events"))).facts
             return found[-limit:]
-        params: dict[str, str | int] = {"limit": limit, **({"team": team} if team else {})}
-        return _Facts.model_validate_json(await self._door.ask("GET", "/v1/events", params=params)).facts
+        return (await self._read(_Facts, "/v1/events", limit=limit, team=team)).facts
 
     def watch(
         self, job_id: str = "", *, team: str = "", after: Mapping[str, int] | None = None, newest: int = 0
@@ -199,77 +243,296 @@ class Muster(BatchMethods, CampaignMethods, ConditionMethods, DeviceMethods, Mem
         """
         cursor = ",".join(f"{stream}:{seq}" for stream, seq in sorted((after or {}).items()))
         if job_id:
-            return follow(self._door, _job(job_id, "/events"), params={}, after=cursor, ends=_TERMINAL_NAMES)
-        params: dict[str, str | int] = {**({"team": team} if team else {}), **({"limit": newest} if newest else {})}
-        return follow(self._door, "/v1/events", params=params, after=cursor, ends=frozenset())
+            path = _path("jobs", job_id, "events")
+            return follow(self._transport, path, params={}, after=cursor, ends=_TERMINAL_NAMES)
+        params = _given(team=team, limit=newest or "")
+        return follow(self._transport, "/v1/events", params=params, after=cursor, ends=frozenset())
+
+    # Queues and reservations
 
     async def queues(self, *, shares: bool = False) -> Sequence[QueueView]:
         """All queues. shares: with `share` and `used_share`, which only the scheduler can tell (0 while it is away)."""
-        params = {"shares": "true"} if shares else None
-        return _Queues.model_validate_json(await self._door.ask("GET", "/v1/queues", params=params)).queues
+        return (await self._read(_Queues, "/v1/queues", shares=shares)).queues
 
     async def set_queue(self, spec: QueueSpec) -> QueueView | None:
         """Make or change a queue (operators): as it is now; None if after two seconds it is only asked for."""
-        where = f"/v1/queues/{quote(spec.name, safe='')}"
-        return done(QueueView, await self._door.ask("PUT", where, body=sent(spec), headers=own_key()))
+        return await self._ask(QueueView, "PUT", _path("queues", spec.name), body=spec)
 
     async def set_queues(self, specs: Sequence[QueueSpec]) -> Sequence[QueueView]:
         """Make or change at most 256 queues, those above before those below: all of them, or none (operators).
 
         Those that are as it was asked; after two seconds some may be only asked for.
         """
-        body = _Tree(queues=list(specs)).model_dump_json(exclude_unset=True).encode()
-        return _Queues.model_validate_json(
-            await self._door.ask("PUT", "/v1/queues", body=body, headers=own_key())
-        ).queues
+        return (await self._change(_Queues, "PUT", "/v1/queues", body=_Tree(queues=[*specs]))).queues
 
     async def reservations(self) -> Sequence[ReservationView]:
         """Advance reservations that are booked."""
-        return _Reservations.model_validate_json(await self._door.ask("GET", "/v1/reservations")).reservations
+        return (await self._read(_Reservations, "/v1/reservations")).reservations
 
     async def reserve(self, spec: ReservationSpec) -> ReservationView | None:
         """Keep nodes or GPUs from a moment on (operators); one of the same name is replaced.
 
         The reservation as it is booked; None if after two seconds it is only asked for.
         """
-        body = await self._door.ask("POST", "/v1/reservations", body=sent(spec), headers=own_key())
-        return done(ReservationView, body)
+        return await self._ask(ReservationView, "POST", "/v1/reservations", body=spec)
 
     async def end_reservation(self, name: str, *, reason: str = "") -> None:
-        """End a reservation (operators); NotFoundError if there is none of that name."""
-        params = {"reason": reason} if reason else None
-        where = f"/v1/reservations/{quote(name, safe='')}"
-        await self._door.ask("DELETE", where, params=params, headers=own_key())
+        """End a reservation (operators)."""
+        where = _path("reservations", name)
+        await self._transport.request("DELETE", where, params=_given(reason=reason), headers=own_key())
+
+    # Nodes and how they are
+
+    async def nodes(self) -> Sequence[NodeView]:
+        """All nodes, by name."""
+        return (await self._read(_Nodes, "/v1/nodes")).nodes
+
+    async def cordon(self, node: str, *, reason: str = "", cluster: str = "") -> NodeView:
+        """Place nothing new there (operators); what runs there runs on. The node: its `reasons` say when it is so."""
+        return await self._change(NodeView, "POST", _path("nodes", node, "cordon"), reason=reason, cluster=cluster)
+
+    async def drain(self, node: str, *, reason: str = "", cluster: str = "") -> NodeView:
+        """As `cordon`; besides, jobs that checkpoint and may be preempted go on elsewhere, after their slice."""
+        return await self._change(NodeView, "POST", _path("nodes", node, "drain"), reason=reason, cluster=cluster)
+
+    async def resume(self, node: str, *, reason: str = "", cluster: str = "") -> NodeView:
+        """Take back what people asked of it (operators); what services withhold it for stands."""
+        return await self._change(NodeView, "POST", _path("nodes", node, "resume"), reason=reason, cluster=cluster)
+
+    async def conditions(self, *, cluster: str = "") -> ConditionsAnswer:
+        """Nodes and GPUs that are not healthy, what ended lately, and the brake."""
+        return await self._read(ConditionsAnswer, "/v1/conditions", cluster=cluster)
+
+    async def condition(self, node: str, *, cluster: str = "") -> ConditionsAnswer:
+        """One node with what was seen of it lately."""
+        return await self._read(ConditionsAnswer, _path("conditions", node), cluster=cluster)
+
+    async def verify(self, node: str, *, trust: bool = False, reason: str = "", cluster: str = "") -> ConditionsAnswer:
+        """A person looked after the node (operators): it is checked and given back; with `trust` without checks."""
+        where = _path("conditions", node, "verify")
+        return await self._change(ConditionsAnswer, "POST", where, trust=trust, reason=reason, cluster=cluster)
+
+    async def reset_brake(self, *, skip: bool = False, reason: str = "", cluster: str = "") -> ConditionsAnswer:
+        """Let health act again (operators). skip: what waited for it is dropped."""
+        return await self._change(
+            ConditionsAnswer, "POST", "/v1/brake/reset", skip=skip, reason=reason, cluster=cluster
+        )
+
+    # Clusters and where jobs go
 
     async def clusters(self) -> Sequence[ClusterView]:
         """What the clusters are, what they can do, and how full they are."""
-        return _Clusters.model_validate_json(await self._door.ask("GET", "/v1/clusters")).clusters
+        return (await self._read(_Clusters, "/v1/clusters")).clusters
 
     async def apiserver(self, *, cluster: str = "") -> ApiServerReport:
-        """How a cluster's API servers are, and what the guard advises; `guarded` is false where there are none.
+        """How a cluster's API servers are, and what the guard advises; `guarded` is false where there are none."""
+        return await self._read(ApiServerReport, "/v1/apiserver", cluster=cluster)
 
-        cluster: "" is the first one.
+    async def federation(self) -> FederationView:
+        """The clusters as the federation has them, and what waits for one, with the reasons."""
+        return await self._read(FederationView, "/v1/federation")
+
+    async def drain_cluster(self, cluster: str, *, to: Sequence[str] = (), reason: str = "") -> MemberView:
+        """Give it no new jobs and move those that have not started (operators); what runs there finishes there.
+
+        to: clusters that take its jobs, in order; none: as the rules say.
         """
-        params = {"cluster": cluster} if cluster else None
-        return ApiServerReport.model_validate_json(await self._door.ask("GET", "/v1/apiserver", params=params))
+        where = _path("clusters", cluster, "drain")
+        return await self._change(MemberView, "POST", where, to=",".join(to), reason=reason)
+
+    async def resume_cluster(self, cluster: str, *, reason: str = "") -> MemberView:
+        """Give it jobs again (operators)."""
+        return await self._change(MemberView, "POST", _path("clusters", cluster, "resume"), reason=reason)
+
+    async def routes(self) -> RoutesView:
+        """Where jobs go: the policy that stands."""
+        return await self._read(RoutesView, "/v1/routes")
+
+    async def set_routes(self, policy: RoutingPolicy, *, based_on: int = 0) -> RoutesView | None:
+        """Have jobs that have no cluster yet go by this policy (operators). None if it is only asked for so far.
+
+        based_on: version that it was made of; if another one stands by now it is refused.
+        """
+        return await self._ask(RoutesView, "PUT", "/v1/routes", body=policy, done_by="policy", based_on=based_on or "")
+
+    # Devices of composable fabrics, and scaling
+
+    async def devices(self, *, cluster: str = "") -> Sequence[DeviceView]:
+        """Devices of fabrics that are on nodes, or on their way there or back, by node."""
+        return (await self._read(_Devices, "/v1/devices", cluster=cluster)).devices
+
+    async def fabrics(self, *, cluster: str = "") -> Sequence[FabricView]:
+        """Composable fabrics: pool, circuit breaker, calls under way, orphans."""
+        return (await self._read(_Fabrics, "/v1/fabrics", cluster=cluster)).fabrics
+
+    async def composability_requests(self, *, cluster: str = "") -> Sequence[RequestView]:
+        """ComposabilityRequests, newest first, ended ones too."""
+        return (await self._read(_Requests, "/v1/composability-requests", cluster=cluster)).requests
+
+    async def composability_request(self, name: str, *, cluster: str = "") -> RequestView:
+        """One of them with its devices."""
+        return await self._read(RequestView, _path("composability-requests", name), cluster=cluster)
+
+    async def compose(
+        self, spec: ComposabilitySpec, *, name: str = "", traceparent: str = "", cluster: str = ""
+    ) -> RequestView | None:
+        """Attach devices (operators); a request of the same name gets this specification.
+
+        The request as it was accepted: its `resources` say how far each device is. None if after two seconds it is only
+        asked for. name: without one Muster makes one. ConflictError if somebody stands in the way: `problem.holder`.
+        """
+        body = ComposabilityBody(spec=spec, **({"name": name} if name else {}))
+        headers = {"traceparent": traceparent} if traceparent else {}
+        where = "/v1/composability-requests"
+        return await self._ask(RequestView, "POST", where, body=body, headers=headers, cluster=cluster)
+
+    async def decompose(self, name: str, *, force: bool = False, reason: str = "", cluster: str = "") -> RequestView:
+        """Give all devices of a request back (operators): as it is now, `phase` Ended once nothing is attached.
+
+        force: also devices that jobs hold. ConflictError.
+        """
+        where = _path("composability-requests", name)
+        return await self._change(RequestView, "DELETE", where, force=force, reason=reason, cluster=cluster)
+
+    async def detach(self, device_uuid: str, *, force: bool = False, reason: str = "", cluster: str = "") -> DeviceView:
+        """Give one device back to its pool (operators): as it is now, `phase` detached once it is there.
+
+        force: also if a job holds it. ConflictError.
+        """
+        where = _path("devices", device_uuid)
+        return await self._change(DeviceView, "DELETE", where, force=force, reason=reason, cluster=cluster)
+
+    async def scale_choices(self, *, cluster: str = "") -> Sequence[ScaleChoiceView]:
+        """The scaler's newest choices, newest first, each with the alternatives that were simulated."""
+        return (await self._read(_Choices, "/v1/scale", cluster=cluster)).choices
+
+    # Upgrade campaigns
+
+    async def campaigns(self, *, cluster: str = "") -> Sequence[CampaignView]:
+        """Those that go on, then those that are over; without their nodes."""
+        return (await self._read(_Campaigns, "/v1/campaigns", cluster=cluster)).campaigns
+
+    async def campaign(self, name: str, *, cluster: str = "") -> CampaignView:
+        """One of them with its nodes."""
+        return await self._read(CampaignView, _path("campaigns", name), cluster=cluster)
+
+    async def preview_campaign(self, spec: CampaignSpec, *, cluster: str = "") -> CampaignPreview:
+        """What it would come to if it began now, beside two ways to drain by hand."""
+        where, params = "/v1/campaign-previews", _given(cluster=cluster)
+        answer = await self._transport.request("POST", where, body=sent(spec), params=params)
+        return CampaignPreview.model_validate_json(answer)
+
+    async def start_campaign(self, spec: CampaignSpec, *, cluster: str = "") -> CampaignView | None:
+        """Start it (operators). None if after two seconds it is only asked for."""
+        return await self._ask(CampaignView, "POST", "/v1/campaigns", body=spec, cluster=cluster)
+
+    async def pause_campaign(self, name: str, *, reason: str = "", cluster: str = "") -> CampaignView:
+        """Take no further node (operators); what is being upgraded goes on to its end."""
+        where = _path("campaigns", name, "pause")
+        return await self._change(CampaignView, "POST", where, reason=reason, cluster=cluster)
+
+    async def resume_campaign(self, name: str, *, reason: str = "", cluster: str = "") -> CampaignView:
+        """Go on after a pause or a stop (operators); nodes that failed are tried again."""
+        where = _path("campaigns", name, "resume")
+        return await self._change(CampaignView, "POST", where, reason=reason, cluster=cluster)
+
+    async def abort_campaign(self, name: str, *, reason: str = "", cluster: str = "") -> CampaignView:
+        """End it before all nodes had their turn (operators)."""
+        where = _path("campaigns", name, "abort")
+        return await self._change(CampaignView, "POST", where, reason=reason, cluster=cluster)
+
+    # Usage
+
+    async def stats(self, job_id: str) -> JobUse:
+        """What a job did with its GPUs."""
+        return await self._read(JobUse, _path("jobs", job_id, "stats"))
+
+    async def top(
+        self,
+        *,
+        by: TopBy = TopBy.JOB,
+        order: TopOrder = TopOrder.GPUS,
+        team: str = "",
+        limit: int = 20,
+        cluster: str = "",
+    ) -> Top:
+        """Who uses GPUs just now, and how the nodes' exporters are."""
+        return await self._read(
+            Top, "/v1/usage/top", by=by.value, order=order.value, limit=limit, team=team, cluster=cluster
+        )
+
+    async def idle(self, *, team: str = "", limit: int = 20, cluster: str = "") -> Idle:
+        """GPUs that are held and do nothing, by team."""
+        return await self._read(Idle, "/v1/usage/idle", limit=limit, team=team, cluster=cluster)
+
+    async def energy(
+        self, *, by: EnergyBy = EnergyBy.TEAM, days: int = 30, team: str = "", limit: int = 100, cluster: str = ""
+    ) -> Energy:
+        """What teams or queues used over the last days."""
+        return await self._read(
+            Energy, "/v1/usage/energy", by=by.value, days=days, limit=limit, team=team, cluster=cluster
+        )
+
+    # Access
 
     async def me(self) -> MeView:
         """Whose token this is, and what is left of its limits."""
-        return MeView.model_validate_json(await self._door.ask("GET", "/v1/me"))
+        return await self._read(MeView, "/v1/me")
 
     async def tokens(self) -> Sequence[TokenView]:
         """All tokens (admins)."""
-        return _Tokens.model_validate_json(await self._door.ask("GET", "/v1/tokens")).tokens
+        return (await self._read(_Tokens, "/v1/tokens")).tokens
 
     async def make_token(self, record: TokenRecord) -> TokenMade:
         """Make a token (admins); it is shown this once."""
-        return TokenMade.model_validate_json(await self._door.ask("POST", "/v1/tokens", body=sent(record)))
+        return TokenMade.model_validate_json(await self._transport.request("POST", "/v1/tokens", body=sent(record)))
 
     async def revoke_token(self, token_id: str) -> None:
         """Revoke a token by its id (admins)."""
-        await self._door.ask("DELETE", f"/v1/tokens/{quote(token_id, safe='')}")
+        await self._transport.request("DELETE", _path("tokens", token_id))
+
+    async def _read(self, answer: type[Answer], path: str, **options: Option) -> Answer:
+        """Read one document. options: sent as parameters where they say something."""
+        return _parsed(answer, await self._transport.request("GET", path, params=_given(**options)))
+
+    async def _change(
+        self, answer: type[Answer], method: str, path: str, *, body: BaseModel | None = None, **options: Option
+    ) -> Answer:
+        """Ask for a change under a key of this call; what was asked to change, as it is now."""
+        content = None if body is None else sent(body)
+        found = await self._transport.request(method, path, params=_given(**options), body=content, headers=own_key())
+        return _parsed(answer, found)
+
+    async def _ask(
+        self,
+        answer: type[Answer],
+        method: str,
+        path: str,
+        *,
+        body: BaseModel,
+        headers: Mapping[str, str] | None = None,
+        done_by: str = "cluster",
+        **options: Option,
+    ) -> Answer | None:
+        """Ask for what the body says; None for an answer that only repeats it, as nothing has it yet.
+
+        done_by: the field that only the answer with what stands now has.
+        """
+        headers = {**own_key(), **(headers or {})}
+        found = await self._transport.request(method, path, params=_given(**options), body=sent(body), headers=headers)
+        return _parsed(answer, found) if done_by in json.loads(found) else None
 
 
-def _job(job_id: str, part: str = "") -> str:
-    """Path of a job, whatever somebody gives as its id."""
-    return f"/v1/jobs/{quote(job_id, safe='')}{part}"
+def _path(*parts: str) -> str:
+    """Path of a resource, whatever somebody gives as its name."""
+    return "/".join(("/v1", *(quote(part, safe="") for part in parts)))
+
+
+def _given(**options: Option) -> dict[str, str | int]:
+    """Return the parameters that say something: not the empty ones and False, which are the API's defaults."""
+    said = {name: value for name, value in options.items() if value != "" and value is not False}
+    return {name: "true" if value is True else value for name, value in said.items()}
+
+
+def _parsed(answer: type[Answer], body: bytes) -> Answer:
+    return cast("Answer", answer.model_validate_json(body))

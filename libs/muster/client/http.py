@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from muster.client.errors import MusterError, UnavailableError, UnreachableError, refusal
 from muster.client.tokens import TokenSource
@@ -42,8 +43,8 @@ class Retry:
         return max(min(self.first_s * 2.0 ** (failures - 1), self.most_s), min(asked_s, RETRY_AFTER_S_MAX))
 
 
-class Door:
-    """The gateway's HTTP API. Connections are opened with the first request, in the loop that it runs in."""
+class HttpTransport:
+    """Sends requests to the gateway. Connections are opened with the first request, in the loop that it runs in."""
 
     def __init__(self, url: str, tokens: TokenSource, retry: Retry, *, ca_file: Path | None = None) -> None:
         self.url = url.rstrip("/")
@@ -58,7 +59,7 @@ class Door:
             await self._session.close()
             self._session = None
 
-    async def ask(
+    async def request(
         self,
         method: str,
         path: str,
@@ -133,6 +134,16 @@ class Door:
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
         return self._session
+
+
+def own_key() -> dict[str, str]:
+    """Return the header by which one call is one request, however often it is tried."""
+    return {"Idempotency-Key": os.urandom(16).hex()}
+
+
+def sent(model: BaseModel) -> bytes:
+    """Return the body of a request: only what was said, so that the other side's defaults hold for the rest."""
+    return model.model_dump_json(exclude_unset=True).encode()
 
 
 def _bearing(token: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""From a request to a job, or to the reason why it can never run. Pure."""
+"""From a request to a job, or to the reason why it can never run, now or after scaling. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 
 from muster.checks.suites import NONE, PreflightPolicy
+from muster.core.scaling_settings import ScalingSettings
 from muster.gateway.authorise import Principal
 from muster.gateway.problems import ProblemError, conflict, forbidden, from_validation, invalid, too_large
 from muster.quota.admission import Admission
@@ -15,6 +16,7 @@ from muster.schemas.access import Role
 from muster.schemas.base import FACT_BYTES_MAX, parse_request
 from muster.schemas.facts.job import JobSubmitted
 from muster.schemas.job import PRIORITY_MAX, Job, JobSpec, TaskGroup, Topology
+from muster.schemas.queries import DryRunAnswer
 
 KEY_PATTERN = re.compile(r"^[\x21-\x7e]{1,200}$")
 TRACEPARENT = re.compile(r"^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$")
@@ -24,6 +26,9 @@ FACT_OVERHEAD_BYTES = 4_096
 LEFT_TO_THE_QUEUE = ("total_run_time_s", "min_slice_s")  # unless the body says them
 NODE_LEVEL = "node"  # every fleet has it without declaring it
 NAMES_TOLD_MAX = 10  # known names listed in a refusal
+
+SCALING_CURES = frozenset({"no-node", "model", "gpu", "cpu", "memory", "fragmented", "topology"})
+"""Shortages, as the scheduler names them, that another GPU or node may end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,3 +249,30 @@ def _impossible(group: TaskGroup, shapes: tuple[Shape, ...], *, path: str) -> Pr
             cure="Ask for less of one of them per replica.",
         )
     return None
+
+
+def shapes_to_come(scaling: ScalingSettings) -> tuple[Shape, ...]:
+    """One shape per group and GPU model: of a composable group with the most GPUs that its nodes can have.
+
+    Empty if nothing scales. Topology levels are left out: new nodes have those of the fleet that they join.
+    """
+    if scaling.mode == "off":
+        return ()
+    found: dict[Shape, None] = {}
+    for group in scaling.groups:
+        gpus = group.gpus_max if group.composable else group.gpus
+        models = group.gpu_models if gpus else ("",)
+        if max(group.nodes, group.nodes_max):
+            found.update({Shape(model, gpus, group.cpu_milli, group.memory_mib): None for model in models})
+    return tuple(found)
+
+
+def while_it_may_grow(answer: DryRunAnswer) -> DryRunAnswer:
+    """The scheduler's answer for a fleet that may grow: what the nodes that are there can never hold may wait.
+
+    The scheduler knows no node that is to come. That each replica fits one of those was checked before it was asked.
+    """
+    if not answer.refused or answer.reason not in SCALING_CURES:
+        return answer
+    cure = "It waits; scaling attaches GPUs or adds nodes if they can be had."
+    return answer.model_copy(update={"refused": False, "field": "", "cure": cure})

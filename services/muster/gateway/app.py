@@ -14,34 +14,30 @@ from muster.bus.service import Connect
 from muster.bus.settings import Settings
 from muster.bus.tracing import make_tracing
 from muster.checks.suites import policy_of
-from muster.gateway.authority import authority_of
+from muster.gateway.accept import shapes_to_come
 from muster.gateway.catalogue import CatalogueCache
 from muster.gateway.cells import Cell, nats_cell, nats_schedulers
 from muster.gateway.context import AppContext
 from muster.gateway.dashboard import STATIC, Site, headers
 from muster.gateway.declaration import DECLARATION
 from muster.gateway.feed import Feed
-from muster.gateway.growth import shapes_to_come
-from muster.gateway.handshake import Outcome
 from muster.gateway.http import make_app
-from muster.gateway.identity.opening import opened_identities
-from muster.gateway.leading import AskLeader, Leadership
+from muster.gateway.identity import opened_identities
+from muster.gateway.leaders import AskLeader, Leadership
 from muster.gateway.limits import Limits
 from muster.gateway.live import Credentials, Live, view_signer
-from muster.gateway.live_connections import NatsLiveConnections
-from muster.gateway.live_ends import LiveEnds, NoConnections
+from muster.gateway.live_connections import LiveEnds, NatsLiveConnections, NoConnections
 from muster.gateway.metrics import Metrics
 from muster.gateway.ports import Scheduler
-from muster.gateway.readings import Readings
-from muster.gateway.recent import RecentMessages
+from muster.gateway.readings import Readings, RecentMessages
 from muster.gateway.redis_view import RedisView
 from muster.gateway.request_log import NatsRequestLog
 from muster.gateway.server import serve
 from muster.gateway.snapshot import Snapshots
-from muster.gateway.tls import Certificate
+from muster.gateway.tls import Certificate, Outcome
 from muster.gateway.tokens import NatsTokens
 from muster.gateway.views import Views
-from muster.gateway.workloads import Workloads
+from muster.gateway.workloads import Workloads, authority_of
 from muster.schemas.members import AskFederation, FederationView
 from muster.schemas.readmodel import read_model
 from muster.schemas.subjects import FED_LOG, cluster_log

@@ -12,11 +12,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from muster.bus.clock import TimeSource
 from muster.core.instant import NS_PER_S
-from muster.gateway.api import answers
+from muster.gateway import answers
 from muster.gateway.authorise import Principal
 from muster.gateway.identity.identities import Identities
 from muster.gateway.limits import Limits
-from muster.gateway.live_ends import Bearer
+from muster.gateway.live_connections import Bearer
 from muster.gateway.ports import Tokens, UnreachableError
 from muster.gateway.problems import ProblemError, unauthorised, unavailable
 from muster.schemas.access import token_hash

@@ -6,12 +6,11 @@ from dataclasses import dataclass, field, replace
 from muster.bus.clock import SystemTime, TimeSource
 from muster.bus.gateway_settings import KUBERNETES_OBJECTS_PREFIX, AccessSettings
 from muster.checks.suites import PreflightPolicy
-from muster.gateway.asking import NoLeaders
 from muster.gateway.catalogue import CatalogueCache
 from muster.gateway.cells import Cell, cell_named
 from muster.gateway.dashboard import Site
 from muster.gateway.identity.identities import Identities
-from muster.gateway.leading import Leadership
+from muster.gateway.leaders import Leadership, NoLeaders
 from muster.gateway.limits import Limits
 from muster.gateway.live import Live
 from muster.gateway.metrics import Metrics

@@ -5,22 +5,16 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
+from muster.gateway import answers
 from muster.gateway.api import (
     access,
-    answers,
-    batches,
     campaigns,
     clusters,
-    composability,
-    conditions,
     dashboard,
     devices,
     events,
     health,
-    job_actions,
     jobs,
-    live,
-    members,
     nodes,
     queues,
     readings,
@@ -37,9 +31,19 @@ from muster.gateway.problems import ProblemError
 
 API_VERSION = "1"
 _REFUSED = (ProblemError, ValidationError, RequestValidationError, NotStoredError, UnreachableError, HTTPException)
-_OF_JOBS = (jobs, batches, job_actions, readings)
-_OF_FLEET = (queues, reservations, nodes, conditions, campaigns, usage, composability, devices, clusters, members)
-_APIS = (*_OF_JOBS, *_OF_FLEET, events, live, access, health, reference)
+_OF_JOBS = (jobs.router, jobs.batch_router, jobs.action_router, readings.router)
+_OF_FLEET = (
+    queues.router,
+    reservations.router,
+    nodes.router,
+    nodes.conditions_router,
+    campaigns.router,
+    usage.router,
+    devices.router,
+    clusters.router,
+    clusters.federation_router,
+)
+_ROUTERS = (*_OF_JOBS, *_OF_FLEET, events.router, dashboard.router, access.router, health.router, reference.router)
 
 
 def make_app(context: AppContext) -> FastAPI:
@@ -78,8 +82,8 @@ def _described() -> FastAPI:
         separate_input_output_schemas=False,  # what is read and what is answered are the same models
         redirect_slashes=False,  # a redirect would be built from the Host header, which a stranger may have chosen
     )
-    for module in _APIS:
-        app.router.routes.extend(module.router.routes)  # flat: a nested router is matched and entered per request
-    app.router.routes.extend(dashboard.routes)
+    for router in _ROUTERS:
+        app.router.routes.extend(router.routes)  # flat: a nested router is matched and entered per request
+    app.router.routes.extend(dashboard.pages)
     complete(app)
     return app

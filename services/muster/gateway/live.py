@@ -1,4 +1,4 @@
-"""The door of the live view: snapshots, and the short-lived credentials that dashboards connect to the broker with."""
+"""What the live view begins with: snapshots, and short-lived credentials by which dashboards listen to the broker."""
 
 import logging
 import os
@@ -11,7 +11,7 @@ from muster.bus.jwt import EVERY_TEAM, SEED_BYTES, VIEW_SIGNER_FILE, ViewSigner,
 from muster.bus.settings import Settings
 from muster.core.instant import NS_PER_S
 from muster.gateway.authorise import Principal
-from muster.gateway.live_ends import Bearer, LiveEnds
+from muster.gateway.live_connections import Bearer, LiveEnds
 from muster.gateway.problems import unavailable
 from muster.gateway.readings import Readings
 from muster.gateway.snapshot import Snapshots, audiences_of

@@ -1,11 +1,16 @@
-"""The broker's connections of account VIEW: its system account tells which open, and closes them.
+"""Ends the broker's connections of dashboards whose token is no longer valid.
 
-nats-server tells each in `$SYS.ACCOUNT.<account>.CONNECT` and closes one at `$SYS.REQ.SERVER.<server>.KICK`.
+A credential of the live view cannot be taken back: the broker accepts it until it expires. So every connection that is
+made with one is closed from the moment its token ends until the credential expires. nats-server reports each connection
+in `$SYS.ACCOUNT.<account>.CONNECT`, and closes one at `$SYS.REQ.SERVER.<server>.KICK`.
 """
 
 import asyncio
 import json
 import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Final, Protocol
 
 import nats.errors
 from nats.aio.client import Client
@@ -13,12 +18,144 @@ from nats.aio.msg import Msg
 from pydantic import BaseModel, ValidationError
 
 from muster.bus.access import view_connects
-from muster.gateway.live_ends import Connection, Opened
+from muster.bus.clock import TimeSource
+from muster.core.instant import NS_PER_S
+from muster.gateway.background import end_if_cancelled
+from muster.gateway.metrics import Metrics
 from muster.gateway.ports import UnreachableError
+from muster.gateway.problems import unavailable
+
+CHECK_S: Final = 2.0
+"""Time between two looks at whether the tokens of the credentials are still valid."""
+CREDENTIALS_MAX: Final = 16_384
+"""Unexpired credentials of one gateway: each dashboard has up to two, and a broker serves 4,096 dashboards."""
+CONNECTIONS_MAX: Final = 4
+"""Made with one credential in its time: a page makes one, and one more after each cut of the network."""
+
+_log = logging.getLogger(__name__)
 
 CLOSE_S_MAX = 1.0
 
-_log = logging.getLogger(__name__)
+
+@dataclass(frozen=True, slots=True)
+class Bearer:
+    """A token that a request bore. is_valid: whether it still lets its principal in."""
+
+    token_id: str
+    is_valid: Callable[[], Awaitable[bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A connection of a broker's client. server: id of the broker's server. client: its number on that server."""
+
+    server: str
+    client: int
+
+
+Opened = Callable[[str, Connection], Awaitable[None]]
+"""Is told the user of a connection that has opened, by its public key, and the connection."""
+
+
+class Connections(Protocol):
+    """The connections of account VIEW at the broker."""
+
+    async def follow(self, opened: Opened) -> None:
+        """Tell each connection that opens, until cancelled. Raises UnreachableError if the broker cannot be asked."""
+        ...
+
+    async def close(self, connection: Connection) -> None:
+        """Have the broker close a connection; one that is gone is fine. Raises UnreachableError."""
+        ...
+
+
+class NoConnections:
+    """Where no credentials are given, nothing opens."""
+
+    async def follow(self, opened: Opened) -> None:  # noqa: ARG002 - the signature of `Connections`
+        """See `Connections.follow`."""
+        await asyncio.get_running_loop().create_future()
+
+    async def close(self, connection: Connection) -> None:
+        """See `Connections.close`."""
+
+
+@dataclass(slots=True)
+class _Credential:
+    bearer: Bearer
+    expires_at_s: int
+    has_ended: bool = False
+    connections: list[Connection] = field(default_factory=list)
+
+
+class LiveEnds:
+    """The unexpired credentials that this gateway gave, by the public key of their user."""
+
+    def __init__(
+        self, connections: Connections, *, time: TimeSource, metrics: Metrics, credentials_max: int = CREDENTIALS_MAX
+    ) -> None:
+        self._connections = connections
+        self._time = time
+        self._metrics = metrics
+        self._credentials_max = credentials_max
+        self._credentials: dict[str, _Credential] = {}
+
+    def given(self, bearer: Bearer, *, user: str, expires_at_s: int) -> None:
+        """Watch a credential until it expires. user: its public key. Raises ProblemError (503) beyond the bound."""
+        if len(self._credentials) >= self._credentials_max:
+            self._forget_expired()
+        if len(self._credentials) >= self._credentials_max:
+            raise unavailable(f"{self._credentials_max} credentials of the live view are in use")
+        self._credentials[user] = _Credential(bearer, expires_at_s)
+
+    async def run(self, *, check_s: float = CHECK_S) -> None:
+        """Close connections of ended tokens until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._connections.follow(self.opened), name="follow-live-connections")
+            while True:
+                end_if_cancelled()
+                await self.check()
+                await asyncio.sleep(check_s)
+
+    async def opened(self, user: str, connection: Connection) -> None:
+        """Take a connection that has opened: it is closed at once if its token has ended, or its credential has too
+        many. Those of other gateways' credentials are theirs.
+        """
+        credential = self._credentials.get(user)
+        if credential is None:
+            return
+        if credential.has_ended or len(credential.connections) >= CONNECTIONS_MAX:
+            await self._close(connection)
+        else:
+            credential.connections.append(connection)
+
+    async def check(self) -> None:
+        """Look at each token once, and close what was opened with credentials of those that have ended."""
+        self._forget_expired()
+        bearers = {one.bearer.token_id: one.bearer for one in self._credentials.values() if not one.has_ended}
+        answers = await asyncio.gather(*(bearer.is_valid() for bearer in bearers.values()))
+        ended = {token_id for token_id, is_valid in zip(bearers, answers, strict=True) if not is_valid}
+        for credential in tuple(self._credentials.values()):
+            credential.has_ended = credential.has_ended or credential.bearer.token_id in ended
+            while credential.has_ended and credential.connections:
+                if not await self._close(credential.connections[-1]):
+                    return  # the broker cannot be asked now; the next look tries again
+                credential.connections.pop()
+
+    async def _close(self, connection: Connection) -> bool:
+        try:
+            await self._connections.close(connection)
+        except UnreachableError as error:
+            _log.warning("a connection of an ended token stays open until its credential expires: %s", error)
+            return False
+        self._metrics.live_connections_closed.inc()
+        return True
+
+    def _forget_expired(self) -> None:
+        now_s = self._time.wall() // NS_PER_S
+        expired = [user for user, credential in self._credentials.items() if credential.expires_at_s < now_s]
+        for user in expired:
+            del self._credentials[user]
 
 
 class _Server(BaseModel):

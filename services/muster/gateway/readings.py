@@ -1,16 +1,31 @@
 """A job's readings and output of the last while, from the streams that keep them."""
 
 import asyncio
+import json
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from muster.bus import jsapi
 from muster.bus.clock import TimeSource
-from muster.bus.names import output_stream, telemetry_stream
+from muster.bus.names import API, output_stream, telemetry_stream
+from muster.bus.ports import ApiError, LogUnavailableError
 from muster.core.instant import NS_PER_S
 from muster.gateway.measured import fewer, job_readings, output_page
-from muster.gateway.recent import RecentMessages
+from muster.gateway.ports import UnreachableError
 from muster.schemas.live import JobReadings, OutputPage
 from muster.schemas.subjects import output_subject, telemetry_subject
 from muster.schemas.views import JobView
+
+READ_S_MAX = 3.0
+BYTES_MAX = 16 * 1024 * 1024
+READS_MAX = 4  # at a time; others wait
+INACTIVE_S = 10.0  # then the broker forgets the consumer by itself
 
 NODES_MAX = 64
 SAMPLES_MAX = 8_192
@@ -18,6 +33,79 @@ OUTPUT_MESSAGES_MAX = 8_192
 OUTPUT_WINDOWS_S = (120.0, 3_600.0)  # looked through in turn until there are lines enough
 SHORTER = 2  # times shorter than what would just fit: messages do not come evenly
 TRIES_MAX = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """messages: bodies, oldest first. count: how many there were; more than messages_max, then none were read."""
+
+    count: int
+    messages: tuple[bytes, ...] = ()
+
+
+class RecentMessages:
+    """Reads of the streams that a user may read."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._turn = asyncio.Semaphore(READS_MAX)
+
+    async def since(self, stream: str, subjects: Sequence[str], *, since_ns: int, messages_max: int) -> Recent:
+        """All messages since then, or only their number if there are more. Raises UnreachableError."""
+        async with self._turn:
+            try:
+                return await self._read(stream, subjects, since_ns, messages_max)
+            except (LogUnavailableError, ApiError, nats.errors.Error, OSError) as error:
+                raise UnreachableError(f"{stream} cannot be read: {error}") from error
+
+    async def _read(self, stream: str, subjects: Sequence[str], since_ns: int, messages_max: int) -> Recent:
+        name = self._client.new_inbox().rpartition(".")[2]  # as hard to guess
+        config = {
+            "name": name,
+            "deliver_policy": "by_start_time",
+            "opt_start_time": datetime.fromtimestamp(since_ns / NS_PER_S, UTC).isoformat(),
+            "ack_policy": "none",
+            "filter_subjects": list(subjects),
+            "mem_storage": True,
+            "num_replicas": 1,
+            "inactive_threshold": round(INACTIVE_S * NS_PER_S),
+        }
+        request = {"stream_name": stream, "config": config}
+        made = jsapi.ConsumerInfo.model_validate_json(
+            await jsapi.call(self._client, f"CONSUMER.CREATE.{stream}.{name}", request)
+        )
+        try:
+            if not 0 < made.num_pending <= messages_max:
+                return Recent(made.num_pending)
+            return Recent(made.num_pending, await self._pull(stream, made.name, made.num_pending))
+        finally:
+            with suppress(LogUnavailableError, ApiError):  # it goes by itself, soon
+                await jsapi.call(self._client, f"CONSUMER.DELETE.{stream}.{made.name}")
+
+    async def _pull(self, stream: str, consumer: str, count: int) -> tuple[bytes, ...]:
+        """So many messages; fewer if the stream lost some meanwhile, or there are too many bytes."""
+        found: list[bytes] = []
+        ended = asyncio.Event()
+
+        async def take_in(message: Msg) -> None:
+            if message.reply:
+                found.append(message.data)
+            if not message.reply or len(found) == count:  # else the broker's word that the request has ended
+                ended.set()
+
+        inbox = self._client.new_inbox()
+        subscription = await self._client.subscribe(inbox, cb=take_in, pending_bytes_limit=2 * BYTES_MAX)
+        try:
+            wanted = {"batch": count, "max_bytes": BYTES_MAX, "expires": round(READ_S_MAX * NS_PER_S), "no_wait": True}
+            next_of = f"{API}.CONSUMER.MSG.NEXT.{stream}.{consumer}"
+            await self._client.publish(next_of, json.dumps(wanted).encode(), reply=inbox)
+            async with asyncio.timeout(READ_S_MAX):
+                await ended.wait()
+        except TimeoutError as error:
+            raise LogUnavailableError(f"{len(found)} of {count} messages came within {READ_S_MAX:g} s") from error
+        finally:
+            await subscription.unsubscribe()
+        return tuple(found)
 
 
 @dataclass(frozen=True)

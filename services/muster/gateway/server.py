@@ -18,11 +18,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from muster.bus.gateway_settings import HttpSettings
-from muster.gateway.api import answers
+from muster.gateway import answers
 from muster.gateway.connections import Admission, ConnectionTable
-from muster.gateway.handshake import Outcome, TlsListener
 from muster.gateway.problems import unavailable
-from muster.gateway.tls import Certificate
+from muster.gateway.tls import Certificate, Outcome, TlsListener
 
 SHUTDOWN_S = 2
 SWEEP_S = 1.0

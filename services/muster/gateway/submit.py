@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 
 from muster.gateway import accept
-from muster.gateway.accept import Catalogue
+from muster.gateway.accept import Catalogue, while_it_may_grow
 from muster.gateway.authorise import Principal, refuse_priority_above_role, refuse_unless_acting_for
 from muster.gateway.context import AppContext
-from muster.gateway.growth import while_it_may_grow
 from muster.gateway.ports import NotStoredError, StoredJob, UnreachableError
 from muster.gateway.problems import ProblemError, unavailable
 from muster.schemas.facts.job import JobSubmitted

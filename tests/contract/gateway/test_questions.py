@@ -7,7 +7,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from muster.bus.declaration import Declaration, QueryType
-from muster.gateway.device_clients import NatsComposer, NatsScaler
+from muster.gateway.leaders import NatsComposer, NatsScaler
 from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import ProblemError
 from muster.schemas.base import Wire

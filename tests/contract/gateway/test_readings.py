@@ -12,8 +12,7 @@ from muster.bus.streams import bootstrap
 from muster.core.instant import NS_PER_S
 from muster.gateway import readings
 from muster.gateway.ports import UnreachableError
-from muster.gateway.readings import Readings
-from muster.gateway.recent import RecentMessages
+from muster.gateway.readings import Readings, RecentMessages
 from muster.schemas.job import Phase
 from muster.schemas.subjects import output_subject, telemetry_subject
 from muster.schemas.telemetry import DeviceSample, NodeSample, OutputLines

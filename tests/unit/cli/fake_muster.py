@@ -24,7 +24,7 @@ from muster.client import (
     ScaleChoiceView,
     WhyAnswer,
 )
-from muster.client.facts import TypedFact
+from muster.client.watch import TypedFact
 from muster.schemas import ids
 from muster.schemas.apiserver import ApiServerReport, ClusterView
 from muster.schemas.job import Job

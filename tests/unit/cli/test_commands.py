@@ -9,7 +9,7 @@ import pytest
 
 from muster.cli.main import run
 from muster.client import DryRunAnswer, Phase, Slot, Topology
-from muster.client.facts import TypedFact
+from muster.client.watch import TypedFact
 from muster.core.instant import NS_PER_S
 from unit.cli.fake_muster import FakeMuster
 

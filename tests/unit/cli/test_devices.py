@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.cli import device_tables
+from muster.cli import devices
 from muster.cli.examples_dir import device_files, job_files
 from muster.cli.main import run
 from muster.core.instant import NS_PER_S
@@ -199,7 +199,7 @@ def test_an_unknown_request_is_refused(muster: FakeMuster) -> None:
 def test_a_device_that_is_not_known_yet_goes_by_its_attachment() -> None:
     coming = device(AttachmentPhase.ATTACHING, device_uuid="", request="r1", since=NOW - 120 * NS_PER_S)
     found = device(origin=Origin.FOUND, holders=("A", "B"))
-    assert [row[:1] + row[4:] for row in device_tables.device_rows([coming, found], now_ns=NOW)] == [
+    assert [row[:1] + row[4:] for row in devices.device_rows([coming, found], now_ns=NOW)] == [
         ("(a1)", "attaching", "2 min ago", "r1", ""),
         ("GPU-1", "online", "", "(found)", "A,B"),
     ]
@@ -217,12 +217,12 @@ def test_a_device_that_is_not_known_yet_goes_by_its_attachment() -> None:
 def test_how_far_a_request_is(phases: list[str], size: int, told: str) -> None:
     resources = tuple(device(AttachmentPhase(phase)) for phase in phases)
     spec = ComposabilitySpec(model="H100", size=size)
-    assert device_tables.progress(request(resources=resources, spec=spec)) == told
+    assert devices.progress(request(resources=resources, spec=spec)) == told
 
 
 def test_a_refused_request_tells_field_and_reason() -> None:
     refused = request(RequestPhase.REFUSED, field="size", error="the pool has 1", principal="olga")
-    (row,) = device_tables.request_rows([refused], now_ns=NOW)
+    (row,) = devices.request_rows([refused], now_ns=NOW)
     assert row == ("r1", "Refused", "4 x H100", "samenode", "0 of 4 online", "olga", "", "size: the pool has 1")
 
 
@@ -232,7 +232,7 @@ def test_a_fabric_tells_its_pool_and_when_its_breaker_tries_again() -> None:
         name="f1", driver="fm", pool=pool, breaker=BreakerState.OPEN, error="nonsense", retry_at=NOW + 20 * NS_PER_S,
         in_flight=2, limit=16, orphans=1, surveyed_at=NOW - 5 * NS_PER_S,
     )  # fmt: skip
-    assert list(device_tables.fabric_rows([fabric], now_ns=NOW)) == [
+    assert list(devices.fabric_rows([fabric], now_ns=NOW)) == [
         (
             "f1", "fm", "open, tries in 20 s", "3 H100, 0 A100", "2 H100, 1 A100", "2/16", "1", "5 s ago", "nonsense",
         ),

@@ -6,7 +6,7 @@ import pytest
 
 from muster.cli.examples_dir import job_files, queue_file, queue_files
 from muster.cli.jobfile import load_jobs
-from muster.cli.queue_file import load_queues
+from muster.cli.queue_tree import load_queues
 
 
 def test_there_are_a_handful_of_examples() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from muster.cli import guard_tables, guarding
+from muster.cli import guarding
 from muster.cli.errors import CliError, ExitCode
 from muster.cli.guard_audit import files
 from muster.cli.main import run
@@ -50,14 +50,14 @@ def test_what_is_no_kind_is_refused_with_an_example(word: str) -> None:
 
 
 def test_a_report_shows_everything_that_it_holds(capsys: pytest.CaptureFixture[str]) -> None:
-    guard_tables.print_report(REPORT)
+    guarding.print_report(REPORT)
     said = capsys.readouterr().out
     for words in ("2094", "4.10 times", "poller/1.0", "240", "muster-list-secrets", "42.0", "goaway", "pods cannot"):
         assert words in said
 
 
 def test_a_report_of_a_simulated_cluster_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    guard_tables.print_report(ApiServerReport())
+    guarding.print_report(ApiServerReport())
     assert "simulated" in capsys.readouterr().out
 
 

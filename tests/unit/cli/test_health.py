@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.cli import healthy
+from muster.cli import health_reports
 from muster.cli.errors import ExitCode
 from muster.cli.main import run
 from muster.health.rule_files import RulesError, load_rules, read_rules
@@ -20,7 +20,9 @@ def rules(text: str) -> str:
 
 
 def test_people_read_how_many_are_well_and_what_waits_for_them() -> None:
-    lines = list(healthy.summary(ConditionsAnswer(nodes=20, conditions=(SICK,), brake=BrakeView(tripped=TRIPPED))))
+    lines = list(
+        health_reports.summary(ConditionsAnswer(nodes=20, conditions=(SICK,), brake=BrakeView(tripped=TRIPPED)))
+    )
     assert lines[0] == "19 of 20 nodes healthy"
     assert "muster health verify" in lines[1]
     assert "4 of 20 nodes would be suspected; muster health brake reset" in lines[2]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.cli.key_like import looks_like_key, warnings
+from muster.cli.job_spec import key_warnings, looks_like_key
 from muster.schemas.job import JobSpec, TaskGroup
 from muster.schemas.pod_options import PodOptions
 
@@ -40,7 +40,7 @@ def test_a_warning_names_the_reference_and_never_the_value() -> None:
         name="x", team="t", command=("train", "--token=ghp_" + "a1B2" * 9), task_groups=(TaskGroup(gpus=1),),
         pod=PodOptions(env={"HF_TOKEN": "the-value", "EPOCHS": "3"}),
     )  # fmt: skip
-    of_env, of_command = warnings(spec)
+    of_env, of_command = key_warnings(spec)
     assert "pod.env.HF_TOKEN" in of_env
     assert "--env-secret HF_TOKEN=SECRET/KEY" in of_env
     assert of_command.startswith("command holds")

@@ -7,9 +7,7 @@ import pytest
 
 from muster.cli.errors import CliError, ExitCode
 from muster.cli.main import run
-from muster.cli.queue_changes import amended, amounts
-from muster.cli.queue_file import load_queues
-from muster.cli.queue_table import roots, rows, told
+from muster.cli.queue_tree import amended, amounts, load_queues, queue_rows, roots, told
 from muster.schemas.facts.queue import QueueSpec, Reclaim
 from muster.schemas.views import QueueView
 from unit.cli.fake_muster import FakeMuster
@@ -131,7 +129,7 @@ def test_the_wide_table_shows_who_may_submit_and_the_maxima_also_where_they_are_
         QueueView(name=spec.name, cluster="c", parent=spec.parent, spec=spec)
         for spec in (org, QueueSpec(name="blue", parent="org"))
     ]
-    assert [row[12:15] for row in rows(queues, wide=True)] == [
+    assert [row[12:15] for row in queue_rows(queues, wide=True)] == [
         ("org,staff", "200", "1:00:00"),
         ("blue,org,staff", "200", "1:00:00"),
     ]
@@ -174,7 +172,7 @@ def a_tree() -> list[QueueView]:
 
 
 def test_the_tree_is_shown_with_what_each_is_promised_borrows_holds_and_who_waits() -> None:
-    assert list(rows(a_tree())) == [
+    assert list(queue_rows(a_tree())) == [
         ("old", "1", "2", "-", "0", "0.00", "0", "0", "closed"),
         ("org", "-", "-", "-", "1.5", "0.00", "3", "2", "open"),
         ("  research", "8", "-", "-", "1.5", "0.12", "3", "0", "open"),
@@ -183,7 +181,7 @@ def test_the_tree_is_shown_with_what_each_is_promised_borrows_holds_and_who_wait
 
 
 def test_only_the_wide_table_shows_what_is_held_of_resources_that_nobody_is_promised() -> None:
-    assert [row[4] for row in rows(a_tree(), wide=True)] == ["0", "1.5", "1.5 cpu=1", "0"]
+    assert [row[4] for row in queue_rows(a_tree(), wide=True)] == ["0", "1.5", "1.5 cpu=1", "0"]
 
 
 def test_what_the_top_holds_is_all_that_is_held() -> None:

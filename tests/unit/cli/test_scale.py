@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from muster.cli import scale_tables
+from muster.cli import scaling
 from muster.cli.main import run
 from muster.core.instant import NS_PER_S
 from muster.schemas.facts.scale import Alternative
@@ -68,7 +68,7 @@ def test_an_unknown_choice_is_refused(muster: FakeMuster, capsys: pytest.Capture
     ],
 )
 def test_what_was_chosen_is_said_in_words(view: ScaleChoiceView, what: str) -> None:
-    assert scale_tables.what(view) == what
+    assert scaling.what(view) == what
 
 
 def test_a_choice_tells_for_whom_and_how_far_it_is() -> None:
@@ -78,12 +78,12 @@ def test_a_choice_tells_for_whom_and_how_far_it_is() -> None:
         choice(at=at, ended_at=NOW - 20 * NS_PER_S, outcome="done"),
         choice("nothing-chosen", node="", group="elastic", jobs=()),
     ]
-    rows = [row[4:7] for row in scale_tables.choice_rows(views, now_ns=NOW)]
+    rows = [row[4:7] for row in scaling.choice_rows(views, now_ns=NOW)]
     assert rows == [("n1", "A,B and 1 more", "under way for 1 min"), ("n1", "JOB", "done in 40 s"), ("elastic", "", "")]
 
 
 def test_alternatives_tell_which_was_taken_and_what_each_costs() -> None:
-    assert list(scale_tables.alternative_rows([TAKEN, LEFT], case=1)) == [
+    assert list(scaling.alternative_rows([TAKEN, LEFT], case=1)) == [
         ("*", "2 GPUs on n1", "yes", "2", "0", "+700", "50", ""),
         ("", "a node of plain", "yes", "0", "1", "+2000", "600", "slower"),
     ]
@@ -91,5 +91,5 @@ def test_alternatives_tell_which_was_taken_and_what_each_costs() -> None:
 
 @pytest.mark.parametrize(("case", "told"), [(1, "+60"), (2, "+60"), (3, "-60"), (4, "-60")])
 def test_what_is_saved_when_scaling_down_is_shown_as_less_power(case: int, told: str) -> None:
-    assert scale_tables.watts(60.0, case=case) == told
-    assert scale_tables.watts(0.0, case=case) == "+0"
+    assert scaling.watts(60.0, case=case) == told
+    assert scaling.watts(0.0, case=case) == "+0"

@@ -4,8 +4,8 @@ import io
 
 from rich.console import Console
 
-from muster.cli.snapshot import Fleet, Snapshot, bar, facts_per_s, fleet_of, plain, screen
 from muster.cli.tables import node_state
+from muster.cli.watching import Fleet, Snapshot, bar, facts_per_s, fleet_of, plain, screen
 from muster.schemas.job import Phase
 from muster.schemas.views import FactView, JobView, NodeView, QueueView
 

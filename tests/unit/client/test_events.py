@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.client import events
-from muster.client.events import Event, EventParser, EventTooLongError
+from muster.client import watch
+from muster.client.watch import Event, EventParser, EventTooLongError
 
 TEXT = (
     b"retry: 1\n\n: nothing new\n\nid: FED:1\nevent: fact\ndata: {\ndata:  1}\nnew-field: x\n\ndata: alone\n\nid: cut"
@@ -23,7 +23,7 @@ def test_events_do_not_depend_on_where_the_bytes_were_cut(cuts: list[int]) -> No
 
 
 def test_an_answer_without_ends_of_events_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "EVENT_BYTES_MAX", 100)
+    monkeypatch.setattr(watch, "EVENT_BYTES_MAX", 100)
     parser = EventParser()
     assert parser.feed(b"data: " + b"x" * 94) == []
     with pytest.raises(EventTooLongError, match="100 bytes"):

@@ -6,10 +6,8 @@ import nats.errors
 import pytest
 from nats.aio.client import Client
 
-from muster.gateway.asking import ASK_TIMEOUT_S, LOOK_TIMEOUT_S
-from muster.gateway.device_clients import NatsScaler
+from muster.gateway.leaders import ASK_TIMEOUT_S, LOOK_TIMEOUT_S, NatsScaler, NatsScheduler
 from muster.gateway.ports import UnreachableError
-from muster.gateway.scheduler_client import NatsScheduler
 
 
 class Silent:

@@ -7,10 +7,9 @@ import pytest
 from gateway_fakes import FakeHouse
 from muster.core.scaling_settings import GroupSettings, ScalingSettings
 from muster.gateway import changes
-from muster.gateway.accept import Shape
+from muster.gateway.accept import Shape, shapes_to_come, while_it_may_grow
 from muster.gateway.catalogue import CatalogueCache
-from muster.gateway.explaining import with_scaling
-from muster.gateway.growth import shapes_to_come, while_it_may_grow
+from muster.gateway.views import with_scaling
 from muster.schemas.devices import AttachmentPhase, BreakerState, DeviceView, FabricView, PoolModel
 from muster.schemas.job import JobSpec, Phase
 from muster.schemas.queries import AskDetach, DeviceCheckAnswer, DryRunAnswer, ScaleChoiceView, WhyAnswer

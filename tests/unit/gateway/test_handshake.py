@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from bounded_gateway import Gateway, serving
 from certificates import Authority
 from muster.bus.gateway_settings import HttpSettings
-from muster.gateway.handshake import Outcome
+from muster.gateway.tls import Outcome
 from waiting import until
 
 Run = Callable[[Coroutine[None, None, None]], None]

@@ -3,7 +3,7 @@
 import pytest
 
 from gateway_fakes import FakeHouse
-from muster.gateway.explaining import waits
+from muster.gateway.views import waits
 from muster.schemas.facts.job_wishes import Ask
 from muster.schemas.job import Phase
 from muster.schemas.queries import WhyAnswer

@@ -1,8 +1,8 @@
 """Following one job where several clusters could tell of it: whose facts are told, and that none is lost by a lag."""
 
 from gateway_fakes import FED, LOG, FakeFeed, FakeView, fact
+from muster.gateway.api.events import DOUBT_EVERY_S, LOOK_EVERY_S, JobFacts
 from muster.gateway.feed import Position
-from muster.gateway.job_facts import DOUBT_EVERY_S, LOOK_EVERY_S, JobFacts
 from muster.gateway.ports import UnreachableError
 
 JOB = "A" * 26

@@ -5,7 +5,7 @@ from dataclasses import replace
 from gateway_fakes import FakeHouse
 from muster.bus.clock import FakeTime
 from muster.gateway.http import make_app
-from muster.gateway.leading import SILENT_S_MAX, Leadership
+from muster.gateway.leaders import SILENT_S_MAX, Leadership
 from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import ProblemError
 

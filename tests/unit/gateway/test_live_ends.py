@@ -7,7 +7,7 @@ import pytest
 from gateway_fakes import FakeConnections, live_ends
 from muster.bus.clock import FakeTime
 from muster.core.instant import NS_PER_S
-from muster.gateway.live_ends import CONNECTIONS_MAX, Bearer, Connection, LiveEnds
+from muster.gateway.live_connections import CONNECTIONS_MAX, Bearer, Connection, LiveEnds
 from muster.gateway.problems import ProblemError
 
 FIRST, SECOND, OTHER = (Connection("server", number) for number in range(3))

@@ -11,8 +11,7 @@ from muster.bus.clock import FakeTime
 from muster.core.instant import NS_PER_S
 from muster.gateway.http import make_app
 from muster.gateway.live import Live
-from muster.gateway.readings import OUTPUT_MESSAGES_MAX, Readings
-from muster.gateway.recent import Recent
+from muster.gateway.readings import OUTPUT_MESSAGES_MAX, Readings, Recent
 from muster.schemas.job import Phase
 from muster.schemas.live import OutputPage
 from muster.schemas.telemetry import OutputLines

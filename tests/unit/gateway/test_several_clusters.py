@@ -6,11 +6,10 @@ import pytest
 
 from gateway_fakes import FakeLeaders, FakeScheduler, FakeView
 from kit.projector import a_job
-from muster.gateway.cells import Cell, cell_named
+from muster.gateway.cells import Cell, Schedulers, cell_named
 from muster.gateway.ports import Composer, Guard, Leaders, Scaler, UnreachableError
 from muster.gateway.problems import ProblemError
 from muster.gateway.redis_view import assigned_row, cluster_in
-from muster.gateway.schedulers import Schedulers
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import Phase
 from muster.schemas.members import AssignmentView

@@ -11,10 +11,18 @@ from muster.bus.gateway_settings import AccessSettings, SubmitterSettings
 from muster.bus.settings import Settings
 from muster.core import Fact
 from muster.gateway import accept
-from muster.gateway.authority import Authority, authority_of
 from muster.gateway.limits import Limits
-from muster.gateway.workload_answers import Answer, Answered, answer
-from muster.gateway.workloads import PAUSE_S_MAX, PAUSE_S_MIN, consumer_config, pause_s
+from muster.gateway.workloads import (
+    PAUSE_S_MAX,
+    PAUSE_S_MIN,
+    Answer,
+    Answered,
+    Authority,
+    answer,
+    authority_of,
+    consumer_config,
+    pause_s,
+)
 from muster.schemas import ids
 from muster.schemas.base import Payload
 from muster.schemas.facts.workload import WorkloadCancelRequested, WorkloadSettled, WorkloadSubmitRequested

@@ -15,7 +15,7 @@ from muster.schemas.queries import ScaleChoiceView
 
 if TYPE_CHECKING:
     from muster.client import Muster
-    from muster.client.facts import TypedFact
+    from muster.client.watch import TypedFact
     from muster.schemas.views import JobView, NodeView
 
 TEAM = "demo"

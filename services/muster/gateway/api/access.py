@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Response
 
 from muster.core.instant import NS_PER_S
-from muster.gateway.api.bodies import JsonBody
 from muster.gateway.api.dependencies import Caller, Context, needs
 from muster.gateway.api.openapi import OF_BODIES, listing, refusals
+from muster.gateway.api.parameters import JsonBody
 from muster.gateway.authorise import Principal
 from muster.gateway.problems import invalid, not_found
 from muster.schemas.access import MeView, Role, TokenMade, TokenRecord, TokenView

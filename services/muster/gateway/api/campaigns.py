@@ -5,11 +5,10 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Response
 
 from muster.core import Draft
-from muster.gateway.api import answers
-from muster.gateway.api.bodies import JsonBody
+from muster.gateway import answers
 from muster.gateway.api.dependencies import FirstClusterContext, needs
 from muster.gateway.api.openapi import OF_BODIES, accepted, listing, refusals
-from muster.gateway.api.parameters import Identified, OperatorRequest, by_operator
+from muster.gateway.api.parameters import Identified, JsonBody, OperatorRequest, by_operator
 from muster.gateway.authorise import Principal
 from muster.gateway.changes import changed_or_before, until_so
 from muster.gateway.context import AppContext

@@ -1,20 +1,29 @@
-"""The dashboard's files, beside the API: its pages for people, and everything that these load.
+"""The dashboard: what its live view begins with, and its files, beside the API.
 
 Every path that is not the API's is a page of the dashboard, if a browser asks for one: the page itself knows which
 there are. Anybody else is told that there is nothing, as everywhere.
 """
 
 import asyncio
+from typing import Annotated
 
+from fastapi import APIRouter, Header, Request, Response
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
-from muster.gateway.api import answers
-from muster.gateway.api.dependencies import app_context
+from muster.gateway import answers
+from muster.gateway.api.dependencies import Caller, Context, app_context
+from muster.gateway.api.openapi import refusals
+from muster.gateway.authenticate import BEARER, LIVE_CREDENTIAL
+from muster.gateway.context import AppContext
 from muster.gateway.dashboard import ASSETS, INDEX
+from muster.gateway.live import Live
+from muster.gateway.problems import unavailable
+from muster.schemas.live import LiveCredential, Snapshot
+
+router = APIRouter(tags=["live"], responses=refusals())
+_NO_STORE = {"Cache-Control": "no-store"}
 
 HTML = "text/html"
 _API = (["v1"], ["docs"], ["openapi.json"], ["healthz"], ["readyz"], ["metrics"])
@@ -24,6 +33,44 @@ _NOT_BUILT = """<!doctype html>
 <p>Run <code>make web</code> in Muster's source, then load this page again; the running gateway finds it.
 Released packages and images hold it. The API is at <a href="/docs">/docs</a>.</p></body></html>
 """
+
+
+@router.get(
+    "/v1/snapshot",
+    summary="Everything that is live",
+    response_model=Snapshot,
+    response_description="Rows, and up to which sequence of each log they hold",
+)
+async def snapshot(
+    caller: Caller, context: Context, accept_encoding: Annotated[str, Header(include_in_schema=False)] = ""
+) -> Response:
+    """Listen first, then ask for this; a slice says when to ask again."""
+    live = _live(context)
+    audiences = live.credentials.audiences(caller)
+    image = await live.snapshots.image()
+    headers = {**_NO_STORE, "Vary": "Accept-Encoding"}
+    if "gzip" not in accept_encoding:
+        return answers.encoded(image.whole(audiences), headers=headers)
+    body = await asyncio.to_thread(image.gzipped, audiences)
+    return answers.encoded(body, headers={**headers, "Content-Encoding": "gzip"})
+
+
+@router.post(
+    LIVE_CREDENTIAL,
+    status_code=201,
+    summary="A user of the broker for one dashboard",
+    response_description="May listen until `expires_at_s`, and send nothing",
+)
+async def credential(caller: Caller, context: Context, request: Request, response: Response) -> LiveCredential:
+    """Limited to what the token's principal may see."""
+    response.headers.update(_NO_STORE)
+    return _live(context).credentials.give(caller, request.scope[BEARER])
+
+
+def _live(context: AppContext) -> Live:
+    if context.live is None:
+        raise unavailable("this gateway serves no live view")
+    return context.live
 
 
 async def page(request: Request) -> Response:
@@ -58,5 +105,5 @@ class _Pages(Route):
         return super().matches(scope)
 
 
-routes = [_Pages("/{path:path}", page, methods=["GET"])]
+pages = [_Pages("/{path:path}", page, methods=["GET"])]
 """Last of all, since every other path fits."""

@@ -1,26 +1,225 @@
-"""Devices of composable fabrics, the fabrics themselves, and what the scaler chose: look, and detach one."""
+"""Devices of composable fabrics: ComposabilityRequests, the devices, the fabrics, and what the scaler chose.
 
+Operators change what devices are where. A caller who asks with force, and may not ask at all, is told whom it would
+hurt. Without force, too, a detached device is one that no team may have any more, and an attached one is taken from the
+pool that all share; so submitters get devices by their jobs, through the scaler and within their quota.
+"""
+
+from collections.abc import Awaitable
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Response
+from pydantic import ValidationError
 
-from muster.gateway import composing
+from muster.gateway import answers, composing
 from muster.gateway.api.dependencies import Caller, FirstClusterContext
-from muster.gateway.api.openapi import accepted, listing, refusals
-from muster.gateway.api.parameters import Force, Identified, Reason
-from muster.gateway.authorise import Principal
+from muster.gateway.api.openapi import OF_BODIES, accepted, listing, refusals
+from muster.gateway.api.parameters import AnyBody, Force, Identified, Reason
+from muster.gateway.authorise import Principal, force_refusal, refuse_unless
 from muster.gateway.changes import until_so
 from muster.gateway.context import AppContext
-from muster.gateway.forcing import refuse_unless_may_detach
-from muster.gateway.problems import not_found
-from muster.schemas.devices import AttachmentPhase, DeviceView, FabricView
-from muster.schemas.facts.composability import DetachRequested
-from muster.schemas.queries import AskDetach, ScaleAnswer
+from muster.gateway.ports import UnreachableError
+from muster.gateway.problems import ProblemError, not_found
+from muster.schemas.access import Role
+from muster.schemas.devices import (
+    AttachmentPhase,
+    ComposabilityBody,
+    ComposabilityManifest,
+    ComposabilitySpec,
+    DeviceView,
+    FabricView,
+    RequestPhase,
+    RequestView,
+)
+from muster.schemas.facts.composability import ComposeRequested, DecomposeRequested, DetachRequested
+from muster.schemas.queries import AskCompose, AskDetach, DeviceCheckAnswer, RequestsAnswer, ScaleAnswer
+
+FORCE = "force"
+FORCE_DETACH = "force_detach"
+_UNKNOWN = DeviceCheckAnswer()
 
 router = APIRouter(tags=["devices"], responses=refusals(404))
+WHAT = "composability request"
+NAME_CHARS_TOLD = 63
+_OVER = frozenset({RequestPhase.REFUSED, RequestPhase.ENDED})
+_REQUEST_ENDS = frozenset({RequestPhase.CLEANING, RequestPhase.DELETING, RequestPhase.ENDED})
+_Name = Annotated[str, Path(description="Name of the request")]
 UUID_CHARS_TOLD = 100
-_GOING = frozenset({AttachmentPhase.WITHHOLDING, AttachmentPhase.DETACHING, AttachmentPhase.DETACHED})
+_DEVICE_ENDS = frozenset({AttachmentPhase.WITHHOLDING, AttachmentPhase.DETACHING, AttachmentPhase.DETACHED})
 _Uuid = Annotated[str, Path(description="The device, as its node shows it")]
+
+
+async def refuse_unless_may_detach(
+    context: AppContext, principal: Principal, asked: AskDetach, *, verb: str, force: bool
+) -> None:
+    """Raises ProblemError (403); with force it names the flag, and who holds the device.
+
+    asked: what would go, without force.
+    """
+    if principal.is_at_least(Role.OPERATOR):
+        return
+    if force:
+        forced = asked.model_copy(update={"force": True, "may_force": False})
+        raise await _forced(principal, context.composer.detach_check(forced), verb=verb, field=FORCE, told=FORCE)
+    refuse_unless(principal, Role.OPERATOR, verb=verb)
+
+
+async def refuse_unless_may_compose(context: AppContext, principal: Principal, body: bytes, *, key: str) -> None:
+    """Raises ProblemError (403); with `force_detach` it names that field, and who holds what would be taken away.
+
+    A body that makes no sense is not told to somebody who may not ask.
+    """
+    if principal.is_at_least(Role.OPERATOR):
+        return
+    try:
+        asked = composing.parse(body, principal=principal.name, key=key)
+    except (ProblemError, ValidationError):
+        asked = None
+    if asked is not None and asked.spec.force_detach:
+        question = AskCompose(name=asked.name, spec=asked.spec, may_force=False)
+        field = asked.path(FORCE_DETACH)
+        answer = context.composer.compose_check(question)
+        raise await _forced(principal, answer, verb="attach and detach devices", field=field, told=FORCE_DETACH)
+    refuse_unless(principal, Role.OPERATOR, verb="attach devices")
+
+
+async def _forced(
+    principal: Principal, answer: Awaitable[DeviceCheckAnswer], *, verb: str, field: str, told: str
+) -> ProblemError:
+    """told: the field by which the composer says that force is what it would refuse."""
+    try:
+        verdict = await answer
+    except (UnreachableError, ProblemError):
+        verdict = _UNKNOWN  # it is refused whoever holds it
+    if verdict.field != told:
+        verdict = _UNKNOWN
+    return force_refusal(principal, verb=verb, field=field, told=verdict.reason, holder=verdict.holder)
+
+
+@router.get(
+    "/v1/composability-requests", summary="ComposabilityRequests", response_description="Newest first, ended ones too"
+)
+async def list_requests(context: FirstClusterContext) -> RequestsAnswer:
+    """From the composer; each with its devices."""
+    return await context.composer.requests()
+
+
+@router.get(
+    "/v1/composability-requests/{name}", summary="One ComposabilityRequest", response_description="With its devices"
+)
+async def one_request(context: FirstClusterContext, name: _Name) -> RequestView:
+    """From the composer."""
+    found = await _request(context, name)
+    if found is None:
+        raise not_found(WHAT, name[:NAME_CHARS_TOLD])
+    return found
+
+
+@router.post(
+    "/v1/composability-requests",
+    summary="Attach devices of a fabric to nodes",
+    response_model=RequestView,
+    response_description="Accepted; its resources say how far each device is",
+    responses=accepted("Requested; the composer has not answered yet", ComposabilityBody)
+    | refusals(*OF_BODIES, 403, 404, 409),
+)
+async def compose(
+    caller: Caller,
+    context: FirstClusterContext,
+    body: Annotated[bytes, Depends(AnyBody((ComposabilityManifest, ComposabilityBody)))],
+    identified: Identified,
+) -> RequestView | Response:
+    """Operators only. One of the same name gets the new specification. Asks the composer first whether it may be."""
+    key = identified.key
+    await refuse_unless_may_compose(context, caller, body, key=key)
+    asked = composing.parse(body, principal=caller.name, key=key)
+    before: RequestView | None = None
+    try:
+        question = AskCompose(name=asked.name, spec=asked.spec, may_force=True)
+        composing.refuse_to_compose(await context.composer.compose_check(question), asked)
+        before = await _request(context, asked.name)
+    except UnreachableError:
+        before = None  # the composer decides when it folds the request
+    payload = ComposeRequested(spec=asked.spec, principal=caller.name, may_force=True, cluster=context.composer.cluster)
+    await context.log.request_compose(asked.name, payload, key=key, trace=identified.trace(asked.name))
+
+    async def look() -> RequestView | None:
+        found = await _request(context, asked.name)
+        return found if found is not None and _is_answer(found, asked.spec, before) else None
+
+    stands = await until_so(context, look)
+    if stands is None:
+        return answers.model(ComposabilityBody(name=asked.name, spec=asked.spec), status=202)
+    if stands.phase is RequestPhase.REFUSED or stands.spec != asked.spec:
+        verdict = DeviceCheckAnswer(field=stands.field or "spec", reason=stands.error)
+        composing.refuse_to_compose(verdict, asked)
+    return stands
+
+
+async def _may_decompose(
+    caller: Caller, context: FirstClusterContext, name: _Name, *, force: Force = False
+) -> Principal:
+    verb = f"detach devices of {name[:NAME_CHARS_TOLD]}"
+    await refuse_unless_may_detach(context, caller, AskDetach(request=name), verb=verb, force=force)
+    return caller
+
+
+@router.delete(
+    "/v1/composability-requests/{name}",
+    summary="Give all devices of a request back",
+    response_description="Nothing of it is attached any more",
+    responses=accepted("Requested; as it is now", RequestView) | refusals(403, 404, 409),
+)
+async def decompose(
+    context: FirstClusterContext,
+    operator: Annotated[Principal, Depends(_may_decompose)],
+    name: _Name,
+    asked: Identified,
+    response: Response,
+    *,
+    force: Force = False,
+    reason: Reason = "",
+) -> RequestView:
+    """Operators only. Devices go as soon as no job holds them; with `force` at once."""
+    before = await _request(context, name)
+    if before is None:
+        raise not_found(WHAT, name[:NAME_CHARS_TOLD])
+    if before.phase is RequestPhase.ENDED:
+        return before
+    verdict = await context.composer.detach_check(AskDetach(request=name, force=force, may_force=True))
+    composing.refuse_to_detach(verdict, what=WHAT, name=name)
+    payload = DecomposeRequested(
+        principal=operator.name, reason=reason, force=force, may_force=True, cluster=context.composer.cluster
+    )
+    await context.log.request_decompose(name, payload, key=asked.key, trace=asked.trace(name))
+
+    async def look() -> RequestView | None:
+        found = await _request(context, name)
+        if found is None:
+            return before.model_copy(update={"phase": RequestPhase.ENDED, "resources": ()})
+        return found if found.phase in _REQUEST_ENDS else None
+
+    stands = await until_so(context, look) or before
+    if stands.phase is not RequestPhase.ENDED:
+        response.status_code = 202
+    return stands
+
+
+def _is_answer(found: RequestView, spec: ComposabilitySpec, before: RequestView | None) -> bool:
+    """Whether the composer took it up or refused it; what stood so before is no answer if it is over.
+
+    A request that lives keeps its specification when it is refused another one, and tells why.
+    """
+    if found.spec == spec:
+        return found.phase not in _OVER or found != before
+    told = (found.field, found.error)
+    return bool(found.field) and (before is None or told != (before.field, before.error))
+
+
+async def _request(context: AppContext, name: str) -> RequestView | None:
+    """Raises UnreachableError if the composer does not answer."""
+    found = (await context.composer.requests(only=name)).requests
+    return next((one for one in found if one.name == name), None)
 
 
 @router.get(
@@ -90,7 +289,7 @@ async def detach(
         found = await _device(context, uuid)
         if found is None:
             return before.model_copy(update={"phase": AttachmentPhase.DETACHED, "holders": ()})
-        return found if found.phase in _GOING else None
+        return found if found.phase in _DEVICE_ENDS else None
 
     stands = await until_so(context, look) or before
     if stands.phase is not AttachmentPhase.DETACHED:

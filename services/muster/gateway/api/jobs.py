@@ -1,30 +1,46 @@
-"""Jobs: submit, look, ask why, cancel."""
+"""Jobs: submit one or many, look, ask why, cancel, hold, release, give another priority.
+
+The scheduler answers holds, releases and priorities with facts of the job.
+"""
 
 import os
 import re
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import AfterValidator, BeforeValidator
 
-from muster.gateway.api import answers, sse
-from muster.gateway.api.bodies import read_body
+from muster.gateway import answers
 from muster.gateway.api.dependencies import Caller, Context, EveryClusterContext, caller_of, context_for, context_of
-from muster.gateway.api.job_actions import job_to
+from muster.gateway.api.events import STREAM, after_of, job_stream
 from muster.gateway.api.openapi import OF_BODIES, accepted, listing, parameter, read_by_handler, reference, refusals
-from muster.gateway.api.parameters import Count, Flag, JobId, Reason, read_flag, read_here, read_job_id, refused
+from muster.gateway.api.parameters import (
+    Count,
+    Flag,
+    IdempotencyKey,
+    JobId,
+    JsonBody,
+    Reason,
+    read_body,
+    read_flag,
+    read_here,
+    read_job_id,
+    refused,
+)
+from muster.gateway.authorise import refuse_unless_acting_for
 from muster.gateway.context import AppContext
-from muster.gateway.explaining import waits, with_scaling, without_cluster
 from muster.gateway.metrics import is_about
-from muster.gateway.ports import JobFilter, UnreachableError
-from muster.gateway.problems import ProblemError
-from muster.gateway.submit import Submission, dry_run, submit
-from muster.gateway.views import as_submitted
+from muster.gateway.ports import JobFilter, JobRequest, StoredJob, UnreachableError
+from muster.gateway.problems import ProblemError, as_json, conflict, invalid, too_large
+from muster.gateway.submit import Submission, dry_run, refuse_priority, submit, submit_each
+from muster.gateway.views import as_submitted, waits, with_scaling, without_cluster
+from muster.schemas.base import JOBS_PER_BATCH_MAX
 from muster.schemas.facts.job import JobCancelRequested
-from muster.schemas.job import JobSpec, Phase
+from muster.schemas.facts.job_wishes import Ask, JobHoldRequested, JobPriorityRequested
+from muster.schemas.job import JobSpec, Phase, PriorityChange
 from muster.schemas.members import AskAssignment, AssignmentView
 from muster.schemas.queries import DryRunAnswer, WhyAnswer
-from muster.schemas.views import FactView, JobView
+from muster.schemas.views import FactView, JobView, SubmitAnswer
 
 PAGE_MAX = 1_000
 PAGE_DEFAULT = 100
@@ -32,6 +48,16 @@ _CURSOR = re.compile(r"[0-9]{20}:[A-Z2-7]{26}")
 
 router = APIRouter(tags=["jobs"], responses=refusals(404))
 _JOB_ID = parameter("job_id", "Id of the job", place="path")
+
+action_router = APIRouter(tags=["jobs"], responses=refusals(403, 404, 409, 410))
+_REQUESTED = "Requested; the job as it is now"
+_HOLDING = frozenset({Phase.PLACED, Phase.RUNNING, Phase.STOPPING})
+
+FIRST_MAX = 1_000_000
+"""Number of a batch's first job: files are not longer."""
+
+batch_router = APIRouter(tags=["jobs"])
+_LINES = {"type": "string", "description": f"1 to {JOBS_PER_BATCH_MAX} lines of JSON, a JobSpec each"}
 
 
 def _job_id(request: Request) -> str:
@@ -137,7 +163,7 @@ async def get_job(request: Request) -> Response:
     summary="The facts of a job",
     response_model=listing("facts", FactView),
     response_description="All facts that are kept, by time; with `follow` as they come, until the job ends",
-    responses=sse.STREAM,
+    responses=STREAM,
     openapi_extra=read_by_handler(
         _JOB_ID,
         parameter("follow", "Keep the answer open (SSE) until the job ends", kind="boolean"),
@@ -150,7 +176,7 @@ async def job_events(request: Request) -> Response:
     context, job_id = context_of(request), _job_id(request)
     if read_here(request.query_params.get("follow"), read_flag, field="follow", default=False):
         await context.views.job(job_id)
-        return sse.job_stream(context, job_id, after=sse.after_of(request))
+        return job_stream(context, job_id, after=after_of(request))
     trail = await context.view.trail(job_id)
     if not trail:
         await context.views.job(job_id)
@@ -163,6 +189,22 @@ async def why(context: Context, job_id: JobId) -> WhyAnswer:
     if context.sight.hides_jobs:
         await context.views.job(job_id)
     return context.sight.why(await _why(context, job_id), job_id)
+
+
+def job_to(verb: str) -> object:
+    """Return the dependency on the live job of the path, for a caller who acts for its team.
+
+    It raises ProblemError: 403 for other callers, 404, and 409 if the job has ended. verb: what they may not.
+    """
+
+    async def live_job(caller: Caller, context: Context, job_id: JobId) -> JobView:
+        job = await context.views.job_view(job_id)
+        refuse_unless_acting_for(caller, job.team, verb=verb)
+        if job.phase.is_terminal:
+            raise conflict(f"job {job.id} has ended: {job.phase.value}", field="job_id")
+        return job
+
+    return Depends(live_job)
 
 
 @router.delete(
@@ -213,3 +255,114 @@ async def _with_scaling(context: AppContext, answer: WhyAnswer) -> WhyAnswer:
         return with_scaling(answer, (await context.scaler.choices()).choices)
     except UnreachableError:
         return answer
+
+
+@action_router.post(
+    "/v1/jobs/{job_id}/hold", status_code=202, summary="Hold a job that waits", response_description=_REQUESTED
+)
+async def hold_job(
+    caller: Caller, context: Context, job: Annotated[JobView, job_to("hold")], key: IdempotencyKey, reason: Reason = ""
+) -> JobView:
+    """It is passed over, keeps its place in line and loses any reservation. 409 for one that has its places already."""
+    if job.phase in _HOLDING:
+        raise conflict(
+            f"job {job.id} is {job.phase.value}: only a job that waits can be held",
+            field="job_id",
+            cure="Cancel it, or hold it when it waits again.",
+        )
+    payload = JobHoldRequested(principal=caller.name, reason=reason)
+    await context.log.request_of_job(job, JobRequest(Ask.HOLD, payload), key=key)
+    return job
+
+
+@action_router.post(
+    "/v1/jobs/{job_id}/release", status_code=202, summary="Release a job that is held", response_description=_REQUESTED
+)
+async def release_job(
+    caller: Caller,
+    context: Context,
+    job: Annotated[JobView, job_to("release")],
+    key: IdempotencyKey,
+    reason: Reason = "",
+) -> JobView:
+    """It stands in line again where it stood. One that is not held stays as it is, and a fact says so."""
+    payload = JobHoldRequested(principal=caller.name, reason=reason)
+    await context.log.request_of_job(job, JobRequest(Ask.RELEASE, payload), key=key)
+    return job
+
+
+@action_router.post(
+    "/v1/jobs/{job_id}/priority",
+    status_code=202,
+    summary="Give a job another priority",
+    response_description=_REQUESTED,
+    responses=refusals(*OF_BODIES),
+)
+async def prioritise_job(
+    caller: Caller,
+    change: Annotated[PriorityChange, Depends(JsonBody(PriorityChange))],
+    context: Context,
+    job: Annotated[JobView, job_to("prioritise jobs")],
+    key: IdempotencyKey,
+) -> JobView:
+    """0 to what the role and the queue allow, as at submission.
+
+    A waiting job moves in line; of a running one it says how soon it makes way.
+    """
+    await refuse_priority(context, caller, change.priority, queue=job.queue)
+    payload = JobPriorityRequested(principal=caller.name, priority=change.priority, reason=change.reason)
+    await context.log.request_of_job(job, JobRequest(Ask.PRIORITY, payload), key=key)
+    return job
+
+
+@batch_router.post(
+    "/v1/jobs/batch",
+    summary="Submit many jobs",
+    response_model=listing("answers", SubmitAnswer),
+    response_description="What became of each, in their order",
+    responses=refusals(413),
+    openapi_extra=read_by_handler(
+        parameter("Idempotency-Key", "KEY: the n-th job has the key KEY-n; without one a key is made", place="header"),
+        parameter("traceparent", "W3C trace context: every job's trace continues this one", place="header"),
+        parameter("first", "Number of the first job, where a list is sent in several requests", kind="integer"),
+        body={"application/x-ndjson": {"schema": _LINES}},
+    ),
+)
+async def submit_batch(request: Request) -> Response:
+    """Each job as if it had come alone: one that is refused keeps no other from being accepted."""
+    caller = caller_of(request)
+    context = context_for(caller, request)
+    started_s = context.time.monotonic_s()
+    first = read_here(request.query_params.get("first"), Count(FIRST_MAX), field="first", default=1)
+    key = request.headers.get("idempotency-key", os.urandom(16).hex())
+    traceparent = request.headers.get("traceparent", "")
+    lines = _lines(await read_body(request))
+    context.limits.writes(caller, len(lines) - 1, now_s=started_s)  # the request itself was counted as one
+    sent = [Submission(line, f"{key}-{number}", traceparent) for number, line in enumerate(lines, first)]
+    outcomes = await submit_each(context, caller, sent)
+    took_s = context.time.monotonic_s() - started_s
+    return answers.rows("answers", [_answer(context, outcome, took_s) for outcome in outcomes])
+
+
+def _lines(body: bytes) -> list[bytes]:
+    """A job each; what separates them, and an end of line after the last, count for nothing."""
+    lines = [line for line in body.splitlines() if line.strip()]
+    if not lines:
+        raise invalid("no job in it", field="body", cure="Send a line of JSON for each job.")
+    if len(lines) > JOBS_PER_BATCH_MAX:
+        raise too_large(
+            f"{len(lines)} jobs; a batch has at most {JOBS_PER_BATCH_MAX}",
+            field="body",
+            cure="Send several, with `first` for those after the first.",
+        )
+    return lines
+
+
+def _answer(context: AppContext, outcome: StoredJob | ProblemError, took_s: float) -> bytes:
+    """See `SubmitAnswer`. Counted as a request of its own would be."""
+    if isinstance(outcome, ProblemError):
+        context.metrics.refused.labels(str(outcome.problem.status)).inc()
+        return b'{"status":%d,"problem":%s}' % (outcome.problem.status, as_json(outcome.problem))
+    context.metrics.submit_s.observe(took_s, context.metrics.exemplar(outcome.job.trace, took_s))
+    status = 201 if outcome.is_new else 200
+    return b'{"status":%d,"job":%s}' % (status, as_submitted(outcome).model_dump_json().encode())

@@ -7,8 +7,8 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter, create_model
 
-from muster.gateway.api.answers import JSON, PROBLEM
-from muster.gateway.api.bodies import AnyBody, JsonBody
+from muster.gateway.answers import JSON, PROBLEM
+from muster.gateway.api.parameters import AnyBody, JsonBody
 from muster.schemas.job import JobSpec
 from muster.schemas.record import Document
 from muster.schemas.views import Problem

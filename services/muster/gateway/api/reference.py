@@ -10,7 +10,7 @@ from html import escape
 from fastapi import APIRouter, FastAPI, Request, Response
 from pydantic import BaseModel, Field
 
-from muster.gateway.api import answers
+from muster.gateway import answers
 from muster.gateway.dashboard import File, file_of
 
 router = APIRouter()

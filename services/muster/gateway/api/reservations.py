@@ -4,11 +4,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Response
 
-from muster.gateway.api import answers
-from muster.gateway.api.bodies import JsonBody
+from muster.gateway import answers
 from muster.gateway.api.dependencies import Context, EveryClusterContext, needs
 from muster.gateway.api.openapi import OF_BODIES, accepted, listing, refusals
-from muster.gateway.api.parameters import IdempotencyKey, Reason
+from muster.gateway.api.parameters import IdempotencyKey, JsonBody, Reason
 from muster.gateway.authorise import Principal
 from muster.gateway.changes import until_so
 from muster.gateway.context import AppContext

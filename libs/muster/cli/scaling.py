@@ -1,8 +1,14 @@
-"""Rows of the scaler's choices, from the views that programs get. Pure; `now_ns` is given."""
+"""The scaler's choices, as tables and in full."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
-from muster.cli import moments
+from muster.bus.clock import SystemTime
+from muster.cli import moments, output
+from muster.cli.errors import refused
+from muster.cli.options import Output
+from muster.cli.output import print_line
+from muster.cli.session import call
 from muster.core.instant import NS_PER_S
 from muster.schemas.facts.scale import Alternative
 from muster.schemas.queries import ScaleChoiceView
@@ -101,3 +107,39 @@ def _state(choice: ScaleChoiceView, *, now_ns: int) -> str:
 def _jobs(jobs: Sequence[str]) -> str:
     more = len(jobs) - JOBS_TOLD_MAX
     return ",".join(jobs[:JOBS_TOLD_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
+def choices(state_dir: Path, form: Output, *, verbose: bool, limit: int, cluster: str) -> None:
+    """The newest choices as a table; verbose: each in full."""
+    found = call(state_dir, lambda muster: muster.scale_choices(cluster=cluster))[:limit]
+    if form is Output.JSON:
+        output.emit_models(found)
+        return
+    if verbose:
+        for number, one in enumerate(found):
+            if number:
+                print_line()
+            _in_full(one)
+        return
+    wide = form is Output.WIDE
+    rows = choice_rows(found, now_ns=SystemTime().wall(), wide=wide)
+    output.table(CHOICES_WIDE if wide else CHOICES, rows, right=NUMBERS)
+
+
+def one(state_dir: Path, form: Output, choice: str, *, cluster: str) -> None:
+    """One choice in full. Raises CliError (refused) if the scaler does not know it (any more)."""
+    every = call(state_dir, lambda muster: muster.scale_choices(cluster=cluster))
+    found = next((view for view in every if view.id == choice), None)
+    if found is None:
+        raise refused(f"ID: the scaler knows no choice {choice}; `muster scale` shows the newest")
+    if form is Output.JSON:
+        output.emit_model(found)
+    else:
+        _in_full(found)
+
+
+def _in_full(choice: ScaleChoiceView) -> None:
+    output.details(choice_pairs(choice, now_ns=SystemTime().wall()))
+    if choice.alternatives:
+        rows = alternative_rows(choice.alternatives, case=choice.case)
+        output.table(ALTERNATIVES, rows, right=NUMBERS)
