@@ -9,7 +9,7 @@ from muster.core import Draft, Fact
 from muster.core.virtual import recover
 from muster.scheduler.core import SchedulerCore
 from muster.scheduler.core.cycle import Limits
-from muster.scheduler.core.jobs import HOLDING, JobRecord
+from muster.scheduler.core.stores.jobs import HOLDING, JobRecord
 from muster.schemas import ids
 from muster.schemas.facts.job import (
     JobCancelRequested,
@@ -234,9 +234,9 @@ def belief(core: SchedulerCore) -> object:
             for name, node in ledger.nodes.items()
         },
         "holders": {name: sorted(node.jobs) for name, node in state.nodes.items()},
-        "lanes": {(lane.queue, lane.kind.key): lane.jobs for lane in state.line.lanes.values()},
-        "arrivals": set(state.arrivals),
+        "lanes": {(lane.queue, lane.kind.key): lane.jobs for lane in state.pending.lanes.values()},
+        "arrivals": set(state.arrivals.jobs),
         "queues": {name: (queue.own_milli, queue.held_milli) for name, queue in state.queues.queues.items()},
         "counts": {phase: n for phase, n in state.jobs.counts.items() if not phase.is_terminal},
-        "deadline": state.next_deadline(),
+        "deadline": state.due.next_deadline(state.jobs),
     }

@@ -5,7 +5,7 @@ import pytest
 from kit.scheduler import VirtualScheduler, belief, ledger_balances
 from muster.scheduler.core import answers
 from muster.scheduler.core.cycle import Limits
-from muster.scheduler.core.preflight import EXCLUDED_S, FAILURES_MAX, UNJUDGED_S
+from muster.scheduler.core.lifecycle.preflight import EXCLUDED_S, FAILURES_MAX, UNJUDGED_S
 from muster.schemas.facts.job import PodsExited, PodsOutcome, QueuedReason, StopReason
 from muster.schemas.facts.operations import CheckOrder, PreflightFailed, PreflightPassed, PreflightPlan
 from muster.schemas.job import Job, JobSpec, Phase

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kit.scheduler import VirtualScheduler, job
-from muster.scheduler.core.waiting import Line
+from muster.scheduler.core.stores.pending_queues import Line
 from muster.schemas.facts.job import JobCancelRequested, JobPlaced, PodsExited, PodsOutcome
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.job import Job, Phase
@@ -53,8 +53,8 @@ class House:
     def settle(self) -> None:
         """Decide until nothing more is decided; then nobody who could be placed may be left."""
         self.world.settle()
-        is_filed_in_line(self.world.core.state.line)
-        self.world.core.state.line.reopen()
+        is_filed_in_line(self.world.core.state.pending)
+        self.world.core.state.pending.reopen()
         missed = [draft for draft in self.world.core.decide(self.world.now) if isinstance(draft.payload, JobPlaced)]
         assert missed == []
 
@@ -159,7 +159,7 @@ def test_quota_that_was_used_up_again_costs_nothing_more() -> None:
     waiting = [world.submit(f"w{index}", queue="lab", gpus=1 + index % 2, cpu_milli=100 + index) for index in range(9)]
     world.exited(holder)
     assert sum(world.phase(one) is Phase.PLACED for one in waiting) == 1
-    assert list(world.core.state.line.worth_trying()) == []
+    assert list(world.core.state.pending.worth_trying()) == []
 
 
 def test_who_is_stopped_by_the_quota_of_one_model_is_tried_when_others_take_that_model() -> None:

@@ -11,8 +11,8 @@ from muster.core import NS_PER_S, Instant
 from muster.quota import shares
 from muster.quota.policy import resolve
 from muster.quota.queues import QueueTree
-from muster.scheduler.core.order import rank
-from muster.scheduler.core.turns import Turns
+from muster.scheduler.core.queue.fair_share import Turns
+from muster.scheduler.core.queue.rank import rank
 from muster.schemas import ids
 from muster.schemas.facts.job import JobRouted
 from muster.schemas.facts.queue import QueueOrder, QueueSpec

@@ -147,3 +147,8 @@ PHASE_REASONS: dict[Phase, tuple[str, str]] = {
     Phase.RUNNING: (Reason.RUNNING, "all pods run"),
     Phase.STOPPING: (Reason.STOPPING, "its pods were asked to end"),
 }
+
+
+def unknown_queue(name: str) -> Blocked:
+    """There is no such queue, or not yet."""
+    return Blocked(Reason.UNKNOWN_QUEUE, f"there is no queue {name}")
