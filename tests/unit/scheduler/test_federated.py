@@ -19,7 +19,7 @@ def test_a_job_that_waits_is_given_back_and_forgotten() -> None:
     assert world.log[-1].causes == (recalled.id,)
     assert one.id not in world.core.state.jobs.records
     assert world.core.state.jobs.counts[Phase.QUEUED] == 0
-    assert not world.core.state.pending.lanes
+    assert not world.core.state.pending.queues
 
 
 @pytest.mark.parametrize("runs", [False, True])

@@ -231,4 +231,4 @@ def test_cores_that_fold_the_log_or_a_checkpoint_believe_the_same() -> None:
     assert belief(world.refold()) == belief(world.core)
     recovered = belief(world.recover())
     assert recovered["jobs"] == belief(world.core)["jobs"]  # type: ignore[index]
-    assert recovered["lanes"] == belief(world.core)["lanes"]  # type: ignore[index]
+    assert recovered["pending"] == belief(world.core)["pending"]  # type: ignore[index]

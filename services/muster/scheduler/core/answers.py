@@ -11,7 +11,7 @@ from muster.scheduler.core.core import SchedulerCore
 from muster.scheduler.core.explain.dry_run import dry_run, position
 from muster.scheduler.core.explain.summary import summarise
 from muster.scheduler.core.explain.why import explain
-from muster.scheduler.core.reasons import PHASE_REASONS, Reason, cure_of
+from muster.scheduler.core.reasons import PHASE_REASONS, Reason, hint_of
 from muster.scheduler.core.reserve.requests import refusal
 from muster.scheduler.core.state import State
 from muster.scheduler.core.stores.bookings import RESERVATION
@@ -56,23 +56,25 @@ def answer_why(core: Core, ask: Wire, now: Instant) -> WhyAnswer:
     if record.phase not in WAITING:
         reason, detail = PHASE_REASONS.get(record.phase, (Reason.ENDED, f"it ended as {record.phase.value}"))
         return WhyAnswer(job=view, reason=reason, detail=record.reason or detail)
-    place, waiting = position(state, record.queue, entry_of(record)[0])
+    place, waiting = position(state.pending, record.queue, entry_of(record)[0])
     blocked = explain(state, record, now)
     if record.is_set_aside:
         then = "released" if record.held is not None else "then"
         later = f"{blocked.detail}; {then}, it would be number {place} of {waiting + 1} in line"
         place, blocked = 0, blocked._replace(detail=later)
-    kind, known = record.kind, record.queue in state.queues.queues
-    never = state.queues.never(record.queue, kind.amounts_least, preemptible=kind.preemptible) if known else None
+    job_class, known = record.job_class, record.queue in state.queues.queues
+    never = (
+        state.queues.never(record.queue, job_class.amounts_least, preemptible=job_class.preemptible) if known else None
+    )
     expected = core.expectations.of(record, now)
-    lacking = None if expected.at else state.fleet.could_ever_fit(kind.gang)
+    lacking = None if expected.at else state.fleet.could_ever_fit(job_class.gang)
     return WhyAnswer(
         job=view,
         position=place,
         waiting=waiting,
         reason=blocked.reason,
         detail=blocked.detail,
-        cure=cure_of(
+        cure=hint_of(
             blocked.reason, never=never, lacks=lacking.detail if lacking is not None else "", may_grow=core.may_grow
         ),
         expected_start_at=expected.at,
@@ -119,8 +121,8 @@ def answer_nodes(core: Core, _ask: Wire, _now: Instant) -> NodesAnswer:
 def answer_cluster(core: Core, _ask: Wire, _now: Instant) -> ClusterView:
     """`cluster`: what it is and how full it is."""
     state = _settled(core)
-    told = summarise(state).model_dump(exclude={"cluster"})
-    return ClusterView(name=state.cluster, **state.status.described.model_dump(), **told)
+    reported = summarise(state).model_dump(exclude={"cluster"})
+    return ClusterView(name=state.cluster, **state.status.described.model_dump(), **reported)
 
 
 def answer_queue_check(core: Core, ask: Wire, _now: Instant) -> QueueCheckAnswer:
@@ -171,7 +173,7 @@ def view_of(record: JobRecord, cluster: str) -> JobView:
     """The job as people see it."""
     row = job_view(record.job, cluster=cluster)
     follow_state(row, record)
-    if record.phase is Phase.RUNNING and record.kind.preemptible:
+    if record.phase is Phase.RUNNING and record.job_class.preemptible:
         row.slice_ends_at = record.slice_end()
     return row
 

@@ -40,9 +40,9 @@ class SchedulerCore:
 
     def next_wakeup(self) -> Instant | None:
         """The next deadline or postponed word; the last decision's own moment if it left something over."""
-        if self._cycle.remains.more:
+        if self._cycle.requeue.more:
             return self._now
-        moments = self.state.due.next_deadline(self.state.jobs), self._cycle.remains.due
+        moments = self.state.due.next_deadline(self.state.jobs), self._cycle.requeue.due
         return min((moment for moment in moments if moment is not None), default=None)
 
     def snapshot(self) -> Iterator[Draft]:
@@ -72,8 +72,8 @@ class SchedulerCore:
         wishes = tuple(state.queues.wishes.values())
         contact = state.status.contact.stored()
         cluster = ClusterState(
-            summary=state.status.summary,
-            summarised_at=state.status.summarised_at,
+            summary=state.summary.numbers,
+            summarised_at=state.summary.at,
             wishes=wishes,
             contact=contact,
             pages_read_at=state.status.pages_read_at,

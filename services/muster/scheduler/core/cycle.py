@@ -22,7 +22,7 @@ from muster.scheduler.core.preempt.clearing import Clearing
 from muster.scheduler.core.preempt.defragmentation import Defragmentation
 from muster.scheduler.core.preempt.drain import Vacating, grant_answers
 from muster.scheduler.core.preempt.preemption import TRIAL_MS_PER_S, Preemptions
-from muster.scheduler.core.requeue import Remains
+from muster.scheduler.core.requeue import Requeue
 from muster.scheduler.core.reserve.plans import SURVEY_S, Plans
 from muster.scheduler.core.reserve.requests import ReservationChanges
 from muster.scheduler.core.state import State
@@ -57,46 +57,46 @@ class Cycle:
     """Makes decisions, and puts their parts in order. remains: when to ask again, as the last decision found."""
 
     def __init__(self, state: State, limits: Limits) -> None:
-        self.remains = Remains()
+        self.requeue = Requeue()
         self._state = state
         self._checkpoint_every_facts = limits.checkpoint_every_facts
         self._blame_s, self._blame_unread = limits.blame_s, limits.blame_unread
         self._heartbeat_s = limits.heartbeat_s
-        self._placements = Placements(state, self.remains, plan_of=limits.plan_of)
-        self._reservations = ReservationChanges(state, self.remains)
-        self._vacating = Vacating(state, self.remains)
-        self._clearing = Clearing(state, self.remains)
-        self._reserved = ReservedPlaces(state, self.remains, plan_of=limits.plan_of)
-        self._backfill = Backfill(state, self.remains, self._placements)
-        self._preemptions = Preemptions(state, self.remains, trial_ms_per_s=limits.trial_ms_per_s)
-        self._plans = Plans(state, self.remains, every_s=limits.survey_every_s)
-        self._growth = Growth(state, self.remains, every_s=limits.survey_every_s)
-        self._defragmentation = Defragmentation(state, self.remains, every_s=limits.survey_every_s)
+        self._placements = Placements(state, self.requeue, plan_of=limits.plan_of)
+        self._reservations = ReservationChanges(state, self.requeue)
+        self._vacating = Vacating(state, self.requeue)
+        self._clearing = Clearing(state, self.requeue)
+        self._reserved = ReservedPlaces(state, self.requeue, plan_of=limits.plan_of)
+        self._backfill = Backfill(state, self.requeue, self._placements)
+        self._preemptions = Preemptions(state, self.requeue, trial_ms_per_s=limits.trial_ms_per_s)
+        self._plans = Plans(state, self.requeue, every_s=limits.survey_every_s)
+        self._growth = Growth(state, self.requeue, every_s=limits.survey_every_s)
+        self._defragmentation = Defragmentation(state, self.requeue, every_s=limits.survey_every_s)
         self._explanations = Explanations(
-            state, self.remains, interval_s=limits.unschedulable_interval_s, advice=self._defragmentation.advice
+            state, self.requeue, interval_s=limits.unschedulable_interval_s, advice=self._defragmentation.advice
         )
 
     def decide(self, now: Instant) -> list[Draft]:
         """All drafts, at most a bounded number of each sort."""
-        state, remains = self._state, self.remains
-        remains.more, remains.due = False, None
+        state, requeue = self._state, self.requeue
+        requeue.more, requeue.due = False, None
         state.proposals.settle()
         lift_at = lift_exclusions(state, now)
         if lift_at is not None:
-            remains.wait_until(lift_at)
+            requeue.wait_until(lift_at)
         blame_s = self._blame_s if self._blame_unread or pages_are_read(state.status.pages_read_at, now) else 0.0
         changes = queue_changes(state)
         drafts = [
             *changes,
-            *grant_answers(state, now, remains),
-            *follow_ups(state, now, remains, blame_s=blame_s),
-            *summary(state, now, remains, heartbeat_s=self._heartbeat_s),
+            *grant_answers(state.grants, state.later_requests, state.ledger, now, requeue),
+            *follow_ups(state, now, requeue, blame_s=blame_s),
+            *summary(state, now, requeue, heartbeat_s=self._heartbeat_s),
             *self._reservations.make(now),
         ]
         if changes:
-            remains.more = True  # who may run is judged when the new limits stand in the log
+            requeue.more = True  # who may run is judged when the new limits stand in the log
         else:
-            drafts += refused_arrivals(state, remains)
+            drafts += refused_arrivals(state, requeue)
             self._vacating.make(now, drafts)
             self._clearing.make(now, drafts)
             placed = self._reserved.place_reserved(now, drafts)
@@ -107,7 +107,7 @@ class Cycle:
             self._plans.make(now, drafts)
             self._defragmentation.make(now, drafts)
             self._growth.make(now, drafts)
-            drafts += queued_arrivals(state, placed, remains)
+            drafts += queued_arrivals(state, placed, requeue)
             self._explanations.make(now, placed, drafts)
             state.queues.withdraw_proposals()
         drafts += self._checkpoint()

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 from muster.core import NS_PER_S, Instant, after
 
-MOVES_MAX = 1_024
+DRAFTS_MAX = 1_024
 """Drafts of each sort but placements by one decision."""
 
 
 @dataclass(slots=True)
-class Remains:
+class Requeue:
     """When to ask again. more: at once, something was left over. due: then, something becomes possible."""
 
     more: bool = False

@@ -18,11 +18,11 @@ from muster.scheduler.core.stores.capacity import Capacity
 from muster.scheduler.core.stores.drains import LaterRequests, PlannedDrains
 from muster.scheduler.core.stores.due import DueJobs
 from muster.scheduler.core.stores.jobs import JobBook
-from muster.scheduler.core.stores.pending_queues import Line
+from muster.scheduler.core.stores.pending_queues import PendingQueues
 from muster.scheduler.core.stores.proposals import Proposals
 from muster.scheduler.core.stores.reservations import Reservations
 from muster.scheduler.core.stores.runs import Runs
-from muster.scheduler.core.stores.status import ClusterStatus, Progress
+from muster.scheduler.core.stores.status import ClusterStatus, LastSummary, Progress
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class State:
     due: DueJobs = field(default_factory=DueJobs)
     runs: Runs = field(default_factory=Runs)
     queues: QueueTree = field(default_factory=QueueTree)
-    pending: Line = field(init=False)
+    pending: PendingQueues = field(init=False)
     nodes: NodeTable = field(default_factory=NodeTable)
     fleet: Fleet = field(default_factory=Fleet)
     capacity: Capacity = field(default_factory=Capacity)
@@ -48,6 +48,7 @@ class State:
     drains: PlannedDrains = field(init=False)
     later_requests: LaterRequests = field(default_factory=LaterRequests)
     status: ClusterStatus = field(default_factory=ClusterStatus)
+    summary: LastSummary = field(default_factory=LastSummary)
     progress: Progress = field(default_factory=Progress)
     anomalies: Counter[str] = field(default_factory=Counter)
     """Facts that fitted no state, by what they were."""
@@ -60,4 +61,4 @@ class State:
         listener = LedgerListener(bookings.give_way, bookings.touch, self.proposals.clear)
         self.ledger = Ledger(self.nodes, self.fleet, self.grants, listener)
         self.reservations = Reservations(bookings)
-        self.pending = Line(self.fleet.rooms, self.queues)
+        self.pending = PendingQueues(self.fleet.rooms, self.queues)

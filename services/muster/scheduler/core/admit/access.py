@@ -57,7 +57,7 @@ def passable(bookings: Bookings, record: JobRecord, now: Instant) -> tuple[str, 
     return tuple(key for key, booking in bookings.withholds.items() if its.is_open(booking))
 
 
-Door = tuple[tuple[int, int, int], tuple[str, ...]]
+Scope = tuple[tuple[int, int, int], tuple[str, ...]]
 """What a job may open: the bookings from these places on, by sort, latest starts last; and others by name."""
 
 
@@ -65,7 +65,7 @@ class Access:
     """Who may open what at one moment. Bookings that keep nothing, whatever else is open, are left out."""
 
     def __init__(self, bookings: Bookings, queues: QueueTree, now: Instant) -> None:
-        kept = sorted((b for b in bookings.all.values() if bookings.is_felt(b)), key=lambda booking: booking.turn)
+        kept = sorted((b for b in bookings.all.values() if bookings.is_effective(b)), key=lambda booking: booking.turn)
         self._queues = queues
         self._now = now
         self._sorts = _Sort(b for b in kept if not b.is_withhold), _moved(kept), _finished(kept)
@@ -84,13 +84,14 @@ class Access:
 
     @property
     def tells_jobs_apart(self) -> bool:
-        """Whether jobs of one lane may open different things: what is to be free for services depends on more of a job
-        than others have to reckon with.
+        """Whether jobs of one pending queue may open different bookings.
+
+        What is to be free for services depends on more of a job than its equivalence class says.
         """
         return bool(self._sorts[1].all or self._sorts[2].all)
 
-    def door(self, record: JobRecord) -> Door | None:
-        """What this job may open; None if nothing."""
+    def scope(self, record: JobRecord) -> Scope | None:
+        """Return what this job may open; None if nothing."""
         reserved, moved, finished = self._sorts
         places = reserved.from_(gone_by(record, self._now)), 0, 0
         if moved.all or finished.all:
@@ -104,9 +105,9 @@ class Access:
         is_any = any(place < len(sort.all) for place, sort in zip(places, self._sorts, strict=True))
         return (places, owned) if owned or is_any else None
 
-    def keys(self, door: Door) -> frozenset[str]:
-        """The bookings behind a door."""
-        places, owned = door
+    def keys(self, scope: Scope) -> frozenset[str]:
+        """Return the bookings of a scope."""
+        places, owned = scope
         behind = (b.key for place, sort in zip(places, self._sorts, strict=True) for b in sort.all[place:])
         return frozenset([*behind, *owned])
 

@@ -7,7 +7,7 @@ from muster.core import Draft
 from muster.quota.users import user_queue
 from muster.scheduler.core.lifecycle.follow_ups import failed_draft, queued_draft
 from muster.scheduler.core.reasons import Reason
-from muster.scheduler.core.requeue import MOVES_MAX, Remains
+from muster.scheduler.core.requeue import DRAFTS_MAX, Requeue
 from muster.scheduler.core.state import State
 from muster.scheduler.core.stores.jobs import JobRecord
 from muster.schemas.facts.queue import QueueChanged, QueueChangeRefused, QueueSpec
@@ -23,9 +23,9 @@ OF_NO_SHARING = "this cluster shares no GPU between jobs (sharing: none): ask fo
 
 def refusal(state: State, record: JobRecord) -> tuple[Reason, str] | None:
     """Return why a job that just came can never run here; None if it may wait."""
-    if record.kind.replicas > REPLICAS_MAX:
-        return Reason.TOO_LARGE, f"{record.kind.replicas} replicas, at most {REPLICAS_MAX} are placed at once"
-    if record.kind.has_shares and state.status.described.sharing == NO_SHARING:
+    if record.job_class.replicas > REPLICAS_MAX:
+        return Reason.TOO_LARGE, f"{record.job_class.replicas} replicas, at most {REPLICAS_MAX} are placed at once"
+    if record.job_class.has_shares and state.status.described.sharing == NO_SHARING:
         return Reason.NO_SHARING, OF_NO_SHARING
     queues = state.queues.queues
     queue, asked = queues.get(record.queue), queues.get(record.job.spec.queue_name)
@@ -37,7 +37,7 @@ def refusal(state: State, record: JobRecord) -> tuple[Reason, str] | None:
     return None
 
 
-def refused_arrivals(state: State, remains: Remains) -> list[Draft]:
+def refused_arrivals(state: State, requeue: Requeue) -> list[Draft]:
     """`failed` for those that can never run here."""
     drafts = list[Draft]()
     for job_id in state.arrivals.jobs:
@@ -45,13 +45,13 @@ def refused_arrivals(state: State, remains: Remains) -> list[Draft]:
         refused = None if record.cancel_fact else refusal(state, record)
         if refused is not None:
             drafts.append(failed_draft(record, *refused))
-            if len(drafts) >= MOVES_MAX:
-                remains.more = True
+            if len(drafts) >= DRAFTS_MAX:
+                requeue.more = True
                 break
     return drafts
 
 
-def queued_arrivals(state: State, placed: set[str], remains: Remains) -> list[Draft]:
+def queued_arrivals(state: State, placed: set[str], requeue: Requeue) -> list[Draft]:
     """`queued` for those that may wait and were not placed by this decision."""
     drafts = list[Draft]()
     for job_id in state.arrivals.jobs:
@@ -60,8 +60,8 @@ def queued_arrivals(state: State, placed: set[str], remains: Remains) -> list[Dr
         record = state.jobs.records[job_id]
         if record.cancel_fact or record.queue in state.arrivals.awaited or refusal(state, record) is not None:
             continue
-        if len(drafts) >= MOVES_MAX:
-            remains.more = True
+        if len(drafts) >= DRAFTS_MAX:
+            requeue.more = True
             break
         drafts.append(queued_draft(record))
     return drafts
@@ -74,7 +74,7 @@ def queue_changes(state: State) -> list[Draft]:
     """
     accepted: dict[str, QueueSpec] = {}
     drafts = []
-    for wish in tuple(state.queues.wishes.values())[:MOVES_MAX]:
+    for wish in tuple(state.queues.wishes.values())[:DRAFTS_MAX]:
         refused = state.queues.check(wish.spec, accepted)
         if refused is None:
             accepted[wish.spec.name] = wish.spec
@@ -97,7 +97,7 @@ def _queues_of_users(state: State) -> list[Draft]:
         if first is None or above is None or above.spec.user_template is None or name in state.queues.queues:
             del state.arrivals.awaited[name]
             continue
-        if len(drafts) >= MOVES_MAX:
+        if len(drafts) >= DRAFTS_MAX:
             break
         if refusal(state, first) is None:
             payload = QueueChanged(spec=user_queue(above.spec, name))

@@ -6,20 +6,23 @@ Where scaling may add nodes and devices, a job that only these nodes can never h
 from collections.abc import Mapping
 
 from muster.cluster.gangs import gang_of
+from muster.cluster.node_records import NodeTable
 from muster.core import Instant, after
-from muster.placement import GangRequest, Hold, Shortage
+from muster.placement import Fleet, GangRequest, Hold, Shortage
 from muster.quota.amounts import gang_amounts
 from muster.scheduler.core.admit.access import passable
 from muster.scheduler.core.admit.arrivals import NO_SHARING, OF_NO_SHARING, REPLICAS_MAX
+from muster.scheduler.core.admit.quota import ceiling_of
 from muster.scheduler.core.explain.expected import NAMED_MAX, Expected, expected_start
 from muster.scheduler.core.explain.why import kept_for_others
 from muster.scheduler.core.preempt.preemption import Preemptions
 from muster.scheduler.core.queue.rank import rank
-from muster.scheduler.core.reasons import OF_NODES, Blocked, Reason, cure_of, of_ceiling, of_shortage
-from muster.scheduler.core.requeue import Remains
+from muster.scheduler.core.reasons import OF_NODES, Blocked, Reason, hint_of, of_ceiling, of_shortage
+from muster.scheduler.core.requeue import Requeue
 from muster.scheduler.core.state import State
-from muster.scheduler.core.stores.jobs import JobRecord, Kind
+from muster.scheduler.core.stores.jobs import EquivalenceClass, JobBook, JobRecord
 from muster.scheduler.core.stores.pending_queue import Place
+from muster.scheduler.core.stores.pending_queues import PendingQueues
 from muster.schemas.job import Job, JobSpec, Phase
 from muster.schemas.queries import DryRunAnswer
 
@@ -43,7 +46,7 @@ def dry_run(state: State, spec: JobSpec, now: Instant, *, may_grow: bool = False
     if refused is not None:
         return refused
     record = _record(state, spec, now)
-    lacking = _lacking(state, record.kind.gang)
+    lacking = _lacking(state.nodes, state.fleet, record.job_class.gang)
     if lacking is None:
         return _now(state, record, now)
     reason = of_shortage(lacking).reason
@@ -52,49 +55,49 @@ def dry_run(state: State, spec: JobSpec, now: Instant, *, may_grow: bool = False
     return DryRunAnswer(refused=True, field=_FIELDS.get(reason, "task_groups"), reason=reason, detail=lacking.detail)
 
 
-def _lacking(state: State, gang: GangRequest) -> Shortage | None:
+def _lacking(nodes: NodeTable, fleet: Fleet, gang: GangRequest) -> Shortage | None:
     """Why these nodes could not hold the gang even with nothing else running; None if they could, or are not known."""
-    if all(record.description is None for record in state.nodes.values()):
+    if all(record.description is None for record in nodes.values()):
         return None  # the fleet is not known yet; the job waits for it
-    return state.fleet.could_ever_fit(gang)
+    return fleet.could_ever_fit(gang)
 
 
 def _now(state: State, record: JobRecord, now: Instant, *, lacks: str = "") -> DryRunAnswer:
     """Placed or waiting. lacks: what has to be added before it fits."""
-    kind, fleet = record.kind, state.fleet
-    ceiling = state.queues.ceiling(record.queue, kind.amounts_least, preemptible=kind.preemptible)
+    job_class, fleet = record.job_class, state.fleet
+    ceiling = ceiling_of(state.queues, record)
     with state.bookings.opened(passable(state.bookings, record, now)):
-        holds: tuple[Hold, ...] | Shortage | None = fleet.find(kind.gang)
+        holds: tuple[Hold, ...] | Shortage | None = fleet.find(job_class.gang)
     if holds is None:
-        holds = fleet.shortage(kind.gang)
+        holds = fleet.shortage(job_class.gang)
     if ceiling is None and not isinstance(holds, Shortage):
         nodes = tuple(dict.fromkeys(hold.slot.node for hold in holds))
         return DryRunAnswer(placed=True, nodes=nodes, expected_start_at=now, expected_basis="there is room for it now")
     blocked: Blocked | None = None
     if ceiling is not None:
-        blocked = of_ceiling(ceiling, wanted=kind.amounts_least)
+        blocked = of_ceiling(ceiling, wanted=job_class.amounts_least)
     elif isinstance(holds, Shortage):
-        blocked = kept_for_others(state, kind.gang, now) or of_shortage(holds)
+        blocked = kept_for_others(state.bookings, fleet, job_class.gang, now) or of_shortage(holds)
     assert blocked is not None, "what is admitted and has a place is placed"
-    preempts = Preemptions(state, Remains()).would_ask(record, now)
+    preempts = Preemptions(state, Requeue()).would_ask(record, now)
     expected = expected_start(state, record, now)
     if preempts:
-        expected = _when_they_are_gone(state, preempts, now)
-    never = state.queues.never(record.queue, kind.amounts_least, preemptible=kind.preemptible)
+        expected = _when_they_are_gone(state.jobs, preempts, now)
+    never = state.queues.never(record.queue, job_class.amounts_least, preemptible=job_class.preemptible)
     return DryRunAnswer(
         reason=blocked.reason,
         detail=blocked.detail,
-        position=position(state, record.queue, (record.rank, record.routed_seq))[0],
-        cure=cure_of(blocked.reason, never=never, lacks=lacks, may_grow=bool(lacks)),
+        position=position(state.pending, record.queue, (record.rank, record.routed_seq))[0],
+        cure=hint_of(blocked.reason, never=never, lacks=lacks, may_grow=bool(lacks)),
         preempts=preempts,
         expected_start_at=expected.at,
         expected_basis=expected.basis,
     )
 
 
-def _when_they_are_gone(state: State, preempts: tuple[str, ...], now: Instant) -> Expected:
+def _when_they_are_gone(jobs: JobBook, preempts: tuple[str, ...], now: Instant) -> Expected:
     """When the last of those who would make way is gone."""
-    specs = [state.jobs.records[job_id].job.spec for job_id in preempts]
+    specs = [jobs.records[job_id].job.spec for job_id in preempts]
     grace_s = max(spec.grace_s for spec in specs)
     names = ", ".join(spec.name for spec in specs[:NAMED_MAX])
     more = f" and {len(specs) - NAMED_MAX} more" if len(specs) > NAMED_MAX else ""
@@ -102,9 +105,11 @@ def _when_they_are_gone(state: State, preempts: tuple[str, ...], now: Instant) -
     return Expected(after(now, grace_s), f"{names}{more} {verb} way, within {grace_s:g} s")
 
 
-def position(state: State, queue: str, place: Place) -> tuple[int, int]:
+def position(pending_queues: PendingQueues, queue: str, place: Place) -> tuple[int, int]:
     """Place from 1 among the waiting of the queue, and how many wait."""
-    places = [other for lane in state.pending.lanes.values() if lane.queue == queue for other, _ in lane.jobs]
+    places = [
+        other for pending in pending_queues.queues.values() if pending.queue == queue for other, _ in pending.jobs
+    ]
     return 1 + sum(other < place for other in places), len(places)
 
 
@@ -118,7 +123,9 @@ def _record(state: State, spec: JobSpec, now: Instant) -> JobRecord:
     total_s, slice_s = policy.run_times(spec)
     return JobRecord(
         job=job,
-        kind=Kind(gang_of(job), preemptible=spec.preemptible, bound_s=slice_s if spec.preemptible else total_s),
+        job_class=EquivalenceClass(
+            gang_of(job), preemptible=spec.preemptible, bound_s=slice_s if spec.preemptible else total_s
+        ),
         queue=spec.queue_name,
         routed_seq=state.progress.folded + 1,
         phase=Phase.QUEUED,

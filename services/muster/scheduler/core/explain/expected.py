@@ -19,7 +19,7 @@ from muster.placement.forecast import Forecast, Outlook, Release
 from muster.quota.formulas import Ceiling
 from muster.scheduler.core.admit.access import Passable, gone_by, passable
 from muster.scheduler.core.admit.arrivals import refusal
-from muster.scheduler.core.explain.look_ahead import Front, QuotaClock
+from muster.scheduler.core.explain.look_ahead import QuotaForecast, ServingOrder
 from muster.scheduler.core.preempt.forecast import PASSES_MAX, Releases, foresee
 from muster.scheduler.core.state import State
 from muster.scheduler.core.stores.exclusions import closed
@@ -59,11 +59,11 @@ def expected_start(state: State, record: JobRecord, now: Instant) -> Expected:
     if record.reserved is not None:
         basis = record.reserved.basis or "its places are reserved from then on"
         return Expected(max(now, record.reserved.starts_at), f"reserved: {basis}")
-    kind = record.kind
+    job_class = record.job_class
     if record.queue not in state.queues.queues or refusal(state, record) is not None or record.cancel_fact:
         return UNKNOWN
-    never = state.queues.never(record.queue, kind.amounts_least, preemptible=kind.preemptible)
-    if never is not None or state.fleet.could_ever_fit(kind.gang) is not None:
+    never = state.queues.never(record.queue, job_class.amounts_least, preemptible=job_class.preemptible)
+    if never is not None or state.fleet.could_ever_fit(job_class.gang) is not None:
         return UNKNOWN
     return _passing(state, record, now)
 
@@ -73,12 +73,12 @@ def _passing(state: State, record: JobRecord, now: Instant) -> Expected:
     bookings = state.bookings
     opened, found = passable(bookings, record, now), UNKNOWN
     for last in range(PASSES_MAX):
-        front = Front(state, record, now)
+        ahead = ServingOrder(state.jobs, state.queues, state.pending, record, now)
         try:
-            with bookings.opened(opened), closed(state.fleet, record.kind.avoided):
-                found = _Plan(state, record, now, opened=opened).find(front)
+            with bookings.opened(opened), closed(state.fleet, record.job_class.avoided):
+                found = _Plan(state, record, now, opened=opened).find(ahead)
         finally:
-            front.close()
+            ahead.close()
         its = Passable(record, Instant(found.at)) if opened and found.at else None
         left = tuple(key for key in opened if its is None or its.is_open(bookings.withholds[key]))
         if left == opened:
@@ -118,12 +118,12 @@ class _Plan:
         self._outlook = Outlook(state.fleet, self._releases, now=now)
         records = state.jobs.records
         ends = ((release.at, records[release.key]) for release in self._releases if release.key in records)
-        self._clock = QuotaClock(state, ends, now=now)
+        self._quota = QuotaForecast(state.queues, ends, now=now)
 
-    def find(self, front: Front) -> Expected:
+    def find(self, ahead: ServingOrder) -> Expected:
         """Plan for those in front, then for the job itself."""
         counted = list[JobRecord]()
-        for record in front.before():
+        for record in ahead.before():
             counted.append(record)
             if len(counted) <= PLANNED_MAX:
                 self._plan(record)
@@ -131,24 +131,24 @@ class _Plan:
                 break
         if len(counted) > PLANNED_MAX:
             return self._estimate(counted, is_all=len(counted) < COUNTED_MAX)
-        return self._last(front, len(counted))
+        return self._last(ahead, len(counted))
 
     def _plan(self, record: JobRecord) -> None:
         """One in front gets what it would get."""
         if record.reserved is not None:
             return  # that is kept for it in the fleet
-        found, admitted = self._outlook.earliest(record.kind.gang), self._clock.admits_at(record)
+        found, admitted = self._outlook.earliest(record.job_class.gang), self._quota.admits_at(record)
         if found is None or admitted is None:
             return
         starts_at = max(found.at, admitted[0])
         ends_at = gone_by(record, Instant(starts_at))
         self._outlook.plan(found.holds, starts_at=starts_at, ends_at=ends_at)
-        self._clock.plan(record, ends_at=ends_at)
+        self._quota.plan(record, ends_at=ends_at)
 
-    def _last(self, front: Front, in_front: int) -> Expected:
+    def _last(self, ahead: ServingOrder, in_front: int) -> Expected:
         """The job itself."""
         record, now = self._record, self._now
-        found, admitted = self._outlook.earliest(record.kind.gang), self._clock.admits_at(record)
+        found, admitted = self._outlook.earliest(record.job_class.gang), self._quota.admits_at(record)
         if found is not None and found.at <= now and found.rests_on and not in_front:
             found = foresee(self._state, record, now)  # those who should go cannot be made to
         if found is None or admitted is None:
@@ -158,11 +158,11 @@ class _Plan:
             return Expected(admitted[0], _joined(_of_quota(admitted[1]), order))
         if found.at <= now:
             return Expected(now, _joined("there is room for it; it is tried in the next cycle", order))
-        found, overtaking = self._overtaken(front, found)
+        found, overtaking = self._overtaken(ahead, found)
         others = f"{_jobs(overtaking)} behind it may fit sooner" if overtaking else ""
         return Expected(found.at, _joined(self._of_places(found), order, others))
 
-    def _overtaken(self, front: Front, found: Forecast) -> tuple[Forecast, int]:
+    def _overtaken(self, ahead: ServingOrder, found: Forecast) -> tuple[Forecast, int]:
         """Where it stands when smaller jobs behind it took what they fit into: until it starves nothing is kept for it.
 
         And how many did.
@@ -170,15 +170,15 @@ class _Plan:
         record, policy = self._record, self._state.queues.policy(self._record.queue)
         kept_from = after(Instant(record.queued_at or self._now), policy.starving_after_s)
         number = 0
-        for other in itertools.islice(front.behind(), OVERTAKING_MAX):
-            if other.kind is record.kind or other.reserved is not None or not _is_smaller(other, record):
+        for other in itertools.islice(ahead.behind(), OVERTAKING_MAX):
+            if other.job_class is record.job_class or other.reserved is not None or not _is_smaller(other, record):
                 continue
-            place, admitted = self._outlook.earliest(other.kind.gang), self._clock.admits_at(other)
+            place, admitted = self._outlook.earliest(other.job_class.gang), self._quota.admits_at(other)
             if place is None or admitted is None or max(place.at, admitted[0]) >= min(found.at, kept_from):
                 continue
             starts_at = max(place.at, admitted[0])
             self._outlook.plan(place.holds, starts_at=starts_at, ends_at=gone_by(other, Instant(starts_at)))
-            found = self._outlook.earliest(record.kind.gang) or found
+            found = self._outlook.earliest(record.job_class.gang) or found
             number += 1
         return found, number
 
@@ -197,14 +197,14 @@ class _Plan:
 
     def _estimate(self, counted: Collection[JobRecord], *, is_all: bool) -> Expected:
         """By how fast places come free: each is taken again, and comes free again after a run of those in front."""
-        resource = GPU if self._record.kind.amounts_least.get(GPU) else CPU
-        asked = sum(record.kind.amounts_least.get(resource, 0) for record in counted)
+        resource = GPU if self._record.job_class.amounts_least.get(GPU) else CPU
+        asked = sum(record.job_class.amounts_least.get(resource, 0) for record in counted)
         number = len(counted)
         if not is_all:
             number, asked = self._all_in_front(counted, asked, resource)
         runs = [gone_by(record, self._now) - self._now for record in counted]
         at = self._turned_over(
-            resource, asked + self._record.kind.amounts_least.get(resource, 0), sum(runs) / len(runs)
+            resource, asked + self._record.job_class.amounts_least.get(resource, 0), sum(runs) / len(runs)
         )
         if at is None:
             return UNKNOWN
@@ -215,14 +215,16 @@ class _Plan:
 
     def _all_in_front(self, counted: Collection[JobRecord], asked: int, resource: str) -> tuple[int, int]:
         """How many are in front and what they ask for, by the job's place in its own queue; at most all that wait."""
-        record, line = self._record, self._state.pending
+        record, store = self._record, self._state.pending
         mine = (record.rank, record.routed_seq)
-        lanes = (lane for lane in line.lanes.values() if lane.queue == record.queue)
-        place = sum(other < mine for lane in lanes for other, _ in lane.jobs)
+        pending_queues = (pending for pending in store.queues.values() if pending.queue == record.queue)
+        place = sum(other < mine for pending in pending_queues for other, _ in pending.jobs)
         served = sum(other.queue == record.queue for other in counted)
         factor = max(1.0, place / max(1, served))
-        number = sum(len(lane.jobs) for lane in line.lanes.values())
-        most = sum(len(lane.jobs) * lane.kind.amounts_least.get(resource, 0) for lane in line.lanes.values())
+        number = sum(len(pending.jobs) for pending in store.queues.values())
+        most = sum(
+            len(pending.jobs) * pending.job_class.amounts_least.get(resource, 0) for pending in store.queues.values()
+        )
         in_front = min(number, round(len(counted) * factor))
         return in_front, max(asked, round(most * in_front / number))
 
@@ -252,7 +254,7 @@ class _Plan:
 
 def _is_smaller(one: JobRecord, other: JobRecord) -> bool:
     """Whether it asks for no more GPUs, so that it may fit where the other does not."""
-    return one.kind.amounts_least.get(GPU, 0) <= other.kind.amounts_least.get(GPU, 0)
+    return one.job_class.amounts_least.get(GPU, 0) <= other.job_class.amounts_least.get(GPU, 0)
 
 
 def _amount(release: Release, resource: str) -> int:

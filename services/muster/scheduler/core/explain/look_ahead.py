@@ -1,7 +1,8 @@
-"""Who will be served before a job: the cycle's own tournament, played ahead on paper.
+"""What happens before a job starts: which jobs are served before it, and when quota admits it.
 
-Lanes that their quota stops stand aside, as they do in a cycle, unless the same bound stops the job by then: then they
-wait for the same to come free, and those in front get it first.
+The order is the fair-share order of the cycle, as if each job were served. Pending queues that are blocked by quota are
+left out, as they are in a cycle, unless the same bound stops the job by then: then they wait for the same to come free,
+and those in front get it first.
 """
 
 import heapq
@@ -11,22 +12,28 @@ from collections.abc import Iterable, Iterator
 from muster.core import Instant
 from muster.quota.amounts import Amounts
 from muster.quota.formulas import NON_PREEMPTIBLE, Ceiling
-from muster.scheduler.core.queue.fair_share import Turns
-from muster.scheduler.core.state import State
-from muster.scheduler.core.stores.jobs import JobRecord
-from muster.scheduler.core.stores.pending_queue import Lane, Place, entry_of
+from muster.quota.queues import QueueTree
+from muster.scheduler.core.admit.quota import ceiling_of, hold_least
+from muster.scheduler.core.queue.fair_share import FairShareOrder
+from muster.scheduler.core.stores.jobs import JobBook, JobRecord
+from muster.scheduler.core.stores.pending_queue import PendingQueue, Place, entry_of
+from muster.scheduler.core.stores.pending_queues import PendingQueues
 
-_Heads = list[tuple[Place, int, Lane | None, int]]
-"""Place in line, number of the lane, the lane (None: the job that is asked about), the job's place in the lane."""
+_Heads = list[tuple[Place, int, PendingQueue | None, int]]
+"""Place of the job, number of its pending queue, the pending queue (None: the job in question), index in it."""
 
 
-class Front:
+class ServingOrder:
     """Jobs in the order in which they would be served, as if each were. Holds what they ask for until `close`."""
 
-    def __init__(self, state: State, record: JobRecord, now: Instant) -> None:
-        self._state = state
+    def __init__(
+        self, jobs: JobBook, queues: QueueTree, pending_queues: PendingQueues, record: JobRecord, now: Instant
+    ) -> None:
+        self._jobs = jobs
+        self._queues = queues
+        self._pending_queues = pending_queues
         self._record = record
-        self._turns = Turns(state.queues, now)
+        self._order = FairShareOrder(queues, now)
         self._heads: dict[str, _Heads] = {}
         self._held: list[JobRecord] = []
         self._fill()
@@ -45,35 +52,35 @@ class Front:
     def close(self) -> None:
         """Nobody counts as served any more."""
         for record in reversed(self._held):
-            self._hold(record, -1)
+            hold_least(self._queues, record, sign=-1)
         self._held.clear()
 
     # --- inside ----------------------------------------------------------------------------------------------
 
     def _served(self) -> Iterator[JobRecord]:
-        while queue := self._turns.next():
+        while queue := self._order.next():
             heads = self._heads[queue]
-            _, number, lane, at = heapq.heappop(heads)
-            record = self._record if lane is None else self._state.jobs.records[lane.jobs[at][1]]
+            _, number, pending, at = heapq.heappop(heads)
+            record = self._record if pending is None else self._jobs.records[pending.jobs[at][1]]
             is_asked = record is self._record
             if is_asked or not self._stands_aside(record):
-                if lane is not None and at + 1 < len(lane.jobs):
-                    heapq.heappush(heads, (lane.jobs[at + 1][0], number, lane, at + 1))
+                if pending is not None and at + 1 < len(pending.jobs):
+                    heapq.heappush(heads, (pending.jobs[at + 1][0], number, pending, at + 1))
                 if is_asked:
                     self._offer(queue)
                     yield record
                     continue
                 yield record
-                self._hold(record, 1)
+                hold_least(self._queues, record)
                 self._held.append(record)
             self._offer(queue)
 
     def _fill(self) -> None:
-        line, queues = self._state.pending, self._state.queues.queues
-        for lane in line.lanes.values():
-            if lane.queue in queues:
-                self._heads.setdefault(lane.queue, []).append((lane.jobs[0][0], lane.number, lane, 0))
-        if line.lane_of(self._record) is None and self._record.queue in queues:
+        queues = self._queues.queues
+        for pending in self._pending_queues.queues.values():
+            if pending.queue in queues:
+                self._heads.setdefault(pending.queue, []).append((pending.jobs[0][0], pending.number, pending, 0))
+        if self._pending_queues.queue_of(self._record) is None and self._record.queue in queues:
             entry = (entry_of(self._record)[0], -1, None, 0)
             self._heads.setdefault(self._record.queue, []).append(entry)
         for queue, heads in self._heads.items():
@@ -83,33 +90,26 @@ class Front:
     def _offer(self, queue: str) -> None:
         heads = self._heads[queue]
         if not heads:
-            self._turns.leave(queue)
+            self._order.leave(queue)
             return
-        place, _, lane, _ = heads[0]
-        kind = self._record.kind if lane is None else lane.kind
-        self._turns.offer(queue, place, kind.amounts)
+        place, _, pending, _ = heads[0]
+        job_class = self._record.job_class if pending is None else pending.job_class
+        self._order.offer(queue, place, job_class.amounts)
 
     def _stands_aside(self, record: JobRecord) -> bool:
         """Whether its quota stops it, and that is nothing to the job that is asked about."""
-        ceiling = self._ceiling(record)
+        ceiling = ceiling_of(self._queues, record)
         if ceiling is None:
             return False
-        return ceiling.queue not in self._state.queues.path(self._record.queue) or self._ceiling(self._record) is None
-
-    def _ceiling(self, record: JobRecord) -> Ceiling | None:
-        kind = record.kind
-        return self._state.queues.ceiling(record.queue, kind.amounts_least, preemptible=kind.preemptible)
-
-    def _hold(self, record: JobRecord, sign: int) -> None:
-        kind = record.kind
-        self._state.queues.hold(record.queue, kind.amounts_least, sign=sign, preemptible=kind.preemptible)
+        is_of_other = ceiling.queue not in self._queues.path(self._record.queue)
+        return is_of_other or ceiling_of(self._queues, self._record) is None
 
 
-class QuotaClock:
+class QuotaForecast:
     """What running jobs and those planned before give back, in order of time, by tree of queues."""
 
-    def __init__(self, state: State, ends: Iterable[tuple[int, JobRecord]], *, now: int) -> None:
-        self._tree = state.queues
+    def __init__(self, tree: QueueTree, ends: Iterable[tuple[int, JobRecord]], *, now: int) -> None:
+        self._tree = tree
         self._now = now
         self._ends: dict[str, list[tuple[int, str, JobRecord, Amounts]]] = {}
         for at, record in ends:
@@ -120,36 +120,36 @@ class QuotaClock:
     def plan(self, record: JobRecord, *, ends_at: int) -> None:
         """What the job asks for is counted in the tree, and given back at that moment."""
         of_tree = self._ends.setdefault(self._root(record.queue), [])
-        insort(of_tree, (ends_at, record.id, record, record.kind.amounts_least), key=lambda end: end[:2])
+        insort(of_tree, (ends_at, record.id, record, record.job_class.amounts_least), key=lambda end: end[:2])
 
     def admits_at(self, record: JobRecord) -> tuple[int, Ceiling | None] | None:
         """When quota admits the job, and what stops it until then; None if it never does."""
-        kind, tree = record.kind, self._tree
-        first = ceiling = tree.ceiling(record.queue, kind.amounts_least, preemptible=kind.preemptible)
+        tree = self._tree
+        first = ceiling = ceiling_of(tree, record)
         at, gone = self._now, list[tuple[JobRecord, Amounts]]()
         ends = iter(self._ends.get(self._root(record.queue), ()))
         try:
             while ceiling is not None:
-                lacking = kind.amounts_least.get(ceiling.resource, 0) - ceiling.available
+                lacking = record.job_class.amounts_least.get(ceiling.resource, 0) - ceiling.available
                 while lacking > 0:
                     end = next(ends, None)
                     if end is None:
                         return None
                     moment, _, other, amounts = end
-                    tree.hold(other.queue, amounts, sign=-1, preemptible=other.kind.preemptible)
+                    tree.hold(other.queue, amounts, sign=-1, preemptible=other.job_class.preemptible)
                     gone.append((other, amounts))
                     at = max(at, moment)
                     if self._relieves(other, ceiling):
                         lacking -= amounts.get(ceiling.resource, 0)
-                ceiling = tree.ceiling(record.queue, kind.amounts_least, preemptible=kind.preemptible)
+                ceiling = ceiling_of(tree, record)
         finally:
             for other, amounts in reversed(gone):
-                tree.hold(other.queue, amounts, preemptible=other.kind.preemptible)
+                tree.hold(other.queue, amounts, preemptible=other.job_class.preemptible)
         return at, first
 
     def _relieves(self, other: JobRecord, ceiling: Ceiling) -> bool:
         """Whether the bound sees what this job gives back."""
-        if ceiling.reason == NON_PREEMPTIBLE and other.kind.preemptible:
+        if ceiling.reason == NON_PREEMPTIBLE and other.job_class.preemptible:
             return False
         return ceiling.queue in self._tree.path(other.queue)
 

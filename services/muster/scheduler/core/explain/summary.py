@@ -1,7 +1,7 @@
 """How full the cluster is, said to federation now and then."""
 
 from muster.core import NS_PER_S, Draft, Instant
-from muster.scheduler.core.requeue import Remains
+from muster.scheduler.core.requeue import Requeue
 from muster.scheduler.core.state import State
 from muster.scheduler.core.stores.jobs import HOLDING
 from muster.schemas.facts.control import ClusterSummary
@@ -14,35 +14,35 @@ HEARTBEAT_S = 5.0
 """Between two signs of life, where the federation may give jobs to other clusters."""
 
 
-def summary(state: State, now: Instant, remains: Remains, *, heartbeat_s: float = HEARTBEAT_S) -> list[Draft]:
+def summary(state: State, now: Instant, requeue: Requeue, *, heartbeat_s: float = HEARTBEAT_S) -> list[Draft]:
     """`summarised`: if the numbers changed and the last ones are old enough, or as a sign of life if one is wanted."""
     if state.status.contact.is_wanted:
-        return _sign_of_life(state, now, remains, heartbeat_s)
-    if not state.status.is_stale:
+        return _sign_of_life(state, now, requeue, heartbeat_s)
+    if not state.summary.is_stale:
         return []
-    due = Instant(state.status.summarised_at + round(SUMMARY_INTERVAL_S * NS_PER_S))
-    if state.status.summary is not None and now < due:
-        remains.wait_until(due)
+    due = Instant(state.summary.at + round(SUMMARY_INTERVAL_S * NS_PER_S))
+    if state.summary.numbers is not None and now < due:
+        requeue.wait_until(due)
         return []
     numbers = summarise(state)
-    if numbers == state.status.summary:
-        state.status.is_stale = False
+    if numbers == state.summary.numbers:
+        state.summary.is_stale = False
         return []
     return [Draft("cluster", state.cluster, "summarised", numbers)]
 
 
-def _sign_of_life(state: State, now: Instant, remains: Remains, heartbeat_s: float) -> list[Draft]:
+def _sign_of_life(state: State, now: Instant, requeue: Requeue, heartbeat_s: float) -> list[Draft]:
     """Numbered, so that it can be answered. Numbers go on from the clock's seconds: a cluster that is made anew, of the
     same name, says none a second time.
     """
     contact = state.status.contact
-    due = Instant(state.status.summarised_at + round(heartbeat_s * NS_PER_S))
+    due = Instant(state.summary.at + round(heartbeat_s * NS_PER_S))
     if contact.last and now < due:
-        remains.wait_until(due)
+        requeue.wait_until(due)
         return []
     number = max(contact.last + 1, now // NS_PER_S)
-    told = summarise(state).model_copy(update={"number": number, "contact": contact.number})
-    return [Draft("cluster", state.cluster, "summarised", told)]
+    reported = summarise(state).model_copy(update={"number": number, "contact": contact.number})
+    return [Draft("cluster", state.cluster, "summarised", reported)]
 
 
 def summarise(state: State) -> ClusterSummary:

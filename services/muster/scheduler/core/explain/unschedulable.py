@@ -1,4 +1,4 @@
-"""`unschedulable`: the first of a lane hears of every change, those behind it once."""
+"""`unschedulable`: the first job of a pending queue hears of every change of its reason, those behind it once."""
 
 import itertools
 from collections.abc import Mapping
@@ -8,129 +8,137 @@ from muster.scheduler.core.explain.why import why_blocked
 from muster.scheduler.core.lifecycle.follow_ups import draft
 from muster.scheduler.core.preempt.defragmentation import SCATTERED
 from muster.scheduler.core.reasons import Blocked, Reason
-from muster.scheduler.core.requeue import MOVES_MAX, Remains
+from muster.scheduler.core.requeue import DRAFTS_MAX, Requeue
 from muster.scheduler.core.state import State
 from muster.scheduler.core.stores.jobs import JobRecord
-from muster.scheduler.core.stores.pending_queue import Lane
+from muster.scheduler.core.stores.pending_queue import PendingQueue
 from muster.schemas.facts.job import JobUnschedulable
 from muster.schemas.job import Phase
 
-WORDS_MAX = 16
-"""Lanes whose reason is put into words by one decision: each looks at the whole fleet, about 50 microseconds."""
+SEARCHES_MAX = 16
+"""Pending queues whose reason one decision finds: each looks at the whole fleet, about 50 microseconds."""
 
-LANES_MAX = 512
-"""Lanes that are looked at by one decision, about 10 microseconds each where a quota stands in the way."""
+QUEUES_MAX = 512
+"""Pending queues that are looked at by one decision, about 10 microseconds each where a quota stands in the way."""
 
 
 class Explanations:
-    """Tells those who wait why. interval_s: how long a job hears nothing more after it was told something.
+    """Reports to jobs why they wait.
 
-    advice: what else to tell jobs for which the idle places are scattered.
+    interval_s: how long a job gets no other report after one. advice: what else to report to jobs for which the idle
+    places are scattered.
     """
 
-    def __init__(self, state: State, remains: Remains, *, interval_s: float, advice: Mapping[str, str]) -> None:
-        self._state = state
+    def __init__(self, state: State, requeue: Requeue, *, interval_s: float, advice: Mapping[str, str]) -> None:
+        self._jobs = state.jobs
+        self._queues = state.queues
+        self._pending_queues = state.pending
+        self._fleet = state.fleet
         self._advice = advice
-        self._remains = remains
+        self._requeue = requeue
         self._interval_ns = round(interval_s * NS_PER_S)
         self._asked_at = Instant(-self._interval_ns)
 
     def make(self, now: Instant, placed: set[str], drafts: list[Draft]) -> None:
-        """Add what is to be said to `drafts`. placed: jobs that this decision placed."""
-        line, told, words, looked = self._state.pending, 0, 0, 0
-        line.wake(now)
-        self._ask_again(now)
-        for lane in tuple(itertools.islice(line.to_explain, LANES_MAX)):
-            if told >= MOVES_MAX or words >= WORDS_MAX:
+        """Add `unschedulable` to `drafts`. placed: jobs that this decision placed."""
+        reasons, reported, searched, looked = self._pending_queues.reasons, 0, 0, 0
+        reasons.wake(now)
+        self._explain_again(now)
+        for pending in tuple(itertools.islice(reasons.now, QUEUES_MAX)):
+            if reported >= DRAFTS_MAX or searched >= SEARCHES_MAX:
                 break
             looked += 1
-            if not lane.is_blocked or lane.jobs[0][1] in placed:
-                line.explained(lane)
+            if not pending.is_blocked or pending.jobs[0][1] in placed:
+                reasons.explained(pending)
                 continue
-            due = self._all_told_just_now(lane, now)
+            due = self._next_report_if_all_reported(pending, now)
             if due is None:
-                words += self._find_word(lane, now)
-                said, due = self._tell(lane, now, drafts, most=MOVES_MAX - told)
-                if said:
-                    told += said
+                searched += self._find_reason(pending, now)
+                emitted, due = self._report(pending, now, drafts, most=DRAFTS_MAX - reported)
+                if emitted:
+                    reported += emitted
                     continue
-                if due is None and lane.word_epoch != line.epoch and lane.short is not None:
-                    due = lane.short.word_until
+                if due is None and pending.why_epoch != reasons.epoch and pending.capacity_block is not None:
+                    due = pending.capacity_block.why_until
             if due is not None:
-                line.put_off(lane, due)
+                reasons.put_off(pending, due)
             else:
-                line.explained(lane)
-        if line.to_explain and (told >= MOVES_MAX or words >= WORDS_MAX or looked >= LANES_MAX):
-            self._remains.more = True
-        due = line.next_due()
+                reasons.explained(pending)
+        if reasons.now and (reported >= DRAFTS_MAX or searched >= SEARCHES_MAX or looked >= QUEUES_MAX):
+            self._requeue.more = True
+        due = reasons.next_due()
         if due is not None:
-            self._remains.wait_until(due)
+            self._requeue.wait_until(due)
 
-    def _ask_again(self, now: Instant) -> None:
-        """Look again at all lanes if there was news, once in the interval: otherwise each news would cost them all."""
-        if not self._state.pending.is_out_of_date:
+    def _explain_again(self, now: Instant) -> None:
+        """Find all reasons anew if something changed, once in the interval: else each change would cost them all."""
+        if not self._pending_queues.reasons.is_out_of_date:
             return
         due = self._after_interval(self._asked_at)
         if now >= due:
             self._asked_at = now
-            self._state.pending.ask_again()
+            self._pending_queues.reasons.explain_again()
         else:
-            self._remains.wait_until(due)
+            self._requeue.wait_until(due)
 
-    def _find_word(self, lane: Lane, now: Instant) -> bool:
-        """Bring the lane's word up to date. A shortage is looked for at most once per kind and interval.
+    def _find_reason(self, pending: PendingQueue, now: Instant) -> bool:
+        """Bring the reason of a pending queue up to date. A shortage is looked for once per class and interval.
 
         Returns whether the fleet was looked at.
         """
-        short, epoch = lane.short, self._state.pending.epoch
-        if (
-            short is None
-            or self._state.queues.ceiling(lane.queue, lane.kind.amounts_least, preemptible=lane.kind.preemptible)
-            is not None
-        ):
-            lane.word, lane.word_epoch = why_blocked(self._state, lane), epoch
+        block, job_class, epoch = pending.capacity_block, pending.job_class, self._pending_queues.reasons.epoch
+        wanted, preemptible = job_class.amounts_least, job_class.preemptible
+        if block is None or self._queues.ceiling(pending.queue, wanted, preemptible=preemptible) is not None:
+            pending.why, pending.why_epoch = self._why(pending), epoch
             return False
-        is_new = short.word is None or now >= short.word_until
+        is_new = block.why is None or now >= block.why_until
         if is_new:
-            short.word, short.word_epoch = why_blocked(self._state, lane), epoch
-            short.word_until = self._after_interval(now)
-        lane.word, lane.word_epoch = short.word, short.word_epoch
-        advice = self._advice.get(lane.jobs[0][1])
-        if advice and lane.word is not None and lane.word.reason in SCATTERED:
-            lane.word = Blocked(lane.word.reason, f"{lane.word.detail}; {advice}")
+            block.why, block.why_epoch = self._why(pending), epoch
+            block.why_until = self._after_interval(now)
+        pending.why, pending.why_epoch = block.why, block.why_epoch
+        advice = self._advice.get(pending.jobs[0][1])
+        if advice and pending.why is not None and pending.why.reason in SCATTERED:
+            pending.why = Blocked(pending.why.reason, f"{pending.why.detail}; {advice}")
         return is_new
 
-    def _tell(self, lane: Lane, now: Instant, drafts: list[Draft], *, most: int) -> tuple[int, Instant | None]:
-        """Tell the lane's word to the first and to those who never heard one.
+    def _why(self, pending: PendingQueue) -> Blocked:
+        return why_blocked(pending, queues=self._queues, pending_queues=self._pending_queues, fleet=self._fleet)
 
-        Returns how many were told, and when the next may be who was told something else just now.
+    def _report(
+        self, pending: PendingQueue, now: Instant, drafts: list[Draft], *, most: int
+    ) -> tuple[int, Instant | None]:
+        """Report the reason to the first job and to those that never heard one.
+
+        Returns how many reports there are, and when the next is due of those that came too early.
         """
-        word, said, due = lane.word, 0, list[Instant]()
-        if word is None or word.reason == Reason.TURN:
+        why, emitted, due = pending.why, 0, list[Instant]()
+        if why is None or why.reason == Reason.TURN:
             return 0, None
-        for job_id in itertools.islice({lane.jobs[0][1]: None} | lane.untold, most):
-            record = self._state.jobs.records[job_id]
-            if record.phase is not Phase.QUEUED or (record.reason, record.detail) == word:
+        for job_id in itertools.islice({pending.jobs[0][1]: None} | pending.unreported, most):
+            record = self._jobs.records[job_id]
+            if record.phase is not Phase.QUEUED or (record.reason, record.detail) == why:
                 continue
-            if now < self._told_until(record):
-                due.append(self._told_until(record))
+            if now < self._reported_until(record):
+                due.append(self._reported_until(record))
                 continue
-            payload = JobUnschedulable(reason=word.reason, detail=word.detail)
+            payload = JobUnschedulable(reason=why.reason, detail=why.detail)
             drafts.append(draft(record, "unschedulable", payload, causes=(record.last_fact,)))
-            said += 1
-        return said, min(due, default=None)
+            emitted += 1
+        return emitted, min(due, default=None)
 
-    def _all_told_just_now(self, lane: Lane, now: Instant) -> Instant | None:
-        """When more may be told, if nobody may be told anything yet, and what they were told may be out of date."""
-        first = self._state.jobs.records[lane.jobs[0][1]]
-        due = self._told_until(first)
-        if lane.untold or now >= due:
+    def _next_report_if_all_reported(self, pending: PendingQueue, now: Instant) -> Instant | None:
+        """Return when the next report is due if none may be made yet and what was reported may be out of date."""
+        first = self._jobs.records[pending.jobs[0][1]]
+        due = self._reported_until(first)
+        if pending.unreported or now >= due:
             return None
-        is_known = lane.word_epoch == self._state.pending.epoch and (first.reason, first.detail) == lane.word
+        is_known = (
+            pending.why_epoch == self._pending_queues.reasons.epoch and (first.reason, first.detail) == pending.why
+        )
         return None if is_known else due
 
-    def _told_until(self, record: JobRecord) -> Instant:
-        """Before this moment the job may not be told anything more."""
+    def _reported_until(self, record: JobRecord) -> Instant:
+        """Return until when the job gets no other report."""
         if not record.explained_at:
             return Instant(0)
         return self._after_interval(Instant(record.explained_at))

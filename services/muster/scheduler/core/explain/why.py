@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 
 from muster.core import Instant, seconds_between
-from muster.placement import GangRequest
+from muster.placement import Fleet, GangRequest
+from muster.quota.queues import QueueTree
 from muster.scheduler.core.admit.arrivals import refusal
 from muster.scheduler.core.preempt.defragmentation import SCATTERED, find_move
 from muster.scheduler.core.reasons import Blocked, Reason, gpus, of_ceiling, of_shortage, unknown_queue
 from muster.scheduler.core.state import State
 from muster.scheduler.core.stores.bookings import Booking, Bookings
 from muster.scheduler.core.stores.exclusions import closed
-from muster.scheduler.core.stores.jobs import JobRecord
-from muster.scheduler.core.stores.pending_queue import Lane, entry_of
+from muster.scheduler.core.stores.jobs import EquivalenceClass, JobRecord
+from muster.scheduler.core.stores.pending_queue import PendingQueue, entry_of
+from muster.scheduler.core.stores.pending_queues import PendingQueues
 from muster.schemas.facts.node import WithholdWish
 
 OF_PLACES = frozenset(
@@ -28,18 +30,18 @@ def explain(state: State, record: JobRecord, now: Instant) -> Blocked:
         return Blocked(Reason.NO_CONTACT, "the federation is silent and may give it to another cluster")
     if record.is_set_aside:
         return Blocked(Reason.HELD, record.held.words if record.held is not None else "it was asked for just now")
-    lane = state.pending.lane_of(record)
-    if lane is None:
+    pending = state.pending.queue_of(record)
+    if pending is None:
         refused = refusal(state, record)
         return Blocked(refused[0].value, refused[1]) if refused else Blocked(Reason.ENDED, "it is being cancelled")
-    in_front = sum(place < entry_of(record)[0] for place, _ in lane.jobs)
-    if not lane.is_blocked:
+    in_front = sum(place < entry_of(record)[0] for place, _ in pending.jobs)
+    if not pending.is_blocked:
         if in_front:
             return Blocked(Reason.BEHIND, f"{_jobs(in_front)} of the same shape in front of it")
         return Blocked(Reason.TURN, "it has not been tried yet")
-    blocked = why_blocked(state, lane)
+    blocked = why_blocked(pending, queues=state.queues, pending_queues=state.pending, fleet=state.fleet)
     if blocked.reason in OF_PLACES:
-        blocked = kept_for_others(state, record.kind.gang, now, own=record.id) or blocked
+        blocked = kept_for_others(state.bookings, state.fleet, record.job_class.gang, now, own=record.id) or blocked
     if blocked.reason in SCATTERED and not in_front and (move := find_move(state, record, now)) is not None:
         blocked = Blocked(blocked.reason, f"{blocked.detail}; {move.words}")
     if record.reserved is not None:
@@ -49,19 +51,20 @@ def explain(state: State, record: JobRecord, now: Instant) -> Blocked:
     return Blocked(blocked.reason, f"{blocked.detail}; {_jobs(in_front)} of the same shape in front of it")
 
 
-def kept_for_others(state: State, gang: GangRequest, now: Instant, *, own: str = "") -> Blocked | None:
+def kept_for_others(
+    bookings: Bookings, fleet: Fleet, gang: GangRequest, now: Instant, *, own: str = ""
+) -> Blocked | None:
     """What is kept for others, if there would be room on it; None if not."""
-    bookings = state.bookings
-    kept = [booking for booking in bookings.all.values() if bookings.is_felt(booking) and booking.key != own]
+    kept = [booking for booking in bookings.all.values() if bookings.is_effective(booking) and booking.key != own]
     if not kept:
         return None
     with bookings.opened([booking.key for booking in kept]):
-        if state.fleet.find(gang) is None:
+        if fleet.find(gang) is None:
             return None
     withheld = [booking for booking in kept if booking.is_withhold]
     if withheld:
         with bookings.opened([booking.key for booking in kept if not booking.is_withhold]):
-            if state.fleet.find(gang) is None:
+            if fleet.find(gang) is None:
                 return _wanted_free(bookings, withheld, now)
         kept = [booking for booking in kept if not booking.is_withhold]
     milli = sum(booking.kept_milli for booking in kept)
@@ -87,27 +90,27 @@ def _jobs(number: int) -> str:
     return "1 job" if number == 1 else f"{number} jobs"
 
 
-def why_blocked(state: State, lane: Lane) -> Blocked:
-    """Why the first of a lane that is blocked cannot run. Proposals of the decision that is being made count."""
-    queues = state.queues
-    if lane.queue not in queues.queues:
-        return unknown_queue(lane.queue)
-    wanted = lane.cap.amounts if lane.cap is not None and lane.cap.amounts else lane.kind.amounts_least
-    ceiling = queues.ceiling(lane.queue, wanted, preemptible=lane.kind.preemptible)
+def why_blocked(pending: PendingQueue, *, queues: QueueTree, pending_queues: PendingQueues, fleet: Fleet) -> Blocked:
+    """Return why the first job of a blocked pending queue cannot run. Proposals of the present decision count."""
+    job_class, block = pending.job_class, pending.quota_block
+    if pending.queue not in queues.queues:
+        return unknown_queue(pending.queue)
+    wanted = block.amounts if block is not None and block.amounts else job_class.amounts_least
+    ceiling = queues.ceiling(pending.queue, wanted, preemptible=job_class.preemptible)
     if ceiling is not None:
         return of_ceiling(ceiling, wanted=wanted)
-    if lane.cap is not None:
-        return lane.cap.word
-    if lane.kind.avoided:
-        return _kept_off(state, lane)
-    if state.pending.has_turn(lane):
+    if block is not None:
+        return block.why
+    if job_class.avoided:
+        return _kept_off(fleet, job_class)
+    if pending_queues.may_be_retried(pending):
         return Blocked(Reason.TURN, "there is room again; it is tried in the next cycle")
-    return of_shortage(state.fleet.shortage(lane.kind.gang))
+    return of_shortage(fleet.shortage(job_class.gang))
 
 
-def _kept_off(state: State, lane: Lane) -> Blocked:
-    """Jobs of this lane are kept off some nodes: what the others lack, and which these are."""
-    fleet, gang, avoided = state.fleet, lane.kind.gang, lane.kind.avoided
+def _kept_off(fleet: Fleet, job_class: EquivalenceClass) -> Blocked:
+    """Return what nodes lack for jobs that are kept off some nodes, and which these are."""
+    gang, avoided = job_class.gang, job_class.avoided
     with closed(fleet, avoided):
         if fleet.find(gang) is not None:
             return Blocked(Reason.TURN, "there is room again; it is tried in the next cycle")

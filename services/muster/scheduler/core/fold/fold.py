@@ -44,9 +44,9 @@ _GROUNDS = frozenset({"queue", "node", "device", "reservation"})
 
 def _summarised(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, ClusterSummary)
-    state.status.summary, state.status.summarised_at = fact.payload, fact.time
+    state.summary.numbers, state.summary.at = fact.payload, fact.time
     state.status.contact.summarised(fact.payload, at=fact.time)
-    state.status.is_stale = True  # what moved since the numbers were taken is not in them
+    state.summary.is_stale = True  # what moved since the numbers were taken is not in them
 
 
 def _described(state: State, fact: Fact) -> None:
@@ -80,7 +80,7 @@ def _state_recorded(state: State, fact: Fact) -> None:
             state.ledger.load_node(fact.subject_id, description, lost=lost, fact=fact.payload.last_fact)
             note_node(state, fact.subject_id)
         case ClusterState() as cluster:
-            state.status.summary, state.status.summarised_at = cluster.summary, cluster.summarised_at
+            state.summary.numbers, state.summary.at = cluster.summary, cluster.summarised_at
             state.queues.wishes.update({wish.fact: wish for wish in cluster.wishes})
             state.status.contact.restore(cluster.contact)
             state.status.pages_read_at = max(state.status.pages_read_at, cluster.pages_read_at)
@@ -92,7 +92,7 @@ def _state_recorded(state: State, fact: Fact) -> None:
                 enlist(state, state.jobs.records[job_id])
         case _:
             return  # another service's view of its own subjects
-    state.status.is_stale = True
+    state.summary.is_stale = True
 
 
 def _load_job(state: State, stored: JobState) -> None:
@@ -110,7 +110,7 @@ def _load_job(state: State, stored: JobState) -> None:
     if record.phase is Phase.SUBMITTED:
         state.arrivals.jobs[record.id] = None
     if record.phase in HOLDING:
-        enter_slots(state, record.id, record.held_slots, record.kind.gang)
+        enter_slots(state, record.id, record.held_slots, record.job_class.gang)
         state.ledger.pick(record.id, record.slots, record.picked)
         recount(state, record)
     if record.phase is Phase.RUNNING:

@@ -63,7 +63,7 @@ def _routed(state: State, fact: Fact) -> None:
     record = JobRecord(
         job=job,
         phase=Phase.SUBMITTED,
-        kind=state.jobs.kind_of(job, total_run_time_s=total_s, min_slice_s=slice_s),
+        job_class=state.jobs.class_of(job, total_run_time_s=total_s, min_slice_s=slice_s),
         queue=queue,
         routed_seq=fact.seq,
         last_fact=fact.id,
@@ -199,7 +199,7 @@ def _placed(state: State, fact: Fact) -> None:
     record.reason = record.detail = ""
     record.reserved = None
     state.pending.remove(record)
-    enter_slots(state, record.id, record.slots, record.kind.gang)
+    enter_slots(state, record.id, record.slots, record.job_class.gang)
     recount(state, record, at=fact.time)
 
 
@@ -254,7 +254,7 @@ def _hold_now(state: State, record: JobRecord, before: tuple[Slot, ...], fact: F
     if len(after) == len(before):
         return  # each is a part of the other
     state.ledger.free(record.id, before, fact=fact.id, seq=fact.seq)
-    enter_slots(state, record.id, after, record.kind.gang)
+    enter_slots(state, record.id, after, record.job_class.gang)
     record.picked = ()  # which of them the kubelet picks, or takes back, is not told
     recount(state, record, at=fact.time)
 
@@ -301,7 +301,7 @@ def _unschedulable(state: State, fact: Fact) -> None:
         state.anomalies["unschedulable out of turn"] += 1
         return
     record.reason, record.detail, record.explained_at = fact.payload.reason, fact.payload.detail, fact.time
-    state.pending.told(record)
+    state.pending.reported(record)
 
 
 def _preflight_passed(state: State, fact: Fact) -> None:

@@ -12,7 +12,7 @@ def _joined(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, NodeJoined)
     state.ledger.join(fact.subject_id, fact.payload, fact=fact.id)
     note_node(state, fact.subject_id, at=fact.time)
-    state.status.is_stale = True
+    state.summary.is_stale = True
 
 
 def _lost(state: State, fact: Fact) -> None:
@@ -26,14 +26,14 @@ def _returned(state: State, fact: Fact) -> None:
 def _set_lost(state: State, fact: Fact, *, lost: bool) -> None:
     if not state.ledger.set_lost(fact.subject_id, lost, fact=fact.id):
         state.anomalies[f"{fact.name} of no node"] += 1
-    state.status.is_stale = True
+    state.summary.is_stale = True
 
 
 def _left(state: State, fact: Fact) -> None:
     if not state.ledger.leave(fact.subject_id, fact=fact.id):
         state.anomalies["left of no node"] += 1
     note_node(state, fact.subject_id, at=fact.time)
-    state.status.is_stale = True
+    state.summary.is_stale = True
 
 
 def _withhold_requested(state: State, fact: Fact) -> None:
@@ -43,7 +43,7 @@ def _withhold_requested(state: State, fact: Fact) -> None:
         state.anomalies["withhold requested twice"] += 1
     for job_id in state.ledger.holders(fact.kind, fact.subject_id):
         state.due.mark_dirty(job_id)  # it may have ended for what is wrong there
-    state.status.is_stale = True
+    state.summary.is_stale = True
 
 
 def _withhold_withdrawn(state: State, fact: Fact) -> None:
@@ -63,7 +63,7 @@ def _withhold_withdrawn(state: State, fact: Fact) -> None:
     )
     if is_taken is None and state.nodes.is_there(fact.kind, fact.subject_id):
         state.anomalies["withdrawn of nothing"] += 1
-    state.status.is_stale = True
+    state.summary.is_stale = True
 
 
 def _detached(state: State, fact: Fact) -> None:
@@ -83,13 +83,13 @@ def _cordoned(state: State, fact: Fact) -> None:
         fact=fact.id,
     )
     state.grants.cordon(fact.subject_id, cordon, fact=fact.id, seq=fact.seq)
-    state.status.is_stale = True
+    state.summary.is_stale = True
 
 
 def _resumed(state: State, fact: Fact) -> None:
     if not state.grants.cordon(fact.subject_id, None, fact=fact.id, seq=fact.seq):
         state.anomalies["resumed what is not cordoned"] += 1
-    state.status.is_stale = True
+    state.summary.is_stale = True
 
 
 def _withheld(state: State, fact: Fact) -> None:
@@ -101,7 +101,7 @@ def _withheld(state: State, fact: Fact) -> None:
 def _released(state: State, fact: Fact) -> None:
     if not state.grants.release(fact.kind, fact.subject_id, fact=fact.id, seq=fact.seq):
         state.anomalies["released out of turn"] += 1
-    state.status.is_stale = True
+    state.summary.is_stale = True
 
 
 HANDLERS: dict[tuple[str, str], Handler] = {

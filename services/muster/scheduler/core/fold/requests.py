@@ -146,7 +146,7 @@ def _returned(state: State, fact: Fact) -> None:
     state.arrivals.jobs.pop(record.id, None)
     state.due.dirty.pop(record.id, None)
     state.progress.generation += 1
-    state.status.is_stale = True
+    state.summary.is_stale = True
 
 
 def _contact_renewed(state: State, fact: Fact) -> None:

@@ -28,7 +28,7 @@ def touch(state: State, record: JobRecord, fact: Fact) -> None:
     state.runs.file(record)
     book_reserved(state.bookings, record)
     state.progress.generation += 1
-    state.status.is_stale = True
+    state.summary.is_stale = True
 
 
 def is_out_of_contact(state: State, record: JobRecord) -> bool:
@@ -49,7 +49,7 @@ def enlist(state: State, record: JobRecord) -> None:
         return
     state.pending.add(record)
     if record.phase is Phase.QUEUED and record.reason in _NOT_EXPLAINED:
-        state.pending.tell(record)
+        state.pending.want_reason(record)
 
 
 def settle_arrival(state: State, record: JobRecord) -> None:
@@ -69,7 +69,7 @@ def settle_job(state: State, record: JobRecord, *, queue: str, total_run_time_s:
         return
     state.pending.remove(record)
     record.queue, record.total_run_time_s, record.min_slice_s = queue, total_run_time_s, min_slice_s
-    state.jobs.reclassify(record, record.kind.avoided)
+    state.jobs.reclassify(record, record.job_class.avoided)
 
 
 # --- nodes that a job is kept off ----------------------------------------------------------------------------
@@ -87,16 +87,16 @@ def lift_exclusions(state: State, now: Instant) -> Instant | None:
     """Let jobs be tried again where they were kept off for long enough. Returns when the next ones may be."""
     for job_id in state.due.pop_lifts(now):
         record = state.jobs.records.get(job_id)
-        if record is not None and record.kind.avoided:
+        if record is not None and record.job_class.avoided:
             _avoid(state, record, avoided_at(record, now))
     return state.due.next_lift()
 
 
 def _avoid(state: State, record: JobRecord, avoided: frozenset[str]) -> None:
     """Keep the job off exactly these nodes; if it waits, it moves to another pending queue."""
-    if avoided == record.kind.avoided:
+    if avoided == record.job_class.avoided:
         return
-    is_pending = state.pending.lane_of(record) is not None
+    is_pending = state.pending.queue_of(record) is not None
     state.pending.remove(record)
     state.jobs.reclassify(record, avoided)
     if is_pending:
@@ -120,7 +120,7 @@ def recount(state: State, record: JobRecord, *, at: int = 0) -> None:
     """Let the queue count what the job holds from `at` on, whatever it counted before. 0: a checkpoint says so."""
     before, after = record.counted, NO_AMOUNTS
     if record.phase in HOLDING:
-        after = amounts_of(record.kind, record.held_slots, state.capacity.models)
+        after = amounts_of(record.job_class, record.held_slots, state.capacity.models)
     if after is before:
         return
     record.counted = after
@@ -130,7 +130,7 @@ def recount(state: State, record: JobRecord, *, at: int = 0) -> None:
                 record.queue,
                 amounts,
                 sign=sign,
-                preemptible=record.kind.preemptible,
+                preemptible=record.job_class.preemptible,
                 at=at,
                 principal=record.job.principal,
             )

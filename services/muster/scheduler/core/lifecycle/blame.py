@@ -52,7 +52,7 @@ def judged_at(record: JobRecord, *, blame_s: float) -> Instant:
     exited = record.exited
     is_doubtful = exited is not None and exited.outcome is PodsOutcome.FAILED and record.stop_reason is None
     is_early = preflight.ended_before_first_step(record)
-    if not blame_s or not is_doubtful or is_early or not record.kind.gpu_milli or record.cancel_fact:
+    if not blame_s or not is_doubtful or is_early or not record.job_class.gpu_milli or record.cancel_fact:
         return Instant(record.exited_at)
     return after(Instant(record.exited_at), blame_s)
 

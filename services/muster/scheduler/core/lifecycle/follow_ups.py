@@ -4,7 +4,7 @@ from muster.core import Draft, Instant
 from muster.scheduler.core.lifecycle import preflight
 from muster.scheduler.core.lifecycle.blame import infrastructure, judged_at
 from muster.scheduler.core.reasons import Reason
-from muster.scheduler.core.requeue import MOVES_MAX, Remains
+from muster.scheduler.core.requeue import DRAFTS_MAX, Requeue
 from muster.scheduler.core.state import State
 from muster.scheduler.core.stores.jobs import HOLDING, WAITING, JobRecord
 from muster.schemas.base import TEXT_CHARS_MAX, Payload
@@ -31,7 +31,7 @@ A job on thousands of nodes loses one every few hours as long as it lives, and g
 """
 
 
-def follow_ups(state: State, now: Instant, remains: Remains, *, blame_s: float = 0.0) -> list[Draft]:
+def follow_ups(state: State, now: Instant, requeue: Requeue, *, blame_s: float = 0.0) -> list[Draft]:
     """The facts that follow for jobs that moved and for those whose run time, or whose wait for a verdict, is over.
 
     blame_s: see `blame`.
@@ -39,8 +39,8 @@ def follow_ups(state: State, now: Instant, remains: Remains, *, blame_s: float =
     drafts = list[Draft]()
     state.due.wake(now)
     for job_id in tuple(state.due.dirty):
-        if len(drafts) >= MOVES_MAX:
-            remains.more = True
+        if len(drafts) >= DRAFTS_MAX:
+            requeue.more = True
             return drafts
         record = state.jobs.records.get(job_id)
         answer = _follow_up(state, record, now, blame_s) if record is not None else None
@@ -53,15 +53,15 @@ def follow_ups(state: State, now: Instant, remains: Remains, *, blame_s: float =
             if due is not None and due > now:
                 state.due.await_verdict(job_id, due)
     for record in state.due.overdue(now, state.jobs):
-        if len(drafts) >= MOVES_MAX:
-            remains.more = True
+        if len(drafts) >= DRAFTS_MAX:
+            requeue.more = True
             return drafts
         if record.id not in state.due.dirty:
             answer = _follow_up(state, record, now, blame_s)
             drafts += [answer] if answer is not None else []
     verdict_at = state.due.next_verdict()
     if verdict_at is not None:
-        remains.wait_until(verdict_at)
+        requeue.wait_until(verdict_at)
     return drafts
 
 
@@ -79,7 +79,7 @@ def _follow_up(state: State, record: JobRecord, now: Instant, blame_s: float) ->
     if record.phase in WAITING:
         if record.cancel_fact:
             return _finish(record, Phase.CANCELLED, causes=(record.cancel_fact,))
-        return _to_wish(record) if record.recall is None else answer_recall(record)
+        return _answer_requests(record) if record.recall is None else answer_recall(record)
     wanted = answer_recall(record) if record.recall is not None else None
     return wanted or _of_run(state, record, now, blame_s)
 
@@ -96,7 +96,7 @@ def _of_run(state: State, record: JobRecord, now: Instant, blame_s: float) -> Dr
     if record.cancel_fact and record.phase is not Phase.STOPPING:
         return _stop_run(record, StopReason.CANCELLED, record.cancel_fact)
     if record.wishes or record.phase is Phase.STOPPING:
-        return _to_wish(record)
+        return _answer_requests(record)
     if record.phase is Phase.PLACED:
         if record.preflight_plan is not None:
             return preflight.first_step(record, record.preflight_plan, now)
@@ -127,7 +127,7 @@ def draft(record: JobRecord, name: str, payload: Payload, *, causes: tuple[str, 
     return Draft("job", record.job.id, name, payload, causes, record.job.trace)
 
 
-def _to_wish(record: JobRecord) -> Draft | None:
+def _answer_requests(record: JobRecord) -> Draft | None:
     """The answer to the first that was asked of it; None if nothing was, or it is yet to be queued."""
     if not record.wishes or record.phase is Phase.SUBMITTED:
         return None
@@ -157,17 +157,17 @@ def _after_exit(record: JobRecord, exited: PodsExited, now: Instant, because: st
         return _before_first_step(record, exited, now, causes)
     is_told_to_end = record.stop_reason is StopReason.NODE_LOST or record.stop_detail == OUT_OF_CONTACT
     if exited.outcome is PodsOutcome.FAILED and not is_told_to_end and not because:
-        told = _told(f"exit code {exited.exit_code}", exited.reason)
+        reported = _with_reason(f"exit code {exited.exit_code}", exited.reason)
         in_row = 0 if record.came_further(record.exited_at) else record.failures_in_row
         if in_row >= spec.retries:
             so_often = f"; {in_row + 1} failures in a row without progress" if in_row else ""
-            reason = told[: TEXT_CHARS_MAX - len(so_often)] + so_often
+            reason = reported[: TEXT_CHARS_MAX - len(so_often)] + so_often
             return _finish(record, Phase.FAILED, reason=reason, causes=causes)
-        return _requeue(record, QueuedReason.RETRY, told, causes, failures_in_row=in_row + 1)
+        return _requeue(record, QueuedReason.RETRY, reported, causes, failures_in_row=in_row + 1)
     if record.losses_in_row >= NODE_LOSSES_MAX and not record.made_progress(record.exited_at):
         reason = f"{Reason.NODE_LOSSES.value}: {record.losses_in_row + 1} runs ended with their node"
-        return _finish(record, Phase.FAILED, reason=_told(reason, exited.reason), causes=causes)
-    detail = because or record.stop_detail or _told(f"node {exited.node}" if exited.node else "", exited.reason)
+        return _finish(record, Phase.FAILED, reason=_with_reason(reason, exited.reason), causes=causes)
+    detail = because or record.stop_detail or _with_reason(f"node {exited.node}" if exited.node else "", exited.reason)
     return _requeue(record, QueuedReason.NODE_LOST, detail[:TEXT_CHARS_MAX], causes)
 
 
@@ -185,7 +185,7 @@ def _before_first_step(record: JobRecord, exited: PodsExited, now: Instant, caus
     return draft(record, "queued", payload, causes=causes)
 
 
-def _told(what: str, reason: str) -> str:
+def _with_reason(what: str, reason: str) -> str:
     """With what the cluster said of it, as far as a fact may say it."""
     return ": ".join(filter(None, (what, reason)))[:TEXT_CHARS_MAX]
 

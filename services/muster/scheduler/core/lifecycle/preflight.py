@@ -91,8 +91,8 @@ def too_often(record: JobRecord, exited: PodsExited) -> str:
     """Why the job ends, if this was one failure too many; "" if it was not."""
     if record.preflight_failures + 1 < FAILURES_MAX:
         return ""
-    told = words(record, exited)
-    return f"{Reason.PREFLIGHT.value}: {FAILURES_MAX} runs in a row ended before their first step; {told}"[
+    reported = words(record, exited)
+    return f"{Reason.PREFLIGHT.value}: {FAILURES_MAX} runs in a row ended before their first step; {reported}"[
         :TEXT_CHARS_MAX
     ]
 

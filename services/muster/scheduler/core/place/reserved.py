@@ -15,14 +15,14 @@ from muster.placement import Slot as Place
 from muster.scheduler.core.admit.access import Access, passable
 from muster.scheduler.core.lifecycle.preflight import PlanOf
 from muster.scheduler.core.place.placements import placement_drafts
-from muster.scheduler.core.queue.fair_share import Heads, add_head, rounds
-from muster.scheduler.core.requeue import Pace, Remains
+from muster.scheduler.core.queue.fair_share import Heads, add_head, serve_in_order
+from muster.scheduler.core.requeue import Pace, Requeue
 from muster.scheduler.core.state import State
 from muster.scheduler.core.stores.bookings import KEPT, Booking, holds_of
 from muster.scheduler.core.stores.capacity import amounts_of
 from muster.scheduler.core.stores.exclusions import is_apart
 from muster.scheduler.core.stores.jobs import JobRecord
-from muster.scheduler.core.stores.pending_queue import Lane, entry_of
+from muster.scheduler.core.stores.pending_queue import PendingQueue, entry_of
 from muster.schemas.job import Phase
 
 TRIES_MAX = 256
@@ -35,9 +35,9 @@ LOOKS_BURST, LOOKS_PER_S = 4_096, 2_048
 class ReservedPlaces:
     """Places jobs on what is kept for them. What it remembers only saves work."""
 
-    def __init__(self, state: State, remains: Remains, *, plan_of: PlanOf | None = None) -> None:
+    def __init__(self, state: State, requeue: Requeue, *, plan_of: PlanOf | None = None) -> None:
         self._state = state
-        self._remains = remains
+        self._requeue = requeue
         self._plan_of = plan_of
         self._seen = (-1, -1)
         self._again = (-1, Instant(-1))
@@ -60,9 +60,9 @@ class ReservedPlaces:
             if record.cancel_fact or record.is_set_aside:
                 continue
             access = Access(bookings, state.queues, now)
-            door = access.door(record)
+            scope = access.scope(record)
             opened = {k for k, booking in bookings.all.items() if not (booking.is_reservation or booking.is_withhold)}
-            opened |= access.keys(door) if door is not None else frozenset()
+            opened |= access.keys(scope) if scope is not None else frozenset()
             if self.place_at(record, holds_of(state.fleet, record), drafts, now=now, opened=opened):
                 bookings.lend(key)
                 placed.add(key)
@@ -76,15 +76,15 @@ class ReservedPlaces:
         What services want free only after the job is gone is open, too.
         """
         state, bookings = self._state, self._state.bookings
-        if not holds or record.queue not in state.queues.queues or not is_apart(holds, record.kind.avoided):
+        if not holds or record.queue not in state.queues.queues or not is_apart(holds, record.job_class.avoided):
             return False
-        amounts = amounts_of(record.kind, [hold.slot for hold in holds], state.capacity.models)
-        if state.queues.ceiling(record.queue, amounts, preemptible=record.kind.preemptible) is not None:
+        amounts = amounts_of(record.job_class, [hold.slot for hold in holds], state.capacity.models)
+        if state.queues.ceiling(record.queue, amounts, preemptible=record.job_class.preemptible) is not None:
             return False
         with bookings.opened({*opened, *passable(bookings, record, now)}):
             if not state.proposals.propose_at(record.id, holds):
                 return False
-        state.queues.propose(record.queue, amounts, preemptible=record.kind.preemptible)
+        state.queues.propose(record.queue, amounts, preemptible=record.job_class.preemptible)
         drafts += placement_drafts(record, holds, ledger=state.ledger, grants=state.grants, plan_of=self._plan_of)
         return True
 
@@ -104,7 +104,7 @@ class ReservedPlaces:
             if seen == self._seen and all(booking.starts_at <= self._at for booking in begun):
                 return
             if not self._pace.is_ready(now):
-                self._remains.wait_until(self._pace.next_at())
+                self._requeue.wait_until(self._pace.next_at())
                 return
             self._seen = seen
         self._again, self._at, self._tries, before = (state.progress.folded, now), now, TRIES_MAX, len(placed)
@@ -118,32 +118,32 @@ class ReservedPlaces:
         heads: Heads = {}
         if booking.job_id:
             record = state.jobs.records.get(booking.job_id)
-            lane = state.pending.lane_of(record) if record is not None and record.id not in placed else None
-            if record is not None and lane is not None:
-                add_head(heads, lane, lane.jobs.index(entry_of(record)))
+            pending = state.pending.queue_of(record) if record is not None and record.id not in placed else None
+            if record is not None and pending is not None:
+                add_head(heads, pending, pending.jobs.index(entry_of(record)))
         else:
-            for lane in self._lanes(booking.queue):
-                at = next((at for at, entry in enumerate(lane.jobs) if entry[1] not in placed), None)
+            for pending in self._queues(booking.queue):
+                at = next((at for at, entry in enumerate(pending.jobs) if entry[1] not in placed), None)
                 if at is not None:
-                    add_head(heads, lane, at)
+                    add_head(heads, pending, at)
         if heads:
             self._pace.spend(len(booking.kept))
             place = partial(self.place_at, drafts=drafts, now=now, opened=(booking.key,))
             trial = _Trial(state.fleet, booking, place, tries=self._tries)
-            placed.update(record.id for record in rounds(state, heads, now, trial.attempt))
+            placed.update(record.id for record in serve_in_order(state.queues, state.jobs, heads, now, trial.attempt))
             self._tries = trial.tries
 
-    def _lanes(self, queue: str) -> Iterator[Lane]:
-        """Lanes of this queue and of those below it."""
+    def _queues(self, queue: str) -> Iterator[PendingQueue]:
+        """Pending queues of this queue and of those below it."""
         state = self._state
         below: dict[str, bool] = {}
-        for lane in state.pending.lanes.values():
-            is_below = below.get(lane.queue)
+        for pending in state.pending.queues.values():
+            is_below = below.get(pending.queue)
             if is_below is None:
-                is_below = lane.queue in state.queues.queues and queue in state.queues.path(lane.queue)
-                below[lane.queue] = is_below
+                is_below = pending.queue in state.queues.queues and queue in state.queues.path(pending.queue)
+                below[pending.queue] = is_below
             if is_below:
-                yield lane
+                yield pending
 
 
 class _Trial:
@@ -158,9 +158,9 @@ class _Trial:
         self._small = _only(fleet, booking)
         self._missed: set[GangRequest] = set()
 
-    def attempt(self, record: JobRecord, _lane: Lane) -> bool:
+    def attempt(self, record: JobRecord, _pending: PendingQueue) -> bool:
         """Place the job there, if it fits and its quota admits it."""
-        gang = record.kind.gang
+        gang = record.job_class.gang
         is_mine = not self._booking.job_id or self._booking.job_id == record.id
         if not self.tries or not is_mine or gang in self._missed:
             return False

@@ -38,10 +38,10 @@ _LEAVING, _SURPLUS, _WHOLE = range(3)
 class Candidates:
     """Parts of jobs for the gangs of one decision. spoken: jobs that are left out."""
 
-    def __init__(self, state: State, now: Instant, spoken: Collection[str] = ()) -> None:
+    def __init__(self, state: State, now: Instant, drafted: Collection[str] = ()) -> None:
         self._state = state
         self.now = now
-        self._spoken = spoken
+        self._spoken = drafted
         self._median_s: float | None = None
         self._is_median_known = False
         self._ranks: dict[str, tuple[int, float, str]] = {}
@@ -57,7 +57,7 @@ class Candidates:
         found = [
             record
             for queue, below in reach.items()
-            for job_id in state.runs.ripe(queue, below=below)
+            for job_id in state.runs.expired(queue, below=below)
             if (record := state.jobs.records[job_id]) is not wanting.record and self._is_free(record, wanting)
         ]
         if not found:
@@ -150,7 +150,7 @@ class Candidates:
 
     def _parts_of(self, record: JobRecord) -> dict[str, Part]:
         """The job as a whole, less the replicas that it can run without, each of which is a part of its own."""
-        surplus = surplus_of(record) if record.kind.gang.is_elastic else ()
+        surplus = surplus_of(record) if record.job_class.gang.is_elastic else ()
         if not surplus:
             return {record.id: Part(record, record.counted, record.slots)}
         parts: dict[str, Part] = {}
@@ -162,7 +162,7 @@ class Candidates:
         return parts
 
     def _amounts(self, record: JobRecord, slots: Sequence[Slot]) -> dict[str, int]:
-        return held_amounts(slots, record.kind.gang, self._state.capacity.model_of)
+        return held_amounts(slots, record.job_class.gang, self._state.capacity.model_of)
 
     def _holds(self, record: JobRecord, slots: Sequence[Slot]) -> tuple[Hold, ...]:
         """What these slots hold in the fleet; nothing on nodes that are not part of the cluster."""
@@ -178,7 +178,7 @@ class Candidates:
 def surplus_of(record: JobRecord) -> tuple[Slot, ...]:
     """Slots of an elastic job that it can run without: of each group the last replicas."""
     surplus = list[Slot]()
-    for index, group in enumerate(record.kind.gang.groups):
+    for index, group in enumerate(record.job_class.gang.groups):
         slots = sorted((slot for slot in record.slots if slot.group == index), key=lambda slot: slot.replica)
         surplus += slots[group.replicas_least :]
     return tuple(surplus)
@@ -209,18 +209,18 @@ _OWN = ""
 
 
 class Prospects:
-    """Queues with jobs past their slice. ripe: these, and the lowest priority among their jobs.
+    """Queues with jobs past their slice. expired: these, and the lowest priority among their jobs.
 
     Holds as long as the tree's sums do.
     """
 
-    def __init__(self, tree: QueueTree, ripe: Mapping[str, int]) -> None:
+    def __init__(self, tree: QueueTree, expired: Mapping[str, int]) -> None:
         self._tree = tree
-        self._ripe = {queue: priority for queue, priority in ripe.items() if queue in tree.queues}
+        self._expired = {queue: priority for queue, priority in expired.items() if queue in tree.queues}
         self._below: dict[str, dict[str, list[str]]] = {}
         self._shares: dict[tuple[str, str], float] = {}
         self._before: dict[str, dict[str, float]] = {}
-        for queue in self._ripe:
+        for queue in self._expired:
             path = (*tree.path(queue), _CLUSTER)
             self._below.setdefault(queue, {})[_OWN] = [queue]
             for name, above in itertools.pairwise(path):
@@ -236,11 +236,11 @@ class Prospects:
     def reach(self, wanting: Wanting, rules: Rules) -> dict[str, int]:
         """Queues whose jobs may have to make way, and below which priority these have to be."""
         found = {queue: rules.reach(queue) for queue in self._reachable(wanting, rules)}
-        return {queue: below for queue, below in found.items() if self._ripe[queue] < below}
+        return {queue: below for queue, below in found.items() if self._expired[queue] < below}
 
     def _reachable(self, wanting: Wanting, rules: Rules) -> Iterator[str]:
         queue = wanting.record.queue
-        if self._ripe.get(queue, wanting.priority + 1) <= wanting.priority:
+        if self._expired.get(queue, wanting.priority + 1) <= wanting.priority:
             yield queue
         path = (*self._tree.path(queue), _CLUSTER)
         for node, above in ((_OWN, queue), *itertools.pairwise(path)):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from muster.core import Draft, Instant, after
 from muster.scheduler.core.lifecycle.follow_ups import draft
-from muster.scheduler.core.requeue import MOVES_MAX, Remains
+from muster.scheduler.core.requeue import DRAFTS_MAX, Requeue
 from muster.scheduler.core.state import State
 from muster.scheduler.core.stores.bookings import Booking, Want
 from muster.scheduler.core.stores.jobs import JobRecord
@@ -23,9 +23,9 @@ LOOK_EVERY_S = 1.0
 class Clearing:
     """Asks, when the time has come. What it remembers only saves work."""
 
-    def __init__(self, state: State, remains: Remains) -> None:
+    def __init__(self, state: State, requeue: Requeue) -> None:
         self._state = state
-        self._remains = remains
+        self._requeue = requeue
         self._generation = -1
         self._folded = -1
         self._has_asked = False
@@ -45,12 +45,12 @@ class Clearing:
             self._clear(now, drafts)
             self._has_asked = len(drafts) > before
         elif progress.generation != self._generation:
-            self._remains.wait_until(self._resume_at)
+            self._requeue.wait_until(self._resume_at)
         if self._next < _NEVER:
-            self._remains.wait_until(self._next)
+            self._requeue.wait_until(self._next)
 
     def _clear(self, now: Instant, drafts: list[Draft]) -> None:
-        said = {draft.subject_id for draft in drafts if draft.kind == "job"}
+        emitted = {draft.subject_id for draft in drafts if draft.kind == "job"}
         for booking in self._state.bookings.all.values():
             begins = after(Instant(booking.starts_at), -GRACE_S_MAX)
             if booking.is_withhold or self._is_made_way_for(booking):
@@ -62,11 +62,11 @@ class Clearing:
                 leaves_at = max(record.slice_end(), after(Instant(booking.starts_at), -record.job.spec.grace_s))
                 if now < leaves_at:
                     self._next = min(self._next, leaves_at)
-                elif record.id not in said:
-                    if len(said) >= MOVES_MAX:
-                        self._remains.more = True
+                elif record.id not in emitted:
+                    if len(emitted) >= DRAFTS_MAX:
+                        self._requeue.more = True
                         return
-                    said.add(record.id)
+                    emitted.add(record.id)
                     drafts.append(self._stop(record, booking))
 
     def _is_made_way_for(self, booking: Booking) -> bool:

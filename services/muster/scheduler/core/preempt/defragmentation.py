@@ -1,27 +1,35 @@
 """Defragmentation: idle GPUs that do not stand together are brought together, where that costs less than it gains.
 
-For the first job of a lane for which there are enough GPUs, but scattered, or not within one domain, a move is looked
-for (see `moves`). It is said to the job; where its queue wants it, it is done, by the facts of preemption: notice to
-those who move and what is kept for the gang stand together, and those who move are queued again and find the idle
-places. One move is under way at a time, and one search is made in a while, so that it stays an exception.
+For the first job of a pending queue for which there are enough GPUs, but scattered, or not within one domain, a move of
+running jobs is looked for. It is reported to the job; where its queue wants it, it is done, by the facts of preemption:
+notice to the jobs that move and what is kept for the gang stand together, and those jobs are queued again and find the
+idle places. One move is under way at a time, and one search is made in a while, so that it stays an exception.
+
+Only jobs are moved that may be preempted, are past their slice, have reported a checkpoint, and have another place at
+once beside the gang. Cost and gain are both GPU hours: the work that the moved jobs do again, and what the gang would
+otherwise wait, times its GPUs. It is never done, nor advised, when it costs more than it gains.
 """
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from muster.cluster.node_records import NodeTable
 from muster.core import NS_PER_S, Draft, Instant, after
 from muster.placement import DEVICE_MILLI, Fleet, GangRequest, Hold
 from muster.placement.relief import Victim, Way, make_way
+from muster.quota.queues import QueueTree
+from muster.scheduler.core.admit.quota import ceiling_of
 from muster.scheduler.core.preempt.candidates import Candidates
 from muster.scheduler.core.preempt.forecast import foresee
 from muster.scheduler.core.preempt.notices import notices
 from muster.scheduler.core.preempt.rules import Part, Rule, Wanting
 from muster.scheduler.core.reasons import Reason
-from muster.scheduler.core.requeue import Remains
+from muster.scheduler.core.requeue import Requeue
 from muster.scheduler.core.state import State
+from muster.scheduler.core.stores.bookings import Bookings
 from muster.scheduler.core.stores.jobs import JobRecord
-from muster.scheduler.core.stores.pending_queue import Lane
+from muster.scheduler.core.stores.pending_queue import PendingQueue
 from muster.schemas.facts.queue import GPU, Defragment
 from muster.schemas.job import Phase
 
@@ -29,13 +37,13 @@ EVERY_S = 10.0
 """Between two searches, some 50 ms each in a large fleet."""
 
 LOOK_EVERY_S = 1.0
-"""Between two looks for a lane that is worth one, if there was none."""
+"""Between two looks for a pending queue that is worth one, if there was none."""
 
 PAUSE_S = 60.0
 """After a move, and for a job for which none was found."""
 
-LANES_MAX = 4_096
-"""Lanes looked through for one that is worth a search."""
+QUEUES_MAX = 4_096
+"""Pending queues looked through for one that is worth a search."""
 
 SCATTERED = frozenset({Reason.FRAGMENTED.value, Reason.TOPOLOGY.value})
 """Reasons that a move may cure."""
@@ -75,56 +83,56 @@ class Move(NamedTuple):
 class Defragmentation:
     """Looks for moves now and then. advice: by job, in words. What it remembers only saves work."""
 
-    def __init__(self, state: State, remains: Remains, *, every_s: float = EVERY_S) -> None:
+    def __init__(self, state: State, requeue: Requeue, *, every_s: float = EVERY_S) -> None:
         self._every_s = every_s
         self.advice: dict[str, str] = {}
         self._state = state
-        self._remains = remains
+        self._requeue = requeue
         self._next = Instant(0)
         self._seen = -1
         self._is_first = True
         self._again = Instant(0)
         self._moved_for = ""
         self._tried: dict[str, Instant] = {}
-        self._said: list[Draft] = []
-        self._said_at = -1
+        self._emitted: list[Draft] = []
+        self._emitted_at = -1
 
     def make(self, now: Instant, drafts: list[Draft]) -> None:
         """Add the drafts of one move, if there is one to make; the same again until something is folded."""
         state = self._state
-        if not state.pending.lanes or not state.runs.reporting:
+        if not state.pending.queues or not state.runs.reporting:
             return
-        spoken = {draft.subject_id for draft in drafts if draft.kind == "job"}
-        if self._said and self._said_at == state.progress.folded:
-            if spoken.isdisjoint(draft.subject_id for draft in self._said):
-                drafts += self._said
+        drafted = {draft.subject_id for draft in drafts if draft.kind == "job"}
+        if self._emitted and self._emitted_at == state.progress.folded:
+            if drafted.isdisjoint(draft.subject_id for draft in self._emitted):
+                drafts += self._emitted
             return
-        self._said = []
+        self._emitted = []
         if self._is_under_way or (self._seen == state.progress.generation and not 0 < self._again <= now):
             return
         if now < self._next:
-            self._remains.wait_until(self._next)
+            self._requeue.wait_until(self._next)
             return
         self._seen, self._next, self._again = (
             state.progress.generation,
             after(now, LOOK_EVERY_S * self._every_s / EVERY_S),
             Instant(0),
         )
-        lane = self._lane(now, spoken)
-        if lane is None:
+        pending = self._pending(now, drafted)
+        if pending is None:
             if self._is_first:
                 # why jobs wait is said at the end of the first decision: they are looked at once more
                 self._is_first, self._seen = False, -1
-                self._remains.wait_until(self._next)
+                self._requeue.wait_until(self._next)
             return
         self._is_first = False
         self._next = after(now, self._every_s)
-        self._said, self._said_at = self._try(lane, now, spoken), state.progress.folded
-        drafts += self._said
+        self._emitted, self._emitted_at = self._try(pending, now, drafted), state.progress.folded
+        drafts += self._emitted
         ends = (state.jobs.records[job_id].slice_end() for job_id in state.runs.reporting)
         self._again = min((end for end in ends if end > now), default=Instant(0))
         if self._again:
-            self._remains.wait_until(self._again)
+            self._requeue.wait_until(self._again)
 
     @property
     def _is_under_way(self) -> bool:
@@ -132,30 +140,30 @@ class Defragmentation:
         record = self._state.jobs.records.get(self._moved_for)
         return record is not None and record.phase is Phase.QUEUED and record.reserved is not None
 
-    def _lane(self, now: Instant, spoken: set[str]) -> Lane | None:
-        """The lane whose first job comes first, of those that wait because what is idle is scattered."""
+    def _pending(self, now: Instant, drafted: set[str]) -> PendingQueue | None:
+        """The pending queue whose first job comes first, of those that wait because what is idle is scattered."""
         self._tried = {job_id: until for job_id, until in self._tried.items() if until > now}
-        found: tuple[object, Lane] | None = None
+        found: tuple[object, PendingQueue] | None = None
         records = self._state.jobs.records
-        for lane in list(self._state.pending.lanes.values())[:LANES_MAX]:
-            if lane.word is None or lane.word.reason not in SCATTERED or not lane.is_blocked:
+        for pending in list(self._state.pending.queues.values())[:QUEUES_MAX]:
+            if pending.why is None or pending.why.reason not in SCATTERED or not pending.is_blocked:
                 continue
-            place, job_id = lane.jobs[0]
-            if job_id in self._tried or job_id in spoken or records[job_id].reserved is not None:
+            place, job_id = pending.jobs[0]
+            if job_id in self._tried or job_id in drafted or records[job_id].reserved is not None:
                 continue
-            if found is None or (place, lane.number) < found[0]:  # type: ignore[operator]
-                found = (place, lane.number), lane
+            if found is None or (place, pending.number) < found[0]:  # type: ignore[operator]
+                found = (place, pending.number), pending
         return None if found is None else found[1]
 
-    def _try(self, lane: Lane, now: Instant, spoken: set[str]) -> list[Draft]:
+    def _try(self, pending: PendingQueue, now: Instant, drafted: set[str]) -> list[Draft]:
         state = self._state
-        record = state.jobs.records[lane.jobs[0][1]]
+        record = state.jobs.records[pending.jobs[0][1]]
         self._tried[record.id] = after(now, PAUSE_S)
         for job_id in tuple(self.advice):
             other = state.jobs.records.get(job_id)
             if other is None or other.phase is not Phase.QUEUED:
                 del self.advice[job_id]
-        move = find_move(state, record, now, spoken=spoken)
+        move = find_move(state, record, now, drafted=drafted)
         if move is None:
             self.advice.pop(record.id, None)
             return []
@@ -164,7 +172,7 @@ class Defragmentation:
             self._next, self._moved_for = after(now, PAUSE_S), record.id
             return _drafts(state, record, move, now)
         self.advice[record.id] = move.words
-        state.pending.tell(record)
+        state.pending.want_reason(record)
         return []
 
 
@@ -172,24 +180,28 @@ def _drafts(state: State, record: JobRecord, move: Move, now: Instant) -> list[D
     """Notice to those who move, and what is kept for the gang."""
     parts = {one.id: Part(one, one.counted, one.slots) for one in move.records}
     rules = dict.fromkeys(parts, Rule.DEFRAGMENT)
-    wanting = Wanting(record, record.kind.amounts_least, starves=False)
+    wanting = Wanting(record, record.job_class.amounts_least, starves=False)
     return notices(wanting, move.way, parts, rules, candidates=Candidates(state, now), ledger=state.ledger)
 
 
-def find_move(state: State, record: JobRecord, now: Instant, *, spoken: Collection[str] = ()) -> Move | None:
+def find_move(state: State, record: JobRecord, now: Instant, *, drafted: Collection[str] = ()) -> Move | None:
     """The cheapest move found that pays; None if there is none. spoken: jobs that are not to be touched."""
-    queues, kind = state.queues, record.kind
+    queues, job_class = state.queues, record.job_class
     if record.phase is not Phase.QUEUED or record.reserved is not None or record.queue not in queues.queues:
         return None
     if queues.policy(record.queue).defragment is Defragment.NEVER:
         return None
-    if queues.ceiling(record.queue, kind.amounts_least, preemptible=kind.preemptible) is not None:
+    if ceiling_of(queues, record) is not None:
         return None
     candidates = Candidates(state, now)
-    movable = {r.id: r for r in map(state.jobs.records.__getitem__, state.runs.reporting) if _may_move(state, r, now)}
-    ranked = sorted((candidates.lost(r), r.id) for r in movable.values() if r.id not in spoken)[:VICTIMS_MAX]
-    victims = [Victim(job_id, _holds_of(state, movable[job_id]), (0,), lost) for lost, job_id in ranked]
-    found = _search(state.fleet, _least(kind.gang), victims, movable)
+    movable = {
+        r.id: r
+        for r in map(state.jobs.records.__getitem__, state.runs.reporting)
+        if _may_move(state.bookings, state.queues, r, now)
+    }
+    ranked = sorted((candidates.lost(r), r.id) for r in movable.values() if r.id not in drafted)[:VICTIMS_MAX]
+    victims = [Victim(job_id, _holds_of(state.nodes, movable[job_id]), (0,), lost) for lost, job_id in ranked]
+    found = _search(state.fleet, _least(job_class.gang), victims, movable)
     if found is None:
         return None
     records = tuple(movable[key] for key in found.victims)
@@ -198,34 +210,33 @@ def find_move(state: State, record: JobRecord, now: Instant, *, spoken: Collecti
     return Move(records, found, lost, saved) if lost < saved else None
 
 
-def _may_move(state: State, record: JobRecord, now: Instant) -> bool:
+def _may_move(bookings: Bookings, queues: QueueTree, record: JobRecord, now: Instant) -> bool:
     """Whether it may be stopped now, resumes from a checkpoint, and its place is not spoken for."""
-    if not record.kind.preemptible or record.slice_end() > now or record.resize is not None or record.cancel_fact:
+    if not record.job_class.preemptible or record.slice_end() > now or record.resize is not None or record.cancel_fact:
         return False
     if record.exited is not None or record.checkpointed_at < record.running_at:
         return False
-    bookings = state.bookings
     if bookings.all and any(bookings.at(slot.node) for slot in record.slots):
         return False
-    return state.queues.policy(record.queue).defragment is not Defragment.NEVER
+    return queues.policy(record.queue).defragment is not Defragment.NEVER
 
 
 def _search(fleet: Fleet, gang: GangRequest, victims: Sequence[Victim], movable: dict[str, JobRecord]) -> Way | None:
     """Victims who all have another place at once; those who turn out to have none are left out the next time."""
     rules = _Movable()
     for _ in range(AGAIN_MAX):
-        way = make_way(fleet, gang, [victim for victim in victims if victim.key not in rules.homeless], rules)
+        way = make_way(fleet, gang, [victim for victim in victims if victim.key not in rules.without_place], rules)
         if way is None or not way.victims:
             return None
         by_key = {victim.key: victim for victim in victims}
-        homeless = _homeless(fleet, way, [(by_key[key], movable[key]) for key in way.victims])
-        if homeless is None:
+        without_place = _first_without_place(fleet, way, [(by_key[key], movable[key]) for key in way.victims])
+        if without_place is None:
             return way
-        rules.homeless.add(homeless)
+        rules.without_place.add(without_place)
     return None
 
 
-def _homeless(fleet: Fleet, way: Way, moved: Sequence[tuple[Victim, JobRecord]]) -> str | None:
+def _first_without_place(fleet: Fleet, way: Way, moved: Sequence[tuple[Victim, JobRecord]]) -> str | None:
     """The first of these jobs for which there is no other place beside the gang; None if all have one."""
     taken: list[Hold] = []
     gone = [hold for victim, _ in moved for hold in victim.holds]
@@ -255,7 +266,7 @@ def _saved_gpu_h(state: State, record: JobRecord, moved: Sequence[JobRecord], no
     expected = foresee(state, record, now)
     wait_s = _DAY_S if expected is None else (expected.at - now) / NS_PER_S
     grace_s = max(one.job.spec.grace_s for one in moved)
-    return max(0.0, min(wait_s, _DAY_S) - grace_s) / 3_600 * record.kind.amounts_least.get(GPU, 0) / DEVICE_MILLI
+    return max(0.0, min(wait_s, _DAY_S) - grace_s) / 3_600 * record.job_class.amounts_least.get(GPU, 0) / DEVICE_MILLI
 
 
 def _least(gang: GangRequest) -> GangRequest:
@@ -264,16 +275,16 @@ def _least(gang: GangRequest) -> GangRequest:
 
 def _as_it_is(record: JobRecord) -> GangRequest:
     """The job with as many replicas as it has."""
-    gang = record.kind.gang
+    gang = record.job_class.gang
     counts = [sum(slot.group == index for slot in record.slots) for index in range(len(gang.groups))]
     return gang.limited([max(n, group.replicas_least) for n, group in zip(counts, gang.groups, strict=True)])
 
 
-def _holds_of(state: State, record: JobRecord) -> tuple[Hold, ...]:
+def _holds_of(nodes: NodeTable, record: JobRecord) -> tuple[Hold, ...]:
     """What the job holds in the fleet."""
     holds = list[Hold]()
     for name in dict.fromkeys(slot.node for slot in record.slots):
-        node = state.nodes.get(name)
+        node = nodes.get(name)
         if node is not None:
             holds += node.entered(record.id)
     return tuple(holds)
@@ -283,12 +294,12 @@ def _holds_of(state: State, record: JobRecord) -> tuple[Hold, ...]:
 class _Movable:
     """Rules for moving: anybody who is not homeless, not too many; quota is as before when they run again."""
 
-    homeless: set[str] = field(default_factory=set)
+    without_place: set[str] = field(default_factory=set)
     taken: int = 0
 
     def may_take(self, key: str) -> bool:
         """Whether it may move besides the others."""
-        return self.taken < MOVED_MAX and key not in self.homeless
+        return self.taken < MOVED_MAX and key not in self.without_place
 
     def take(self, _key: str) -> None:
         """It moves."""

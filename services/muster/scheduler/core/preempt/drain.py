@@ -10,14 +10,17 @@ wants of others; not from hardware of which health says that it fails.
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from muster.cluster.grants import Grants
+from muster.cluster.ledger import Ledger
 from muster.cluster.node_records import DeviceRecord, NodeRecord
 from muster.cluster.withholds import MOVE_WAIT_NS, planned
 from muster.core import NS_PER_S, Draft, Instant
 from muster.scheduler.core.admit.access import may_be_moved
 from muster.scheduler.core.lifecycle.blame import HEALTH
 from muster.scheduler.core.lifecycle.follow_ups import draft
-from muster.scheduler.core.requeue import MOVES_MAX, Remains
+from muster.scheduler.core.requeue import DRAFTS_MAX, Requeue
 from muster.scheduler.core.state import State
+from muster.scheduler.core.stores.drains import LaterRequests
 from muster.scheduler.core.stores.jobs import JobRecord
 from muster.schemas.base import TEXT_CHARS_MAX
 from muster.schemas.facts.job import JobStopRequested, StopReason
@@ -46,12 +49,12 @@ class Leave(NamedTuple):
 class Vacating:
     """Stops those who have to go. What it remembers only saves work."""
 
-    def __init__(self, state: State, remains: Remains) -> None:
+    def __init__(self, state: State, requeue: Requeue) -> None:
         self._state = state
-        self._remains = remains
+        self._requeue = requeue
         self._seen = (-1, -1)
         self._folded = -1
-        self._has_said = False
+        self._has_emitted = False
         self._next = _NEVER
 
     def make(self, now: Instant, drafts: list[Draft]) -> None:
@@ -60,34 +63,34 @@ class Vacating:
         if not state.drains.vacated:
             return
         seen = (state.progress.generation, state.progress.checkpoints)
-        if seen != self._seen or now >= self._next or (self._has_said and self._folded == state.progress.folded):
+        if seen != self._seen or now >= self._next or (self._has_emitted and self._folded == state.progress.folded):
             self._seen, self._folded, self._next = seen, state.progress.folded, _NEVER
             before = len(drafts)
             self._look(now, drafts)
-            self._has_said = len(drafts) > before
+            self._has_emitted = len(drafts) > before
         if self._next < _NEVER:
-            self._remains.wait_until(self._next)
+            self._requeue.wait_until(self._next)
 
     def _look(self, now: Instant, drafts: list[Draft]) -> None:
-        said = {one.subject_id for one in drafts if one.kind == "job"}
+        emitted = {one.subject_id for one in drafts if one.kind == "job"}
         for (kind, name), begins in self._state.drains.vacated.items():
             if now < begins:
                 self._next = min(self._next, begins)
                 continue
             for leave in self._leaves(kind, name):
                 for record in self._holders(kind, name):
-                    if record.id in said or not _is_bound(record):
+                    if record.id in emitted or not _is_bound(record):
                         continue
                     at = leaves_at(record, leave)
                     if at is None:
                         continue
                     if now < at:
                         self._next = min(self._next, at)
-                    elif len(said) >= MOVES_MAX:
-                        self._remains.more, self._seen = True, (-1, -1)
+                    elif len(emitted) >= DRAFTS_MAX:
+                        self._requeue.more, self._seen = True, (-1, -1)
                         return
                     else:
-                        said.add(record.id)
+                        emitted.add(record.id)
                         drafts.append(_stop(record, leave, now))
 
     def _leaves(self, kind: str, name: str) -> Iterator[Leave]:
@@ -146,36 +149,41 @@ def _stop(record: JobRecord, leave: Leave, now: Instant) -> Draft:
     return draft(record, "stop-requested", payload, causes=(leave.fact,))
 
 
-def grant_answers(state: State, now: Instant, remains: Remains) -> list[Draft]:
+def grant_answers(
+    grants: Grants, later_requests: LaterRequests, ledger: Ledger, now: Instant, requeue: Requeue
+) -> list[Draft]:
     """Answers to all nodes and devices whose grant waits for one; those that need none are forgotten."""
-    pending, drafts = state.grants.pending, list[Draft]()
-    pending.update(dict.fromkeys(state.later_requests.pop_due(now)))
+    pending, drafts = grants.pending, list[Draft]()
+    pending.update(dict.fromkeys(later_requests.pop_due(now)))
     for kind, name in tuple(pending):
-        if len(drafts) >= MOVES_MAX:
-            remains.more = True
+        if len(drafts) >= DRAFTS_MAX:
+            requeue.more = True
             break
-        record = state.grants.record_of(kind, name)
-        answers = _grant_answers(state, kind, name, record, now) if record is not None else []
+        record = grants.record_of(kind, name)
+        answers = _grant_answers(grants, ledger, (kind, name), record, now) if record is not None else []
         if answers:
             drafts += answers
             continue
         if record is None or all(wish.answered or wish.from_at > now for wish in record.wishes):
             del pending[kind, name]
         if record is not None and record.wishes:
-            state.later_requests.add(kind, name, (wish for wish in planned(record.wishes) if wish.from_at > now))
-    due = state.later_requests.next_due
+            later_requests.add(kind, name, (wish for wish in planned(record.wishes) if wish.from_at > now))
+    due = later_requests.next_due
     if due is not None:
-        remains.wait_until(due)
+        requeue.wait_until(due)
     return drafts
 
 
-def _grant_answers(state: State, kind: str, name: str, record: NodeRecord | DeviceRecord, now: Instant) -> list[Draft]:
-    if state.grants.wants_release(kind, name):
+def _grant_answers(
+    grants: Grants, ledger: Ledger, key: tuple[str, str], record: NodeRecord | DeviceRecord, now: Instant
+) -> list[Draft]:
+    kind, name = key
+    if grants.wants_release(kind, name):
         return [Draft(kind, name, "released", Released(), (record.last_fact,) if record.last_fact else ())]
     open_wishes = [wish for wish in record.wishes if not wish.answered and wish.from_at <= now]
     if not open_wishes:
         return []
-    holders = state.ledger.holders(kind, name)
+    holders = ledger.holders(kind, name)
     return [
         Draft(
             kind,

@@ -15,7 +15,7 @@ from muster.scheduler.core.admit.access import START_S, Passable, gone_by, passa
 from muster.scheduler.core.preempt.rules import Rules, Wanting
 from muster.scheduler.core.preempt.standing import shares_up
 from muster.scheduler.core.state import State
-from muster.scheduler.core.stores.bookings import Booking
+from muster.scheduler.core.stores.bookings import Booking, Bookings
 from muster.scheduler.core.stores.exclusions import closed
 from muster.scheduler.core.stores.jobs import JobRecord
 from muster.schemas.job import Phase
@@ -35,7 +35,7 @@ def foresee(state: State, record: JobRecord, now: Instant) -> Forecast | None:
     late = tuple(key for key, booking in bookings.in_advance.items() if booking.starts_at > now)
     if late:
         found = _foresee_passing(state, record, now, opened=(*own, *late))
-        if found is not None and _is_gone_before(state, record, found, late):
+        if found is not None and _is_gone_before(bookings, record, found, late):
             return found
     return _foresee_passing(state, record, now, opened=own)
 
@@ -65,10 +65,10 @@ def _foresee_passing(state: State, record: JobRecord, now: Instant, *, opened: S
 
 
 def _foresee(state: State, record: JobRecord, now: Instant, *, opened: Collection[str]) -> Forecast | None:
-    gang = record.kind.gang
+    gang = record.job_class.gang
     gang = gang.limited([group.replicas_least for group in gang.groups])
     found: Forecast | None = None
-    with state.bookings.opened(opened), closed(state.fleet, record.kind.avoided):
+    with state.bookings.opened(opened), closed(state.fleet, record.job_class.avoided):
         for is_patient in (False, True):
             releases = Releases(state, record, now, opened=opened, is_patient=is_patient)
             found = earliest(state.fleet, gang, tuple(releases.all()), now=now)
@@ -77,12 +77,12 @@ def _foresee(state: State, record: JobRecord, now: Instant, *, opened: Collectio
     return found
 
 
-def _is_gone_before(state: State, record: JobRecord, found: Forecast, keys: Collection[str]) -> bool:
+def _is_gone_before(bookings: Bookings, record: JobRecord, found: Forecast, keys: Collection[str]) -> bool:
     """Whether the job, begun at that moment, leaves its nodes before these bookings begin."""
     gone = found.at + gone_by(record, Instant(0))
     nodes = {hold.slot.node for hold in found.holds}
-    bookings = (state.bookings.all[key] for key in keys)
-    return all(booking.starts_at >= gone or nodes.isdisjoint(booking.wants) for booking in bookings)
+    kept = (bookings.all[key] for key in keys)
+    return all(booking.starts_at >= gone or nodes.isdisjoint(booking.wants) for booking in kept)
 
 
 class Releases:
@@ -92,7 +92,7 @@ class Releases:
         self, state: State, record: JobRecord, now: Instant, *, opened: Collection[str], is_patient: bool
     ) -> None:
         self._state = state
-        self._avoided = record.kind.avoided
+        self._avoided = record.job_class.avoided
         self._now = now
         self._is_patient = is_patient
         self._booked = [b for key, b in state.bookings.all.items() if key not in opened]
@@ -103,7 +103,7 @@ class Releases:
         self._until = {booking.key: self._end_of(booking) for booking in self._booked}
         before = shares_up(state.queues, record.queue)
         self._rules = {
-            starves: Rules(state.queues, Wanting(record, record.kind.amounts_least, starves=starves), {}, before)
+            starves: Rules(state.queues, Wanting(record, record.job_class.amounts_least, starves=starves), {}, before)
             for starves in (False, True)
         }
         self._starves_at = after(Instant(record.queued_at or now), state.queues.policy(record.queue).starving_after_s)

@@ -1,7 +1,8 @@
-"""Whom a job that waits may preempt: the one policy, asked while victims are chosen.
+"""Which jobs a pending job may preempt: the one policy, asked while targets are chosen.
 
-Let w be the job that waits, x its queue, z the one that would make way, y its queue. xa and ya are the children of the
-closest common ancestor of x and y on either side; shares are of what is borrowed, at this moment (decision 0018).
+Let w be the pending job, x its queue, z the target, y its queue. xa and ya are the children of the closest common
+ancestor of x and y on either side; shares are of what is borrowed, at this moment (decision 0018). `Standing` has them:
+share(xa) is share_before, share(xa with w) preemptor_share, share(ya) target_share.
 
   within queue  y is x and z has the lower priority (or, if the queue says so, the same and came later)
   reclaim       x and every queue between it and the common ancestor stay within their quota with w, while ya and every
@@ -10,9 +11,10 @@ closest common ancestor of x and y on either side; shares are of what is borrowe
                 in both share(xa) < share(ya) now
   over slice    w starves, z has no higher priority, and y is x or share(xa with w) <= share(ya)
 
-Who borrows nothing is never taken from. No pair preempts each other in turn. By final-share z would come back only if
-share(ya) <= share(xa), which was not so when it went; by initial-share only if share(ya) < share(xa with w), which is
-at most share(ya); by reclaim only from a queue that borrows, and x did not. Over slice, it has to starve in between.
+A queue that borrows nothing is never taken from. No pair preempts each other in turn. By final-share z would come back
+only if share(ya) <= share(xa), which was not so when it went; by initial-share only if share(ya) < share(xa with w),
+which is at most share(ya); by reclaim only from a queue that borrows, and x did not. Over slice, it has to starve in
+between.
 """
 
 from collections.abc import Collection, Mapping
@@ -23,7 +25,7 @@ from muster.core import Instant, after
 from muster.quota.amounts import Amounts
 from muster.quota.policy import Policy
 from muster.quota.queues import QueueTree
-from muster.scheduler.core.preempt.standing import Contest, Standing
+from muster.scheduler.core.preempt.standing import ShareComparison, Standing
 from muster.scheduler.core.stores.jobs import JobRecord
 from muster.schemas.facts.queue import FairShareRule, OverSlice, Reclaim, WithinQueue
 from muster.schemas.job import Slot
@@ -97,7 +99,9 @@ class Rules:
         self._queue = record.queue
         self._preemptible = record.job.spec.preemptible
         self._starves = wanting.starves and self._policy.over_slice is OverSlice.STARVING
-        self._contest = Contest(tree, self._queue, wanting.amounts, preemptible=self._preemptible, before=before)
+        self._comparison = ShareComparison(
+            tree, self._queue, wanting.amounts, preemptible=self._preemptible, before=before
+        )
         self._taken_of: dict[str, dict[str, None]] = {}
         self._removed: dict[str, dict[str, int]] = {}
 
@@ -141,8 +145,8 @@ class Rules:
         """
         if theirs <= 0:
             return True
-        may_reclaim = self._policy.reclaim is not Reclaim.NEVER and self._contest.is_within(self._queue)
-        return not may_reclaim and self._contest.ours(node) > theirs
+        may_reclaim = self._policy.reclaim is not Reclaim.NEVER and self._comparison.is_within(self._queue)
+        return not may_reclaim and self._comparison.share_with_job(node) > theirs
 
     def reach(self, queue: str) -> int:
         """Jobs of this queue with a priority below this one may have to make way, as things are; 0: none."""
@@ -153,7 +157,7 @@ class Rules:
                 WithinQueue.LOWER_PRIORITY: mine + 1 if self._starves else mine,
                 WithinQueue.LOWER_OR_NEWER_EQUAL: mine + 1,
             }[policy.within_queue]
-        standing = self._contest.standing(queue)
+        standing = self._comparison.standing(queue)
         if self._is_fair(standing, policy.fair_share) or (self._is_reclaim(standing) and policy.reclaim is Reclaim.ANY):
             return ABOVE_ALL
         if self._is_over_slice(standing):
@@ -167,17 +171,17 @@ class Rules:
         record, mine, theirs = part.record, self._wanting.priority, part.record.effective_priority
         if record.queue == self._queue:
             return self._rule_within(record)
-        standing, reclaim = self._contest.standing(record.queue), self._policy.reclaim
+        standing, reclaim = self._comparison.standing(record.queue), self._policy.reclaim
         if self._is_reclaim(standing) and (theirs < mine or reclaim is Reclaim.ANY):
             return Rule.RECLAIM
         if self._is_fair(standing, self.fair_share):
             is_final = FairShareRule.FINAL_SHARE in self.fair_share
-            if is_final and self._contest.is_final(record.queue, self._still_held(part)):
+            if is_final and self._comparison.is_final(record.queue, self._still_held(part)):
                 return Rule.FINAL_SHARE
         if self._is_over_slice(standing) and theirs <= mine:
             return Rule.OVER_SLICE
         is_initial = FairShareRule.INITIAL_SHARE in self.fair_share and self._is_fair(standing, self.fair_share)
-        if is_initial and standing.ours < standing.theirs and not self._is_taken_by_initial(record):
+        if is_initial and standing.preemptor_share < standing.target_share and not self._is_taken_by_initial(record):
             return Rule.INITIAL_SHARE
         return None
 
@@ -200,10 +204,12 @@ class Rules:
     def _is_fair(standing: Standing, shares: Collection[FairShareRule]) -> bool:
         if not standing.borrows or standing.is_foreign or not shares:
             return False
-        return standing.was < standing.theirs and standing.ours <= standing.theirs
+        return standing.share_before < standing.target_share and standing.preemptor_share <= standing.target_share
 
     def _is_over_slice(self, standing: Standing) -> bool:
-        return self._starves and standing.borrows and not standing.is_foreign and standing.ours <= standing.theirs
+        if not self._starves or not standing.borrows or standing.is_foreign:
+            return False
+        return standing.preemptor_share <= standing.target_share
 
     def _is_taken_by_initial(self, record: JobRecord) -> bool:
         """Whether another job of its queue is taken by the initial share."""
@@ -237,4 +243,4 @@ class Rules:
             self._removed[record.id] = now
         if now != before:
             change = {name: now.get(name, 0) - before.get(name, 0) for name in {**before, **now}}
-            self._contest.take(record.queue, change)
+            self._comparison.take(record.queue, change)

@@ -1,7 +1,8 @@
-"""How the queue of a job that waits stands against others, while more and more of theirs is taken in thought.
+"""How the share of a pending job's queue compares with the shares of targets' queues, while targets are taken in trial.
 
-xa and ya are the children of the closest common ancestor of the two queues, on the side of the job that waits and on
-the other. What was found holds until something is taken on either side: then only that is found anew.
+Shares are compared at the children of the closest common ancestor of the two queues (in Kueue: almost-LCA), on the side
+of the preemptor and of the target. What was found holds until something is taken on either side: then only that is
+found anew.
 """
 
 from collections.abc import Mapping
@@ -17,33 +18,37 @@ OWN = ""
 
 
 class Sides(NamedTuple):
-    """mine, theirs: the queues from either one up to below the closest common ancestor, so xa and ya are the last.
+    """The queues from either one up to below their closest common ancestor.
 
-    Empty where the queue itself is that ancestor. apart: only the cluster stands above both.
+    Empty where the queue itself is that ancestor. The last of each is the child of the ancestor on that side.
     """
 
-    mine: tuple[str, ...]
-    theirs: tuple[str, ...]
+    preemptor: tuple[str, ...]
+    target: tuple[str, ...]
     apart: bool
+    """Whether only the cluster stands above both."""
 
     @property
     def node(self) -> str:
-        """xa, or OWN."""
-        return self.mine[-1] if self.mine else OWN
+        """The child of the ancestor on the preemptor's side, or OWN."""
+        return self.preemptor[-1] if self.preemptor else OWN
 
 
 class Standing(NamedTuple):
-    """borrows: ya and every queue between it and theirs hold more than their quota. is_within: xa and every queue
-    between it and ours do not, with the job. is_foreign: there is no common tree, and one of them counts what the job
-    needs. was, ours, theirs: share of xa before anything was taken, of xa with the job, of ya.
-    """
+    """How the queue of the pending job compares with the queue of a target."""
 
     borrows: bool
+    """Whether every queue on the target's side holds more than its quota."""
     is_within: bool = False
+    """Whether no queue on the preemptor's side does, with the job."""
     is_foreign: bool = False
-    was: float = 0.0
-    ours: float = 0.0
-    theirs: float = 0.0
+    """Whether there is no common tree, and one of the two counts what the job needs."""
+    share_before: float = 0.0
+    """Share on the preemptor's side before anything was taken."""
+    preemptor_share: float = 0.0
+    """Share on the preemptor's side with the job."""
+    target_share: float = 0.0
+    """Share on the target's side."""
 
 
 def shares_up(tree: QueueTree, queue: str) -> dict[str, float]:
@@ -51,7 +56,7 @@ def shares_up(tree: QueueTree, queue: str) -> dict[str, float]:
     return {OWN: own_share(tree.queues[queue], tree.capacity)} | {name: tree.share(name) for name in tree.path(queue)}
 
 
-class Contest:
+class ShareComparison:
     """One queue against all others. amounts: what the job needs. before: `shares_up` of the queue."""
 
     def __init__(
@@ -65,13 +70,13 @@ class Contest:
         self._sides: dict[str, Sides] = {}
         self._weighty: dict[str, frozenset[str]] = {}
         # what follows from the tree's sums
-        self._ours: dict[str, float] = {}
+        self._shares_with_job: dict[str, float] = {}
         self._within: dict[str, bool] = {}
         self._standings: dict[str, Standing] = {}
         self._finals: dict[str, dict[tuple[tuple[str, int], ...], bool]] = {}
 
     def standing(self, queue: str) -> Standing:
-        """How the two stand, given what is taken."""
+        """Return how the two compare, given what is taken."""
         standing = self._standings.get(queue)
         if standing is None:
             standing = self._standings[queue] = self._stand(queue)
@@ -84,21 +89,21 @@ class Contest:
         answer = known.get(key)
         if answer is None:
             sides = self.sides(queue)
-            ours = self.ours(sides.node)
+            ours = self.share_with_job(sides.node)
             self._tree.hold(queue, weighed, sign=-1)
-            answer = known[key] = ours <= self._theirs(queue, sides)
+            answer = known[key] = ours <= self._target_share(queue, sides)
             self._tree.hold(queue, weighed)
         return answer
 
-    def ours(self, node: str) -> float:
+    def share_with_job(self, node: str) -> float:
         """Our share there with the job. node: the queue or one above it, or OWN."""
-        share = self._ours.get(node)
+        share = self._shares_with_job.get(node)
         if share is None:
             tree, queue = self._tree, self._queue
             amounts = self._weighed(queue, self._amounts)
             tree.hold(queue, amounts, preemptible=self._preemptible)
             share = tree.share(node) if node else own_share(tree.queues[queue], tree.capacity)
-            self._ours[node] = share
+            self._shares_with_job[node] = share
             tree.hold(queue, amounts, sign=-1, preemptible=self._preemptible)
         return share
 
@@ -114,7 +119,7 @@ class Contest:
         self._tree.hold(queue, self._weighed(queue, amounts), sign=-1)
         moved = frozenset(self._tree.path(queue))
         if not moved.isdisjoint(self._tree.path(self._queue)):
-            for known in (self._ours, self._within):
+            for known in (self._shares_with_job, self._within):
                 for node in [node for node in known if node in moved or (not node and queue == self._queue)]:
                     del known[node]
         for other in [other for other in self._standings if self._concerns(other, queue, moved)]:
@@ -122,15 +127,15 @@ class Contest:
             self._finals.pop(other, None)
 
     def sides(self, queue: str) -> Sides:
-        """Where the two paths part."""
+        """Return where the two paths part."""
         sides = self._sides.get(queue)
         if sides is None:
-            mine, theirs = self._tree.path(self._queue), self._tree.path(queue)
-            common = next((name for name in mine if name in theirs), None)
+            own, theirs = self._tree.path(self._queue), self._tree.path(queue)
+            common = next((name for name in own if name in theirs), None)
             if common is None:
-                sides = Sides(mine, theirs, apart=True)
+                sides = Sides(own, theirs, apart=True)
             else:
-                sides = Sides(mine[: mine.index(common)], theirs[: theirs.index(common)], apart=False)
+                sides = Sides(own[: own.index(common)], theirs[: theirs.index(common)], apart=False)
             self._sides[queue] = sides
         return sides
 
@@ -139,30 +144,30 @@ class Contest:
     def _concerns(self, other: str, queue: str, moved: frozenset[str]) -> bool:
         """Whether what was taken of `queue` lies on either side of the standing against `other`."""
         sides = self._sides[other]
-        if not moved.isdisjoint(sides.theirs) or not moved.isdisjoint(sides.mine):
+        if not moved.isdisjoint(sides.target) or not moved.isdisjoint(sides.preemptor):
             return True
-        return (not sides.theirs and queue == other) or (not sides.mine and queue == self._queue)
+        return (not sides.target and queue == other) or (not sides.preemptor and queue == self._queue)
 
     def _stand(self, queue: str) -> Standing:
         sides, tree = self.sides(queue), self._tree
         if queue not in tree.queues:
             return Standing(borrows=False)
-        if sides.theirs:  # own jobs have no quota beside the queues below: all that they hold is borrowed
+        if sides.target:  # own jobs have no quota beside the queues below: all that they hold is borrowed
             needs = self._needs(queue)
-            if not all(tree.is_borrowing(name, needs) for name in sides.theirs):
+            if not all(tree.is_borrowing(name, needs) for name in sides.target):
                 return Standing(borrows=False)
         return Standing(
             borrows=True,
-            is_within=bool(sides.mine) and all(map(self.is_within, sides.mine)),
+            is_within=bool(sides.preemptor) and all(map(self.is_within, sides.preemptor)),
             is_foreign=sides.apart and self._is_counted(queue),
-            was=self._before[sides.node],
-            ours=self.ours(sides.node),
-            theirs=self._theirs(queue, sides),
+            share_before=self._before[sides.node],
+            preemptor_share=self.share_with_job(sides.node),
+            target_share=self._target_share(queue, sides),
         )
 
-    def _theirs(self, queue: str, sides: Sides) -> float:
+    def _target_share(self, queue: str, sides: Sides) -> float:
         tree = self._tree
-        return tree.share(sides.theirs[-1]) if sides.theirs else own_share(tree.queues[queue], tree.capacity)
+        return tree.share(sides.target[-1]) if sides.target else own_share(tree.queues[queue], tree.capacity)
 
     def _needs(self, queue: str) -> list[str]:
         """Resources by which it is judged whether somebody borrows: those needed that the queue's tree counts.

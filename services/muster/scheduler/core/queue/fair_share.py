@@ -18,9 +18,8 @@ from muster.quota.formulas import Cell
 from muster.quota.queues import QueueTree
 from muster.quota.shares import skips
 from muster.quota.tree import DEPTH_MAX, QueueRecord
-from muster.scheduler.core.state import State
-from muster.scheduler.core.stores.jobs import JobRecord
-from muster.scheduler.core.stores.pending_queue import Lane, Place
+from muster.scheduler.core.stores.jobs import JobBook, JobRecord
+from muster.scheduler.core.stores.pending_queue import PendingQueue, Place
 from muster.schemas.facts.queue import GPU, QueueOrder
 
 Key = tuple[float | Place, float | str, Place, str]
@@ -70,7 +69,7 @@ class Contender:
         self.stamp = 0
 
 
-class Turns:
+class FairShareOrder:
     """One decision's tournament. now: for what was used lately."""
 
     def __init__(self, tree: QueueTree, now: int) -> None:
@@ -230,54 +229,55 @@ def _above(child: Contender) -> Amounts:
     return more
 
 
-Head = tuple[Place, int, Lane, int]
-"""The first job of a lane: place in line, number of the lane, the lane, the job's place in it."""
+Head = tuple[Place, int, PendingQueue, int]
+"""A job of a pending queue: its place, the number of the pending queue, the pending queue, its index in it."""
 
 Heads = dict[str, list[Head]]
 """By queue."""
 
 
-def add_head(heads: Heads, lane: Lane, at: int) -> None:
-    """Let the lane take part from this job on."""
-    heads.setdefault(lane.queue, []).append((lane.jobs[at][0], lane.number, lane, at))
+def add_head(heads: Heads, pending: PendingQueue, at: int) -> None:
+    """Let the pending queue take part from this job on."""
+    heads.setdefault(pending.queue, []).append((pending.jobs[at][0], pending.number, pending, at))
 
 
-def next_in_line(_lane: Lane, at: int) -> int:
+def next_in_queue(_pending: PendingQueue, at: int) -> int:
     """The one behind."""
     return at + 1
 
 
-def rounds(
-    state: State,
+def serve_in_order(
+    queues: QueueTree,
+    jobs: JobBook,
     heads: Heads,
     now: Instant,
-    attempt: Callable[[JobRecord, Lane], bool],
+    attempt: Callable[[JobRecord, PendingQueue], bool],
     *,
-    behind: Callable[[Lane, int], int] = next_in_line,
+    behind: Callable[[PendingQueue, int], int] = next_in_queue,
 ) -> Iterator[JobRecord]:
-    """The jobs that `attempt` could place, one after the other; a lane whose first job it could not stands aside.
+    """Yield the jobs that `attempt` could place, in order; a pending queue whose first job it could not is left out.
 
-    behind: at which place of a lane the next one stands that may be tried.
+    behind: returns the index in a pending queue of the next job that may be tried.
     """
-    turns = Turns(state.queues, now)
+    order = FairShareOrder(queues, now)
     for queue, heap in heads.items():
         heapq.heapify(heap)
-        _offer_head(turns, queue, heap)
-    while queue := turns.next():
+        _offer_head(order, queue, heap)
+    while queue := order.next():
         heap = heads[queue]
-        _, number, lane, at = heapq.heappop(heap)
-        record = state.jobs.records[lane.jobs[at][1]]
-        if attempt(record, lane):
+        _, number, pending, at = heapq.heappop(heap)
+        record = jobs.records[pending.jobs[at][1]]
+        if attempt(record, pending):
             yield record
-            at = behind(lane, at)
-            if at < len(lane.jobs):
-                heapq.heappush(heap, (lane.jobs[at][0], number, lane, at))
-        _offer_head(turns, queue, heap)
+            at = behind(pending, at)
+            if at < len(pending.jobs):
+                heapq.heappush(heap, (pending.jobs[at][0], number, pending, at))
+        _offer_head(order, queue, heap)
 
 
-def _offer_head(turns: Turns, queue: str, heap: list[Head]) -> None:
+def _offer_head(order: FairShareOrder, queue: str, heap: list[Head]) -> None:
     """The queue offers the first of these."""
     if heap:
-        turns.offer(queue, heap[0][0], heap[0][2].kind.amounts)
+        order.offer(queue, heap[0][0], heap[0][2].job_class.amounts)
     else:
-        turns.leave(queue)
+        order.leave(queue)

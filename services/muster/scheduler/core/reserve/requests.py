@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from muster.cluster.node_records import NodeTable
 from muster.core import Draft, Instant
 from muster.placement import DEVICE_MILLI
 from muster.placement import Slot as Place
 from muster.quota.queues import Refusal
-from muster.scheduler.core.requeue import MOVES_MAX, Remains
+from muster.scheduler.core.requeue import DRAFTS_MAX, Requeue
 from muster.scheduler.core.state import State
-from muster.scheduler.core.stores.jobs import bound_ns
+from muster.scheduler.core.stores.jobs import JobBook, bound_ns
 from muster.scheduler.core.stores.reservations import Reservation, Window, window_of
 from muster.schemas.facts.reservation import (
     Booked,
@@ -28,9 +29,9 @@ BOOKED_MAX = 256
 class ReservationChanges:
     """Answers wishes, and lets reservations come again and end. What it remembers only saves work."""
 
-    def __init__(self, state: State, remains: Remains) -> None:
+    def __init__(self, state: State, requeue: Requeue) -> None:
         self._state = state
-        self._remains = remains
+        self._requeue = requeue
         self._seen = (-1, -1)
         self._next: Instant | None = None
 
@@ -40,7 +41,7 @@ class ReservationChanges:
         if not reservations.wishes and not reservations.booked:
             return []
         sofar, drafts = dict(reservations.booked), list[Draft]()
-        for wish in tuple(reservations.wishes.values())[:MOVES_MAX]:
+        for wish in tuple(reservations.wishes.values())[:DRAFTS_MAX]:
             drafts.append(_answer(state, wish, now, sofar))
         seen = (reservations.changes, state.grants.changes)
         is_calm = seen == self._seen and (self._next is None or now < self._next)
@@ -52,7 +53,7 @@ class ReservationChanges:
             self._next = min((moment for moment in moments if moment > now), default=None)
         self._seen = seen if not drafts else (-1, -1)  # what was said is said again until it is folded
         if self._next is not None:
-            self._remains.wait_until(self._next)
+            self._requeue.wait_until(self._next)
         return drafts
 
 
@@ -87,13 +88,13 @@ def _book(state: State, spec: ReservationSpec, now: Instant, sofar: dict[str, Re
         return Refusal("starts_at", "it would be over already: begin later, or repeat it weekly")
     if spec.queue is not None and spec.queue not in state.queues.queues:
         return Refusal("queue", f"there is no queue {spec.queue}")
-    if spec.job_id is not None and _is_over(state, spec.job_id):
+    if spec.job_id is not None and _is_over(state.jobs, spec.job_id):
         return Refusal("job_id", f"there is no job {spec.job_id} that has yet to end")
     begins = Window(window.begins(now), window.duration, window.weekly)
     others = [other for name, other in sofar.items() if name != spec.name]
     slots: tuple[Slot, ...] = ()
     if spec.nodes:
-        wrong = _wrong_nodes(state, spec, begins, others)
+        wrong = _wrong_nodes(state.nodes, spec, begins, others)
         if wrong is not None:
             return wrong
     else:
@@ -105,9 +106,9 @@ def _book(state: State, spec: ReservationSpec, now: Instant, sofar: dict[str, Re
     return Reservation(spec, Instant(begins.starts_at), slots)
 
 
-def _wrong_nodes(state: State, spec: ReservationSpec, window: Window, others: list[Reservation]) -> Refusal | None:
+def _wrong_nodes(nodes: NodeTable, spec: ReservationSpec, window: Window, others: list[Reservation]) -> Refusal | None:
     for name in spec.nodes:
-        node = state.nodes.get(name)
+        node = nodes.get(name)
         if node is None or node.description is None:
             return Refusal("nodes", f"there is no node {name}")
     for other in others:
@@ -117,15 +118,15 @@ def _wrong_nodes(state: State, spec: ReservationSpec, window: Window, others: li
     return None
 
 
-def _is_over(state: State, job_id: str) -> bool:
-    record = state.jobs.records.get(job_id)
+def _is_over(jobs: JobBook, job_id: str) -> bool:
+    record = jobs.records.get(job_id)
     return record is None or record.phase.is_terminal
 
 
 def _go_on(state: State, known: Reservation, now: Instant, sofar: dict[str, Reservation]) -> list[Draft]:
     """What follows when its time, its job or its GPUs are over."""
     spec, causes = known.spec, (known.last_fact,) if known.last_fact else ()
-    if spec.job_id is not None and _is_over(state, spec.job_id):
+    if spec.job_id is not None and _is_over(state.jobs, spec.job_id):
         return [_ended(sofar, spec, "the job that it was for is over", causes)]
     if now >= known.ends_at:
         if spec.repeat is Repeat.ONCE:

@@ -41,7 +41,7 @@ class Demand:
         if len(self.tasks) >= DEMAND_SHAPES_MAX:
             self.tasks.clear()
             self.total = 0
-        for group in record.kind.gang.groups:
+        for group in record.job_class.gang.groups:
             self.tasks[group.shape] += group.replicas
             self.total += group.replicas
         self.seen += 1

@@ -264,7 +264,7 @@ class Bookings:
         """Where it keeps something, or would as soon as an earlier one there is open."""
         return tuple(name for name in booking.wants if name in booking.kept or len(self._at[name]) > 1)
 
-    def is_felt(self, booking: Booking) -> bool:
+    def is_effective(self, booking: Booking) -> bool:
         """Whether there is such a node."""
         return bool(booking.kept) or any(len(self._at[name]) > 1 for name in booking.wants)
 
@@ -347,7 +347,7 @@ def book_reserved(bookings: Bookings, record: JobRecord) -> None:
     known = bookings.all.get(record.id)
     if known is not None and known.of is reserved:
         return
-    gang = record.kind.gang
+    gang = record.job_class.gang
     whole = any(group.shape.full_node for group in gang.groups)
     wants = wants_of((hold_of(slot, gang) for slot in reserved.slots), whole=whole)
     bookings.book(Booking(record.id, reserved.starts_at, wants, job_id=record.id, of=reserved))
@@ -355,7 +355,7 @@ def book_reserved(bookings: Bookings, record: JobRecord) -> None:
 
 def holds_of(fleet: Fleet, record: JobRecord) -> tuple[Hold, ...]:
     """What a reserved job will hold; of whole nodes what they have now. Empty if one of them is not there."""
-    gang, holds = record.kind.gang, list[Hold]()
+    gang, holds = record.job_class.gang, list[Hold]()
     for slot in record.reserved.slots if record.reserved is not None else ():
         hold = hold_of(slot, gang)
         if gang.groups[slot.group].shape.full_node:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from muster.placement import DEVICE_MILLI
 from muster.placement import Slot as Place
 from muster.quota.amounts import Amounts, held_amounts, model_resource
-from muster.scheduler.core.stores.jobs import Kind
+from muster.scheduler.core.stores.jobs import EquivalenceClass
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.facts.queue import CPU, GPU, MEMORY
 from muster.schemas.job import Slot
@@ -46,22 +46,24 @@ class Capacity:
         return self.models.get(node, "")
 
 
-def amounts_of(kind: Kind, slots: Sequence[Slot] | Sequence[Place], models: Mapping[str, str]) -> Amounts:
-    """What slots of a job of this kind hold. models: by node.
+def amounts_of(
+    job_class: EquivalenceClass, slots: Sequence[Slot] | Sequence[Place], models: Mapping[str, str]
+) -> Amounts:
+    """What slots of a job of this class hold. models: by node.
 
-    Where all replicas are there, on nodes of one model, the answer is found once per kind, model and size of shares.
+    Where all replicas are there, on nodes of one model, the answer is found once per class, model and size of shares.
     """
-    if not kind.has_fixed_size or len(slots) != kind.replicas:
-        return held_amounts(slots, kind.gang, lambda node: models.get(node, ""))
+    if not job_class.has_fixed_size or len(slots) != job_class.replicas:
+        return held_amounts(slots, job_class.gang, lambda node: models.get(node, ""))
     model = models.get(slots[0].node, "")
     if len(slots) > 1 and any(models.get(slot.node, "") != model for slot in slots):
-        return held_amounts(slots, kind.gang, lambda node: models.get(node, ""))
+        return held_amounts(slots, job_class.gang, lambda node: models.get(node, ""))
     key: tuple[str | int, ...] = (model,)
-    if kind.has_shares:
+    if job_class.has_shares:
         key = (model, *[slot.gpu_milli for slot in slots])
-    known = kind.held_on.get(key)
+    known = job_class.held_on.get(key)
     if known is None:
-        known = kind.held_on[key] = held_amounts(slots, kind.gang, lambda node: models.get(node, ""))
+        known = job_class.held_on[key] = held_amounts(slots, job_class.gang, lambda node: models.get(node, ""))
     return known
 
 

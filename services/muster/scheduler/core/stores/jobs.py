@@ -47,13 +47,13 @@ TRANSITIONS: dict[tuple[Phase, str], Phase] = {
 """(phase, own fact) -> phase. A fact that is not here for the job's phase does not move it."""
 
 
-class Kind:
-    """Jobs that ask for the same share one; compared by identity, because requests are costly to hash.
+class EquivalenceClass:
+    """What jobs ask for that the scheduler treats alike; compared by identity, because requests are costly to hash.
 
     They agree in gang, in whether they may be preempted, in bound_s: how long others must reckon with a run of theirs,
-    and in avoided: nodes that they are kept off. amounts: of all replicas, by resource; amounts_least: of so many as
-    they cannot run without. has_fixed_size: what they hold follows from the number of slots and the model, and where it
-    has_shares from what these take there. held_on: by that, as far as it was needed.
+    and in avoided: nodes that they are kept off. amounts: of all replicas, by resource; amounts_least: of the replicas
+    that they cannot run without. has_fixed_size: what they hold follows from the number of slots and the model, and
+    where it has_shares from what these take there. held_on: by that, as far as it was needed.
     """
 
     __slots__ = (
@@ -86,19 +86,19 @@ class Kind:
         self.users = 0
 
     @property
-    def key(self) -> "KindKey":
-        """What tells kinds apart."""
+    def key(self) -> "ClassKey":
+        """What tells classes apart."""
         return self.gang, self.preemptible, self.bound_s, self.avoided
 
 
-KindKey = tuple[GangRequest, bool, float, frozenset[str]]
+ClassKey = tuple[GangRequest, bool, float, frozenset[str]]
 
 
 @dataclass(slots=True, kw_only=True)
 class JobRecord(JobState):
     """One job. It always has the values that the state of an older checkpoint may lack."""
 
-    kind: Kind
+    job_class: EquivalenceClass
     total_run_time_s: float
     min_slice_s: float
     rank: int
@@ -200,14 +200,14 @@ class JobBook:
         self.records: dict[str, JobRecord] = {}
         self.counts: dict[Phase, int] = dict.fromkeys(Phase, 0)
         self._ended: dict[str, None] = {}
-        self._kinds: dict[KindKey, Kind] = {}
+        self._classes: dict[ClassKey, EquivalenceClass] = {}
 
     def add(self, record: JobRecord) -> None:
         """Remember a job that is not known yet."""
         assert record.id not in self.records
         self.records[record.id] = record
         self.counts[record.phase] += 1
-        record.kind.users += 1
+        record.job_class.users += 1
         if record.phase.is_terminal:
             self._end(record)
 
@@ -224,35 +224,37 @@ class JobBook:
         self._ended.pop(record.id, None)
         del self.records[record.id]
         self.counts[record.phase] -= 1
-        record.kind.users -= 1
-        self._forget_kind(record.kind)
+        record.job_class.users -= 1
+        self._forget_class(record.job_class)
 
-    def kind_of(
+    def class_of(
         self, job: Job, *, total_run_time_s: float, min_slice_s: float, avoided: frozenset[str] = frozenset()
-    ) -> Kind:
+    ) -> EquivalenceClass:
         """What the job asks for; one object for equal requests, while jobs that ask for it are remembered."""
         preemptible = job.spec.preemptible
         key = gang_of(job), preemptible, min_slice_s if preemptible else total_run_time_s, avoided
-        kind = self._kinds.get(key)
-        if kind is None:
-            kind = self._kinds[key] = Kind(key[0], preemptible=preemptible, bound_s=key[2], avoided=avoided)
-        return kind
+        job_class = self._classes.get(key)
+        if job_class is None:
+            job_class = self._classes[key] = EquivalenceClass(
+                key[0], preemptible=preemptible, bound_s=key[2], avoided=avoided
+            )
+        return job_class
 
-    def kinds(self) -> Collection[Kind]:
+    def classes(self) -> Collection[EquivalenceClass]:
         """All that jobs which are remembered ask for."""
-        return self._kinds.values()
+        return self._classes.values()
 
     def reclassify(self, record: JobRecord, avoided: frozenset[str]) -> None:
         """Let the job ask for what its run times and these avoided nodes say. It must stand in no pending queue."""
-        kind = self.kind_of(
+        job_class = self.class_of(
             record.job, total_run_time_s=record.total_run_time_s, min_slice_s=record.min_slice_s, avoided=avoided
         )
-        if kind is record.kind:
+        if job_class is record.job_class:
             return
-        record.kind.users -= 1
-        kind.users += 1
-        self._forget_kind(record.kind)
-        record.kind = kind
+        record.job_class.users -= 1
+        job_class.users += 1
+        self._forget_class(record.job_class)
+        record.job_class = job_class
 
     def restored(self, state: JobState) -> JobRecord:
         """The record of which a checkpoint has this state; it is not added yet."""
@@ -260,8 +262,8 @@ class JobBook:
         total_s = spec.total_run_time_s if state.total_run_time_s is None else state.total_run_time_s
         slice_s = spec.min_slice_s if state.min_slice_s is None else state.min_slice_s
         avoided = frozenset(one.node for one in state.excluded)
-        kind = self.kind_of(state.job, total_run_time_s=total_s, min_slice_s=slice_s, avoided=avoided)
-        record = JobRecord.restored(state, kind=kind)
+        job_class = self.class_of(state.job, total_run_time_s=total_s, min_slice_s=slice_s, avoided=avoided)
+        record = JobRecord.restored(state, job_class=job_class)
         record.total_run_time_s, record.min_slice_s = total_s, slice_s
         record.rank = state.routed_seq if state.rank is None else state.rank
         record.failures_in_row = state.retries_used if state.failures_in_row is None else state.failures_in_row
@@ -282,12 +284,12 @@ class JobBook:
             del self._ended[oldest]
             gone = self.records.pop(oldest)
             self.counts[gone.phase] -= 1
-            gone.kind.users -= 1
-            self._forget_kind(gone.kind)
+            gone.job_class.users -= 1
+            self._forget_class(gone.job_class)
 
-    def _forget_kind(self, kind: Kind) -> None:
-        if not kind.users:
-            self._kinds.pop(kind.key, None)
+    def _forget_class(self, job_class: EquivalenceClass) -> None:
+        if not job_class.users:
+            self._classes.pop(job_class.key, None)
 
 
 _ENDS = frozenset(_TERMINAL.values())

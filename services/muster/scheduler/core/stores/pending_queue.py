@@ -1,4 +1,14 @@
-"""A lane: jobs of one queue that ask for the same, in the order in which they come; and lanes in that order."""
+"""A pending queue: jobs of one queue that ask for the same, in order; and which pending queues are blocked by what.
+
+A pending queue is judged by its first job: if that cannot run, none behind it can. It is blocked by capacity (the fleet
+has no room for such a gang) or by quota, and is tried again when that may be over.
+
+Those blocked by quota are kept by queue, resource and need, so that what comes free is compared with a few numbers and
+not with every pending queue. When usage falls somewhere in a tree, only those queues are looked at whose bound it may
+have moved: each waits on the queues from itself up to the bound that it ran into, and is looked at when less is held
+there. Why that is enough: what is available to a queue is the sum of what is left below that bound on the way, and of
+what the bound leaves; none of these grows unless usage falls at one of those queues.
+"""
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
@@ -8,324 +18,335 @@ from muster.placement.rooms import Rooms, Watch
 from muster.quota.amounts import NO_AMOUNTS, Amounts
 from muster.quota.queues import QueueTree
 from muster.scheduler.core.reasons import Blocked
-from muster.scheduler.core.stores.jobs import JobRecord, Kind
+from muster.scheduler.core.stores.jobs import EquivalenceClass, JobRecord
 
 Place = tuple[int, int]
-"""A job's place in line: its rank, and when it came."""
+"""A job's place in its queue: its rank, and when it came."""
 
 Entry = tuple[Place, str]
-"""A job that waits: its place in line, and its id."""
+"""A pending job: its place in its queue, and its id."""
 
 
 def entry_of(record: JobRecord) -> Entry:
-    """Where the job stands in its lane."""
+    """Return the job as an entry of its pending queue."""
     return (record.rank, record.routed_seq), record.id
 
 
-class Lane:
-    """jobs: ascending, by rank and then by when they came. short, cap: why its first job cannot run; neither while that
-    is not known. filed: the place in line of its first job under which it is kept while it is blocked.
-
-    untold: jobs that were never told why they wait. held_up: it was blocked since it was last empty.
-    word: what was said last about why it waits, found when the line's `epoch` was `word_epoch`.
-    """
+class PendingQueue:
+    """Pending jobs of one queue and one equivalence class."""
 
     __slots__ = (
-        "cap", "due", "filed", "held_up", "jobs", "kind", "number", "queue", "short", "untold", "word", "word_epoch",
+        "capacity_block", "due", "filed", "job_class", "jobs", "number", "queue", "quota_block", "unreported",
+        "was_blocked", "why", "why_epoch",
     )  # fmt: skip
 
-    def __init__(self, queue: str, kind: Kind, *, number: int) -> None:
+    def __init__(self, queue: str, job_class: EquivalenceClass, *, number: int) -> None:
         self.queue = queue
-        self.kind = kind
+        self.job_class = job_class
         self.number = number
         self.jobs: list[Entry] = []
-        self.untold: dict[str, None] = {}
-        self.held_up = False
-        self.short: Short | None = None
-        self.cap: Cap | None = None
+        """Ascending, by rank and then by when they came."""
+        self.capacity_block: CapacityBlock | None = None
+        """Why its first job cannot run; neither this nor `quota_block` while that is not known."""
+        self.quota_block: QuotaBlock | None = None
         self.filed: Place = (0, 0)
-        self.word: Blocked | None = None
-        self.word_epoch = -1
+        """The place of its first job by which it is kept in order while it is blocked."""
+        self.was_blocked = False
+        """Whether it was ever blocked."""
+        self.unreported: dict[str, None] = {}
+        """Jobs that were never told why they wait."""
+        self.why: Blocked | None = None
+        """The reason that was reported last, found when the pending queues' epoch was `why_epoch`."""
+        self.why_epoch = -1
         self.due = 0
 
     @property
     def is_blocked(self) -> bool:
         """Whether it was judged, and its first job could not run."""
-        return self.short is not None or self.cap is not None
+        return self.capacity_block is not None or self.quota_block is not None
 
     def stands(self, entry: Entry) -> bool:
-        """Whether this job waits here."""
+        """Return whether this job waits here."""
         at = bisect_left(self.jobs, entry)
         return at < len(self.jobs) and self.jobs[at] == entry
 
 
-class InLine:
-    """Lanes by the place in line of their first job. A lane is kept in one of these at a time."""
+class QueuesInOrder:
+    """Pending queues by the place of their first job. A pending queue is kept in one of these at a time."""
 
-    __slots__ = ("_lanes",)
+    __slots__ = ("_queues",)
 
     def __init__(self) -> None:
-        self._lanes: list[tuple[Place, int, Lane]] = []
+        self._queues: list[tuple[Place, int, PendingQueue]] = []
 
     def __bool__(self) -> bool:
-        return bool(self._lanes)
+        return bool(self._queues)
 
-    def lanes(self) -> list[tuple[Place, int, Lane]]:
-        """The first in line first, each behind the place of its first job and its own number; not to be changed."""
-        return self._lanes
+    def all(self) -> list[tuple[Place, int, PendingQueue]]:
+        """Return all in order, each behind the place of its first job and its own number; not to be changed."""
+        return self._queues
 
-    def add(self, lane: Lane) -> None:
-        """Keep a lane that is not empty."""
-        lane.filed = lane.jobs[0][0]
-        insort(self._lanes, (lane.filed, lane.number, lane))
+    def add(self, pending: PendingQueue) -> None:
+        """Keep a pending queue that is not empty."""
+        pending.filed = pending.jobs[0][0]
+        insort(self._queues, (pending.filed, pending.number, pending))
 
-    def remove(self, lane: Lane) -> None:
-        """Keep it no more."""
-        at = bisect_left(self._lanes, (lane.filed, lane.number))
-        assert self._lanes[at][2] is lane
-        del self._lanes[at]
+    def remove(self, pending: PendingQueue) -> None:
+        """Forget a pending queue that is kept."""
+        at = bisect_left(self._queues, (pending.filed, pending.number))
+        assert self._queues[at][2] is pending
+        del self._queues[at]
 
-    def refile(self, lane: Lane) -> None:
-        """Another job may be the first of the lane."""
-        if lane.filed != lane.jobs[0][0]:
-            self.remove(lane)
-            self.add(lane)
+    def refile(self, pending: PendingQueue) -> None:
+        """Keep the order after another job may have become the first."""
+        if pending.filed != pending.jobs[0][0]:
+            self.remove(pending)
+            self.add(pending)
 
 
-class Short:
-    """Lanes of one kind, by queue, for which there is no room. refused: the fleet's version when that was tried.
+# --- blocked by capacity -------------------------------------------------------------------------------------
 
-    word: why, found when the line's epoch was `word_epoch`, and not looked for again before `word_until`.
-    """
 
-    __slots__ = ("kind", "lanes", "refused", "watch", "word", "word_epoch", "word_until")
+class CapacityBlock:
+    """Pending queues of one class for which the fleet has no room, by queue."""
 
-    def __init__(self, kind: Kind, watch: Watch) -> None:
-        self.kind = kind
+    __slots__ = ("job_class", "queues", "refused", "watch", "why", "why_epoch", "why_until")
+
+    def __init__(self, job_class: EquivalenceClass, watch: Watch) -> None:
+        self.job_class = job_class
         self.watch = watch
-        self.lanes: dict[str, Lane] = {}
+        self.queues: dict[str, PendingQueue] = {}
         self.refused = -2
-        self.word: Blocked | None = None
-        self.word_epoch = -1
-        self.word_until = Instant(0)
+        """The fleet's version when a gang of the class was tried last."""
+        self.why: Blocked | None = None
+        """The reason, found when the epoch was `why_epoch`, and not looked for again before `why_until`."""
+        self.why_epoch = -1
+        self.why_until = Instant(0)
 
 
-class Shorts:
-    """All lanes that fell short. hopes: kinds for which there may be room again."""
+class CapacityBlocked:
+    """All pending queues that are blocked by capacity. The placement engine counts the room for each class."""
 
     def __init__(self, rooms: Rooms) -> None:
-        self.hopes: dict[Watch, Short] = {}
+        self.hopes: dict[Watch, CapacityBlock] = {}
+        """Classes for which there may be room again."""
         self._rooms = rooms
-        self._of_kind: dict[Kind, Short] = {}
-        self._of_watch: dict[Watch, Short] = {}
-        self._of_queue: dict[str, InLine] = {}
+        self._of_class: dict[EquivalenceClass, CapacityBlock] = {}
+        self._of_watch: dict[Watch, CapacityBlock] = {}
+        self._of_queue: dict[str, QueuesInOrder] = {}
 
-    def of_kind(self, kind: Kind) -> Short | None:
-        """What is known of the lanes of one kind, if one fell short."""
-        return self._of_kind.get(kind)
+    def of_class(self, job_class: EquivalenceClass) -> CapacityBlock | None:
+        """Return what blocks the pending queues of one class, if anything does."""
+        return self._of_class.get(job_class)
 
-    def add(self, lane: Lane) -> Short:
-        """The lane, which is not empty, fell short; or it did already."""
-        short = self._of_kind.get(lane.kind)
-        if short is None:
-            watch = self._rooms.watch(lane.kind.gang)
-            short = self._of_kind[lane.kind] = self._of_watch[watch] = Short(lane.kind, watch)
-        if lane.queue not in short.lanes:
-            short.lanes[lane.queue] = lane
-            self._of_queue.setdefault(lane.queue, InLine()).add(lane)
-        return short
+    def add(self, pending: PendingQueue) -> CapacityBlock:
+        """Add a pending queue that is not empty; it may be here already."""
+        block = self._of_class.get(pending.job_class)
+        if block is None:
+            watch = self._rooms.watch(pending.job_class.gang)
+            block = CapacityBlock(pending.job_class, watch)
+            self._of_class[pending.job_class] = self._of_watch[watch] = block
+        if pending.queue not in block.queues:
+            block.queues[pending.queue] = pending
+            self._of_queue.setdefault(pending.queue, QueuesInOrder()).add(pending)
+        return block
 
-    def remove(self, lane: Lane, short: Short) -> None:
-        """It is no longer so."""
-        del short.lanes[lane.queue]
-        in_line = self._of_queue[lane.queue]
-        in_line.remove(lane)
-        if not in_line:
-            del self._of_queue[lane.queue]
-        if not short.lanes:
-            self._rooms.unwatch(short.watch)
-            del self._of_kind[short.kind], self._of_watch[short.watch]
-            self.hopes.pop(short.watch, None)
+    def remove(self, pending: PendingQueue, block: CapacityBlock) -> None:
+        """Remove a pending queue that is no longer blocked."""
+        del block.queues[pending.queue]
+        in_order = self._of_queue[pending.queue]
+        in_order.remove(pending)
+        if not in_order:
+            del self._of_queue[pending.queue]
+        if not block.queues:
+            self._rooms.unwatch(block.watch)
+            del self._of_class[block.job_class], self._of_watch[block.watch]
+            self.hopes.pop(block.watch, None)
 
-    def refile(self, lane: Lane) -> None:
-        """Another job may be the first of the lane."""
-        self._of_queue[lane.queue].refile(lane)
+    def refile(self, pending: PendingQueue) -> None:
+        """Keep the order after another job may have become the first."""
+        self._of_queue[pending.queue].refile(pending)
 
     def hope(self, *, for_all: bool) -> None:
-        """Find the kinds for which there is room, among all of them or among those that were found last."""
+        """Find the classes for which there is room, among all of them or among those that were found last."""
         among = self._of_watch if for_all else self.hopes
         found = self._rooms.hopeful(None if for_all else among) if among else ()
         self.hopes = {watch: among[watch] for watch in found}
 
-    def has_room(self, short: Short) -> bool:
-        """Whether there is room for lanes of this kind now."""
-        return self._rooms.has_room(short.watch)
+    def has_room(self, block: CapacityBlock) -> bool:
+        """Return whether there is room for the class now."""
+        return self._rooms.has_room(block.watch)
 
-    def hopeful(self) -> Iterator[tuple[str, Iterator[Lane]]]:
-        """Queues with lanes for which there may be room, and those lanes, the first in line first.
+    def hopeful(self) -> Iterator[tuple[str, Iterator[PendingQueue]]]:
+        """Yield queues with pending queues for which there may be room, and those, the first in order first.
 
-        The lanes are found one by one, when they are asked for: those are left out for which hope was given up by then.
+        They are found one by one, when they are asked for: those are left out for which there is no room by then.
         """
-        queues = dict[str, Lane]()
-        for short in self.hopes.values():
-            queues.update(short.lanes)
+        queues = dict[str, PendingQueue]()
+        for block in self.hopes.values():
+            queues.update(block.queues)
         for queue in queues:
             yield queue, self._hopeful(self._of_queue[queue])
 
-    def _hopeful(self, in_line: InLine) -> Iterator[Lane]:
-        for _, _, lane in in_line.lanes().copy():
+    def _hopeful(self, in_order: QueuesInOrder) -> Iterator[PendingQueue]:
+        for _, _, pending in in_order.all().copy():
             if not self.hopes:
                 return
-            if lane.short is not None and lane.short.watch in self.hopes:
-                yield lane
+            if pending.capacity_block is not None and pending.capacity_block.watch in self.hopes:
+                yield pending
 
 
-SiteKey = tuple[str, str, bool]
-"""Queue, resource, and whether the jobs may be preempted."""
+# --- blocked by quota ----------------------------------------------------------------------------------------
 
 
-class Cap:
-    """What a lane's first job would break.
+class QuotaBlock:
+    """The quota that the first job of a pending queue would break."""
 
-    resource: of which too little is left for it; "" if its queue is not there. amounts: all that it needs. word: why,
-    in words. is_restless: another place might need less, so it is tried whenever anything moved: which place is found
-    depends on what others take as much as on what they give up. is_provisional: that counts proposals which may yet be
-    taken back. need: how much of the resource must be available.
-    """
-
-    __slots__ = ("amounts", "is_provisional", "is_restless", "need", "resource", "word")
+    __slots__ = ("amounts", "depends_on_place", "is_provisional", "need", "resource", "why")
 
     def __init__(
         self,
         resource: str,
-        word: Blocked,
+        why: Blocked,
         *,
         amounts: Amounts = NO_AMOUNTS,
-        is_restless: bool = False,
+        depends_on_place: bool = False,
         is_provisional: bool = False,
     ) -> None:
         self.resource = resource
+        """The resource of which too little is left; "" if the queue does not exist."""
         self.amounts = amounts
-        self.word = word
-        self.is_restless = is_restless
+        """All that the job needs."""
+        self.why = why
+        self.depends_on_place = depends_on_place
+        """Whether another place might need less, so that it is tried whenever anything changed: which place is found
+        depends on what others take as much as on what they give up."""
         self.is_provisional = is_provisional
+        """Whether that counts proposals which may yet be taken back."""
         self.need = amounts.get(resource, 0)
+        """How much of the resource must be available."""
 
 
-class Site:
-    """Lanes of one queue that need more of one resource than was available.
+QuotaWaitKey = tuple[str, str, bool]
+"""Queue, resource, and whether the jobs may be preempted."""
 
-    lanes: by how much they need, each list by the place in line of the lane's first job. left: what was available when
-    that was last looked at.
-    """
 
-    __slots__ = ("key", "lanes", "left", "waits_on")
+class QuotaWait:
+    """Pending queues of one queue that need more of one resource than was available."""
 
-    def __init__(self, key: SiteKey) -> None:
+    __slots__ = ("key", "left", "queues", "waits_on")
+
+    def __init__(self, key: QuotaWaitKey) -> None:
         self.key = key
-        self.lanes: dict[int, InLine] = {}
+        self.queues: dict[int, QueuesInOrder] = {}
+        """By how much they need."""
         self.left = 0
+        """What was available when that was looked at last."""
         self.waits_on: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_hopeful(self) -> bool:
         """Whether there is enough for the one that needs least."""
-        return any(need <= self.left for need in self.lanes)
+        return any(need <= self.left for need in self.queues)
 
 
-class Caps:
-    """All lanes that ran into a quota. hopeful: sites with lanes that are worth trying again."""
+class QuotaBlocked:
+    """All pending queues that are blocked by quota."""
 
     def __init__(self) -> None:
-        self.hopeful: dict[Site, None] = {}
-        self._sites: dict[SiteKey, Site] = {}
-        self._waiting: dict[tuple[str, str], dict[Site, None]] = {}
-        self._unknown: dict[str, dict[Lane, None]] = {}
-        self._restless: dict[Lane, None] = {}
+        self._hopeful: dict[QuotaWait, None] = {}
+        self._waits: dict[QuotaWaitKey, QuotaWait] = {}
+        self._waiting: dict[tuple[str, str], dict[QuotaWait, None]] = {}
+        self._unknown: dict[str, dict[PendingQueue, None]] = {}
+        self._dependent_on_place: dict[PendingQueue, None] = {}
 
-    def add(self, lane: Lane, cap: Cap, tree: QueueTree) -> None:
-        """The lane, which is not empty, ran into this."""
-        if not cap.resource:
-            self._unknown.setdefault(lane.queue, {})[lane] = None
+    def add(self, pending: PendingQueue, block: QuotaBlock, tree: QueueTree) -> None:
+        """Add a pending queue that is not empty."""
+        if not block.resource:
+            self._unknown.setdefault(pending.queue, {})[pending] = None
             return
-        key = lane.queue, cap.resource, lane.kind.preemptible
-        site = self._sites.get(key)
-        if site is None:
-            site = self._sites[key] = Site(key)
-        site.lanes.setdefault(cap.need, InLine()).add(lane)
-        self._look(site, tree)
-        if cap.is_restless:
-            self._restless[lane] = None
+        key = _key(pending, block)
+        wait = self._waits.get(key)
+        if wait is None:
+            wait = self._waits[key] = QuotaWait(key)
+        wait.queues.setdefault(block.need, QueuesInOrder()).add(pending)
+        self._look(wait, tree)
+        if block.depends_on_place:
+            self._dependent_on_place[pending] = None
 
-    def remove(self, lane: Lane, cap: Cap) -> None:
-        """It is no longer so."""
-        if not cap.resource:
-            known = self._unknown[lane.queue]
-            del known[lane]
+    def remove(self, pending: PendingQueue, block: QuotaBlock) -> None:
+        """Remove a pending queue that is no longer blocked."""
+        if not block.resource:
+            known = self._unknown[pending.queue]
+            del known[pending]
             if not known:
-                del self._unknown[lane.queue]
+                del self._unknown[pending.queue]
             return
-        site = self._sites[lane.queue, cap.resource, lane.kind.preemptible]
-        in_line = site.lanes[cap.need]
-        in_line.remove(lane)
-        if not in_line:
-            del site.lanes[cap.need]
-        self._restless.pop(lane, None)
-        if not site.lanes:
-            self._wait_on(site, ())
-            self.hopeful.pop(site, None)
-            del self._sites[site.key]
+        wait = self._waits[_key(pending, block)]
+        in_order = wait.queues[block.need]
+        in_order.remove(pending)
+        if not in_order:
+            del wait.queues[block.need]
+        self._dependent_on_place.pop(pending, None)
+        if not wait.queues:
+            self._wait_on(wait, ())
+            self._hopeful.pop(wait, None)
+            del self._waits[wait.key]
 
-    def refile(self, lane: Lane, cap: Cap) -> None:
-        """Another job may be the first of the lane."""
-        if cap.resource:
-            self._sites[lane.queue, cap.resource, lane.kind.preemptible].lanes[cap.need].refile(lane)
+    def refile(self, pending: PendingQueue, block: QuotaBlock) -> None:
+        """Keep the order after another job may have become the first."""
+        if block.resource:
+            self._waits[_key(pending, block)].queues[block.need].refile(pending)
 
     def relieve(self, relieved: Iterable[tuple[str, str]], tree: QueueTree) -> None:
-        """Less is held at these (queue, resource): see for whom there may be enough now."""
-        sites: dict[Site, None] = dict(self.hopeful)
+        """Find for whom there may be enough, now that less is held at these (queue, resource)."""
+        waits: dict[QuotaWait, None] = dict(self._hopeful)
         for key in relieved:
-            sites.update(self._waiting.get(key, ()))
-        for site in sites:
-            self._look(site, tree)
+            waits.update(self._waiting.get(key, ()))
+        for wait in waits:
+            self._look(wait, tree)
 
     def relieve_all(self, tree: QueueTree) -> None:
-        """Anything may have changed."""
-        for site in self._sites.values():
-            self._look(site, tree)
+        """Find for whom there may be enough, whatever changed."""
+        for wait in self._waits.values():
+            self._look(wait, tree)
 
-    def hopeful_lanes(self) -> Iterator[tuple[str, Iterator[Lane]]]:
-        """Queues with lanes for which there may be enough; lanes that need equally much, the first in line first."""
-        for site in self.hopeful:
-            for need, in_line in site.lanes.items():
-                if need <= site.left:
-                    yield site.key[0], iter([lane for _, _, lane in in_line.lanes()])
+    def hopeful(self) -> Iterator[tuple[str, Iterator[PendingQueue]]]:
+        """Yield queues with pending queues for which there may be enough; those that need equally much, in order."""
+        for wait in self._hopeful:
+            for need, in_order in wait.queues.items():
+                if need <= wait.left:
+                    yield wait.key[0], iter([pending for _, _, pending in in_order.all()])
 
-    def of_queue(self, queue: str) -> tuple[Lane, ...]:
-        """The lanes of a queue that was not there."""
+    def of_queue(self, queue: str) -> tuple[PendingQueue, ...]:
+        """Return the pending queues of a queue that did not exist."""
         return tuple(self._unknown.get(queue, ()))
 
-    def restless(self) -> tuple[Lane, ...]:
-        """Lanes to be tried when anything moved."""
-        return tuple(self._restless)
+    def dependent_on_place(self) -> tuple[PendingQueue, ...]:
+        """Return pending queues that are to be tried whenever anything changed."""
+        return tuple(self._dependent_on_place)
 
-    def _look(self, site: Site, tree: QueueTree) -> None:
-        queue, resource, preemptible = site.key
-        site.left = tree.available(queue, resource, preemptible=preemptible)
-        self._wait_on(site, tuple((above, resource) for above in tree.waits_on(queue, resource)))
-        if site.is_hopeful:
-            self.hopeful[site] = None
+    def _look(self, wait: QuotaWait, tree: QueueTree) -> None:
+        queue, resource, preemptible = wait.key
+        wait.left = tree.available(queue, resource, preemptible=preemptible)
+        self._wait_on(wait, tuple((above, resource) for above in tree.waits_on(queue, resource)))
+        if wait.is_hopeful:
+            self._hopeful[wait] = None
         else:
-            self.hopeful.pop(site, None)
+            self._hopeful.pop(wait, None)
 
-    def _wait_on(self, site: Site, keys: tuple[tuple[str, str], ...]) -> None:
-        if keys == site.waits_on:
+    def _wait_on(self, wait: QuotaWait, keys: tuple[tuple[str, str], ...]) -> None:
+        if keys == wait.waits_on:
             return
-        for key in site.waits_on:
+        for key in wait.waits_on:
             waiting = self._waiting[key]
-            del waiting[site]
+            del waiting[wait]
             if not waiting:
                 del self._waiting[key]
         for key in keys:
-            self._waiting.setdefault(key, {})[site] = None
-        site.waits_on = keys
+            self._waiting.setdefault(key, {})[wait] = None
+        wait.waits_on = keys
+
+
+def _key(pending: PendingQueue, block: QuotaBlock) -> QuotaWaitKey:
+    return pending.queue, block.resource, pending.job_class.preemptible

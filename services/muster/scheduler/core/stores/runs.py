@@ -1,6 +1,6 @@
 """Which jobs could make way, found by what changed: those past their slice, those that stop, those kept places for.
 
-A run that begins goes on a heap by the end of its slice and is moved to the ripe ones when that has passed, so that
+A run that begins goes on a heap by the end of its slice and is moved to the expired ones when that has passed, so that
 nobody ever looks at all running jobs to find those that may be asked.
 """
 
@@ -26,7 +26,7 @@ class Runs:
         self.small: dict[str, None] = {}
         self.reporting: dict[str, None] = {}
         self._slices: list[tuple[Instant, str, int]] = []
-        self._ripe: dict[str, dict[int, dict[str, None]]] = {}
+        self._expired: dict[str, dict[int, dict[str, None]]] = {}
 
     def file(self, record: JobRecord) -> None:
         """The job's record changed."""
@@ -35,10 +35,10 @@ class Runs:
         _keep(self.leaving, job_id, phase is Phase.STOPPING)
         _keep(self.resizing, job_id, record.resize is not None)
         _keep(self.reserved, job_id, record.reserved is not None and phase in WAITING)
-        is_small = is_running and record.kind.gang.is_elastic and len(record.slots) < record.kind.replicas
+        is_small = is_running and record.job_class.gang.is_elastic and len(record.slots) < record.job_class.replicas
         _keep(self.small, job_id, is_small)
         _keep(self.reporting, job_id, is_running and record.checkpointed_at > 0)
-        if not is_running and self._ripe:
+        if not is_running and self._expired:
             self._drop(record, record.effective_priority)
 
     def begin(self, record: JobRecord) -> None:
@@ -46,12 +46,12 @@ class Runs:
         if record.job.spec.preemptible:
             heapq.heappush(self._slices, (record.slice_end(), record.id, record.attempt))
 
-    def ripen(self, now: Instant, jobs: JobBook) -> bool:
-        """Move those whose slice is over to the ripe ones. Returns whether there were any."""
+    def expire_slices(self, now: Instant, jobs: JobBook) -> bool:
+        """Move those whose slice is over to the expired ones. Returns whether there were any."""
         found = False
         while (when := self.next_end(jobs)) is not None and when <= now:
             record = jobs.records[heapq.heappop(self._slices)[1]]
-            by_priority = self._ripe.setdefault(record.queue, {})
+            by_priority = self._expired.setdefault(record.queue, {})
             by_priority.setdefault(record.effective_priority, {})[record.id] = None
             found = True
         return found
@@ -59,7 +59,7 @@ class Runs:
     def reprioritise(self, record: JobRecord, *, was: int) -> None:
         """The job's priority is another one now."""
         if self._drop(record, was):
-            self._ripe.setdefault(record.queue, {}).setdefault(record.effective_priority, {})[record.id] = None
+            self._expired.setdefault(record.queue, {}).setdefault(record.effective_priority, {})[record.id] = None
 
     def next_end(self, jobs: JobBook) -> Instant | None:
         """When the next slice of a running job ends that may be preempted then."""
@@ -72,25 +72,25 @@ class Runs:
             heapq.heappop(heap)
         return None
 
-    def has_ripe(self) -> bool:
+    def has_expired(self) -> bool:
         """Whether any job is past its slice."""
-        return bool(self._ripe)
+        return bool(self._expired)
 
-    def ripe_queues(self) -> dict[str, int]:
+    def expired_queues(self) -> dict[str, int]:
         """Queues with jobs past their slice, and the lowest priority among these."""
-        return {queue: min(by_priority) for queue, by_priority in self._ripe.items()}
+        return {queue: min(by_priority) for queue, by_priority in self._expired.items()}
 
-    def ripe(self, queue: str, *, below: int) -> Iterator[str]:
+    def expired(self, queue: str, *, below: int) -> Iterator[str]:
         """Jobs of a queue that are past their slice and of a lower priority than `below`, lowest first."""
-        by_priority = self._ripe.get(queue, {})
+        by_priority = self._expired.get(queue, {})
         for priority in sorted(by_priority):
             if priority >= below:
                 return
             yield from by_priority[priority]
 
     def _drop(self, record: JobRecord, priority: int) -> bool:
-        """It is not ripe any more. Returns whether it was."""
-        by_priority = self._ripe.get(record.queue)
+        """It is not expired any more. Returns whether it was."""
+        by_priority = self._expired.get(record.queue)
         if by_priority is None:
             return False
         jobs = by_priority.get(priority)
@@ -100,7 +100,7 @@ class Runs:
         if not jobs:
             del by_priority[priority]
             if not by_priority:
-                del self._ripe[record.queue]
+                del self._expired[record.queue]
         return True
 
 

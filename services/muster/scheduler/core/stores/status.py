@@ -8,7 +8,7 @@ from muster.schemas.facts.control import ClusterDescribed, ClusterSummary
 
 @dataclass(slots=True)
 class ClusterStatus:
-    """The cluster as the federation and the agent tell of it, and the summary that was reported last."""
+    """The cluster as the federation and the agent tell of it."""
 
     described: ClusterDescribed = field(default_factory=ClusterDescribed)
     """What the cluster can do, as its agent says."""
@@ -18,10 +18,16 @@ class ClusterStatus:
     """When jobs were last told to end for want of contact, 0 once none is ending for it."""
     pages_read_at: int = 0
     """Newest reading of a job's GPUs."""
-    summary: ClusterSummary | None = None
-    summarised_at: int = 0
+
+
+@dataclass(slots=True)
+class LastSummary:
+    """How full the cluster is, as it was reported to the federation last."""
+
+    numbers: ClusterSummary | None = None
+    at: int = 0
     is_stale: bool = False
-    """Whether something changed since the summary was taken."""
+    """Whether something changed since the numbers were taken."""
 
 
 @dataclass(slots=True)
