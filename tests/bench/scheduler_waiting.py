@@ -141,7 +141,8 @@ def measure(scale: Scale) -> Figures:
     world.route(*waiters(scale))
     clock.settle()
     fill_s = clock.spent_s - before_s
-    lanes, waiting = len(world.core.state.line.lanes), sum(len(x.jobs) for x in world.core.state.line.lanes.values())
+    pending = world.core.state.pending.queues.values()
+    lanes, waiting = len(pending), sum(len(one.jobs) for one in pending)
     clock.decisions, clock.longest_s, clock.said = 0, 0.0, {}
     spent = [clock.end(*one) for one in _victims(world, scale.ends)]
     ends, said = len(spent), clock.said

@@ -9,7 +9,7 @@ from golden.logs import LOG
 from invariants import Ledger
 from muster.cluster import Holds
 from muster.core.fact import Fact
-from muster.scheduler.core.jobs import HOLDING
+from muster.scheduler.core.stores.jobs import HOLDING
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.job import Slot
 

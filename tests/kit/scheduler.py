@@ -9,7 +9,7 @@ from muster.core import Draft, Fact
 from muster.core.virtual import recover
 from muster.scheduler.core import SchedulerCore
 from muster.scheduler.core.cycle import Limits
-from muster.scheduler.core.jobs import HOLDING, JobRecord
+from muster.scheduler.core.stores.jobs import HOLDING, JobRecord
 from muster.schemas import ids
 from muster.schemas.facts.job import (
     JobCancelRequested,
@@ -197,7 +197,7 @@ class VirtualScheduler(VirtualService[SchedulerCore]):
 
 def facts_of(record: JobRecord) -> tuple[object, ...]:
     """Everything on a record but the request, which is compared by identity."""
-    return tuple(getattr(record, field.name) for field in dataclasses.fields(record) if field.name != "kind")
+    return tuple(getattr(record, field.name) for field in dataclasses.fields(record) if field.name != "job_class")
 
 
 def ledger_balances(core: SchedulerCore) -> None:
@@ -223,7 +223,7 @@ def belief(core: SchedulerCore) -> object:
     state.proposals.settle()
     ledger = state.fleet._ledger
     return {
-        "jobs": {record.id: (record.kind.gang, *facts_of(record)) for record in state.jobs.records.values()},
+        "jobs": {record.id: (record.job_class.gang, *facts_of(record)) for record in state.jobs.records.values()},
         "ended": list(state.jobs._ended),
         "nodes": {name: (node.description, node.usable, node.wishes) for name, node in state.nodes.items()},
         "devices": {name: (device.released, device.wishes) for name, device in state.grants.devices.items()},
@@ -234,9 +234,9 @@ def belief(core: SchedulerCore) -> object:
             for name, node in ledger.nodes.items()
         },
         "holders": {name: sorted(node.jobs) for name, node in state.nodes.items()},
-        "lanes": {(lane.queue, lane.kind.key): lane.jobs for lane in state.line.lanes.values()},
-        "arrivals": set(state.arrivals),
+        "pending": {(one.queue, one.job_class.key): one.jobs for one in state.pending.queues.values()},
+        "arrivals": set(state.arrivals.jobs),
         "queues": {name: (queue.own_milli, queue.held_milli) for name, queue in state.queues.queues.items()},
         "counts": {phase: n for phase, n in state.jobs.counts.items() if not phase.is_terminal},
-        "deadline": state.next_deadline(),
+        "deadline": state.due.next_deadline(state.jobs),
     }

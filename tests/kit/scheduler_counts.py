@@ -3,7 +3,7 @@
 from collections import Counter
 
 from kit.scheduler import VirtualScheduler
-from muster.scheduler.core.jobs import HOLDING
+from muster.scheduler.core.stores.jobs import HOLDING
 from muster.schemas.facts.job import PodsStarted
 from muster.schemas.facts.node import NodeJoined, NodeState
 from muster.schemas.job import Job, Slot

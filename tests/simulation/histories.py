@@ -9,7 +9,7 @@ from muster.core import Fact, after
 from muster.core.virtual import recover
 from muster.scheduler.core import SchedulerCore
 from muster.scheduler.core.cycle import Limits
-from muster.scheduler.core.jobs import HOLDING
+from muster.scheduler.core.stores.jobs import HOLDING
 from muster.schemas.facts.job import JobStopRequested, StopReason
 from muster.schemas.job import Phase
 from muster.simulator.engine import CHECKPOINT_NEVER, CLUSTER, Engine

@@ -15,8 +15,8 @@ from muster.core import Core, Fact, Instant
 from muster.core.virtual import VirtualCluster, recover
 from muster.projector.core import ProjectorCore
 from muster.scheduler.core import SchedulerCore
+from muster.scheduler.core.answers import view_of
 from muster.scheduler.core.cycle import Limits
-from muster.scheduler.core.views import view_of
 from muster.schemas.facts.job_wishes import JobHoldRequested, JobPriorityRequested
 from muster.schemas.views import JobView, NodeView, QueueView, ReservationView
 from muster.simulator.engine import CHECKPOINT_NEVER, CLUSTER

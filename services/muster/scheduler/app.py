@@ -6,7 +6,8 @@ from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import Settings
 from muster.checks.plan import plan_of
 from muster.checks.suites import policy_of
-from muster.scheduler.core import SchedulerCore, answers, reservation_answers
+from muster.scheduler.core import SchedulerCore, answers
+from muster.scheduler.core import answers as reservation_answers
 from muster.scheduler.core.cycle import Limits
 from muster.scheduler.declaration import DECLARATION
 from muster.scheduler.metrics_sink import SchedulerSink

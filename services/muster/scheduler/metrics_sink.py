@@ -20,8 +20,8 @@ from muster.core import Fact, Instant
 from muster.core.fact import Core
 from muster.core.instant import seconds_between
 from muster.scheduler.core import SchedulerCore
-from muster.scheduler.core.jobs import JobRecord
 from muster.scheduler.core.state import State
+from muster.scheduler.core.stores.jobs import JobRecord
 from muster.scheduler.standing import TEAMS_MAX, Standing
 from muster.scheduler.tally import Tally, changed_by
 from muster.schemas.facts.job import JobFinished, JobPlaced, JobQueued, QueuedReason

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 from muster.core import Fact
 from muster.quota.amounts import Amounts
-from muster.scheduler.core.jobs import JobRecord
 from muster.scheduler.core.state import State
+from muster.scheduler.core.stores.jobs import JobRecord
 from muster.schemas.facts.queue import GPU
 from muster.schemas.job import Phase
 
@@ -93,7 +93,7 @@ def changed_by(facts: Iterable[Fact], state: State) -> Iterable[str]:
             changed |= dict.fromkeys(node.jobs)  # its model may be another one: then they hold something else
         is_queue_changed = is_queue_changed or fact.kind == "queue"
     if is_queue_changed:  # who just came may wait in another queue now
-        changed |= state.arrivals
+        changed |= state.arrivals.jobs
     return changed
 
 

@@ -250,4 +250,4 @@ def test_backfill_never_delays_a_reserved_job(arrivals: list[tuple[int, int, int
     phases = {world.core.state.jobs.records[job_id].phase for job_id in world.works}
     assert phases <= {Phase.SUCCEEDED, Phase.QUEUED}
     waiting = [job_id for job_id in world.works if world.core.state.jobs.records[job_id].phase is Phase.QUEUED]
-    assert all(world.core.state.fleet.could_ever_fit(world.core.state.jobs.records[j].kind.gang) for j in waiting)
+    assert all(world.core.state.fleet.could_ever_fit(world.core.state.jobs.records[j].job_class.gang) for j in waiting)

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from muster.cluster.node_records import NODE
 from muster.placement import GangRequest, GroupRequest, Hold, TaskShape
 from muster.placement import Slot as Place
-from muster.scheduler.core.bookings import Booking, Want, wants_of
+from muster.scheduler.core.fold.updates import enter_slots
 from muster.scheduler.core.state import State
+from muster.scheduler.core.stores.bookings import Booking, Want, wants_of
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.job import Slot
 
@@ -40,7 +41,7 @@ def slot(name: str, *devices: int, gpu_milli: int = 1_000) -> Slot:
 
 def place(state: State, job_id: str, name: str, *devices: int) -> None:
     """The job's `placed` is folded, whatever was proposed."""
-    state.hold(job_id, (slot(name, *devices),), gang(gpus=len(devices)))
+    enter_slots(state, job_id, (slot(name, *devices),), gang(gpus=len(devices)))
 
 
 def booking(key: str, name: str, *devices: int, starts_at: int = 0, cpu_milli: int = 0) -> Booking:
@@ -112,7 +113,7 @@ def test_an_open_booking_lends_its_places_and_keeps_what_is_left_of_them() -> No
     assert holds is not None
     assert state.fleet.version == version
     assert state.bookings.all["w"].kept_milli == 3_000
-    state.hold("a", tuple(slot(hold.slot.node, *hold.slot.devices) for hold in holds), gang(gpus=1))
+    enter_slots(state, "a", tuple(slot(hold.slot.node, *hold.slot.devices) for hold in holds), gang(gpus=1))
     state.proposals.settle()
     assert state.bookings.all["w"].kept_milli == 3_000
     assert not state.bookings.complete
@@ -210,7 +211,7 @@ class Desk:
                 gone = self.held[job_id].pop()
                 self.give(job_id, [gone])
                 state.ledger.free(job_id, [*self.held[job_id], gone], fact="", seq=1)
-                state.hold(job_id, self.held[job_id], gang(gpus=len(gone.devices)))
+                enter_slots(state, job_id, self.held[job_id], gang(gpus=len(gone.devices)))
             case "book":
                 devices = [index for index in range(GPUS) if mask >> index & 1]
                 other = self.names[(at + 1) % 3]
@@ -248,7 +249,7 @@ class Desk:
             self.usage[name, index] += share
         one = slot(name, *wanted, gpu_milli=share)
         self.held.setdefault(job_id, []).append(one)
-        self.state.hold(job_id, (one,), gang(gpus=len(wanted)))
+        enter_slots(self.state, job_id, (one,), gang(gpus=len(wanted)))
 
     def give(self, job_id: str, slots: list[Slot]) -> None:
         for one in slots:
@@ -296,7 +297,7 @@ class Desk:
         other.proposals.settle()
         for job_id, slots in self.held.items():
             for one in slots:
-                other.hold(job_id, (one,), gang(gpus=len(one.devices)))
+                enter_slots(other, job_id, (one,), gang(gpus=len(one.devices)))
         other.proposals.settle()
         for key, booking in self.state.bookings.all.items():
             assert other.bookings.all[key].kept == booking.kept

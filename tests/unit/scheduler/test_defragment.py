@@ -5,7 +5,7 @@ import pytest
 from kit.scheduler import VirtualScheduler
 from muster.core import NS_PER_S, Instant
 from muster.scheduler.core import answers
-from muster.scheduler.core.defragment import EVERY_S
+from muster.scheduler.core.preempt.defragmentation import EVERY_S
 from muster.schemas.facts.job import JobCheckpointed, JobReserved, JobStopRequested
 from muster.schemas.facts.queue import Defragment
 from muster.schemas.job import Job, Phase

@@ -175,8 +175,8 @@ def test_a_place_without_a_device_is_no_capacity() -> None:
     world.advance(60.0)
     plug(world, "n0", 1, there=False)
     world.advance(60.0)
-    assert world.core.state.summary is not None
-    assert world.core.state.summary.gpu_milli_total == 3_000
+    assert world.core.state.summary.numbers is not None
+    assert world.core.state.summary.numbers.gpu_milli_total == 3_000
     assert world.core.state.capacity.totals["gpu_milli"] == 3_000
     (node,) = answer_nodes(world.core, AskFleet(), world.now).nodes
     assert node.gpus == 3

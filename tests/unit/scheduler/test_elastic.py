@@ -2,7 +2,7 @@
 
 from kit.scheduler import job, ledger_balances
 from muster.core import after
-from muster.scheduler.core.elastic import GROW_EVERY_S
+from muster.scheduler.core.place.growth import GROW_EVERY_S
 from muster.schemas.facts.job import JobResizeRequested, PodsExited, PodsOutcome, PodsResized
 from muster.schemas.facts.queue import PreemptionPolicy
 from muster.schemas.job import Job, JobSpec, Phase, TaskGroup

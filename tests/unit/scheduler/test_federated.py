@@ -5,7 +5,7 @@ import pytest
 from kit.scheduler import CLUSTER, VirtualScheduler, belief, job
 from kit.scheduler_member import LOST_AFTER_S, MemberScheduler
 from muster.scheduler.core.answers import answer_why
-from muster.scheduler.core.federated import ENDING_S_MAX
+from muster.scheduler.core.fold.requests import ENDING_S_MAX
 from muster.schemas.facts.federation import ContactLost, JobRecalled
 from muster.schemas.job import Job, Phase
 from muster.schemas.queries import AskJob
@@ -19,7 +19,7 @@ def test_a_job_that_waits_is_given_back_and_forgotten() -> None:
     assert world.log[-1].causes == (recalled.id,)
     assert one.id not in world.core.state.jobs.records
     assert world.core.state.jobs.counts[Phase.QUEUED] == 0
-    assert not world.core.state.line.lanes
+    assert not world.core.state.pending.queues
 
 
 @pytest.mark.parametrize("runs", [False, True])

@@ -25,7 +25,7 @@ def full(*, gpus: int = 1, **queue: object) -> tuple[VirtualScheduler, Job]:
 
 def in_line(world: VirtualScheduler) -> list[str]:
     """Names of those that stand in line, in the order in which they come."""
-    entries = sorted(entry for lane in world.core.state.line.lanes.values() for entry in lane.jobs)
+    entries = sorted(entry for lane in world.core.state.pending.queues.values() for entry in lane.jobs)
     return [world.core.state.jobs.records[job_id].job.spec.name for _, job_id in entries]
 
 

@@ -108,10 +108,10 @@ class Ring(VirtualScheduler):
         waiting = [self.core.state.jobs.records[job_id] for job_id in runs.reserved]
         coming = [record for record in waiting if record.reserved.victims]
         for record in coming:
-            tree.hold(record.queue, record.kind.amounts_least)
+            tree.hold(record.queue, record.job_class.amounts_least)
         answer = tree.is_borrowing(queue, ["gpu_milli"])
         for record in coming:
-            tree.hold(record.queue, record.kind.amounts_least, sign=-1)
+            tree.hold(record.queue, record.job_class.amounts_least, sign=-1)
         return answer
 
     def obey(self) -> bool:

@@ -5,7 +5,7 @@ import pytest
 from kit.scheduler import VirtualScheduler, belief, ledger_balances
 from muster.scheduler.core import answers
 from muster.scheduler.core.cycle import Limits
-from muster.scheduler.core.preflight import EXCLUDED_S, FAILURES_MAX, UNJUDGED_S
+from muster.scheduler.core.lifecycle.preflight import EXCLUDED_S, FAILURES_MAX, UNJUDGED_S
 from muster.schemas.facts.job import PodsExited, PodsOutcome, QueuedReason, StopReason
 from muster.schemas.facts.operations import CheckOrder, PreflightFailed, PreflightPassed, PreflightPlan
 from muster.schemas.job import Job, JobSpec, Phase
@@ -231,4 +231,4 @@ def test_cores_that_fold_the_log_or_a_checkpoint_believe_the_same() -> None:
     assert belief(world.refold()) == belief(world.core)
     recovered = belief(world.recover())
     assert recovered["jobs"] == belief(world.core)["jobs"]  # type: ignore[index]
-    assert recovered["lanes"] == belief(world.core)["lanes"]  # type: ignore[index]
+    assert recovered["pending"] == belief(world.core)["pending"]  # type: ignore[index]

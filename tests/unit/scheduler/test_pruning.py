@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kit.scheduler import VirtualScheduler, job
-from muster.scheduler.core.waiting import Line
+from muster.scheduler.core.stores.pending_queues import PendingQueues
 from muster.schemas.facts.job import JobCancelRequested, JobPlaced, PodsExited, PodsOutcome
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.job import Job, Phase
@@ -53,8 +53,8 @@ class House:
     def settle(self) -> None:
         """Decide until nothing more is decided; then nobody who could be placed may be left."""
         self.world.settle()
-        is_filed_in_line(self.world.core.state.line)
-        self.world.core.state.line.reopen()
+        is_filed_in_order(self.world.core.state.pending)
+        self.world.core.state.pending.reopen()
         missed = [draft for draft in self.world.core.decide(self.world.now) if isinstance(draft.payload, JobPlaced)]
         assert missed == []
 
@@ -89,16 +89,24 @@ class House:
                 world.write(*limit("abcd"[which % 4], extra, which))
 
 
-def is_filed_in_line(line: Line) -> None:
-    """Every blocked lane is kept once, under its first job, and none that is not blocked."""
-    files = [*line._shorts._of_queue.values(), *(f for site in line._caps._sites.values() for f in site.lanes.values())]
-    filed = [lane for one in files for _, _, lane in one.lanes()]
-    blocked = [lane for lane in line.lanes.values() if lane.short or (lane.cap and lane.cap.resource)]
+def is_filed_in_order(all_pending: PendingQueues) -> None:
+    """Every blocked pending queue is kept once, under its first job, and none that is not blocked."""
+    waits = all_pending._quota_blocked._waits.values()
+    files = [
+        *all_pending._capacity_blocked._of_queue.values(),
+        *(file for wait in waits for file in wait.queues.values()),
+    ]
+    filed = [pending for one in files for _, _, pending in one.all()]
+    blocked = [
+        pending
+        for pending in all_pending.queues.values()
+        if pending.capacity_block or (pending.quota_block and pending.quota_block.resource)
+    ]
     assert all(files), "what is empty is forgotten"
-    assert sorted(lane.number for lane in filed) == sorted(lane.number for lane in blocked)
+    assert sorted(pending.number for pending in filed) == sorted(pending.number for pending in blocked)
     for one in files:
-        assert one.lanes() == sorted(one.lanes())
-        assert [place for place, _, _ in one.lanes()] == [lane.jobs[0][0] for _, _, lane in one.lanes()]
+        assert one.all() == sorted(one.all())
+        assert [place for place, _, _ in one.all()] == [pending.jobs[0][0] for _, _, pending in one.all()]
 
 
 def limit(name: str, extra: int, which: int) -> tuple[object, ...]:
@@ -159,7 +167,7 @@ def test_quota_that_was_used_up_again_costs_nothing_more() -> None:
     waiting = [world.submit(f"w{index}", queue="lab", gpus=1 + index % 2, cpu_milli=100 + index) for index in range(9)]
     world.exited(holder)
     assert sum(world.phase(one) is Phase.PLACED for one in waiting) == 1
-    assert list(world.core.state.line.worth_trying()) == []
+    assert list(world.core.state.pending.worth_trying()) == []
 
 
 def test_who_is_stopped_by_the_quota_of_one_model_is_tried_when_others_take_that_model() -> None:

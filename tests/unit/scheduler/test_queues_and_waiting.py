@@ -7,8 +7,8 @@ import pytest
 from kit.scheduler import VirtualScheduler, job, ledger_balances
 from muster.core import seconds_between
 from muster.scheduler.core import answers
-from muster.scheduler.core import placements as placements_module
 from muster.scheduler.core.cycle import Limits
+from muster.scheduler.core.place import placements as placements_module
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import Job, Phase
 from muster.schemas.queries import AskJob

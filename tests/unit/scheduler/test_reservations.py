@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from kit.scheduler import START, VirtualScheduler, belief, job
 from kit.scheduler_runs import RunningScheduler
 from muster.core import NS_PER_S
-from muster.scheduler.core.reservation_answers import answer_reservation_check, answer_reservations
-from muster.scheduler.core.reservations import WEEK_NS, Window
+from muster.scheduler.core.answers import answer_reservation_check, answer_reservations
+from muster.scheduler.core.stores.reservations import WEEK_NS, Window
 from muster.schemas.facts.node import NodeLeft
 from muster.schemas.facts.reservation import (
     Booked,

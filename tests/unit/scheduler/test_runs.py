@@ -2,7 +2,7 @@
 
 from kit.scheduler import VirtualScheduler, belief, ledger_balances
 from muster.core import NS_PER_S, after
-from muster.scheduler.core.jobs import JobRecord, bound_ns
+from muster.scheduler.core.stores.jobs import JobRecord, bound_ns
 from muster.schemas.facts.job import (
     JobCheckpointed,
     JobReservationLifted,

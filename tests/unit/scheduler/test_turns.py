@@ -11,8 +11,8 @@ from muster.core import NS_PER_S, Instant
 from muster.quota import shares
 from muster.quota.policy import resolve
 from muster.quota.queues import QueueTree
-from muster.scheduler.core.order import rank
-from muster.scheduler.core.turns import Turns
+from muster.scheduler.core.queue.fair_share import FairShareOrder
+from muster.scheduler.core.queue.rank import rank
 from muster.schemas import ids
 from muster.schemas.facts.job import JobRouted
 from muster.schemas.facts.queue import QueueOrder, QueueSpec
@@ -187,19 +187,19 @@ def test_kept_keys_choose_as_keys_made_anew(queues: list[tuple], jobs: list[tupl
     for seq, (queue, gpu, cpu) in enumerate(jobs):
         place = (gpu * 7 % 5, seq)
         waiting.setdefault(f"q{queue % len(queues)}", []).append((place, {GPU: 1_000 * gpu, "cpu_milli": 1_000 * cpu}))
-    turns, plain = Turns(tree, 0), Plain(tree)
-    turns.begin((name, *line[0]) for name, line in waiting.items())
+    order, plain = FairShareOrder(tree, 0), Plain(tree)
+    order.begin((name, *line[0]) for name, line in waiting.items())
     while any(waiting.values()):
         expected = plain.next({name: line[0] for name, line in waiting.items() if line})
-        name = turns.next()
+        name = order.next()
         assert name == expected
         _, amounts = waiting[name].pop(0)
         tree.hold(name, amounts)
         if waiting[name]:
-            turns.offer(name, *waiting[name][0])
+            order.offer(name, *waiting[name][0])
         else:
-            turns.leave(name)
-    assert turns.next() == ""
+            order.leave(name)
+    assert order.next() == ""
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -358,7 +358,7 @@ def test_placed_carries_the_slice_of_the_queue() -> None:
     queued = world.last("queued", one.id).payload
     assert (queued.total_run_time_s, queued.min_slice_s) == (500.0, 60.0)
     assert world.last("placed", one.id).payload.slice_s == 60.0
-    assert world.core.state.jobs.records[one.id].kind.bound_s == 60.0
+    assert world.core.state.jobs.records[one.id].job_class.bound_s == 60.0
 
 
 # --- queues per user -------------------------------------------------------------------------------------------------

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from kit.closing import FINISH, MOVE, REQUEUE, ask, checkpointed, person, withdraw
 from kit.scheduler import VirtualScheduler, belief, job, ledger_balances
 from muster.core import NS_PER_S, Fact, Instant
-from muster.scheduler.core.exclusions import closed
-from muster.scheduler.core.explained import OF_PLACES, explain
+from muster.scheduler.core.explain.why import OF_PLACES, explain
 from muster.scheduler.core.reasons import Reason
+from muster.scheduler.core.stores.exclusions import closed
 from muster.schemas.facts.job import JobPlaced, JobStopRequested
 from muster.schemas.facts.node import RunningJobs, WithholdRequested, WithholdWithdrawn
 from muster.schemas.facts.reservation import Booked, ReservationSpec, ReserveEndRequested, ReserveRequested
@@ -188,10 +188,10 @@ def told_what_is_in_the_way(world: VirtualScheduler) -> None:
     """Who would have a place if nothing were kept is not told that the cluster lacks one."""
     state = world.core.state
     for record in state.jobs.records.values():
-        if record.phase is not Phase.QUEUED or state.line.lane_of(record) is None:
+        if record.phase is not Phase.QUEUED or state.pending.queue_of(record) is None:
             continue
         said = explain(state, record, world.now)
-        with state.bookings.opened(state.bookings.all), closed(state.fleet, record.kind.avoided):
-            has_room = state.fleet.find(record.kind.gang) is not None
+        with state.bookings.opened(state.bookings.all), closed(state.fleet, record.job_class.avoided):
+            has_room = state.fleet.find(record.job_class.gang) is not None
         assert not (has_room and said.reason in OF_PLACES), f"{record.job.spec.name}: {said}"
         assert has_room or said.reason not in (Reason.MAINTENANCE, Reason.RESERVATION)

@@ -4,7 +4,7 @@ from kit.closing import FINISH, MOVE, ask, withdraw
 from kit.scheduler import VirtualScheduler, job, ledger_balances
 from muster.core import NS_PER_S
 from muster.scheduler.core import answers
-from muster.scheduler.core.summary import summarise
+from muster.scheduler.core.explain.summary import summarise
 from muster.schemas.job import Checkpointing, Phase
 from muster.schemas.queries import AskDryRun, AskJob
 

@@ -1,28 +1,39 @@
 """Answers to questions, from the core's state alone. A question changes nothing and is never a fact."""
 
+from collections.abc import Iterable, Mapping
+
+from muster.cluster.node_reasons import in_words, node_reasons
+from muster.cluster.node_records import DeviceRecord, NodeRecord
 from muster.core import Core, Instant
+from muster.quota.amounts import borrowing_of, nominal_of
+from muster.quota.queues import QueueRecord, QueueTree
 from muster.scheduler.core.core import SchedulerCore
-from muster.scheduler.core.dry_runs import dry_run, position
-from muster.scheduler.core.explained import explain
-from muster.scheduler.core.jobs import HOLDING, WAITING
-from muster.scheduler.core.reasons import PHASE_REASONS, Reason, cure_of
+from muster.scheduler.core.explain.dry_run import dry_run, position
+from muster.scheduler.core.explain.summary import summarise
+from muster.scheduler.core.explain.why import explain
+from muster.scheduler.core.reasons import PHASE_REASONS, Reason, hint_of
+from muster.scheduler.core.reserve.requests import refusal
 from muster.scheduler.core.state import State
-from muster.scheduler.core.summary import summarise
-from muster.scheduler.core.views import node_view, queue_view, view_of
-from muster.scheduler.core.waiting import entry_of
+from muster.scheduler.core.stores.bookings import RESERVATION
+from muster.scheduler.core.stores.jobs import HOLDING, WAITING, JobRecord
+from muster.scheduler.core.stores.pending_queue import entry_of
 from muster.schemas.apiserver import ClusterView
 from muster.schemas.base import Wire
+from muster.schemas.job import Phase
 from muster.schemas.queries import (
     AskDryRun,
     AskJob,
     AskQueueChange,
+    AskReservation,
     DryRunAnswer,
     JobAnswer,
     NodesAnswer,
     QueueCheckAnswer,
     QueuesAnswer,
+    ReservationsAnswer,
     WhyAnswer,
 )
+from muster.schemas.views import JobView, NodeView, QueueView, ReservationView, follow_state, job_view
 
 
 def answer_job(core: Core, ask: Wire, _now: Instant) -> JobAnswer:
@@ -45,23 +56,25 @@ def answer_why(core: Core, ask: Wire, now: Instant) -> WhyAnswer:
     if record.phase not in WAITING:
         reason, detail = PHASE_REASONS.get(record.phase, (Reason.ENDED, f"it ended as {record.phase.value}"))
         return WhyAnswer(job=view, reason=reason, detail=record.reason or detail)
-    place, waiting = position(state, record.queue, entry_of(record)[0])
+    place, waiting = position(state.pending, record.queue, entry_of(record)[0])
     blocked = explain(state, record, now)
     if record.is_set_aside:
         then = "released" if record.held is not None else "then"
         later = f"{blocked.detail}; {then}, it would be number {place} of {waiting + 1} in line"
         place, blocked = 0, blocked._replace(detail=later)
-    kind, known = record.kind, record.queue in state.queues.queues
-    never = state.queues.never(record.queue, kind.amounts_least, preemptible=kind.preemptible) if known else None
+    job_class, known = record.job_class, record.queue in state.queues.queues
+    never = (
+        state.queues.never(record.queue, job_class.amounts_least, preemptible=job_class.preemptible) if known else None
+    )
     expected = core.expectations.of(record, now)
-    lacking = None if expected.at else state.fleet.could_ever_fit(kind.gang)
+    lacking = None if expected.at else state.fleet.could_ever_fit(job_class.gang)
     return WhyAnswer(
         job=view,
         position=place,
         waiting=waiting,
         reason=blocked.reason,
         detail=blocked.detail,
-        cure=cure_of(
+        cure=hint_of(
             blocked.reason, never=never, lacks=lacking.detail if lacking is not None else "", may_grow=core.may_grow
         ),
         expected_start_at=expected.at,
@@ -108,8 +121,8 @@ def answer_nodes(core: Core, _ask: Wire, _now: Instant) -> NodesAnswer:
 def answer_cluster(core: Core, _ask: Wire, _now: Instant) -> ClusterView:
     """`cluster`: what it is and how full it is."""
     state = _settled(core)
-    told = summarise(state).model_dump(exclude={"cluster"})
-    return ClusterView(name=state.cluster, **state.described.model_dump(), **told)
+    reported = summarise(state).model_dump(exclude={"cluster"})
+    return ClusterView(name=state.cluster, **state.status.described.model_dump(), **reported)
 
 
 def answer_queue_check(core: Core, ask: Wire, _now: Instant) -> QueueCheckAnswer:
@@ -124,3 +137,108 @@ def _settled(core: Core) -> State:
     assert isinstance(core, SchedulerCore)
     core.state.proposals.settle()
     return core.state
+
+
+def answer_reservations(core: Core, _ask: Wire, now: Instant) -> ReservationsAnswer:
+    """`reservations`: all that were booked, by name. next_starts_at: of this time, while it lasts."""
+    assert isinstance(core, SchedulerCore)
+    state = core.state
+    state.proposals.settle()
+    views = []
+    for name, reservation in sorted(state.reservations.booked.items()):
+        booking = state.bookings.all.get(RESERVATION + name)
+        views.append(
+            ReservationView(
+                name=name,
+                cluster=state.cluster,
+                spec=reservation.spec,
+                active=reservation.starts_at <= now < reservation.ends_at,
+                next_starts_at=reservation.starts_at,
+                held_gpu_milli=booking.kept_milli if booking is not None else 0,
+            )
+        )
+    return ReservationsAnswer(reservations=tuple(views))
+
+
+def answer_reservation_check(core: Core, ask: Wire, now: Instant) -> QueueCheckAnswer:
+    """`reservation-check`: may this be kept? field: empty if it may."""
+    assert isinstance(core, SchedulerCore)
+    assert isinstance(ask, AskReservation)
+    core.state.proposals.settle()
+    found = refusal(core.state, ask.spec, now)
+    return QueueCheckAnswer() if found is None else QueueCheckAnswer(field=found.field, reason=found.reason)
+
+
+def view_of(record: JobRecord, cluster: str) -> JobView:
+    """The job as people see it."""
+    row = job_view(record.job, cluster=cluster)
+    follow_state(row, record)
+    if record.phase is Phase.RUNNING and record.job_class.preemptible:
+        row.slice_ends_at = record.slice_end()
+    return row
+
+
+def queue_view(
+    record: QueueRecord, tree: QueueTree, cluster: str, now: Instant, *, queued: int, running: int
+) -> QueueView:
+    """The queue as people see it. queued, running: how many of its own jobs."""
+    spec = record.spec
+    return QueueView(
+        name=spec.name,
+        cluster=cluster,
+        parent=spec.parent,
+        gpu_milli_quota=spec.gpu_milli_quota,
+        gpu_milli_limit=spec.gpu_milli_limit,
+        gpu_milli_held=record.held_milli,
+        jobs_queued=queued,
+        jobs_running=running,
+        closed=spec.closed,
+        quota=nominal_of(spec),
+        borrowing_limit=borrowing_of(spec),
+        lending_limit=dict(spec.lending_limit),
+        held=record.held(),
+        weight=spec.weight,
+        order=record.policy.order,
+        share=tree.share(spec.name),
+        used_share=tree.used_share(spec.name, now),
+        spec=spec,
+    )
+
+
+def node_view(name: str, record: NodeRecord, cluster: str, devices: Mapping[str, DeviceRecord]) -> NodeView:
+    """The node as people see it; it is part of the cluster. devices: those that are not as their node."""
+    shape = record.description
+    assert shape is not None
+    holds = [hold for of_job in record.jobs.values() for hold in of_job]
+    uuids = shape.present.values() if devices else ()
+    reasons = node_reasons(
+        cordon=record.cordon,
+        wishes=record.wishes,
+        devices={uuid: devices[uuid].wishes for uuid in uuids if uuid in devices},
+        lost=record.lost,
+        released=record.released,
+        is_held=bool(record.jobs),
+    )
+    return NodeView(
+        name=name,
+        cluster=cluster,
+        gpu_model=shape.gpu_model,
+        gpus=len(shape.present),
+        gpu_milli_held=sum(hold.slot.gpu_milli * len(hold.slot.devices) for hold in holds),
+        cpu_milli=shape.cpu_milli,
+        cpu_milli_held=sum(hold.cpu_milli for hold in holds),
+        memory_mib=shape.memory_mib,
+        memory_mib_held=sum(hold.memory_mib for hold in holds),
+        domains=shape.domains,
+        usable=record.usable,
+        lost=record.lost,
+        reason=in_words(reasons),
+        reasons=reasons,
+        jobs=_sorted(record.jobs),
+        device_domains=shape.device_domains,
+        group=shape.group,
+    )
+
+
+def _sorted(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(names))

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from muster.cluster.node_records import NodeRecord
 from muster.core import Draft, Fact, Instant
 from muster.scheduler.core.cycle import Cycle, Limits
-from muster.scheduler.core.expected import Expectations
-from muster.scheduler.core.fold import fold
+from muster.scheduler.core.explain.expected import Expectations
+from muster.scheduler.core.fold.fold import fold
 from muster.scheduler.core.state import State
 from muster.schemas.facts.control import ClusterState
 from muster.schemas.facts.job import JobState
@@ -40,10 +40,10 @@ class SchedulerCore:
 
     def next_wakeup(self) -> Instant | None:
         """The next deadline or postponed word; the last decision's own moment if it left something over."""
-        if self._cycle.remains.more:
+        if self._cycle.requeue.more:
             return self._now
-        moments = [moment for moment in (self.state.next_deadline(), self._cycle.remains.due) if moment is not None]
-        return min(moments, default=None)
+        moments = self.state.due.next_deadline(self.state.jobs), self._cycle.requeue.due
+        return min((moment for moment in moments if moment is not None), default=None)
 
     def snapshot(self) -> Iterator[Draft]:
         """State of queues, grants, jobs, reservations and the cluster, as the scheduler alone records them."""
@@ -70,13 +70,13 @@ class SchedulerCore:
         for name, reservation in state.reservations.states().items():
             yield Draft("reservation", name, STATE_NAME, reservation)
         wishes = tuple(state.queues.wishes.values())
-        contact = state.contact.stored()
+        contact = state.status.contact.stored()
         cluster = ClusterState(
-            summary=state.summary,
-            summarised_at=state.summarised_at,
+            summary=state.summary.numbers,
+            summarised_at=state.summary.at,
             wishes=wishes,
             contact=contact,
-            pages_read_at=state.pages_read_at,
-            contact_lost_at=state.contact_lost_at,
+            pages_read_at=state.status.pages_read_at,
+            contact_lost_at=state.status.contact_lost_at,
         )
         yield Draft("cluster", state.cluster, STATE_NAME, cluster)

@@ -7,26 +7,25 @@ Every part is bounded by a count, because a core has no clock; what is left over
 from dataclasses import dataclass
 
 from muster.core import Draft, Instant
-from muster.scheduler.core import arrivals
-from muster.scheduler.core.backfill import Backfill
-from muster.scheduler.core.blame import pages_are_read
-from muster.scheduler.core.changes import queue_changes
-from muster.scheduler.core.clearing import Clearing
-from muster.scheduler.core.defragment import Defragmentation
-from muster.scheduler.core.elastic import Growth
-from muster.scheduler.core.explanations import Explanations
-from muster.scheduler.core.follow import follow_ups
-from muster.scheduler.core.grants import grants
-from muster.scheduler.core.owned import Owned
-from muster.scheduler.core.placements import Placements
-from muster.scheduler.core.plans import SURVEY_S, Plans
-from muster.scheduler.core.preemption import TRIAL_MS_PER_S, Preemptions
-from muster.scheduler.core.remains import Remains
-from muster.scheduler.core.reservation_changes import ReservationChanges
-from muster.scheduler.core.reserved import place_reserved
-from muster.scheduler.core.state import PlanOf, State
-from muster.scheduler.core.summary import HEARTBEAT_S, summary
-from muster.scheduler.core.vacating import Vacating
+from muster.scheduler.core.admit.arrivals import queue_changes, queued_arrivals, refused_arrivals
+from muster.scheduler.core.explain.summary import HEARTBEAT_S, summary
+from muster.scheduler.core.explain.unschedulable import Explanations
+from muster.scheduler.core.fold.updates import lift_exclusions
+from muster.scheduler.core.lifecycle.blame import pages_are_read
+from muster.scheduler.core.lifecycle.follow_ups import follow_ups
+from muster.scheduler.core.lifecycle.preflight import PlanOf
+from muster.scheduler.core.place.backfill import Backfill
+from muster.scheduler.core.place.growth import Growth
+from muster.scheduler.core.place.placements import Placements
+from muster.scheduler.core.place.reserved import ReservedPlaces
+from muster.scheduler.core.preempt.clearing import Clearing
+from muster.scheduler.core.preempt.defragmentation import Defragmentation
+from muster.scheduler.core.preempt.drain import Vacating, grant_answers
+from muster.scheduler.core.preempt.preemption import TRIAL_MS_PER_S, Preemptions
+from muster.scheduler.core.requeue import Requeue
+from muster.scheduler.core.reserve.plans import SURVEY_S, Plans
+from muster.scheduler.core.reserve.requests import ReservationChanges
+from muster.scheduler.core.state import State
 from muster.schemas.facts.control import CheckpointRequested
 
 
@@ -58,57 +57,57 @@ class Cycle:
     """Makes decisions, and puts their parts in order. remains: when to ask again, as the last decision found."""
 
     def __init__(self, state: State, limits: Limits) -> None:
-        self.remains = Remains()
+        self.requeue = Requeue()
         self._state = state
         self._checkpoint_every_facts = limits.checkpoint_every_facts
         self._blame_s, self._blame_unread = limits.blame_s, limits.blame_unread
-        state.plan_of = limits.plan_of
         self._heartbeat_s = limits.heartbeat_s
-        self._placements = Placements(state, self.remains)
-        self._reservations = ReservationChanges(state, self.remains)
-        self._vacating = Vacating(state, self.remains)
-        self._clearing = Clearing(state, self.remains)
-        self._owned = Owned(state, self.remains)
-        self._backfill = Backfill(state, self.remains, self._placements)
-        self._preemptions = Preemptions(state, self.remains, trial_ms_per_s=limits.trial_ms_per_s)
-        self._plans = Plans(state, self.remains, every_s=limits.survey_every_s)
-        self._growth = Growth(state, self.remains, every_s=limits.survey_every_s)
-        self._defragmentation = Defragmentation(state, self.remains, every_s=limits.survey_every_s)
+        self._placements = Placements(state, self.requeue, plan_of=limits.plan_of)
+        self._reservations = ReservationChanges(state, self.requeue)
+        self._vacating = Vacating(state, self.requeue)
+        self._clearing = Clearing(state, self.requeue)
+        self._reserved = ReservedPlaces(state, self.requeue, plan_of=limits.plan_of)
+        self._backfill = Backfill(state, self.requeue, self._placements)
+        self._preemptions = Preemptions(state, self.requeue, trial_ms_per_s=limits.trial_ms_per_s)
+        self._plans = Plans(state, self.requeue, every_s=limits.survey_every_s)
+        self._growth = Growth(state, self.requeue, every_s=limits.survey_every_s)
+        self._defragmentation = Defragmentation(state, self.requeue, every_s=limits.survey_every_s)
         self._explanations = Explanations(
-            state, self.remains, interval_s=limits.unschedulable_interval_s, advice=self._defragmentation.advice
+            state, self.requeue, interval_s=limits.unschedulable_interval_s, advice=self._defragmentation.advice
         )
 
     def decide(self, now: Instant) -> list[Draft]:
         """All drafts, at most a bounded number of each sort."""
-        state, remains = self._state, self.remains
-        remains.more, remains.due = False, None
+        state, requeue = self._state, self.requeue
+        requeue.more, requeue.due = False, None
         state.proposals.settle()
-        if state.exclusions and (until := state.lift_exclusions(now)) is not None:
-            remains.wait_until(until)
-        blame_s = self._blame_s if self._blame_unread or pages_are_read(state.pages_read_at, now) else 0.0
+        lift_at = lift_exclusions(state, now)
+        if lift_at is not None:
+            requeue.wait_until(lift_at)
+        blame_s = self._blame_s if self._blame_unread or pages_are_read(state.status.pages_read_at, now) else 0.0
         changes = queue_changes(state)
         drafts = [
             *changes,
-            *grants(state, now, remains),
-            *follow_ups(state, now, remains, blame_s=blame_s),
-            *summary(state, now, remains, heartbeat_s=self._heartbeat_s),
+            *grant_answers(state.grants, state.later_requests, state.ledger, now, requeue),
+            *follow_ups(state, now, requeue, blame_s=blame_s),
+            *summary(state, now, requeue, heartbeat_s=self._heartbeat_s),
             *self._reservations.make(now),
         ]
         if changes:
-            remains.more = True  # who may run is judged when the new limits stand in the log
+            requeue.more = True  # who may run is judged when the new limits stand in the log
         else:
-            drafts += arrivals.refused(state, remains)
+            drafts += refused_arrivals(state, requeue)
             self._vacating.make(now, drafts)
             self._clearing.make(now, drafts)
-            placed = place_reserved(state, now, drafts)
-            self._owned.make(now, drafts, placed)
+            placed = self._reserved.place_reserved(now, drafts)
+            self._reserved.place_owners(now, drafts, placed)
             placed |= self._placements.make(drafts, placed, now=now)
             self._backfill.make(now, drafts, placed)
             self._preemptions.make(now, drafts)
             self._plans.make(now, drafts)
             self._defragmentation.make(now, drafts)
             self._growth.make(now, drafts)
-            drafts += arrivals.queued(state, placed, remains)
+            drafts += queued_arrivals(state, placed, requeue)
             self._explanations.make(now, placed, drafts)
             state.queues.withdraw_proposals()
         drafts += self._checkpoint()
@@ -116,7 +115,7 @@ class Cycle:
 
     def _checkpoint(self) -> list[Draft]:
         state = self._state
-        if state.facts < self._checkpoint_every_facts:
+        if state.progress.facts < self._checkpoint_every_facts:
             return []
-        reason = CheckpointRequested(reason=f"{state.facts} facts since the last one")
-        return [Draft("log", state.cluster, "checkpoint-requested", reason, (state.checkpoint_cause,))]
+        reason = CheckpointRequested(reason=f"{state.progress.facts} facts since the last one")
+        return [Draft("log", state.cluster, "checkpoint-requested", reason, (state.progress.checkpoint_cause,))]

@@ -96,7 +96,7 @@ _READ: dict[str, tuple[Callable[[int], str], str]] = {
 }
 
 
-def cure_of(reason: str, *, never: Ceiling | None, lacks: str = "", may_grow: bool = False) -> str:
+def hint_of(reason: str, *, never: Ceiling | None, lacks: str = "", may_grow: bool = False) -> str:
     """What would help. never: the limit that is too low for the job even when the queue holds nothing.
 
     lacks: why the job would not fit even if nothing else ran and all nodes were usable. may_grow: nodes and devices may
@@ -112,7 +112,7 @@ def cure_of(reason: str, *, never: Ceiling | None, lacks: str = "", may_grow: bo
             return f"make the job preemptible, or have the quota of queue {never.queue} raised; waiting does not help"
         what = "quota" if never.reason == Reason.QUOTA else "limit"
         return f"have the {what} of queue {never.queue} raised, or ask for less; waiting does not help"
-    return CURES.get(reason, "")
+    return HINTS.get(reason, "")
 
 
 _OF_ROOM = frozenset({Reason.GPU, Reason.CPU, Reason.MEMORY, Reason.FRAGMENTED})
@@ -121,7 +121,7 @@ _OF_ROOM = frozenset({Reason.GPU, Reason.CPU, Reason.MEMORY, Reason.FRAGMENTED})
 OF_NODES = _OF_ROOM | {Reason.NO_NODE, Reason.MODEL, Reason.TOPOLOGY}
 """Reasons that more GPUs or nodes may end."""
 
-CURES: dict[str, str] = {
+HINTS: dict[str, str] = {
     Reason.NO_NODE: "nodes must join and be released",
     Reason.MODEL: "allow another GPU model, or add nodes of an allowed one",
     Reason.GPU: "wait until running jobs end, or ask for fewer GPUs",
@@ -147,3 +147,8 @@ PHASE_REASONS: dict[Phase, tuple[str, str]] = {
     Phase.RUNNING: (Reason.RUNNING, "all pods run"),
     Phase.STOPPING: (Reason.STOPPING, "its pods were asked to end"),
 }
+
+
+def unknown_queue(name: str) -> Blocked:
+    """There is no such queue, or not yet."""
+    return Blocked(Reason.UNKNOWN_QUEUE, f"there is no queue {name}")

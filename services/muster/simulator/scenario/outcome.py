@@ -7,7 +7,7 @@ from pydantic import JsonValue
 from muster.core import Fact
 from muster.core.instant import seconds_between
 from muster.scheduler.core.answers import answer_queues, answer_why
-from muster.scheduler.core.jobs import HOLDING, JobRecord
+from muster.scheduler.core.stores.jobs import HOLDING, JobRecord
 from muster.schemas import quantities
 from muster.schemas.facts.job import JobResizeRequested, JobStopRequested
 from muster.schemas.facts.queue import GPU

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from muster.core import Fact, Instant, after
 from muster.quota.queues import QueueTree
-from muster.scheduler.core.jobs import JobRecord
+from muster.scheduler.core.stores.jobs import JobRecord
 from muster.schemas.job import Phase
 from muster.simulator.engine import Engine
 from muster.simulator.scenario.history import engine_at_start

@@ -7,7 +7,7 @@ from itertools import count
 
 from muster.core import Core, Fact, Instant, after, seconds_between
 from muster.scheduler.core.cycle import Limits
-from muster.scheduler.core.jobs import JobRecord
+from muster.scheduler.core.stores.jobs import JobRecord
 from muster.schemas.facts.node import RunningJobs
 from muster.schemas.facts.operations import CheckOrder
 from muster.schemas.facts.queue import QueueSpec

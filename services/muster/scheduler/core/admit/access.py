@@ -1,0 +1,134 @@
+"""What services want free from a moment on: kept as bookings, and which jobs may still use it until then.
+
+A job may if it is sure to have left by then: at the end of its total run time, since nobody is stopped for it. Only
+where jobs are moved away at that moment, and for a job that allows it (it may be preempted and checkpoints), the end of
+its slice is enough: it is stopped after a checkpoint then and goes on elsewhere.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable
+
+from muster.core import NS_PER_S, Instant, after
+from muster.quota.queues import QueueTree
+from muster.scheduler.core.stores.bookings import Booking, Bookings
+from muster.scheduler.core.stores.jobs import JobRecord, bound_ns
+from muster.schemas.job import JobSpec
+
+START_S = 30.0
+"""So long after it is placed a gang may begin to run; its slice and its total run time count from then on."""
+
+
+def may_be_moved(spec: JobSpec) -> bool:
+    """Whether the job may be stopped for a node's sake: it allows it, and goes on from a checkpoint."""
+    return spec.preemptible and spec.checkpointing is not None
+
+
+def gone_by(record: JobRecord, now: Instant) -> Instant:
+    """When a waiting job, placed now, has left its place at the latest, if others ask for it then."""
+    return after(bound_ns(record, now), START_S)
+
+
+def ended_by(record: JobRecord, now: Instant) -> Instant:
+    """When a waiting job, placed now, is at its end at the latest, if nobody stops it."""
+    grace_ns = round(record.job.spec.grace_s * NS_PER_S)
+    return after(Instant(now + record.left_ns() + grace_ns), START_S)
+
+
+class Passable:
+    """What a waiting job, placed at `now`, may use of what is to be free later.
+
+    left_by: when it has left where jobs are moved; ended_by: where they are not.
+    """
+
+    def __init__(self, record: JobRecord, now: Instant) -> None:
+        self.ended_by = ended_by(record, now)
+        self.left_by = gone_by(record, now) if may_be_moved(record.job.spec) else self.ended_by
+
+    def is_open(self, booking: Booking) -> bool:
+        """Whether the job is gone before."""
+        return booking.starts_at >= (self.left_by if booking.moves else self.ended_by)
+
+
+def passable(bookings: Bookings, record: JobRecord, now: Instant) -> tuple[str, ...]:
+    """Keys of what is to be free for services only after the job, placed now, is gone."""
+    if not bookings.withholds:
+        return ()
+    its = Passable(record, now)
+    return tuple(key for key, booking in bookings.withholds.items() if its.is_open(booking))
+
+
+Scope = tuple[tuple[int, int, int], tuple[str, ...]]
+"""What a job may open: the bookings from these places on, by sort, latest starts last; and others by name."""
+
+
+class Access:
+    """Who may open what at one moment. Bookings that keep nothing, whatever else is open, are left out."""
+
+    def __init__(self, bookings: Bookings, queues: QueueTree, now: Instant) -> None:
+        kept = sorted((b for b in bookings.all.values() if bookings.is_effective(b)), key=lambda booking: booking.turn)
+        self._queues = queues
+        self._now = now
+        self._sorts = _Sort(b for b in kept if not b.is_withhold), _moved(kept), _finished(kept)
+        begun = [b for b in self._sorts[0].all if b.starts_at <= now or not b.is_reservation]
+        self._begun = [booking for booking in begun if booking.queue]
+        self._for_job: dict[str, tuple[str, ...]] = {}
+        for booking in begun:
+            if booking.job_id:
+                self._for_job[booking.job_id] = (*self._for_job.get(booking.job_id, ()), booking.key)
+        self._owned: dict[str, tuple[str, ...]] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is kept."""
+        return not any(sort.all for sort in self._sorts)
+
+    @property
+    def tells_jobs_apart(self) -> bool:
+        """Whether jobs of one pending queue may open different bookings.
+
+        What is to be free for services depends on more of a job than its equivalence class says.
+        """
+        return bool(self._sorts[1].all or self._sorts[2].all)
+
+    def scope(self, record: JobRecord) -> Scope | None:
+        """Return what this job may open; None if nothing."""
+        reserved, moved, finished = self._sorts
+        places = reserved.from_(gone_by(record, self._now)), 0, 0
+        if moved.all or finished.all:
+            its = Passable(record, self._now)
+            places = places[0], moved.from_(its.left_by), finished.from_(its.ended_by)
+        owned = self._owned.get(record.queue)
+        if owned is None:
+            path = self._queues.path(record.queue) if self._begun else ()
+            owned = self._owned[record.queue] = tuple(b.key for b in self._begun if b.queue in path)
+        owned += self._for_job.get(record.id, ())
+        is_any = any(place < len(sort.all) for place, sort in zip(places, self._sorts, strict=True))
+        return (places, owned) if owned or is_any else None
+
+    def keys(self, scope: Scope) -> frozenset[str]:
+        """Return the bookings of a scope."""
+        places, owned = scope
+        behind = (b.key for place, sort in zip(places, self._sorts, strict=True) for b in sort.all[place:])
+        return frozenset([*behind, *owned])
+
+
+class _Sort:
+    """Bookings of one sort, the earliest first."""
+
+    def __init__(self, bookings: Iterable[Booking]) -> None:
+        self.all = list(bookings)
+        self._starts = [booking.starts_at for booking in self.all]
+
+    def from_(self, moment: Instant) -> int:
+        """The place of the first that begins at this moment or later."""
+        return bisect_left(self._starts, moment)
+
+
+def _moved(kept: Iterable[Booking]) -> _Sort:
+    """To be free for services, with jobs moved away."""
+    return _Sort(booking for booking in kept if booking.is_withhold and booking.moves)
+
+
+def _finished(kept: Iterable[Booking]) -> _Sort:
+    """To be free for services, with nobody stopped for it."""
+    return _Sort(booking for booking in kept if booking.is_withhold and not booking.moves)

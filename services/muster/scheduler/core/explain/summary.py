@@ -1,0 +1,59 @@
+"""How full the cluster is, said to federation now and then."""
+
+from muster.core import NS_PER_S, Draft, Instant
+from muster.scheduler.core.requeue import Requeue
+from muster.scheduler.core.state import State
+from muster.scheduler.core.stores.jobs import HOLDING
+from muster.schemas.facts.control import ClusterSummary
+from muster.schemas.job import Phase
+
+SUMMARY_INTERVAL_S = 10.0
+"""At least so long between two summaries."""
+
+HEARTBEAT_S = 5.0
+"""Between two signs of life, where the federation may give jobs to other clusters."""
+
+
+def summary(state: State, now: Instant, requeue: Requeue, *, heartbeat_s: float = HEARTBEAT_S) -> list[Draft]:
+    """`summarised`: if the numbers changed and the last ones are old enough, or as a sign of life if one is wanted."""
+    if state.status.contact.is_wanted:
+        return _sign_of_life(state, now, requeue, heartbeat_s)
+    if not state.summary.is_stale:
+        return []
+    due = Instant(state.summary.at + round(SUMMARY_INTERVAL_S * NS_PER_S))
+    if state.summary.numbers is not None and now < due:
+        requeue.wait_until(due)
+        return []
+    numbers = summarise(state)
+    if numbers == state.summary.numbers:
+        state.summary.is_stale = False
+        return []
+    return [Draft("cluster", state.cluster, "summarised", numbers)]
+
+
+def _sign_of_life(state: State, now: Instant, requeue: Requeue, heartbeat_s: float) -> list[Draft]:
+    """Numbered, so that it can be answered. Numbers go on from the clock's seconds: a cluster that is made anew, of the
+    same name, says none a second time.
+    """
+    contact = state.status.contact
+    due = Instant(state.summary.at + round(heartbeat_s * NS_PER_S))
+    if contact.last and now < due:
+        requeue.wait_until(due)
+        return []
+    number = max(contact.last + 1, now // NS_PER_S)
+    reported = summarise(state).model_copy(update={"number": number, "contact": contact.number})
+    return [Draft("cluster", state.cluster, "summarised", reported)]
+
+
+def summarise(state: State) -> ClusterSummary:
+    """How full the cluster is. What services want free later counts as free: jobs that end before run there."""
+    totals = state.fleet.totals.values()
+    kept_milli = sum(booking.kept_milli for booking in state.bookings.withholds.values())
+    return ClusterSummary(
+        cluster=state.cluster,
+        nodes=sum(record.description is not None for record in state.nodes.values()),
+        gpu_milli_total=sum(total.total_milli for total in totals),
+        gpu_milli_free=sum(total.free_milli for total in totals) + kept_milli,
+        jobs_queued=state.jobs.counts[Phase.SUBMITTED] + state.jobs.counts[Phase.QUEUED],
+        jobs_running=sum(state.jobs.counts[phase] for phase in HOLDING),
+    )

@@ -1,0 +1,1 @@
+"""How each fact changes the stores."""

@@ -1,0 +1,203 @@
+"""How it changes what the scheduler believes that jobs are held, released and get another priority."""
+
+from functools import partial
+
+from muster.core import Fact, Instant, after
+from muster.scheduler.core.fold.updates import Handler, enlist, let_go, touch
+from muster.scheduler.core.lifecycle.follow_ups import (
+    OUT_OF_CONTACT,
+)
+from muster.scheduler.core.queue.rank import moved
+from muster.scheduler.core.reasons import Reason
+from muster.scheduler.core.state import State
+from muster.scheduler.core.stores.bookings import book_reserved
+from muster.scheduler.core.stores.jobs import HOLDING, WAITING, JobRecord
+from muster.schemas.facts.federation import ContactLost, ContactRenewed, JobRecalled, JobReturned
+from muster.schemas.facts.job_wishes import (
+    Ask,
+    JobHeld,
+    JobHoldRequested,
+    JobPriorityRequested,
+    JobReprioritised,
+    job_wish,
+    with_wish,
+    without_wishes,
+)
+from muster.schemas.job import Phase
+
+
+def _forwarded(state: State, fact: Fact, *, ask: Ask) -> None:
+    """From here on a job that is to be held is not placed; what was decided before that still stands."""
+    assert isinstance(fact.payload, JobHoldRequested | JobPriorityRequested)
+    record = state.jobs.records.get(fact.subject_id)
+    if record is None or record.phase.is_terminal:
+        state.anomalies[f"{fact.name} of no live job"] += 1
+        return
+    record.wishes = with_wish(record.wishes, job_wish(fact.id, ask, fact.payload))
+    state.due.mark_dirty(record.id)
+    enlist(state, record)
+
+
+def _held(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, JobHeld)
+    record = _answered(state, fact)
+    if record is None:
+        return
+    if record.phase not in WAITING:
+        state.anomalies["held out of turn"] += 1
+        return
+    record.held, record.reserved = fact.payload, None
+    record.reason, record.detail = Reason.HELD.value, fact.payload.words
+    enlist(state, record)
+    touch(state, record, fact)
+
+
+def _unheld(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, JobHeld)
+    record = _answered(state, fact)
+    if record is None:
+        return
+    if record.held is None:
+        state.anomalies["unheld out of turn"] += 1
+        return
+    record.held = None
+    record.reason, record.detail = Reason.RELEASED.value, fact.payload.words
+    enlist(state, record)
+    touch(state, record, fact)
+
+
+def _reprioritised(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, JobReprioritised)
+    record = _answered(state, fact)
+    if record is None:
+        return
+    was, record.priority = record.effective_priority, fact.payload.priority
+    policy = state.queues.policy_for(record.queue, record.job.spec.queue_name)
+    state.pending.remove(record)  # it is found there by its rank
+    record.rank = moved(record.rank, policy, was=was, priority=record.effective_priority)
+    enlist(state, record)
+    state.runs.reprioritise(record, was=was)
+    touch(state, record, fact)
+
+
+def _refused(state: State, fact: Fact) -> None:
+    record = _answered(state, fact)
+    if record is not None:
+        enlist(state, record)
+        touch(state, record, fact)
+
+
+def _answered(state: State, fact: Fact) -> JobRecord | None:
+    """The live job that this fact is about, without the wish that it answers; a newer one stays."""
+    record = state.jobs.records.get(fact.subject_id)
+    if record is None or record.phase.is_terminal:
+        state.anomalies[f"{fact.name} of no live job"] += 1
+        return None
+    record.wishes = without_wishes(record.wishes, fact.causes)
+    return record
+
+
+ENDING_S_MAX = 600.0
+"""So long a run that was told to end for want of contact may take; one that runs on after that was not ended by it."""
+
+
+def _recalled(state: State, fact: Fact) -> None:
+    """From here on it is not placed; what was decided before that still stands. A drop stands above a recall."""
+    assert isinstance(fact.payload, JobRecalled)
+    record = state.jobs.records.get(fact.subject_id)
+    if record is None or record.phase.is_terminal or record.assignment != fact.payload.assignment:
+        state.anomalies[f"{fact.name} of no live assignment"] += 1
+        return
+    drops = fact.name == "drop-forwarded"
+    if record.recall is not None and record.recall_drops and not drops:
+        return
+    record.recall, record.recall_fact, record.recall_drops = fact.payload, fact.id, drops
+    state.due.mark_dirty(record.id)
+    enlist(state, record)
+
+
+def _return_refused(state: State, fact: Fact) -> None:
+    record = state.jobs.records.get(fact.subject_id)
+    if record is None or record.recall is None or record.recall_fact not in fact.causes:
+        state.anomalies["return-refused out of turn"] += 1
+        return
+    record.recall, record.recall_fact = None, ""
+    record.last_fact = fact.id
+    state.due.mark_dirty(record.id)
+    enlist(state, record)
+
+
+def _returned(state: State, fact: Fact) -> None:
+    """The job is none of this cluster's any more: it is forgotten, so that it may come again."""
+    assert isinstance(fact.payload, JobReturned)
+    record = state.jobs.records.get(fact.subject_id)
+    if record is None or record.phase.is_terminal or record.assignment != fact.payload.assignment:
+        state.anomalies["returned out of turn"] += 1
+        return
+    has_places = record.phase in HOLDING
+    state.pending.remove(record)
+    state.jobs.move(record, Phase.CANCELLED)  # for who looks at the record once more: there is nothing left to do
+    record.reserved = None
+    if has_places:
+        let_go(state, record, fact)
+    state.runs.file(record)
+    book_reserved(state.bookings, record)
+    state.jobs.forget(record)
+    state.arrivals.jobs.pop(record.id, None)
+    state.due.dirty.pop(record.id, None)
+    state.progress.generation += 1
+    state.summary.is_stale = True
+
+
+def _contact_renewed(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, ContactRenewed)
+    if state.status.contact.renewed(fact.payload, at=fact.time):
+        _sort_again(state)
+    if not state.status.contact.is_lost and state.status.contact_lost_at:
+        _forgive(state, fact)
+
+
+def _forgive(state: State, fact: Fact) -> None:
+    """A run that outlived the loss of contact ends for reasons of its own from now on."""
+    if fact.time < after(Instant(state.status.contact_lost_at), ENDING_S_MAX):
+        return
+    state.status.contact_lost_at = 0
+    for record in state.jobs.records.values():
+        if record.stop_detail == OUT_OF_CONTACT:
+            record.stop_detail = ""
+
+
+def _contact_lost(state: State, fact: Fact) -> None:
+    """What runs is being ended by the agent; what waits is set aside."""
+    assert isinstance(fact.payload, ContactLost)
+    if not state.status.contact.lost(fact.payload):
+        state.anomalies["contact-lost out of turn"] += 1
+        return
+    _sort_again(state)
+    for record in state.jobs.records.values():
+        if record.lost_after_s and record.phase in HOLDING and record.phase is not Phase.STOPPING:
+            record.stop_detail = OUT_OF_CONTACT
+    state.status.contact_lost_at = fact.time
+
+
+def _sort_again(state: State) -> None:
+    for record in state.jobs.records.values():
+        if record.lost_after_s and not record.phase.is_terminal:
+            record.is_cut_off = state.status.contact.is_lost
+            enlist(state, record)
+    state.progress.generation += 1
+
+
+HANDLERS: dict[tuple[str, str], Handler] = {
+    **{("job", f"{ask.value}-forwarded"): partial(_forwarded, ask=ask) for ask in Ask},
+    **{("job", f"{ask.value}-refused"): _refused for ask in Ask},
+    ("job", "held"): _held,
+    ("job", "unheld"): _unheld,
+    ("job", "reprioritised"): _reprioritised,
+    ("job", "recall-forwarded"): _recalled,
+    ("job", "drop-forwarded"): _recalled,
+    ("job", "return-refused"): _return_refused,
+    ("job", "returned"): _returned,
+    ("cluster", "contact-renewed"): _contact_renewed,
+    ("cluster", "contact-lost"): _contact_lost,
+}

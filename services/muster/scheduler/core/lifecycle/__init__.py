@@ -1,0 +1,1 @@
+"""Which fact follows for a job from what was observed and requested."""

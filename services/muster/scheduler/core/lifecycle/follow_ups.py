@@ -1,0 +1,328 @@
+"""What follows for a job from what was observed: at most one fact, and only the scheduler's own."""
+
+from muster.core import Draft, Instant
+from muster.scheduler.core.lifecycle import preflight
+from muster.scheduler.core.lifecycle.blame import infrastructure, judged_at
+from muster.scheduler.core.reasons import Reason
+from muster.scheduler.core.requeue import DRAFTS_MAX, Requeue
+from muster.scheduler.core.state import State
+from muster.scheduler.core.stores.jobs import HOLDING, WAITING, JobRecord
+from muster.schemas.base import TEXT_CHARS_MAX, Payload
+from muster.schemas.facts.federation import JobReturned, JobReturnRefused
+from muster.schemas.facts.job import (
+    JobFinished,
+    JobQueued,
+    JobResized,
+    JobRunning,
+    JobStopRequested,
+    PodsExited,
+    PodsOutcome,
+    QueuedReason,
+    StopReason,
+)
+from muster.schemas.facts.job_wishes import Ask, JobHeld, JobReprioritised, JobWish, JobWishRefused
+from muster.schemas.facts.operations import NodeExcluded
+from muster.schemas.job import Phase
+
+NODE_LOSSES_MAX = 50
+"""Runs in a row that may end with their node before they came anywhere; then something about the job kills nodes.
+
+A job on thousands of nodes loses one every few hours as long as it lives, and goes on from its checkpoints.
+"""
+
+
+def follow_ups(state: State, now: Instant, requeue: Requeue, *, blame_s: float = 0.0) -> list[Draft]:
+    """The facts that follow for jobs that moved and for those whose run time, or whose wait for a verdict, is over.
+
+    blame_s: see `blame`.
+    """
+    drafts = list[Draft]()
+    state.due.wake(now)
+    for job_id in tuple(state.due.dirty):
+        if len(drafts) >= DRAFTS_MAX:
+            requeue.more = True
+            return drafts
+        record = state.jobs.records.get(job_id)
+        answer = _follow_up(state, record, now, blame_s) if record is not None else None
+        if answer is not None:
+            drafts.append(answer)
+            continue
+        del state.due.dirty[job_id]
+        if record is not None and (record.preflight_plan is not None or record.exited is not None):
+            due = _verdict_due(record, blame_s)
+            if due is not None and due > now:
+                state.due.await_verdict(job_id, due)
+    for record in state.due.overdue(now, state.jobs):
+        if len(drafts) >= DRAFTS_MAX:
+            requeue.more = True
+            return drafts
+        if record.id not in state.due.dirty:
+            answer = _follow_up(state, record, now, blame_s)
+            drafts += [answer] if answer is not None else []
+    verdict_at = state.due.next_verdict()
+    if verdict_at is not None:
+        requeue.wait_until(verdict_at)
+    return drafts
+
+
+def _verdict_due(record: JobRecord, blame_s: float) -> Instant | None:
+    """When a job that only waits needs an answer though nothing happens; None: its deadline apart, never."""
+    if record.exited is not None:
+        return judged_at(record, blame_s=blame_s)
+    if record.phase is Phase.PLACED and record.started_fact and preflight.is_gated(record):
+        return preflight.judged_by(record)
+    return None
+
+
+def _follow_up(state: State, record: JobRecord, now: Instant, blame_s: float) -> Draft | None:
+    """The fact that the job needs now; None if it has only to wait."""
+    if record.phase in WAITING:
+        if record.cancel_fact:
+            return _finish(record, Phase.CANCELLED, causes=(record.cancel_fact,))
+        return _answer_requests(record) if record.recall is None else answer_recall(record)
+    wanted = answer_recall(record) if record.recall is not None else None
+    return wanted or _of_run(state, record, now, blame_s)
+
+
+def _of_run(state: State, record: JobRecord, now: Instant, blame_s: float) -> Draft | None:
+    """The fact that a job needs that has its places."""
+    if record.exited is not None:
+        because = ""
+        if record.exited.outcome is PodsOutcome.FAILED and record.stop_reason is None:
+            because = infrastructure(record, state.nodes, state.grants, state.ledger)
+            if not because and now < judged_at(record, blame_s=blame_s):
+                return None
+        return _after_exit(record, record.exited, now, because)
+    if record.cancel_fact and record.phase is not Phase.STOPPING:
+        return _stop_run(record, StopReason.CANCELLED, record.cancel_fact)
+    if record.wishes or record.phase is Phase.STOPPING:
+        return _answer_requests(record)
+    if record.phase is Phase.PLACED:
+        if record.preflight_plan is not None:
+            return preflight.first_step(record, record.preflight_plan, now)
+        if record.started_fact:
+            return draft(record, "running", JobRunning(attempt=record.attempt), causes=(record.started_fact,))
+        return None
+    if now >= record.deadline():
+        return _stop_run(record, StopReason.TIMED_OUT, record.last_fact, grace_s=record.job.spec.grace_s)
+    if record.resize is not None and record.resized_fact:
+        resized = JobResized(attempt=record.attempt, slots=record.resize.slots)
+        return draft(record, "resized", resized, causes=(record.resized_fact,))
+    return None
+
+
+def queued_draft(record: JobRecord) -> Draft:
+    """`queued` for a job that just came."""
+    return draft(record, "queued", _queued(record, attempt=record.attempt), causes=(record.last_fact,))
+
+
+def failed_draft(record: JobRecord, reason: Reason, detail: str) -> Draft:
+    """`failed` for a job that can never run."""
+    payload = JobFinished(attempt=0, reason=f"{reason.value}: {detail}", assignment=record.assignment)
+    return draft(record, "failed", payload, causes=(record.last_fact,))
+
+
+def draft(record: JobRecord, name: str, payload: Payload, *, causes: tuple[str, ...]) -> Draft:
+    """A fact about this job, in its trace."""
+    return Draft("job", record.job.id, name, payload, causes, record.job.trace)
+
+
+def _answer_requests(record: JobRecord) -> Draft | None:
+    """The answer to the first that was asked of it; None if nothing was, or it is yet to be queued."""
+    if not record.wishes or record.phase is Phase.SUBMITTED:
+        return None
+    wish = record.wishes[0]
+    name, payload = answer_request(record, wish)
+    return draft(record, name, payload, causes=(wish.fact,))
+
+
+def _after_exit(record: JobRecord, exited: PodsExited, now: Instant, because: str) -> Draft:
+    """A cancellation or a deadline is done when the pods are gone, however they ended; a success stays a success.
+
+    because: what was wrong with what the job held, if it ended with an error.
+    """
+    causes = (record.cancel_fact, record.exited_fact) if record.cancel_fact else (record.exited_fact,)
+    spec, total_run_time_s = record.job.spec, record.total_run_time_s
+    if exited.outcome is PodsOutcome.SUCCEEDED:
+        return _finish(record, Phase.SUCCEEDED, causes=causes)
+    if record.cancel_fact or record.stop_reason is StopReason.CANCELLED:
+        return _finish(record, Phase.CANCELLED, causes=causes)
+    if record.stop_reason is StopReason.TIMED_OUT or record.ran_s + exited.ran_s >= total_run_time_s:
+        return _finish(record, Phase.TIMED_OUT, reason=_over(total_run_time_s), causes=causes)
+    if record.stop_reason is StopReason.PREEMPTED:  # a process that ends with an error when it is told did not fail
+        detail = f"made way for {record.made_way_for}" if record.made_way_for else record.stop_detail
+        return _requeue(record, QueuedReason.PREEMPTED, detail, causes)
+    is_early = preflight.ended_before_first_step(record)
+    if is_early and (record.preflight_failed is not None or exited.outcome is PodsOutcome.FAILED):
+        return _before_first_step(record, exited, now, causes)
+    is_told_to_end = record.stop_reason is StopReason.NODE_LOST or record.stop_detail == OUT_OF_CONTACT
+    if exited.outcome is PodsOutcome.FAILED and not is_told_to_end and not because:
+        reported = _with_reason(f"exit code {exited.exit_code}", exited.reason)
+        in_row = 0 if record.came_further(record.exited_at) else record.failures_in_row
+        if in_row >= spec.retries:
+            so_often = f"; {in_row + 1} failures in a row without progress" if in_row else ""
+            reason = reported[: TEXT_CHARS_MAX - len(so_often)] + so_often
+            return _finish(record, Phase.FAILED, reason=reason, causes=causes)
+        return _requeue(record, QueuedReason.RETRY, reported, causes, failures_in_row=in_row + 1)
+    if record.losses_in_row >= NODE_LOSSES_MAX and not record.made_progress(record.exited_at):
+        reason = f"{Reason.NODE_LOSSES.value}: {record.losses_in_row + 1} runs ended with their node"
+        return _finish(record, Phase.FAILED, reason=_with_reason(reason, exited.reason), causes=causes)
+    detail = because or record.stop_detail or _with_reason(f"node {exited.node}" if exited.node else "", exited.reason)
+    return _requeue(record, QueuedReason.NODE_LOST, detail[:TEXT_CHARS_MAX], causes)
+
+
+def _before_first_step(record: JobRecord, exited: PodsExited, now: Instant, causes: tuple[str, ...]) -> Draft:
+    """The gate was never opened: the whole gang waits again, away from what failed; or it happened too often."""
+    if too_often := preflight.too_often(record, exited):
+        return _finish(record, Phase.FAILED, reason=too_often, causes=causes)
+    payload = _queued(
+        record,
+        attempt=record.attempt + 1,
+        reason=QueuedReason.PREFLIGHT_FAILED,
+        detail=preflight.words(record, exited),
+        excluded=preflight.excluded(record, exited, now),
+    )
+    return draft(record, "queued", payload, causes=causes)
+
+
+def _with_reason(what: str, reason: str) -> str:
+    """With what the cluster said of it, as far as a fact may say it."""
+    return ": ".join(filter(None, (what, reason)))[:TEXT_CHARS_MAX]
+
+
+def _over(total_run_time_s: float) -> str:
+    return f"{Reason.RUN_TIME.value}: its {total_run_time_s:g} s are over"
+
+
+def _finish(record: JobRecord, phase: Phase, *, causes: tuple[str, ...], reason: str = "") -> Draft:
+    exited = record.exited
+    payload = JobFinished(
+        attempt=record.attempt - 1 if record.phase in WAITING else record.attempt,
+        exit_code=exited.exit_code if exited else 0,
+        reason=reason,
+        ran_s=record.ran_s + (exited.ran_s if exited else 0.0),
+        assignment=record.assignment,
+    )
+    return draft(record, phase.value, payload, causes=causes)
+
+
+def _requeue(
+    record: JobRecord, reason: QueuedReason, detail: str, causes: tuple[str, ...], *, failures_in_row: int | None = None
+) -> Draft:
+    """The job waits again. failures_in_row: None: of the job itself none is added, and progress ends their row."""
+    if failures_in_row is None and record.failures_in_row and record.came_further(record.exited_at):
+        failures_in_row = 0
+    payload = _queued(record, attempt=record.attempt + 1, reason=reason, detail=detail, failures_in_row=failures_in_row)
+    return draft(record, "queued", payload, causes=causes)
+
+
+def _queued(
+    record: JobRecord,
+    *,
+    attempt: int,
+    reason: QueuedReason = QueuedReason.SUBMITTED,
+    detail: str = "",
+    excluded: tuple[NodeExcluded, ...] = (),
+    failures_in_row: int | None = None,
+) -> JobQueued:
+    """The payload of `queued`; run times are named where the queue made them other than the job's own."""
+    spec, total_run_time_s, min_slice_s = record.job.spec, record.total_run_time_s, record.min_slice_s
+    return JobQueued(
+        queue=record.queue,
+        attempt=attempt,
+        reason=reason,
+        detail=detail,
+        total_run_time_s=None if total_run_time_s == spec.total_run_time_s else total_run_time_s,
+        min_slice_s=None if min_slice_s == spec.min_slice_s else min_slice_s,
+        excluded=excluded,
+        failures_in_row=failures_in_row,
+    )
+
+
+def _stop_run(record: JobRecord, reason: StopReason, cause: str, *, grace_s: float = 0.0) -> Draft:
+    payload = JobStopRequested(attempt=record.attempt, reason=reason, grace_s=grace_s)
+    return draft(record, "stop-requested", payload, causes=(cause,))
+
+
+_ENDING = frozenset({StopReason.CANCELLED, StopReason.TIMED_OUT})
+"""Why a job is stopped that will not wait again."""
+
+_STANDS = {
+    Phase.PLACED: "it has its places already, and its pods are starting",
+    Phase.RUNNING: "it runs",
+    Phase.STOPPING: "its pods are being ended",
+}
+
+
+def answer_request(record: JobRecord, wish: JobWish) -> tuple[str, Payload]:
+    """Name and body of the fact that answers this, now, for a job that was queued and has not ended.
+
+    Asking for what is so already is no mistake, except for the release of a job that nobody holds.
+    """
+    match wish.ask:
+        case Ask.HOLD:
+            if record.phase in HOLDING:
+                return "hold-refused", _request_refused(
+                    wish, f"{_STANDS[record.phase]}: only a job that waits can be held"
+                )
+            return "held", JobHeld(principal=wish.principal, reason=wish.reason)
+        case Ask.RELEASE:
+            if record.held is None:
+                return "release-refused", _request_refused(wish, "it is not held")
+            return "unheld", JobHeld(principal=wish.principal, reason=wish.reason)
+        case Ask.PRIORITY:
+            if record.cancel_fact or record.stop_reason in _ENDING:
+                return "priority-refused", _request_refused(wish, "it is being ended for good")
+            return "reprioritised", _reprioritised(record, wish)
+
+
+def _request_refused(wish: JobWish, reason: str) -> JobWishRefused:
+    return JobWishRefused(principal=wish.principal, reason=reason)
+
+
+def _reprioritised(record: JobRecord, wish: JobWish) -> JobReprioritised:
+    assert wish.priority is not None, f"{wish.fact}: a wish for another priority names it"
+    return JobReprioritised(
+        priority=wish.priority, was=record.effective_priority, principal=wish.principal, reason=wish.reason
+    )
+
+
+ATTEMPTS_OF_ASSIGNMENT = 1_000
+"""Runs are numbered from here on, for each assignment after the first: a cluster may get a job a second time, and what
+a run has there is named by its number."""
+
+OUT_OF_CONTACT = "out of contact with the federation: it may be given to another cluster"
+
+GIVEN_AWAY = "it was given to another cluster while this one was out of contact"
+
+
+def first_attempt(assignment: int) -> int:
+    """The number of the first run of an assignment."""
+    return 1 + (assignment - 1) * ATTEMPTS_OF_ASSIGNMENT
+
+
+def has_started(record: JobRecord) -> bool:
+    """Whether the job had a place here, or has one."""
+    return record.phase not in WAITING or record.attempt > first_attempt(record.assignment)
+
+
+def answer_recall(record: JobRecord) -> Draft | None:
+    """What is said to the federation that wants the job back; None if it has to wait for the job's pods."""
+    recall = record.recall
+    assert recall is not None, "only a recall is answered"
+    job = record.job
+    causes: tuple[str, ...] = (record.recall_fact,)
+    if record.recall_drops and record.phase not in WAITING:
+        if record.exited is None:
+            return _stop_given_away(record) if record.phase is not Phase.STOPPING else None
+        causes = (record.recall_fact, record.exited_fact)
+    elif not record.recall_drops and has_started(record):
+        refused = JobReturnRefused(assignment=recall.assignment, reason="it has started")
+        return Draft("job", job.id, "return-refused", refused, causes, job.trace)
+    return Draft("job", job.id, "returned", JobReturned(assignment=recall.assignment), causes, job.trace)
+
+
+def _stop_given_away(record: JobRecord) -> Draft:
+    """Without any grace: it may be running elsewhere."""
+    stop = JobStopRequested(attempt=record.attempt, reason=StopReason.CANCELLED, detail=GIVEN_AWAY)
+    return Draft("job", record.job.id, "stop-requested", stop, (record.recall_fact,), record.job.trace)

@@ -1,0 +1,1 @@
+"""Where admitted jobs are placed, and how elastic jobs grow."""

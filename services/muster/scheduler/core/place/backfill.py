@@ -1,0 +1,180 @@
+"""The second pass of placements: jobs that find room only where it is kept for others, and will be gone in time.
+
+Pending queues that are blocked by capacity are sorted by the bookings that their first job may open, its scope (see
+`access`). Scope by scope the ordinary search goes on with these bookings open, the smallest first. Nothing is looked at
+while nothing changed, and otherwise as often as what is opened allows.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+
+from muster.core import Draft, Instant
+from muster.placement.rooms import Watch
+from muster.scheduler.core.admit.access import Access, Scope
+from muster.scheduler.core.place.placements import Placements
+from muster.scheduler.core.queue.fair_share import Heads, add_head, next_in_queue, serve_in_order
+from muster.scheduler.core.requeue import Pace, Requeue
+from muster.scheduler.core.state import State
+from muster.scheduler.core.stores.jobs import JobRecord
+from muster.scheduler.core.stores.pending_queue import PendingQueue
+
+TRIES_MAX = 256
+"""Gangs tried by one decision, placed or not."""
+
+LOOKS_BURST, LOOKS_PER_S = 4_096, 2_048
+"""Nodes opened and pending queues looked at, at once and in the long run: about 50 microseconds each, a tenth of the
+time."""
+
+IN_QUEUE_MAX, JOBS_PER_LOOK = 64, 16
+"""Jobs of one pending queue that are told apart by what they may open, and how many cost as much as one look."""
+
+FEW_QUEUES = 64
+"""So many pending queues are tried in each scope without asking first whether there is any room at all."""
+
+
+class Backfill:
+    """Places jobs where others have booked. What it remembers only saves work."""
+
+    def __init__(self, state: State, requeue: Requeue, placements: Placements) -> None:
+        self._state = state
+        self._requeue = requeue
+        self._placements = placements
+        self._tries = TRIES_MAX
+        self._grown = -1
+        self._generation = -1
+        self._judged: frozenset[PendingQueue] = frozenset()
+        self._at = Instant(-1)
+        self._folded = -1
+        self._has_placed = False
+        self._is_due = False
+        self._pace = Pace(burst=LOOKS_BURST, per_s=LOOKS_PER_S)
+
+    def make(self, now: Instant, drafts: list[Draft], placed: set[str]) -> None:
+        """Add `placed` for jobs that may open bookings, and the jobs to `placed`."""
+        state = self._state
+        bookings = state.bookings
+        if not bookings.all or not state.pending.queues or self._requeue.more:
+            return
+        is_again = (state.progress.folded, now) == (self._folded, self._at)
+        if not (self._has_placed if is_again else self._is_news(now)):
+            return
+        if not is_again and not self._pace.is_ready(now):
+            self._requeue.wait_until(self._pace.next_at())
+            return
+        self._folded, self._at, self._is_due = state.progress.folded, now, False
+        self._generation, self._grown = state.progress.generation, bookings.grown
+        self._judged = frozenset(self._capacity_blocked_queues())
+        access = Access(bookings, state.queues, now)
+        before = len(placed)
+        if not access.is_empty:
+            self._pass(access, now, drafts, placed)
+        self._has_placed = len(placed) > before
+
+    # --- when ------------------------------------------------------------------------------------------------
+
+    def _is_news(self, now: Instant) -> bool:
+        """Whether more is kept than at the last pass, or pending queues found no room since, or a reservation began."""
+        bookings = self._state.bookings
+        if self._is_due or bookings.grown != self._grown:
+            return True
+        if self._state.progress.generation != self._generation:
+            self._generation = self._state.progress.generation
+            blocked = frozenset(self._capacity_blocked_queues())
+            # where jobs of a pending queue are told apart a new one may be let in
+            self._is_due = bool(blocked) if bookings.withholds else not self._judged.issuperset(blocked)
+        return self._is_due or any(
+            self._at < booking.starts_at <= now for booking in bookings.all.values() if booking.is_reservation
+        )
+
+    def _capacity_blocked_queues(self) -> Iterator[PendingQueue]:
+        """Pending queues for which there is no room."""
+        return (pending for pending in self._state.pending.queues.values() if pending.capacity_block is not None)
+
+    # --- who -------------------------------------------------------------------------------------------------
+
+    def _pass(self, access: Access, now: Instant, drafts: list[Draft], placed: set[str]) -> None:
+        state, bookings = self._state, self._state.bookings
+        scopes: dict[Scope, Heads] = {}
+        with bookings.opened(()):
+            nodes, pending_queues = self._hopeful(placed)
+            for pending, at in pending_queues:
+                for scope, first in self._scopes(access, pending, at, placed).items():
+                    add_head(scopes.setdefault(scope, {}), pending, first)
+            self._tries = TRIES_MAX
+            for scope in sorted(scopes, reverse=True):
+                nodes += bookings.switch(access.keys(scope))
+                attempt = partial(self._attempt, access, scope, drafts)
+                behind = partial(self._behind, access, scope) if access.tells_jobs_apart else next_in_queue
+                placed.update(
+                    record.id
+                    for record in serve_in_order(state.queues, state.jobs, scopes[scope], now, attempt, behind=behind)
+                )
+                if not self._tries:
+                    self._requeue.more = True
+                    break
+        self._pace.spend(nodes + len(pending_queues))
+
+    def _scopes(self, access: Access, pending: PendingQueue, at: int, placed: set[str]) -> dict[Scope, int]:
+        """What jobs of the pending queue may open from this place on, and the first for each."""
+        records, scopes = self._state.jobs.records, dict[Scope, int]()
+        if not access.tells_jobs_apart:
+            scope = access.scope(records[pending.jobs[at][1]])
+            return {} if scope is None else {scope: at}
+        last = min(at + IN_QUEUE_MAX, len(pending.jobs))
+        for place in range(at, last):
+            job_id = pending.jobs[place][1]
+            scope = access.scope(records[job_id]) if job_id not in placed else None
+            if scope is not None:
+                scopes.setdefault(scope, place)
+        self._pace.spend((last - at) / JOBS_PER_LOOK)
+        return scopes
+
+    def _behind(self, access: Access, scope: Scope, pending: PendingQueue, at: int) -> int:
+        """The place of the next job that may open the same; one behind the last if there is none."""
+        records, places = self._state.jobs.records, range(at + 1, min(at + IN_QUEUE_MAX, len(pending.jobs)))
+        return next((at for at in places if access.scope(records[pending.jobs[at][1]]) == scope), len(pending.jobs))
+
+    def _hopeful(self, placed: set[str]) -> tuple[int, list[tuple[PendingQueue, int]]]:
+        """Return pending queues for which there is room while nothing is kept, with the index of the first job to try.
+
+        Few pending queues are all looked at in their scopes, which opens each node once and not twice. Returns on how
+        many nodes something was opened, too.
+        """
+        bookings, found = self._state.bookings, list[tuple[PendingQueue, int]]()
+        if len(self._judged) <= FEW_QUEUES:
+            capacity_block = sorted(
+                (pending for pending in self._judged if pending.capacity_block is not None),
+                key=lambda pending: pending.number,
+            )
+            return 0, [(pending, at) for pending in capacity_block if (at := _first(pending, placed)) is not None]
+        nodes = bookings.switch(bookings.all)
+        by_watch: dict[Watch, list[PendingQueue]] = {}
+        for pending in self._judged:
+            if pending.capacity_block is not None:
+                by_watch.setdefault(pending.capacity_block.watch, []).append(pending)
+        watches = self._state.fleet.rooms.hopeful(by_watch)
+        for pending in (pending for watch in watches for pending in by_watch[watch]):
+            at = _first(pending, placed)
+            if at is not None:
+                found.append((pending, at))
+        return nodes, found
+
+    def _attempt(
+        self, access: Access, scope: Scope, drafts: list[Draft], record: JobRecord, pending: PendingQueue
+    ) -> bool:
+        """Place a job if it fits and has this scope: other jobs of its queue may have more grace, or a booking."""
+        if (
+            not self._tries
+            or pending.capacity_block is None
+            or not self._state.fleet.rooms.has_room(pending.capacity_block.watch)
+        ):
+            return False
+        if access.scope(record) != scope:
+            return False
+        self._tries -= 1
+        return self._placements.place(record, pending, drafts)
+
+
+def _first(pending: PendingQueue, placed: set[str]) -> int | None:
+    """The place of the first job of a pending queue that still waits."""
+    return next((at for at, entry in enumerate(pending.jobs) if entry[1] not in placed), None)

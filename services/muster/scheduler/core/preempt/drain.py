@@ -1,0 +1,197 @@
+"""Jobs on what is to be withheld or drained are stopped as whoever asked says, whole, and queued again.
+
+finish: nobody is stopped. requeue: all are, at once, from the moment of the request on. move: those that allow it (they
+may be preempted and checkpoint), so that little is lost: after a fresh checkpoint if one comes in time. In time means
+that a job which reports one every `interval_s` has had the chance to, within MOVE_WAIT_S (see `withholds`), beginning
+early enough to be done when a planned moment comes. A job is not moved within its slice, which protects it from the
+wants of others; not from hardware of which health says that it fails.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from muster.cluster.grants import Grants
+from muster.cluster.ledger import Ledger
+from muster.cluster.node_records import DeviceRecord, NodeRecord
+from muster.cluster.withholds import MOVE_WAIT_NS, planned
+from muster.core import NS_PER_S, Draft, Instant
+from muster.scheduler.core.admit.access import may_be_moved
+from muster.scheduler.core.lifecycle.blame import HEALTH
+from muster.scheduler.core.lifecycle.follow_ups import draft
+from muster.scheduler.core.requeue import DRAFTS_MAX, Requeue
+from muster.scheduler.core.state import State
+from muster.scheduler.core.stores.drains import LaterRequests
+from muster.scheduler.core.stores.jobs import JobRecord
+from muster.schemas.base import TEXT_CHARS_MAX
+from muster.schemas.facts.job import JobStopRequested, StopReason
+from muster.schemas.facts.node import Released, RunningJobs, Withheld
+from muster.schemas.job import Phase
+
+FRESH_S = 60.0
+"""A checkpoint that is at most so old need not be waited for again."""
+
+_NEVER = Instant(1 << 62)
+
+
+class Leave(NamedTuple):
+    """One request that jobs leave a node or device. at: from when on. by: the service or person. fact: that asked."""
+
+    kind: str
+    name: str
+    running: RunningJobs
+    asked_at: Instant
+    at: Instant
+    by: str
+    reason: str
+    fact: str
+
+
+class Vacating:
+    """Stops those who have to go. What it remembers only saves work."""
+
+    def __init__(self, state: State, requeue: Requeue) -> None:
+        self._state = state
+        self._requeue = requeue
+        self._seen = (-1, -1)
+        self._folded = -1
+        self._has_emitted = False
+        self._next = _NEVER
+
+    def make(self, now: Instant, drafts: list[Draft]) -> None:
+        """Add `stop-requested` for those who have to go now; the same again until something is folded."""
+        state = self._state
+        if not state.drains.vacated:
+            return
+        seen = (state.progress.generation, state.progress.checkpoints)
+        if seen != self._seen or now >= self._next or (self._has_emitted and self._folded == state.progress.folded):
+            self._seen, self._folded, self._next = seen, state.progress.folded, _NEVER
+            before = len(drafts)
+            self._look(now, drafts)
+            self._has_emitted = len(drafts) > before
+        if self._next < _NEVER:
+            self._requeue.wait_until(self._next)
+
+    def _look(self, now: Instant, drafts: list[Draft]) -> None:
+        emitted = {one.subject_id for one in drafts if one.kind == "job"}
+        for (kind, name), begins in self._state.drains.vacated.items():
+            if now < begins:
+                self._next = min(self._next, begins)
+                continue
+            for leave in self._leaves(kind, name):
+                for record in self._holders(kind, name):
+                    if record.id in emitted or not _is_bound(record):
+                        continue
+                    at = leaves_at(record, leave)
+                    if at is None:
+                        continue
+                    if now < at:
+                        self._next = min(self._next, at)
+                    elif len(emitted) >= DRAFTS_MAX:
+                        self._requeue.more, self._seen = True, (-1, -1)
+                        return
+                    else:
+                        emitted.add(record.id)
+                        drafts.append(_stop(record, leave, now))
+
+    def _leaves(self, kind: str, name: str) -> Iterator[Leave]:
+        """What is asked of the node or device that makes jobs go, the most urgent first."""
+        record = self._state.grants.record_of(kind, name)
+        if record is None:
+            return
+        for running in (RunningJobs.REQUEUE, RunningJobs.MOVE):
+            for wish in record.wishes:
+                if wish.running is running and not wish.answered:
+                    asked_at, at = Instant(wish.asked_at), Instant(max(wish.asked_at, wish.from_at))
+                    yield Leave(kind, name, running, asked_at, at, wish.by, wish.reason, wish.fact)
+        cordon = record.cordon if isinstance(record, NodeRecord) else None
+        if cordon is not None and cordon.draining:
+            since = Instant(cordon.since)
+            yield Leave(kind, name, RunningJobs.MOVE, since, since, cordon.principal, cordon.reason, cordon.fact)
+
+    def _holders(self, kind: str, name: str) -> Iterator[JobRecord]:
+        return map(self._state.jobs.records.__getitem__, self._state.ledger.holders(kind, name))
+
+
+def leaves_at(record: JobRecord, leave: Leave) -> Instant | None:
+    """When a job that holds something there is stopped, as things are; None: never."""
+    if leave.running is RunningJobs.REQUEUE:
+        return leave.at
+    if not may_be_moved(record.job.spec):
+        return None
+    if record.phase is Phase.PLACED:
+        return leave.at  # it has done nothing yet that could be lost
+    checkpointing = record.job.spec.checkpointing
+    assert checkpointing is not None
+    wait_ns = min(round(checkpointing.interval_s * NS_PER_S), MOVE_WAIT_NS)
+    begins = max(leave.asked_at, Instant(leave.at - wait_ns))
+    if leave.by != HEALTH:
+        begins = max(begins, record.slice_end())
+    fresh_ns = min(round(FRESH_S * NS_PER_S), wait_ns)
+    is_fresh = record.checkpointed_at >= max(record.running_at, begins - fresh_ns)
+    return max(begins, Instant(record.checkpointed_at)) if is_fresh else Instant(begins + wait_ns)
+
+
+def _is_bound(record: JobRecord) -> bool:
+    """Whether it runs, or is about to, and nothing else ends its run."""
+    return record.phase in (Phase.PLACED, Phase.RUNNING) and record.exited is None and not record.cancel_fact
+
+
+def _stop(record: JobRecord, leave: Leave, now: Instant) -> Draft:
+    is_moved = leave.running is RunningJobs.MOVE
+    why = ": ".join(filter(None, (leave.by, leave.reason)))
+    payload = JobStopRequested(
+        attempt=record.attempt,
+        reason=StopReason.PREEMPTED if is_moved else StopReason.NODE_LOST,
+        grace_s=record.job.spec.grace_s if is_moved else 0.0,
+        detail=f"{'moved off' if is_moved else 'taken off'} {leave.kind} {leave.name} ({why}); "
+        f"at most {record.lost_by(now):.0f} s of work are lost"[:TEXT_CHARS_MAX],
+    )
+    return draft(record, "stop-requested", payload, causes=(leave.fact,))
+
+
+def grant_answers(
+    grants: Grants, later_requests: LaterRequests, ledger: Ledger, now: Instant, requeue: Requeue
+) -> list[Draft]:
+    """Answers to all nodes and devices whose grant waits for one; those that need none are forgotten."""
+    pending, drafts = grants.pending, list[Draft]()
+    pending.update(dict.fromkeys(later_requests.pop_due(now)))
+    for kind, name in tuple(pending):
+        if len(drafts) >= DRAFTS_MAX:
+            requeue.more = True
+            break
+        record = grants.record_of(kind, name)
+        answers = _grant_answers(grants, ledger, (kind, name), record, now) if record is not None else []
+        if answers:
+            drafts += answers
+            continue
+        if record is None or all(wish.answered or wish.from_at > now for wish in record.wishes):
+            del pending[kind, name]
+        if record is not None and record.wishes:
+            later_requests.add(kind, name, (wish for wish in planned(record.wishes) if wish.from_at > now))
+    due = later_requests.next_due
+    if due is not None:
+        requeue.wait_until(due)
+    return drafts
+
+
+def _grant_answers(
+    grants: Grants, ledger: Ledger, key: tuple[str, str], record: NodeRecord | DeviceRecord, now: Instant
+) -> list[Draft]:
+    kind, name = key
+    if grants.wants_release(kind, name):
+        return [Draft(kind, name, "released", Released(), (record.last_fact,) if record.last_fact else ())]
+    open_wishes = [wish for wish in record.wishes if not wish.answered and wish.from_at <= now]
+    if not open_wishes:
+        return []
+    holders = ledger.holders(kind, name)
+    return [
+        Draft(
+            kind,
+            name,
+            "withheld",
+            Withheld(request_id=wish.request_id, forced=bool(holders), holders=holders),
+            (wish.fact,),
+        )
+        for wish in open_wishes
+        if wish.force or not holders
+    ]

@@ -1,0 +1,377 @@
+"""Preemption: which running jobs are asked to stop or shrink so that a pending job can run.
+
+A blocked pending queue is looked at when something changed since it was looked at last: a job, a queue, a node, the end
+of a slice, or its first job began to starve. Most are left out by comparing a few numbers; for the others the gang is
+placed in simulation, on what would be idle if the jobs that the rules allow had gone. Only then are facts emitted, all
+at once: notice to the targets, and the reservation of what comes free.
+
+Shares and quota are judged as planned: jobs that stop hold nothing any more, jobs that others are preempted for hold
+what they wait for. So two decisions in a row never preempt twice for one job.
+"""
+
+import heapq
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from muster.core import Draft, Instant, after
+from muster.placement.relief import Way, make_way
+from muster.quota.formulas import NON_PREEMPTIBLE
+from muster.quota.shares import own_share
+from muster.scheduler.core.admit.access import passable
+from muster.scheduler.core.preempt.candidates import Candidates, Prospects
+from muster.scheduler.core.preempt.notices import notices
+from muster.scheduler.core.preempt.rules import Part, Rule, Rules, Wanting, starving_at
+from muster.scheduler.core.requeue import Pace, Requeue
+from muster.scheduler.core.state import State
+from muster.scheduler.core.stores.capacity import amounts_of
+from muster.scheduler.core.stores.exclusions import closed, is_apart
+from muster.scheduler.core.stores.jobs import JobRecord
+from muster.scheduler.core.stores.pending_queue import PendingQueue
+from muster.schemas.facts.queue import FairShareRule, OverSlice
+from muster.schemas.job import Phase
+
+QUEUES_MAX = 64
+"""Pending queues that one decision looks at, about 50 microseconds each."""
+
+LOOKS_BURST, LOOKS_PER_S = 4_096, 1_024
+"""Pending queues that are looked at, at once and in the long run."""
+
+TRIAL_MS_MAX = 20.0
+"""Of gangs placed in simulation by one decision, as estimated; one is always tried."""
+
+TRIAL_MS_BURST, TRIAL_MS_PER_S = 1_000, 80
+"""The same, at once and in the long run: so much of a processor, whatever the size of the fleet."""
+
+TRIAL_MS, TRIAL_MS_PER_NODE, TRIAL_MS_PER_PART = 1.0, 1 / 120, 1 / 200
+"""What one takes, by and large: it reads a table of all nodes, and all who could make way."""
+
+TRIAL_MS_PER_ASK = 1 / 20
+"""And what it takes each time that the rules are asked about somebody, which is known afterwards."""
+
+GO_ON_S = 0.01
+"""After a decision that left pending queues unseen: then it goes on with them."""
+
+WAYS_MAX = 256
+"""Jobs of one pending queue for which others make way at the same time."""
+
+
+class Preemptions:
+    """Finds for whom others make way, one gang per decision. All that it remembers follows from what is folded."""
+
+    def __init__(self, state: State, requeue: Requeue, *, trial_ms_per_s: float = TRIAL_MS_PER_S) -> None:
+        self._state = state
+        self._requeue = requeue
+        self._looks = Pace(burst=LOOKS_BURST, per_s=LOOKS_PER_S)
+        self._tries = Pace(burst=TRIAL_MS_BURST, per_s=trial_ms_per_s)
+        self._todo: dict[PendingQueue, None] = {}
+        self._seen = -1
+        self._emitted: list[Draft] = []
+        self._emitted_at = -1
+        self._looked_at = Instant(-1)
+        self._wakeups = Wakeups()
+        self._backoff = Backoff()
+
+    def make(self, now: Instant, drafts: list[Draft]) -> str:
+        """Add to `drafts` what lets one job in. Returns the job; "" if nobody can make way for anybody.
+
+        The same again until something is folded.
+        """
+        state = self._state
+        if not state.pending.queues:
+            return ""
+        is_same = self._emitted_at == state.progress.folded and (bool(self._emitted) or self._looked_at == now)
+        drafted = {draft.subject_id for draft in drafts if draft.kind == "job"} if is_same else set()
+        if is_same and drafted.isdisjoint(draft.subject_id for draft in self._emitted):
+            self._await(now)
+            drafts += self._emitted
+            return self._emitted[-1].subject_id if self._emitted else ""
+        self._emitted = []
+        if state.runs.expire_slices(now, state.jobs):
+            self._seen = -1
+        self._todo.update(dict.fromkeys(self._wakeups.due(now)))
+        self._gather(now, {draft.subject_id for draft in drafts if draft.kind == "job"})
+        is_ready = bool(self._todo) and state.runs.has_expired() and self._tries.is_ready(now)
+        emitted = self._look(now, drafts) if is_ready else []
+        self._emitted, self._emitted_at, self._looked_at = emitted, state.progress.folded, now
+        if emitted:
+            self._seen = -1  # should it never be stored, it has to be found again
+        self._await(now)
+        drafts += emitted
+        return emitted[-1].subject_id if emitted else ""
+
+    def would_ask(self, record: JobRecord, now: Instant) -> tuple[str, ...]:
+        """Which jobs would be asked to make way for a job, if it came now. Nothing is remembered of it."""
+        state = self._state
+        if record.queue not in state.queues.queues:
+            return ()
+        if not state.pending.queues:
+            state.runs.expire_slices(now, state.jobs)  # nobody waits for whom that would be news
+        with self._as_planned(set()):
+            wanting = Wanting(record, record.job_class.amounts_least, starves=False)
+            prospects = Prospects(state.queues, state.runs.expired_queues())
+            candidates, parts = Candidates(state, now), dict[str, Part]()
+            rules = Rules(state.queues, wanting, parts, prospects.before(record.queue))
+            parts |= candidates.find(wanting, prospects.reach(wanting, rules))
+            emitted = self._try(wanting, rules, parts, candidates) if parts else []
+        return tuple(draft.subject_id for draft in emitted[:-1])
+
+    # --- when ------------------------------------------------------------------------------------------------
+
+    def _gather(self, now: Instant, drafted: set[str]) -> None:
+        """Collect all blocked pending queues again if anything changed, in order of their shares from the top down.
+
+        A queue's own jobs stand beside the queues below it. A pending queue that was not looked at yet comes behind one
+        whose queue has less by now.
+        """
+        state = self._state
+        if self._seen == state.progress.generation or not state.runs.has_expired() or not self._looks.is_ready(now):
+            return
+        tree, shares = state.queues, dict[str, tuple[float, ...]]()
+        found = list[tuple[tuple[float, ...], PendingQueue]]()
+        with self._as_planned(drafted):
+            for pending in state.pending.queues.values():
+                if pending.is_blocked and pending.queue in tree.queues:
+                    share = shares.get(pending.queue)
+                    if share is None:
+                        above = map(tree.share, reversed(tree.path(pending.queue)))
+                        own = own_share(tree.queues[pending.queue], tree.capacity)
+                        share = shares[pending.queue] = (*above, own)
+                    found.append((share, pending))
+        found.sort(key=lambda entry: (entry[0], entry[1].jobs[0], entry[1].number))
+        self._looks.spend(sum(pending not in self._todo for _, pending in found))
+        self._todo = dict.fromkeys(pending for _, pending in found)
+        self._seen = state.progress.generation
+
+    def _await(self, now: Instant) -> None:
+        """Ask again when a slice ends, when a pending queue is to be looked at, or when more may be tried."""
+        state, requeue = self._state, self._requeue
+        next_end = state.runs.next_end(state.jobs)
+        if next_end is not None:
+            requeue.wait_until(next_end)
+        if not state.runs.has_expired():
+            return
+        wakeup = self._wakeups.next_at()
+        if wakeup is not None:
+            requeue.wait_until(wakeup)
+        if self._todo and not self._emitted:
+            requeue.wait_until(max(after(now, GO_ON_S), self._tries.next_at()))
+        elif self._seen != state.progress.generation and not self._emitted:
+            requeue.wait_until(self._looks.next_at())
+
+    # --- who -------------------------------------------------------------------------------------------------
+
+    def _look(self, now: Instant, drafts: list[Draft]) -> list[Draft]:
+        """Look at pending queues until one of them can be helped, or so many were looked at as one decision may.
+
+        Jobs about which this decision says something already are left out.
+        """
+        state = self._state
+        drafted = {draft.subject_id for draft in drafts if draft.kind == "job"}
+        spent_ms = 0.0
+        with self._as_planned(drafted):
+            prospects = Prospects(state.queues, state.runs.expired_queues())
+            candidates = Candidates(state, now, drafted)
+            for pending in tuple(itertools.islice(self._todo, QUEUES_MAX)):
+                wanting = self._wanting(pending, now, drafted)
+                parts: dict[str, Part] = {}
+                if wanting is not None:
+                    rules = Rules(state.queues, wanting, parts, prospects.before(pending.queue))
+                    reach = prospects.reach(wanting, rules)
+                if wanting is None or not reach:
+                    del self._todo[pending]
+                    continue
+                if spent_ms >= TRIAL_MS_MAX or not self._tries.is_ready(now):
+                    break
+                del self._todo[pending]
+                parts |= candidates.find(wanting, reach)
+                if not parts or not self._is_enough(wanting, parts):
+                    continue
+                trial_ms = TRIAL_MS + TRIAL_MS_PER_NODE * len(state.nodes) + TRIAL_MS_PER_PART * len(parts)
+                spent_ms += trial_ms
+                self._tries.spend(trial_ms)
+                emitted = self._try(wanting, rules, parts, candidates)
+                asks_ms = TRIAL_MS_PER_ASK * rules.asks
+                spent_ms += asks_ms
+                self._tries.spend(asks_ms)
+                if emitted:
+                    self._backoff.over(pending)
+                    return emitted
+                self._backoff.failed(pending, wanting.record.id, now)
+        return []
+
+    def _wanting(self, pending: PendingQueue, now: Instant, drafted: set[str]) -> Wanting | None:
+        """The first job of a pending queue that waits for what others hold; None if making way would not help it."""
+        state = self._state
+        if not pending.is_blocked or state.pending.queues.get((pending.queue, pending.job_class)) is not pending:
+            return None
+        tree, record = state.queues, self._first_without_way(pending, drafted)
+        if record is None or record.phase is not Phase.QUEUED or pending.queue not in tree.queues:
+            return None
+        amounts, preemptible = pending.job_class.amounts_least, record.job.spec.preemptible
+        ceiling = tree.ceiling(pending.queue, amounts, preemptible=preemptible)
+        if ceiling is not None and ceiling.reason == NON_PREEMPTIBLE:
+            return None
+        policy = tree.policy(pending.queue)
+        starves_at, rests_until = starving_at(record, policy), self._backoff.until(pending, record.id)
+        if policy.over_slice is OverSlice.STARVING and now < starves_at:
+            self._wakeups.set(pending, starves_at)
+        if now < rests_until:
+            self._wakeups.set(pending, rests_until)
+            return None
+        return Wanting(record, amounts, starves=now >= starves_at)
+
+    def _first_without_way(self, pending: PendingQueue, drafted: set[str]) -> JobRecord | None:
+        """The first job of a pending queue for which nobody makes way yet."""
+        for *_, job_id in pending.jobs[:WAYS_MAX]:
+            record = self._state.jobs.records[job_id]
+            if job_id not in drafted and (record.reserved is None or not record.reserved.victims):
+                return record
+        return None
+
+    def _is_enough(self, wanting: Wanting, parts: dict[str, Part]) -> bool:
+        """Whether quota could admit the job if all of these made way: a count that never says no in error.
+
+        What leaves below a bound adds no more than itself to what is available.
+        """
+        tree, record = self._state.queues, wanting.record
+        ceiling = tree.ceiling(record.queue, wanting.amounts, preemptible=record.job.spec.preemptible)
+        if ceiling is None:
+            return True
+        resource = ceiling.resource
+        held = sum(
+            part.amounts.get(resource, 0)
+            for part in parts.values()
+            if not part.is_leaving and ceiling.queue in tree.path(part.record.queue)
+        )
+        return ceiling.available + held >= wanting.amounts[resource]
+
+    @contextmanager
+    def _as_planned(self, drafted: set[str]) -> Iterator[None]:
+        """The tree as if all that was asked for were done. spoken: jobs of which it counts already what is decided."""
+        state = self._state
+        changes = list(self._planned(drafted))
+        for record, amounts, sign in changes:
+            state.queues.hold(record.queue, amounts, sign=sign, preemptible=record.job.spec.preemptible)
+        try:
+            yield
+        finally:
+            for record, amounts, sign in reversed(changes):
+                state.queues.hold(record.queue, amounts, sign=-sign, preemptible=record.job.spec.preemptible)
+
+    def _planned(self, drafted: set[str]) -> Iterator[tuple[JobRecord, dict[str, int], int]]:
+        """What is going to be held less (-1) and more (1), by job."""
+        state = self._state
+        records, runs = state.jobs.records, state.runs
+        for job_id in runs.leaving:
+            yield records[job_id], dict(records[job_id].counted), -1
+        for job_id in runs.resizing:
+            record = records[job_id]
+            if record.resize is not None and job_id not in runs.leaving:
+                left = amounts_of(record.job_class, record.resize.slots, state.capacity.models)
+                given = {name: amount - left.get(name, 0) for name, amount in record.counted.items()}
+                yield record, given, -1
+        for job_id in runs.reserved:
+            record = records[job_id]
+            is_awaited = record.reserved is not None and bool(record.reserved.victims) and job_id not in drafted
+            if is_awaited and record.queue in state.queues.queues:
+                yield record, dict(record.job_class.amounts_least), 1
+
+    # --- how -------------------------------------------------------------------------------------------------
+
+    def _try(self, wanting: Wanting, rules: Rules, parts: dict[str, Part], candidates: Candidates) -> list[Draft]:
+        """Place the gang in simulation: by the final share, and if that is not enough by the initial share too."""
+        state, record = self._state, wanting.record
+        gang = record.job_class.gang
+        gang = gang.limited([group.replicas_least for group in gang.groups])
+        victims = candidates.victims(parts, apart=record.job_class.avoided)
+        fair_share = state.queues.policy(record.queue).fair_share
+        has_both = {*FairShareRule} <= {*fair_share}
+        for shares in ((FairShareRule.FINAL_SHARE,), fair_share) if has_both else (fair_share,):
+            rules.fair_share = shares
+            opened = (record.id, *passable(state.bookings, record, candidates.now))
+            with state.bookings.opened(opened), closed(state.fleet, record.job_class.avoided):
+                way = make_way(state.fleet, gang, victims, rules)
+            if way is not None and is_apart(way.holds, record.job_class.avoided):
+                return notices(
+                    wanting, way, parts, self._rules_of(way, rules), candidates=candidates, ledger=state.ledger
+                )
+        return []
+
+    @staticmethod
+    def _rules_of(way: Way, rules: Rules) -> dict[str, Rule]:
+        """By which rule each part of a way may be taken, given those before it."""
+        found = dict[str, Rule]()
+        for key in way.victims:
+            rule = rules.rule_of(key)
+            if rule is not None:
+                found[key] = rule
+            rules.take(key)
+        rules.undo()
+        return found
+
+
+FREE_FAILURES = 4
+"""Trials of a pending queue that may fail before it has to wait; each further one doubles the wait, from 1 s on."""
+
+PAUSE_S_MAX = 256.0
+"""So long a pending queue waits at most after a trial that failed."""
+
+TRACES_MAX = 4_096
+"""Pending queues of which it is remembered that trials failed; beyond it all is forgotten, which costs trials."""
+
+
+class Backoff:
+    """Pending queues that are not tried for a while because trials of their first job failed often in a row."""
+
+    def __init__(self) -> None:
+        self._failures: dict[PendingQueue, tuple[str, int, Instant]] = {}
+
+    def until(self, pending: PendingQueue, job_id: str) -> Instant:
+        """Before this moment the pending queue is left alone, if this job is still the one."""
+        known = self._failures.get(pending)
+        return known[2] if known is not None and known[0] == job_id else Instant(0)
+
+    def failed(self, pending: PendingQueue, job_id: str, now: Instant) -> None:
+        """One more trial failed."""
+        known = self._failures.get(pending)
+        times = 1 if known is None or known[0] != job_id else known[1] + 1
+        if len(self._failures) >= TRACES_MAX:
+            self._failures.clear()
+        pause_s = 0.0 if times < FREE_FAILURES else min(PAUSE_S_MAX, 2.0 ** (times - FREE_FAILURES))
+        self._failures[pending] = (job_id, times, after(now, pause_s))
+
+    def over(self, pending: PendingQueue) -> None:
+        """The pending queue's job was helped."""
+        self._failures.pop(pending, None)
+
+
+class Wakeups:
+    """Pending queues that are to be looked at from a moment on: one moment each, the earliest that was set."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[Instant, int, PendingQueue]] = []
+        self._set: dict[PendingQueue, Instant] = {}
+
+    def set(self, pending: PendingQueue, moment: Instant) -> None:
+        """Look at the pending queue then."""
+        known = self._set.get(pending)
+        if known is None or moment < known:
+            self._set[pending] = moment
+            heapq.heappush(self._heap, (moment, pending.number, pending))
+
+    def due(self, now: Instant) -> list[PendingQueue]:
+        """Pending queues whose moment has come; they have none any more."""
+        pending_queues = list[PendingQueue]()
+        while self._heap and self._heap[0][0] <= now:
+            moment, _, pending = heapq.heappop(self._heap)
+            if self._set.get(pending) == moment:
+                del self._set[pending]
+                pending_queues.append(pending)
+        return pending_queues
+
+    def next_at(self) -> Instant | None:
+        """When the next moment comes."""
+        while self._heap and self._set.get(self._heap[0][2]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None

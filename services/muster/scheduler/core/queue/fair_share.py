@@ -1,0 +1,283 @@
+"""Whose turn it is: a tournament down the tree of queues.
+
+From the cluster down each queue picks, among the queues below it and its own jobs, the one whose share with its next
+job added, and with what it used lately, is least; then the one that has and had least, by weight; then whose next job
+comes first. A queue of order `fifo` picks the one whose next job comes first. A queue's own jobs count as one more
+child, of weight 1 and without quota.
+
+Only queues that have somebody to offer take part. What a queue offers and its keys are kept until something is placed
+below it, so a placement costs work for each level of its tree and the logarithm of the queues there, whatever waits.
+"""
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from muster.core import Instant
+from muster.quota.amounts import Amounts
+from muster.quota.formulas import Cell
+from muster.quota.queues import QueueTree
+from muster.quota.shares import skips
+from muster.quota.tree import DEPTH_MAX, QueueRecord
+from muster.scheduler.core.stores.jobs import JobBook, JobRecord
+from muster.scheduler.core.stores.pending_queue import PendingQueue, Place
+from muster.schemas.facts.queue import GPU, QueueOrder
+
+Key = tuple[float | Place, float | str, Place, str]
+"""Least first. At a queue of order `fifo` only the place in line and the name differ."""
+
+_NO_PLACE: Place = (0, 0)
+
+
+class _Row:
+    """One resource at one contender, with what does not change while a decision is made."""
+
+    __slots__ = ("average", "capacity", "cell", "lendable")
+
+    def __init__(self, cell: Cell, *, average: float, lendable: int, capacity: int) -> None:
+        self.cell = cell
+        self.average = average
+        self.lendable = max(1, lendable)
+        self.capacity = max(1, capacity)
+
+
+class Contender:
+    """A queue, its own jobs beside the queues below it (own), or the cluster (record None).
+
+    queue, place, extra: the next job below it: of which queue, where in line, and what it would add here; queue is ""
+    while nobody below has a job to offer. heap: (key, stamp, child), with entries of children that changed since.
+    rows: by resource, as far as shares count it; known: resources that were looked up.
+    """
+
+    __slots__ = (
+        "above", "extra", "heap", "is_fifo", "is_own", "known", "name", "place", "queue", "record", "rows", "stamp",
+        "used",
+    )  # fmt: skip
+
+    def __init__(self, record: QueueRecord | None, above: "Contender | None", *, is_own: bool = False) -> None:
+        self.record = record
+        self.above = above
+        self.is_own = is_own
+        self.name = record.name if record is not None and not is_own else ""
+        self.is_fifo = record is not None and record.policy.order is QueueOrder.FIFO
+        self.queue = ""
+        self.place = _NO_PLACE
+        self.extra: Amounts = {}
+        self.heap: list[tuple[Key, int, Contender]] = []
+        self.rows: dict[str, _Row] = {}
+        self.known: set[str] = set()
+        self.used = -1.0
+        self.stamp = 0
+
+
+class FairShareOrder:
+    """One decision's tournament. now: for what was used lately."""
+
+    def __init__(self, tree: QueueTree, now: int) -> None:
+        self._tree = tree
+        self._now = now
+        self._cluster = Contender(None, None)
+        self._contenders: dict[str, Contender] = {}
+        self._own: dict[str, Contender] = {}
+
+    def next(self) -> str:
+        """The queue whose turn it is; "" if no queue has anybody to offer."""
+        return self._cluster.queue
+
+    def begin(self, offers: Iterable[tuple[str, Place, Amounts]]) -> None:
+        """Many queues offer their next jobs at once, when nobody has offered anything yet: each key is made once."""
+        levels: list[dict[Contender, None]] = [{} for _ in range(DEPTH_MAX + 2)]
+        for queue, place, amounts in offers:
+            contender = self._of(queue)
+            contender.queue, contender.place, contender.extra = queue, place, amounts
+            levels[len(self._tree.queues[queue].path) + contender.is_own][contender] = None
+        for depth in range(len(levels) - 1, 0, -1):
+            for contender in levels[depth]:
+                above = contender.above
+                assert above is not None
+                above.heap.append((self._key(contender, above), contender.stamp, contender))
+                levels[depth - 1][above] = None
+            for above in levels[depth - 1]:
+                if above.heap:  # else it is a queue that only offers jobs of its own
+                    heapq.heapify(above.heap)
+                    self._take_best(above)
+
+    def offer(self, queue: str, place: Place, amounts: Amounts) -> None:
+        """The queue's next job is this one; what it or a job before it holds is counted in the tree already."""
+        contender = self._of(queue)
+        contender.queue, contender.place, contender.extra = queue, place, amounts
+        self._rise(contender)
+
+    def leave(self, queue: str) -> None:
+        """The queue has nobody to offer any more."""
+        contender = self._of(queue)
+        contender.queue = ""
+        self._rise(contender)
+
+    # --- inside ----------------------------------------------------------------------------------------------
+
+    def _of(self, queue: str) -> Contender:
+        """Who stands for the own jobs of a queue."""
+        own = self._own.get(queue)
+        if own is None:
+            record = self._tree.queues[queue]
+            own = self._contender(record)
+            if record.children:
+                own = Contender(record, own, is_own=True)
+            self._own[queue] = own
+        return own
+
+    def _contender(self, record: QueueRecord) -> Contender:
+        contender = self._contenders.get(record.name)
+        if contender is None:
+            above = self._cluster if record.parent is None else self._contender(record.parent)
+            contender = self._contenders[record.name] = Contender(record, above)
+        return contender
+
+    def _rise(self, contender: Contender) -> None:
+        """Something changed for a contender: for the one above it, too, and so on."""
+        while (above := contender.above) is not None:
+            contender.stamp += 1
+            if contender.queue:
+                heapq.heappush(above.heap, (self._key(contender, above), contender.stamp, contender))
+            self._take_best(above)
+            contender = above
+
+    def _take_best(self, above: Contender) -> None:
+        """What the best of those below offers is what it offers itself."""
+        best = self._best(above)
+        if best is None:
+            above.queue = ""
+        else:
+            above.queue, above.place = best.queue, best.place
+            above.extra = best.extra if best.is_own or above.record is None else _above(best)
+
+    @staticmethod
+    def _best(above: Contender) -> Contender | None:
+        heap = above.heap
+        while heap:
+            _, stamp, child = heap[0]
+            if child.queue and child.stamp == stamp:
+                return child
+            heapq.heappop(heap)
+        return None
+
+    def _key(self, contender: Contender, above: Contender) -> Key:
+        place = contender.place
+        if above.is_fifo:
+            return place, "", place, contender.name
+        record, extra = contender.record, contender.extra
+        assert record is not None
+        rows = contender.rows
+        if not contender.known or extra.keys() - contender.known:
+            self._fill(contender, record, extra)
+        if contender.is_own:
+            share, total = _own(rows, extra), 0.0
+            weight = 1.0
+        else:
+            share, total = _measure(rows, extra)
+            weight = record.spec.weight
+        return (share + contender.used) / weight, total / weight, place, contender.name
+
+    def _fill(self, contender: Contender, record: QueueRecord, extra: Mapping[str, int]) -> None:
+        """Look up what does not change for a contender while a decision is made."""
+        capacity, now = self._tree.capacity, self._now
+        used, is_left_out = 0.0, skips(record)
+        contender.known = {*record.cells, *extra}
+        for resource in contender.known:
+            if is_left_out(resource):
+                continue
+            cell = record.cells_up(resource)[0]
+            lendable = (record.lendable_below if contender.is_own else record.lendable)(resource, capacity)
+            row = contender.rows[resource] = _Row(
+                cell, average=cell.average_at(now), lendable=lendable, capacity=capacity.get(resource, 0)
+            )
+            if not contender.is_own:
+                used = max(used, (row.average - cell.subtree) / row.lendable)
+            elif resource == GPU:
+                used = record.principals.total(now, record.policy.half_life_ns) / row.lendable
+        contender.used = used
+
+
+def _measure(rows: Mapping[str, _Row], extra: Amounts) -> tuple[float, float]:
+    """Share with the extra, and what is and was held as a part of the cluster, both before the weight."""
+    share = total = 0.0
+    for resource, row in rows.items():
+        cell = row.cell
+        borrowed = (cell.usage + extra.get(resource, 0) - cell.subtree) / row.lendable
+        share = max(share, borrowed)
+        part = (cell.held + row.average) / row.capacity
+        total = max(total, part)
+    return share, total
+
+
+def _own(rows: Mapping[str, _Row], extra: Amounts) -> float:
+    return max(((row.cell.own + extra.get(resource, 0)) / row.lendable for resource, row in rows.items()), default=0.0)
+
+
+def _above(child: Contender) -> Amounts:
+    """What the child's next job adds at the queue above: only what is not within the child's local quota."""
+    extra = child.extra
+    record = child.record
+    assert record is not None
+    cells = {resource: record.cells_up(resource)[0] for resource in extra}
+    if not any(cell.local for cell in cells.values()):
+        return extra
+    more = dict[str, int]()
+    for resource, amount in extra.items():
+        cell = cells[resource]
+        more[resource] = max(0, cell.usage + amount - cell.local) - cell.above
+    return more
+
+
+Head = tuple[Place, int, PendingQueue, int]
+"""A job of a pending queue: its place, the number of the pending queue, the pending queue, its index in it."""
+
+Heads = dict[str, list[Head]]
+"""By queue."""
+
+
+def add_head(heads: Heads, pending: PendingQueue, at: int) -> None:
+    """Let the pending queue take part from this job on."""
+    heads.setdefault(pending.queue, []).append((pending.jobs[at][0], pending.number, pending, at))
+
+
+def next_in_queue(_pending: PendingQueue, at: int) -> int:
+    """The one behind."""
+    return at + 1
+
+
+def serve_in_order(
+    queues: QueueTree,
+    jobs: JobBook,
+    heads: Heads,
+    now: Instant,
+    attempt: Callable[[JobRecord, PendingQueue], bool],
+    *,
+    behind: Callable[[PendingQueue, int], int] = next_in_queue,
+) -> Iterator[JobRecord]:
+    """Yield the jobs that `attempt` could place, in order; a pending queue whose first job it could not is left out.
+
+    behind: returns the index in a pending queue of the next job that may be tried.
+    """
+    order = FairShareOrder(queues, now)
+    for queue, heap in heads.items():
+        heapq.heapify(heap)
+        _offer_head(order, queue, heap)
+    while queue := order.next():
+        heap = heads[queue]
+        _, number, pending, at = heapq.heappop(heap)
+        record = jobs.records[pending.jobs[at][1]]
+        if attempt(record, pending):
+            yield record
+            at = behind(pending, at)
+            if at < len(pending.jobs):
+                heapq.heappush(heap, (pending.jobs[at][0], number, pending, at))
+        _offer_head(order, queue, heap)
+
+
+def _offer_head(order: FairShareOrder, queue: str, heap: list[Head]) -> None:
+    """The queue offers the first of these."""
+    if heap:
+        order.offer(queue, heap[0][0], heap[0][2].job_class.amounts)
+    else:
+        order.leave(queue)

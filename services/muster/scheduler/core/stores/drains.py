@@ -1,0 +1,93 @@
+"""What services want free from a moment on: kept as bookings, and which jobs may still use it until then.
+
+A job may if it is sure to have left by then: at the end of its total run time, since nobody is stopped for it. Only
+where jobs are moved away at that moment, and for a job that allows it (it may be preempted and checkpoints), the end of
+its slice is enough: it is stopped after a checkpoint then and goes on elsewhere.
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator
+
+from muster.cluster.node_records import NODE, DeviceRecord, NodeRecord, NodeTable
+from muster.cluster.withholds import planned, vacates_from
+from muster.core import Instant
+from muster.placement import DEVICE_MILLI
+from muster.scheduler.core.stores.bookings import WITHHOLD, Booking, Bookings, Want
+from muster.schemas.facts.node import RunningJobs, WithholdWish
+
+
+class PlannedDrains:
+    """Follows what is asked of nodes and devices: which jobs are to leave them, and what is to be free later."""
+
+    def __init__(self, nodes: NodeTable, bookings: Bookings) -> None:
+        self.vacated: dict[tuple[str, str], Instant] = {}
+        """Kind and name of what some jobs are to leave before their end, and from when on."""
+        self._nodes = nodes
+        self._bookings = bookings
+        self._keys: dict[tuple[str, str], tuple[str, ...]] = {}
+
+    def follow(self, kind: str, name: str, record: NodeRecord | DeviceRecord) -> None:
+        """Follow what is asked of a node or device now."""
+        begins = vacates_from(record.wishes) if record.wishes else None
+        if isinstance(record, NodeRecord) and record.cordon is not None and record.cordon.draining:
+            begins = Instant(min(record.cordon.since, _NEVER if begins is None else begins))
+        if begins is None:
+            self.vacated.pop((kind, name), None)
+        else:
+            self.vacated[kind, name] = begins
+        wanted = {booking.key: booking for booking in self._wanted(kind, name, record)}
+        for key in self._keys.pop((kind, name), ()):
+            known = self._bookings.withholds[key]
+            if key in wanted and (wanted[key].of, wanted[key].wants) == (known.of, known.wants):
+                wanted[key] = known
+            else:
+                self._bookings.unbook(key)
+        for key, booking in wanted.items():
+            if key not in self._bookings.withholds:
+                self._bookings.book(booking)
+        if wanted:
+            self._keys[kind, name] = tuple(wanted)
+
+    def _wanted(self, kind: str, name: str, record: NodeRecord | DeviceRecord) -> Iterator[Booking]:
+        """Yield what services want of the node or device free later."""
+        for wish in planned(record.wishes) if record.wishes else ():
+            place = (name, -1) if kind == NODE else self._nodes.place_of(name)
+            if place is None:
+                continue
+            node = self._nodes.get(place[0])
+            is_whole = kind == NODE or (node is not None and node.is_by_count)
+            want = Want(whole=True) if is_whole else Want(devices=((place[1], DEVICE_MILLI),))
+            moves = wish.running is not RunningJobs.FINISH
+            key = f"{WITHHOLD}{kind}/{name}/{wish.request_id}"
+            yield Booking(key, wish.from_at, {place[0]: want}, of=wish, moves=moves)
+
+
+class LaterRequests:
+    """Requests that come into force, and are to be answered, at a later moment."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[Instant, str, str]] = []
+        self._due: dict[tuple[str, str], Instant] = {}
+
+    def add(self, kind: str, name: str, wishes: Iterable[WithholdWish]) -> None:
+        """Let these be answered from their moments on."""
+        moment = min((Instant(wish.from_at) for wish in wishes), default=None)
+        if moment is not None and moment < self._due.get((kind, name), _NEVER):
+            self._due[kind, name] = moment
+            heapq.heappush(self._heap, (moment, kind, name))
+
+    def pop_due(self, now: Instant) -> Iterator[tuple[str, str]]:
+        """Yield kind and name of those whose moment has come, once."""
+        while self._heap and self._heap[0][0] <= now:
+            moment, *_ = entry = heapq.heappop(self._heap)
+            if self._due.get(entry[1:]) == moment:
+                del self._due[entry[1:]]
+                yield entry[1:]
+
+    @property
+    def next_due(self) -> Instant | None:
+        """When the next moment comes; perhaps of a request that is over."""
+        return self._heap[0][0] if self._heap else None
+
+
+_NEVER = Instant(1 << 62)

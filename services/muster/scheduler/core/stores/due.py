@@ -1,0 +1,84 @@
+"""Jobs that need an answer: now because something happened, or at a moment that is known.
+
+The heaps keep entries of runs and exclusions that are over; these are dropped when their moment comes.
+"""
+
+import heapq
+from collections.abc import Iterator
+
+from muster.core import Instant
+from muster.scheduler.core.stores.jobs import JobBook, JobRecord
+from muster.schemas.job import Phase
+
+
+class DueJobs:
+    """Jobs to look at, by what makes them due."""
+
+    def __init__(self) -> None:
+        self.dirty: dict[str, None] = {}
+        """Jobs that may need a fact because one was folded."""
+        self._verdicts: list[tuple[Instant, str]] = []
+        self._deadlines: list[tuple[Instant, str, int]] = []
+        self._lifts: list[tuple[Instant, str]] = []
+
+    def mark_dirty(self, job_id: str) -> None:
+        """Look at the job in the next decision."""
+        self.dirty[job_id] = None
+
+    # --- waits for a verdict -----------------------------------------------------------------------------
+
+    def await_verdict(self, job_id: str, due: Instant) -> None:
+        """Look at the job again at this moment though nothing happens."""
+        heapq.heappush(self._verdicts, (due, job_id))
+
+    def wake(self, now: Instant) -> None:
+        """Mark the jobs dirty whose wait for a verdict is over."""
+        while self._verdicts and self._verdicts[0][0] <= now:
+            self.mark_dirty(heapq.heappop(self._verdicts)[1])
+
+    def next_verdict(self) -> Instant | None:
+        """Return when the next wait for a verdict is over."""
+        return self._verdicts[0][0] if self._verdicts else None
+
+    # --- total run times ---------------------------------------------------------------------------------
+
+    def begin_run(self, record: JobRecord) -> None:
+        """Remember when the total run time of a job that begins to run is over."""
+        heapq.heappush(self._deadlines, (record.deadline(), record.id, record.attempt))
+
+    def next_deadline(self, jobs: JobBook) -> Instant | None:
+        """Return when the next running job's total run time is over."""
+        heap = self._deadlines
+        while heap:
+            when, job_id, attempt = heap[0]
+            record = jobs.records.get(job_id)
+            if record is not None and record.phase is Phase.RUNNING and record.attempt == attempt:
+                return when
+            heapq.heappop(heap)
+        return None
+
+    def overdue(self, now: Instant, jobs: JobBook) -> list[JobRecord]:
+        """Return running jobs whose total run time is over; they stay on the heap until that is folded."""
+        due: list[tuple[Instant, str, int]] = []
+        while (when := self.next_deadline(jobs)) is not None and when <= now:
+            due.append(heapq.heappop(self._deadlines))
+        for entry in due:
+            heapq.heappush(self._deadlines, entry)
+        return [jobs.records[job_id] for _, job_id, _ in due]
+
+    # --- exclusions of nodes -----------------------------------------------------------------------------
+
+    def await_lift(self, record: JobRecord) -> None:
+        """Remember when the job may be tried on its excluded nodes again."""
+        for one in record.excluded:
+            if one.until:
+                heapq.heappush(self._lifts, (Instant(one.until), record.id))
+
+    def pop_lifts(self, now: Instant) -> Iterator[str]:
+        """Yield jobs with an exclusion whose moment has passed."""
+        while self._lifts and self._lifts[0][0] <= now:
+            yield heapq.heappop(self._lifts)[1]
+
+    def next_lift(self) -> Instant | None:
+        """Return when the next exclusion ends."""
+        return self._lifts[0][0] if self._lifts else None

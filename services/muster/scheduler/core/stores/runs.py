@@ -1,0 +1,111 @@
+"""Which jobs could make way, found by what changed: those past their slice, those that stop, those kept places for.
+
+A run that begins goes on a heap by the end of its slice and is moved to the expired ones when that has passed, so that
+nobody ever looks at all running jobs to find those that may be asked.
+"""
+
+import heapq
+from collections.abc import Iterator
+
+from muster.core import Instant
+from muster.scheduler.core.stores.jobs import WAITING, JobBook, JobRecord
+from muster.schemas.job import Phase
+
+
+class Runs:
+    """Jobs by what preemption has to know of them. Follows from the records; `file` keeps it so.
+
+    leaving: being stopped. resizing: asked to shrink or grow, not yet done. reserved: waiting, with a place kept for
+    them. small: running elastic jobs that would take more replicas. reporting: running, with a checkpoint.
+    """
+
+    def __init__(self) -> None:
+        self.leaving: dict[str, None] = {}
+        self.resizing: dict[str, None] = {}
+        self.reserved: dict[str, None] = {}
+        self.small: dict[str, None] = {}
+        self.reporting: dict[str, None] = {}
+        self._slices: list[tuple[Instant, str, int]] = []
+        self._expired: dict[str, dict[int, dict[str, None]]] = {}
+
+    def file(self, record: JobRecord) -> None:
+        """The job's record changed."""
+        phase, job_id = record.phase, record.id
+        is_running = phase is Phase.RUNNING
+        _keep(self.leaving, job_id, phase is Phase.STOPPING)
+        _keep(self.resizing, job_id, record.resize is not None)
+        _keep(self.reserved, job_id, record.reserved is not None and phase in WAITING)
+        is_small = is_running and record.job_class.gang.is_elastic and len(record.slots) < record.job_class.replicas
+        _keep(self.small, job_id, is_small)
+        _keep(self.reporting, job_id, is_running and record.checkpointed_at > 0)
+        if not is_running and self._expired:
+            self._drop(record, record.effective_priority)
+
+    def begin(self, record: JobRecord) -> None:
+        """Its run begins; its slice will end."""
+        if record.job.spec.preemptible:
+            heapq.heappush(self._slices, (record.slice_end(), record.id, record.attempt))
+
+    def expire_slices(self, now: Instant, jobs: JobBook) -> bool:
+        """Move those whose slice is over to the expired ones. Returns whether there were any."""
+        found = False
+        while (when := self.next_end(jobs)) is not None and when <= now:
+            record = jobs.records[heapq.heappop(self._slices)[1]]
+            by_priority = self._expired.setdefault(record.queue, {})
+            by_priority.setdefault(record.effective_priority, {})[record.id] = None
+            found = True
+        return found
+
+    def reprioritise(self, record: JobRecord, *, was: int) -> None:
+        """The job's priority is another one now."""
+        if self._drop(record, was):
+            self._expired.setdefault(record.queue, {}).setdefault(record.effective_priority, {})[record.id] = None
+
+    def next_end(self, jobs: JobBook) -> Instant | None:
+        """When the next slice of a running job ends that may be preempted then."""
+        heap = self._slices
+        while heap:
+            when, job_id, attempt = heap[0]
+            record = jobs.records.get(job_id)
+            if record is not None and record.phase is Phase.RUNNING and record.attempt == attempt:
+                return when
+            heapq.heappop(heap)
+        return None
+
+    def has_expired(self) -> bool:
+        """Whether any job is past its slice."""
+        return bool(self._expired)
+
+    def expired_queues(self) -> dict[str, int]:
+        """Queues with jobs past their slice, and the lowest priority among these."""
+        return {queue: min(by_priority) for queue, by_priority in self._expired.items()}
+
+    def expired(self, queue: str, *, below: int) -> Iterator[str]:
+        """Jobs of a queue that are past their slice and of a lower priority than `below`, lowest first."""
+        by_priority = self._expired.get(queue, {})
+        for priority in sorted(by_priority):
+            if priority >= below:
+                return
+            yield from by_priority[priority]
+
+    def _drop(self, record: JobRecord, priority: int) -> bool:
+        """It is not expired any more. Returns whether it was."""
+        by_priority = self._expired.get(record.queue)
+        if by_priority is None:
+            return False
+        jobs = by_priority.get(priority)
+        if jobs is None or record.id not in jobs:
+            return False
+        del jobs[record.id]
+        if not jobs:
+            del by_priority[priority]
+            if not by_priority:
+                del self._expired[record.queue]
+        return True
+
+
+def _keep(group: dict[str, None], job_id: str, belongs: bool) -> None:
+    if belongs:
+        group[job_id] = None
+    elif group:
+        group.pop(job_id, None)
