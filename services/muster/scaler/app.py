@@ -1,10 +1,15 @@
 """Wiring only: what the scaler folds, which questions it answers, under which settings."""
 
+from collections.abc import Sequence
+
 from muster.bus.declaration import Declaration, QueryType
 from muster.bus.service import CoreService, Hosted
-from muster.bus.settings import Settings
-from muster.scaler.config import config_of
-from muster.scaler.core import ScalerCore, answers
+from muster.bus.settings import FabricSettings, Settings
+from muster.core.scaling_settings import ScalingSettings
+from muster.core.settings import ComposerSettings
+from muster.scaler.core import ScalerCore
+from muster.scaler.core.answers import answer_choices
+from muster.scaler.core.groups import ScalingConfig
 from muster.scaler.metrics_sink import ChoicesSink
 from muster.schemas import queries
 from muster.schemas.registry import StreamRole
@@ -30,7 +35,14 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
             declaration=DECLARATION,
             role=StreamRole.LOG,
             core=lambda: ScalerCore(config),
-            queries={"choices": answers.answer_choices},
+            queries={"choices": answer_choices},
             sink=lambda: ChoicesSink(settings.cluster),
         ),
     )
+
+
+def config_of(
+    scaling: ScalingSettings, fabrics: Sequence[FabricSettings] = (), composer: ComposerSettings | None = None
+) -> ScalingConfig:
+    """What the settings allow, checked. Raises ScalingConfigError, which names the field."""
+    return ScalingConfig(scaling, frozenset(fabric.name for fabric in fabrics), composer or ComposerSettings())

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from muster.bus.settings import Settings
 from muster.cli import starting
-from muster.scaler.config import config_of
+from muster.scaler.app import config_of
 from muster.stack.options import StartOptions, asked_settings
 from muster.stack.state_dir import StateDir
 

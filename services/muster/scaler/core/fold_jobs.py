@@ -1,4 +1,4 @@
-"""How facts about jobs change what the scaler believes: what they ask, what they hold, why they wait."""
+"""Fold facts about jobs: what they ask for, what they hold, why they wait."""
 
 from collections.abc import Callable
 from itertools import chain
@@ -49,8 +49,8 @@ def _placed(state: State, fact: Fact) -> None:
     leave(state, record)
     lift_kept(state, record)
     record.phase, record.slots = Phase.PLACED, fact.payload.slots
-    record.reason = record.detail = record.word_fact = ""
-    record.makes_way = False
+    record.reason = record.detail = record.reason_fact = ""
+    record.awaits_preemption = False
     state.served_at.pop(record.id, None)
     state.refused.pop(record.id, None)
     hold(state, record, record.slots, at=fact.time)
@@ -95,7 +95,7 @@ def _held(state: State, fact: Fact) -> None:
         return
     lift_kept(state, record)
     leave(state, record)
-    record.held, record.makes_way = fact.name == "held", False
+    record.held, record.awaits_preemption = fact.name == "held", False
     record.reason, record.detail = "held" if record.held else "released", fact.payload.words
 
 
@@ -106,25 +106,25 @@ def _unschedulable(state: State, fact: Fact) -> None:
         state.anomalies["unschedulable out of turn"] += 1
         return
     record.reason, record.detail = fact.payload.reason, fact.payload.detail
-    record.word_fact, record.word_at = fact.id, fact.time
+    record.reason_fact, record.reason_at = fact.id, fact.time
     state.demand.put(record)
 
 
 def _reserved(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, JobReserved)
-    _set_makes_way(state, fact, bool(fact.payload.victims))
+    _set_awaits_preemption(state, fact, bool(fact.payload.victims))
 
 
 def _reservation_lifted(state: State, fact: Fact) -> None:
-    _set_makes_way(state, fact, False)
+    _set_awaits_preemption(state, fact, False)
 
 
-def _set_makes_way(state: State, fact: Fact, makes_way: bool) -> None:
+def _set_awaits_preemption(state: State, fact: Fact, awaits_preemption: bool) -> None:
     record = _known(state, fact)
-    if record is not None and record.makes_way != makes_way:
-        if makes_way:
+    if record is not None and record.awaits_preemption != awaits_preemption:
+        if awaits_preemption:
             leave(state, record)
-        record.makes_way = makes_way
+        record.awaits_preemption = awaits_preemption
         state.demand.put(record)
 
 
@@ -204,7 +204,7 @@ def _known(state: State, fact: Fact) -> JobRecord | None:
     return record
 
 
-HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
+JOB_HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
     ("job", "routed"): _routed,
     ("job", "cancel-forwarded"): _cancelled,
     ("job", "held"): _held,

@@ -18,16 +18,13 @@ from muster.quota.amounts import changes
 from muster.quota.queues import QueueTree
 from muster.scaler.core import limits
 from muster.scaler.core.able import Source, able_nodes, able_on
-from muster.scaler.core.attachments import Attachments
 from muster.scaler.core.bookings import Bookings
 from muster.scaler.core.choices import ADD, ATTACH, Choices, EndedChoice, OpenChoice
-from muster.scaler.core.coming import ChangedNodes, Coming
-from muster.scaler.core.demand import Demand
-from muster.scaler.core.groups import ScalingConfig
+from muster.scaler.core.expected import ChangedNodes, Coming
+from muster.scaler.core.fabrics import Attachments, Pool
+from muster.scaler.core.groups import NodeGroups, ScalingConfig
 from muster.scaler.core.idle import IdleClock
-from muster.scaler.core.jobs import JobRecord, JobTable
-from muster.scaler.core.node_groups import NodeGroups
-from muster.scaler.core.pool import Pool
+from muster.scaler.core.jobs import Demand, JobRecord, JobTable
 from muster.scaler.core.signals import SignalBook
 from muster.schemas.devices import GPU
 from muster.schemas.facts.scale import Refused

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from muster.core import NS_PER_S, Instant
-from muster.scaler.config import config_of
+from muster.scaler.app import config_of
 from muster.schemas.views import FactView
 from muster.stack.options import StartOptions, asked_settings
 from muster_tools.demo.live import fact_line, is_shown
