@@ -3,14 +3,16 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from muster.cluster import Holds
 from muster.cluster.grants import Grants
 from muster.cluster.ledger import Ledger, LedgerListener
 from muster.cluster.node_records import NodeTable
-from muster.core import NS_PER_S, Instant
+from muster.core import NS_PER_S, Fact, Instant
 from muster.core.scaling_settings import GroupSettings, ScalingSettings
 from muster.placement import Fleet, GangRequest, GroupRequest, TaskShape
 from muster.scaler.core.groups import ScalingConfig
 from muster.scaler.core.idle import IdleClock, Stopwatch, used_share
+from muster.schemas.facts.job import JobFinished, JobPlaced
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.job import Slot
 
@@ -33,14 +35,14 @@ class Node:
     """One node of the group with its clock: jobs come and go at the seconds that are named."""
 
     def __init__(self, gpus: int = 2, *, group: str = "cdi", absent: tuple[int, ...] = ()) -> None:
-        self.nodes, self.fleet = NodeTable(), Fleet()
+        self.nodes, self.fleet, self.holds = NodeTable(), Fleet(), Holds()
         listener = LedgerListener(_nothing, _nothing, _nothing)
         self.ledger = Ledger(self.nodes, self.fleet, Grants(self.nodes, self.fleet), listener)
         self.clock = self.new_clock()
         self.join(0, gpus, group=group, absent=absent)
 
     def new_clock(self) -> IdleClock:
-        return IdleClock(CONFIG, self.nodes, self.fleet, self.ledger)
+        return IdleClock(CONFIG, self.nodes, self.fleet, self.holds)
 
     def join(self, when: float, gpus: int, *, group: str = "cdi", absent: tuple[int, ...] = ()) -> None:
         uuids = tuple(f"g{index}" for index in range(gpus))
@@ -53,12 +55,17 @@ class Node:
     def take(self, when: float, job: str, *devices: int, cpu: int = 1_000, milli: int = 1_000) -> None:
         shape = TaskShape(cpu, 1, gpus=len(devices)) if milli == 1_000 else TaskShape(cpu, 1, gpu_milli=milli)
         self.slots = (Slot(group=0, replica=0, node="n", devices=devices, gpu_milli=milli if devices else 0),)
+        self._tell(when, job, "placed", JobPlaced(attempt=1, slots=self.slots))
         self.ledger.take(job, self.slots, GangRequest((GroupRequest(shape, 1),)))
         self.clock.look("n", at=at(when))
 
     def free(self, when: float, job: str) -> None:
+        self._tell(when, job, "succeeded", JobFinished())
         self.ledger.free(job, self.slots, fact=f"e{when}", seq=1)
         self.clock.look("n", at=at(when))
+
+    def _tell(self, when: float, job: str, name: str, payload: JobPlaced | JobFinished) -> None:
+        self.holds.apply(Fact(f"{job}-{name}", 1, at(when), "a", "scheduler", "job", job, name, (), "", payload))
 
     def elapsed(self, when: float) -> set[str]:
         return set(self.clock.devices.elapsed(at(when)))

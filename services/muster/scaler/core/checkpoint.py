@@ -8,7 +8,7 @@ from muster.scaler.core import limits
 from muster.scaler.core.choices import EndedChoice, OpenChoice, Outcome, is_choice
 from muster.scaler.core.fabrics import Attachment
 from muster.scaler.core.fold_choices import lift, mark_dirty
-from muster.scaler.core.fold_jobs import hold
+from muster.scaler.core.fold_jobs import apply_hold
 from muster.scaler.core.fold_nodes import note_node
 from muster.scaler.core.jobs import WAITING
 from muster.scaler.core.state import State
@@ -27,7 +27,7 @@ def restore(state: State, fact: Fact) -> None:
     """Fold one part of a checkpoint; the parts come in any order."""
     match fact.payload:
         case JobState():
-            _load_job(state, fact.payload)
+            _load_job(state, fact, fact.payload)
         case QueueState():
             state.queues.load(fact.payload)
         case GrantState():
@@ -53,7 +53,7 @@ def restore(state: State, fact: Fact) -> None:
             _load_scaler(state, fact.payload)
 
 
-def _load_job(state: State, stored: JobState) -> None:
+def _load_job(state: State, fact: Fact, stored: JobState) -> None:
     if stored.phase.is_terminal or stored.job.id in state.jobs.records:
         return
     record = state.jobs.add(stored.job, queue=stored.queue or stored.job.spec.queue_name, routed_seq=stored.routed_seq)
@@ -67,10 +67,7 @@ def _load_job(state: State, stored: JobState) -> None:
         for choice in state.choices.of_job.get(record.id, {}).values():
             lift(state, choice)
         return
-    record.slots, record.resize = stored.slots, stored.resize
-    if record.slots:
-        hold(state, record, record.held_slots, at=0)
-        state.ledger.pick(record.id, record.slots, stored.picked)
+    apply_hold(state, record, fact, at=0)
 
 
 def _load_attachment(state: State, name: str, stored: AttachmentState) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
-from muster.cluster.ledger import Ledger
+from muster.cluster import Holds
 from muster.cluster.node_records import NodeTable
 from muster.core import Instant, after
 from muster.core.scaling_settings import GroupSettings
@@ -73,11 +73,11 @@ class IdleClock:
     each group. node_of: where an idle device is.
     """
 
-    def __init__(self, config: ScalingConfig, nodes: NodeTable, fleet: Fleet, ledger: Ledger) -> None:
+    def __init__(self, config: ScalingConfig, nodes: NodeTable, fleet: Fleet, holds: Holds) -> None:
         self._config = config
         self._records = nodes
         self._fleet = fleet
-        self._ledger = ledger
+        self._holds = holds
         self._groups: dict[str, str] = {}
         gpu_idle_s, node_unneeded_s = config.settings.gpu_idle_s, config.settings.node_unneeded_s
         self.devices = Stopwatch(lambda _, at: after(at, gpu_idle_s))
@@ -100,8 +100,9 @@ class IdleClock:
             self._forget(name)
             return
         self._groups[name] = node.group
-        held = self._ledger.devices_held(record)
-        idle = {uuid: None for index, uuid in node.present.items() if index not in held}
+        shown = {uuid: index for index, uuid in node.present.items()}
+        held = self._holds.devices_held(name, shown)
+        idle = {uuid: None for uuid in shown if uuid not in held}
         self._set_devices(name, idle, at)
         is_low = used_share(self._fleet, name) < LOW_SHARE
         for kind, watch in self._of_nodes:

@@ -6,15 +6,13 @@ thousands of equal jobs are one case.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from muster.cluster.gangs import gang_of
 from muster.placement import DEVICE_MILLI, GangRequest, ShortageReason
-from muster.quota.amounts import NO_AMOUNTS, Amounts, gang_amounts, held_amounts
-from muster.schemas.facts.job import JobResizeRequested
-from muster.schemas.job import Job, Phase, Slot
+from muster.quota.amounts import NO_AMOUNTS, Amounts, gang_amounts
+from muster.schemas.job import Job, Phase
 
 SCALABLE_REASONS = frozenset(reason.value for reason in ShortageReason if reason is not ShortageReason.HEALTH)
 """Why a job waits that more devices or nodes could help."""
@@ -84,8 +82,6 @@ class JobRecord:
     awaits_preemption: bool = False
     cancelled: bool = False
     held: bool = False
-    slots: tuple[Slot, ...] = ()
-    resize: JobResizeRequested | None = None
     counted: Amounts = field(default_factory=lambda: NO_AMOUNTS)
 
     @property
@@ -104,17 +100,6 @@ class JobRecord:
         if self.phase is not Phase.QUEUED or self.is_out or self.awaits_preemption:
             return False
         return self.reason in SCALABLE_REASONS or self.reason == HEALTH
-
-    @property
-    def held_slots(self) -> tuple[Slot, ...]:
-        """All that it holds: while it is resized, what it has and what it gets."""
-        if self.resize is None:
-            return self.slots
-        return (*self.slots, *(slot for slot in self.resize.slots if slot not in self.slots))
-
-    def amounts_held(self, models: Mapping[str, str]) -> Amounts:
-        """What its queue counts as held. models: of the GPUs of each node."""
-        return held_amounts(self.held_slots, self.shape.gang, lambda node: models.get(node, ""))
 
 
 class JobTable:
