@@ -8,6 +8,7 @@ from golden.folding import new_folder, services_of
 from golden.logs import LOG
 from invariants import Ledger
 from muster.cluster import Holds
+from muster.cluster.node_records import NodeTable
 from muster.core.fact import Fact
 from muster.scheduler.core.stores.jobs import HOLDING
 from muster.schemas.facts.node import NodeJoined
@@ -63,8 +64,7 @@ def other_views() -> dict[str, View]:
         ),
         "scaler": View(
             scaler,
-            lambda: {one.id: held_by(one.held_slots) for one in _records(scaler) if one.held_slots},
-            lambda _, uuid, *__: scaler.state.ledger.holders("device", uuid),
+            lambda: _placed(scaler.state.nodes),
         ),
         "agent": View(
             agent,
@@ -129,6 +129,15 @@ class Comparison:
                         yield name, f"too few of {whose} devices"
                     if held - mine:
                         yield name, f"too many of {whose} devices"
+
+
+def _placed(nodes: NodeTable) -> Held:
+    """Return what jobs hold in the fleet of the placement engine."""
+    held: dict[str, dict[str, int]] = {}
+    for name, record in nodes.items():
+        for job_id, holds in record.jobs.items():
+            held.setdefault(job_id, {})[name] = sum(one.slot.gpu_milli * len(one.slot.devices) for one in holds)
+    return held
 
 
 def _records(core: Any) -> Iterable[Any]:

@@ -57,6 +57,8 @@ class Told:
     def holders(self, uuid: str, node: str = "n1") -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Known and possible holders of a device of a node that shows `NODE`."""
         found = self.holds.device_holders(node, uuid, NODE)
+        if uuid in NODE:
+            assert (uuid in self.holds.devices_held(node, NODE)) == bool(found.all)
         return found.known, found.possible
 
 

@@ -5,10 +5,10 @@ from muster.core import Instant, after, seconds_between
 from muster.core.scaling_settings import GroupSettings, ModelSettings, ScalingSettings
 from muster.core.virtual import VirtualCluster
 from muster.fabric.layout import device_uuids
-from muster.scaler.core.expected import settle
-from muster.scaler.core.fold import fold
+from muster.scaler.core.core import fold
 from muster.scaler.core.groups import ScalingConfig
 from muster.scaler.core.state import State
+from muster.scaler.core.what_if import settle
 from muster.schemas import ids
 from muster.schemas.base import Payload
 from muster.schemas.devices import GPU, Origin, PoolModel

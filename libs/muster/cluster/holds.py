@@ -5,7 +5,7 @@ node that is lost, that left, or that no longer shows a device stays held until 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain, islice
 from types import MappingProxyType
@@ -150,6 +150,18 @@ class Holds:
             elif index is not None and not picks[node].keys() <= shown.keys():
                 possible.append(job_id)
         return DeviceHolders(tuple(known), tuple(possible))
+
+    def devices_held(self, node: str, shown: Mapping[str, int]) -> Set[str]:
+        """Return the UUIDs of the devices of a node that have a holder, known or possible. shown: as above."""
+        held, uuids = set[str](), {index: uuid for uuid, index in shown.items()}
+        for job_id, slots in self.slots_on(node).items():
+            held.update(uuids[index] for slot in slots for index in slot.devices if index in uuids)
+            if any(slot.gpus for slot in slots):
+                picks = self.jobs[job_id].picks
+                if picks is None or not picks[node].keys() <= shown.keys():
+                    return shown.keys()
+                held.update(picks[node])
+        return held
 
     def devices_in_use(self, node: str, present: Mapping[int, str]) -> dict[str, dict[str, int]]:
         """Return milli-GPUs that pods may use of the node's devices, by UUID and job id; by known holders only.

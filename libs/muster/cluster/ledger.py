@@ -112,20 +112,6 @@ class Ledger:
             return tuple(sorted(job_id for job_id, holds in jobs if self._may_have(job_id, holds, name)))
         return tuple(sorted(job_id for job_id, holds in jobs if any(place[1] in hold.slot.devices for hold in holds)))
 
-    def devices_held(self, record: NodeRecord) -> frozenset[int]:
-        """Return the indexes of a node's devices that are held, or may be, see `holders`."""
-        if not record.is_by_count or record.description is None:
-            jobs = record.jobs.values()
-            return frozenset(
-                index for holds in jobs for hold in holds if hold.slot.gpu_milli for index in hold.slot.devices
-            )
-        present = record.description.present.items()
-        return frozenset(
-            index
-            for index, uuid in present
-            if any(self._may_have(job_id, holds, uuid) for job_id, holds in record.jobs.items())
-        )
-
     # --- nodes -----------------------------------------------------------------------------------------------
 
     def join(self, name: str, description: NodeJoined, *, fact: str) -> None:

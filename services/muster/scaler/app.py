@@ -3,7 +3,8 @@
 from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import Settings
 from muster.scaler.config import config_of
-from muster.scaler.core import ScalerCore, answers
+from muster.scaler.core import ScalerCore
+from muster.scaler.core.answers import answer_choices
 from muster.scaler.declaration import DECLARATION
 from muster.scaler.metrics_sink import ChoicesSink
 from muster.schemas.registry import StreamRole
@@ -17,7 +18,7 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
             declaration=DECLARATION,
             role=StreamRole.LOG,
             core=lambda: ScalerCore(config),
-            queries={"choices": answers.answer_choices},
+            queries={"choices": answer_choices},
             sink=lambda: ChoicesSink(settings.cluster),
         ),
     )

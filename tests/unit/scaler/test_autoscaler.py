@@ -5,7 +5,7 @@ import pytest
 from kit.scaler_state import CDI, PLAIN, ScalerState, config
 from muster.core import Instant
 from muster.scaler.core import autoscaler
-from muster.scaler.core.demand import Waiting, waiting_of
+from muster.scaler.core.jobs import Waiting, waiting_of
 from muster.scaler.core.signals import NodeRefused, NodeUnneeded, NodeWanted, RemovalBlocked
 from muster.schemas.facts.node import NodeLost
 from muster.schemas.facts.scale import AutoscalerSignal, ScaleChosen

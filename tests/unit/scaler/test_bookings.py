@@ -2,8 +2,8 @@
 
 from kit.scaler_state import START, ScalerState
 from muster.core import after
-from muster.scaler.core.consolidate import donors
-from muster.scaler.core.surplus import surplus
+from muster.scaler.core.scale_down import surplus
+from muster.scaler.core.spare import donors
 from muster.schemas.facts.reservation import Booked, BookingEnded, ReservationSpec, ReservationState
 from muster.schemas.facts.scale import ScaleChosen
 from muster.schemas.job import Slot

@@ -3,8 +3,8 @@
 from kit.scaler_state import CDI, ScalerState, config
 from muster.core import Instant
 from muster.scaler.core import autoscaler
-from muster.scaler.core.case_cannot_remove import return_gpus
-from muster.scaler.core.choice import Choice
+from muster.scaler.core.choices import Choice
+from muster.scaler.core.scale_down import return_gpus
 from muster.scaler.core.signals import RemovalBlocked
 from muster.schemas.facts.scale import ScaleChosen
 

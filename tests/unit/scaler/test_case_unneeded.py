@@ -4,8 +4,8 @@ import pytest
 
 from kit.scaler_state import CDI, PLAIN, ScalerState, config
 from muster.core import Instant
-from muster.scaler.core.case_unneeded import remove_node_or_gpus
-from muster.scaler.core.choice import Choice
+from muster.scaler.core.choices import Choice
+from muster.scaler.core.scale_down import remove_node_or_gpus
 from muster.scaler.core.signals import NodeUnneeded
 from muster.scaler.core.spare import Budget
 from muster.schemas.devices import Origin

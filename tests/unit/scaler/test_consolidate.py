@@ -2,7 +2,7 @@
 
 from kit.scaler_state import CDI, ScalerState, config
 from muster.core import after
-from muster.scaler.core.consolidate import donors
+from muster.scaler.core.spare import donors
 from muster.schemas.facts.device import CallFailure, DetachWanted
 from muster.schemas.facts.fabric import BreakerOpened
 from muster.schemas.facts.scale import ScaleChosen, ScalePlace

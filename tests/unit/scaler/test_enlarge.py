@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 
 from kit.scaler import MODEL, VirtualScaler, composable, config
 from muster.placement.growth import grow
-from muster.scaler.core.demand import waiting_of
 from muster.scaler.core.enlarge import gpus_enough
-from muster.scaler.core.expected import settle
+from muster.scaler.core.jobs import waiting_of
 from muster.scaler.core.options import Lack, Option
+from muster.scaler.core.what_if import settle
 from muster.schemas.facts.scale import ScalePart
 from muster.schemas.job import TaskGroup, Topology
 from unit.scaler.test_case_add import busy, part
@@ -25,11 +25,11 @@ def option_of(world: VirtualScaler, **spec: object) -> Option | Lack:
 def fits(world: VirtualScaler, parts: tuple[ScalePart, ...]) -> bool:
     """Whether the job fits once the nodes have these devices. The world is not used afterwards."""
     state = world.core.state
-    (line,) = state.demand.lines.values()
+    (queue,) = state.demand.pending.values()
     for one in parts:
         if one.count:
             grow(state.fleet, one.node, one.count, model=one.device_model)
-    return state.fleet.find(line.shape.least) is not None
+    return state.fleet.find(queue.shape.least) is not None
 
 
 gangs = st.one_of(

@@ -15,7 +15,7 @@ from muster.scaler.core.groups import (
     check_group,
     free_node_names,
     shown_spec,
-    spec_word,
+    spec_text,
 )
 
 CDI = GroupSettings(
@@ -29,14 +29,14 @@ def test_a_composable_group_shows_the_most_gpus_that_a_node_can_have_whatever_it
     shown = shown_spec(CDI, actual, name="cdi-0002")
     assert shown == NodeShape("cdi-0002", 64_000, 1_000, 8, "A100")
     assert shown_spec(CDI, model="H100").gpu_model == "H100"
-    assert spec_word(CDI, actual) == SPEC_FIXED
+    assert spec_text(CDI, actual) == SPEC_FIXED
 
 
 def test_an_ordinary_group_shows_an_actual_node_and_the_settings_while_it_has_none() -> None:
     actual = NodeShape("plain-0001", 31_000, 1_900, 4, "H100", domains=(("rack", "r1"),))
     assert shown_spec(PLAIN, actual, name="plain-0002") == NodeShape("plain-0002", 31_000, 1_900, 4, "H100")
     assert shown_spec(PLAIN, name="plain-0001") == NodeShape("plain-0001", 32_000, 2_000, 4, "H100")
-    assert (spec_word(PLAIN, actual), spec_word(PLAIN)) == (SPEC_ACTUAL, SPEC_SET)
+    assert (spec_text(PLAIN, actual), spec_text(PLAIN)) == (SPEC_ACTUAL, SPEC_SET)
 
 
 def test_new_nodes_take_the_lowest_names_that_are_free_within_the_groups_limit() -> None:

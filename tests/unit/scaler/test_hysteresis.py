@@ -1,8 +1,8 @@
 """What keeps devices and nodes from going: who waits, what has just moved, what has just failed."""
 
 from kit.scaler_state import CDI, ScalerState, config
-from muster.scaler.core.hysteresis import Claims
-from muster.scaler.core.surplus import next_wakeup, surplus
+from muster.scaler.core.scale_down import next_wakeup, surplus
+from muster.scaler.core.spare import Claims
 from muster.schemas.facts.scale import NothingChosen, ScaleChosen
 
 

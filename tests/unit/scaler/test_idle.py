@@ -3,14 +3,16 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from muster.cluster import Holds
 from muster.cluster.grants import Grants
 from muster.cluster.ledger import Ledger, LedgerListener
 from muster.cluster.node_records import NodeTable
-from muster.core import NS_PER_S, Instant
+from muster.core import NS_PER_S, Fact, Instant
 from muster.core.scaling_settings import GroupSettings, ScalingSettings
 from muster.placement import Fleet, GangRequest, GroupRequest, TaskShape
 from muster.scaler.core.groups import ScalingConfig
 from muster.scaler.core.idle import IdleClock, Stopwatch, used_share
+from muster.schemas.facts.job import JobFinished, JobPlaced
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.job import Slot
 
@@ -33,14 +35,14 @@ class Node:
     """One node of the group with its clock: jobs come and go at the seconds that are named."""
 
     def __init__(self, gpus: int = 2, *, group: str = "cdi", absent: tuple[int, ...] = ()) -> None:
-        self.nodes, self.fleet = NodeTable(), Fleet()
+        self.nodes, self.fleet, self.holds = NodeTable(), Fleet(), Holds()
         listener = LedgerListener(_nothing, _nothing, _nothing)
         self.ledger = Ledger(self.nodes, self.fleet, Grants(self.nodes, self.fleet), listener)
         self.clock = self.new_clock()
         self.join(0, gpus, group=group, absent=absent)
 
     def new_clock(self) -> IdleClock:
-        return IdleClock(CONFIG, self.nodes, self.fleet, self.ledger)
+        return IdleClock(CONFIG, self.nodes, self.fleet, self.holds)
 
     def join(self, when: float, gpus: int, *, group: str = "cdi", absent: tuple[int, ...] = ()) -> None:
         uuids = tuple(f"g{index}" for index in range(gpus))
@@ -53,43 +55,48 @@ class Node:
     def take(self, when: float, job: str, *devices: int, cpu: int = 1_000, milli: int = 1_000) -> None:
         shape = TaskShape(cpu, 1, gpus=len(devices)) if milli == 1_000 else TaskShape(cpu, 1, gpu_milli=milli)
         self.slots = (Slot(group=0, replica=0, node="n", devices=devices, gpu_milli=milli if devices else 0),)
+        self._tell(when, job, "placed", JobPlaced(attempt=1, slots=self.slots))
         self.ledger.take(job, self.slots, GangRequest((GroupRequest(shape, 1),)))
         self.clock.look("n", at=at(when))
 
     def free(self, when: float, job: str) -> None:
+        self._tell(when, job, "succeeded", JobFinished())
         self.ledger.free(job, self.slots, fact=f"e{when}", seq=1)
         self.clock.look("n", at=at(when))
 
-    def ripe(self, when: float) -> set[str]:
-        return set(self.clock.devices.ripe(at(when)))
+    def _tell(self, when: float, job: str, name: str, payload: JobPlaced | JobFinished) -> None:
+        self.holds.apply(Fact(f"{job}-{name}", 1, at(when), "a", "scheduler", "job", job, name, (), "", payload))
+
+    def elapsed(self, when: float) -> set[str]:
+        return set(self.clock.devices.elapsed(at(when)))
 
 
 def test_a_device_has_been_idle_since_it_came_or_since_its_last_holder_went() -> None:
     node = Node()
     node.take(10, "A", 0)
-    assert node.ripe(59) == set()
-    assert node.ripe(60) == {"g1"}
+    assert node.elapsed(59) == set()
+    assert node.elapsed(60) == {"g1"}
     node.free(70, "A")
-    assert node.ripe(129) == {"g1"}
-    assert node.ripe(130) == {"g0", "g1"}
+    assert node.elapsed(129) == {"g1"}
+    assert node.elapsed(130) == {"g0", "g1"}
 
 
 def test_a_device_that_is_held_again_is_not_idle_any_more() -> None:
     node = Node()
-    assert node.ripe(60) == {"g0", "g1"}
+    assert node.elapsed(60) == {"g0", "g1"}
     node.take(61, "A", 1)
-    assert node.ripe(200) == {"g0"}
+    assert node.elapsed(200) == {"g0"}
 
 
 def test_a_share_of_a_device_holds_it() -> None:
     node = Node(gpus=1)
     node.take(1, "A", 0, milli=100)
-    assert node.ripe(500) == set()
+    assert node.elapsed(500) == set()
 
 
 def test_a_place_without_a_device_is_never_idle() -> None:
     node = Node(gpus=3, absent=(1,))
-    assert node.ripe(60) == {"g0", "g2"}
+    assert node.elapsed(60) == {"g0", "g2"}
 
 
 def test_a_device_that_went_and_comes_again_starts_anew() -> None:
@@ -97,24 +104,24 @@ def test_a_device_that_went_and_comes_again_starts_anew() -> None:
     node.clock.load(devices=node.clock.stored_devices(), nodes=(), low=())
     node.join(30, 1)
     node.join(50, 2)
-    assert node.ripe(60) == {"g0"}
-    assert node.ripe(110) == {"g0", "g1"}
+    assert node.elapsed(60) == {"g0"}
+    assert node.elapsed(110) == {"g0", "g1"}
 
 
 def test_an_empty_node_is_unneeded_after_its_time_and_spent_once_a_new_one_would_be_there() -> None:
     node = Node()
     clock = node.clock
-    assert not clock.nodes.ripe(at(29))
-    assert "n" in clock.nodes.ripe(at(30))
-    assert not clock.spent.ripe(at(119))
-    assert "n" in clock.spent.ripe(at(120))
+    assert not clock.nodes.elapsed(at(29))
+    assert "n" in clock.nodes.elapsed(at(30))
+    assert not clock.spent.elapsed(at(119))
+    assert "n" in clock.spent.elapsed(at(120))
 
 
 def test_a_node_that_is_hardly_used_is_low_but_not_empty() -> None:
     node = Node(gpus=4)
     node.take(10, "A", 0)
     assert used_share(node.fleet, "n") == 0.25
-    assert "n" in node.clock.low.ripe(at(30))
+    assert "n" in node.clock.low.elapsed(at(30))
     assert "n" not in node.clock.nodes.since
     node.free(40, "A")
     assert node.clock.nodes.since["n"] == at(40)
@@ -132,7 +139,7 @@ def test_only_gpus_count_on_a_node_that_has_some_and_cpu_or_memory_on_one_withou
 
 def test_nodes_of_no_group_have_no_clock() -> None:
     node = Node(group="elsewhere")
-    assert not node.ripe(1_000)
+    assert not node.elapsed(1_000)
     assert node.clock.next_due(at(0)) is None
 
 
@@ -171,6 +178,6 @@ def test_a_stopwatch_says_of_each_name_what_looking_at_all_of_them_would(
         else:
             watch.stop(name)
             since.pop(name, None)
-        assert set(watch.ripe(Instant(now))) == {name for name, start in since.items() if start + 7 <= now}
+        assert set(watch.elapsed(Instant(now))) == {name for name, start in since.items() if start + 7 <= now}
         later = [start + 7 for start in since.values() if start + 7 > now]
         assert watch.next_due() == min(later, default=None)

@@ -7,8 +7,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from kit.scaler import VirtualScaler, composable, config, ordinary
 from muster.core import Draft
 from muster.scaler.core import ScalerCore
-from muster.scaler.core.expected import settle
 from muster.scaler.core.limits import LOOKS_MAX
+from muster.scaler.core.what_if import settle
 from muster.schemas.facts.scale import ScaleChosen
 from muster.schemas.job import Job
 
@@ -41,7 +41,7 @@ def belief(core: ScalerCore) -> object:
     state = core.state
     return {
         "fleet": fleet(core),
-        "lines": {(line.shape.queue, line.shape.gang): line.jobs for line in state.demand.lines.values()},
+        "pending": {(queue.shape.queue, queue.shape.gang): queue.jobs for queue in state.demand.pending.values()},
         "choices": state.choices.open,
         "attachments": state.attachments.all,
         "kept": state.attachments.kept,
@@ -69,7 +69,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(gpus=st.integers(0, 3), replicas=st.integers(1, 2), memory=st.sampled_from([1_024, 60_000, 200_000]))
     def submit(self, gpus: int, replicas: int, memory: int) -> None:
-        if len(self.world.core.state.demand.lines) >= LOOKS_MAX:
+        if len(self.world.core.state.demand.pending) >= LOOKS_MAX:
             return  # one that remembers gets further in one decision
         self.count += 1
         reason = "memory" if memory > 60_000 else "gpu"

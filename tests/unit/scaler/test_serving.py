@@ -205,15 +205,15 @@ def test_a_shape_for_which_nothing_helped_costs_one_look_until_something_changed
     for index in range(200):
         world.submit(f"j{index}")
     world.settle()
-    tried = dict(world.core._serving._tried)
+    tried = dict(world.core._pending._tried)
     assert len(tried) == 1
     world.skip(60)
     world.submit("more")
     world.settle()
-    assert world.core._serving._tried == tried, "not looked at again"
+    assert world.core._pending._tried == tried, "not looked at again"
     world.survey(free=1)
     world.settle()
-    assert world.core._serving._tried != tried
+    assert world.core._pending._tried != tried
 
 
 def test_places_that_come_free_are_looked_at_after_a_while() -> None:
@@ -257,7 +257,7 @@ def test_a_placed_job_is_no_demand_any_more() -> None:
     world.place(one, ("comp-0001", (1,)))
     assert [fact.name for fact in world.settle()] == ["ended"]
     world.skip(3_600)
-    assert not world.core.state.demand.lines
+    assert not world.core.state.demand.pending
 
 
 def test_nothing_is_decided_without_groups() -> None:
@@ -310,7 +310,7 @@ def test_unrelated_facts_start_no_walk_along_the_lines() -> None:
     one = world.submit("one", gpus=8, reason="fragmented")
     world.settle()
     assert one.id in world.core.state.refused
-    world.core._serving._tried.clear()
+    world.core._pending._tried.clear()
     world.submit("other", reason="quota")
     assert world.settle() == []
-    assert not world.core._serving._tried
+    assert not world.core._pending._tried

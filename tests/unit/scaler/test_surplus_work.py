@@ -3,7 +3,8 @@
 import pytest
 
 from kit.scaler import VirtualScaler, composable, config
-from muster.scaler.core import consolidate, spare, surplus
+from muster.scaler.core import scale_down, spare
+from muster.scaler.core.spare import Spare
 from muster.scaler.core.state import State
 from muster.schemas.facts.scale import ScaleChosen
 
@@ -16,11 +17,11 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found = list[str]()
     look = spare.spare
 
-    def noted(state: State, uuid: str) -> spare.Spare | None:
+    def noted(state: State, uuid: str) -> Spare | None:
         found.append(uuid)
         return look(state, uuid)
 
-    for module in (surplus, consolidate, spare):
+    for module in (scale_down, spare):
         monkeypatch.setattr(module, "spare", noted)
     return found
 

@@ -1,9 +1,9 @@
 """The warm reserve: so many idle attached GPUs stay in a group, whatever else says that they may go."""
 
 from kit.scaler_state import CDI, ScalerState, config
-from muster.scaler.core.choice import Choice
-from muster.scaler.core.consolidate import donors
-from muster.scaler.core.surplus import surplus
+from muster.scaler.core.choices import Choice
+from muster.scaler.core.scale_down import surplus
+from muster.scaler.core.spare import donors
 from muster.schemas.facts.scale import ScaleChosen
 
 LONG = 10_000.0

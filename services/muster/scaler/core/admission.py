@@ -1,4 +1,4 @@
-"""Quota of one job in a walk: what its places would hold, by the models of their nodes, as the scheduler counts it.
+"""Quota of one job in a pass: what its places would hold, by the models of their nodes, as the scheduler counts it.
 
 What a gang asks for says nothing of a model's quota unless it names exactly one, nor how many GPUs whole nodes have. So
 places are found first; if they are of a model of which its queue may hold no more, the gang is looked at without it.

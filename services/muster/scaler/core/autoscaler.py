@@ -16,12 +16,11 @@ from muster.core.scaling_settings import GroupSettings
 from muster.fabric.layout import node_name
 from muster.placement import Fleet, GangRequest, NodeShape
 from muster.placement.state import allows
-from muster.scaler.core.demand import Waiting
-from muster.scaler.core.groups import free_node_names, shown_spec, spec_word
-from muster.scaler.core.limits import TRIAL_NODES_MAX
+from muster.scaler.core.groups import free_node_names, shown_spec, spec_text
+from muster.scaler.core.jobs import Waiting
+from muster.scaler.core.limits import HOLDERS_NAMED_MAX, TRIAL_NODES_MAX
 from muster.scaler.core.signals import Demanded, NodeRefused, NodeUnneeded, NodeWanted, RemovalBlocked, Surplus
 from muster.scaler.core.state import State
-from muster.scaler.core.surplus_words import holders_words
 
 RACK = "rack"
 """The level that nodes of a group declare while none of them is there to say otherwise."""
@@ -81,7 +80,7 @@ def wants(state: State, waiting: Waiting) -> Demanded | None:
         return NodeWanted((waiting.job_id,), best.group.name, best.nodes, waiting.fact)
     if not state.config.groups:
         return None
-    shown = ", ".join(f"{group.name} ({spec_word(group)})" for group in list(state.config.groups.values())[:4])
+    shown = ", ".join(f"{group.name} ({spec_text(group)})" for group in list(state.config.groups.values())[:4])
     return NodeRefused((waiting.job_id,), "", f"it would not fit with more nodes of {shown}", waiting.fact)
 
 
@@ -93,16 +92,33 @@ def unneeded(state: State, now: Instant, giving: Giving | None = None) -> Iterat
     records, group_of, idle = state.nodes, state.node_groups.group_of, state.idle
     every = frozenset(state.config.groups)
     nodes, gpus, has_more = (every, every, bool) if giving is None else (giving.nodes, giving.gpus, giving.has_more)
-    for name in idle.nodes.ripe(now) if nodes or gpus else ():
+    for name in idle.nodes.elapsed(now) if nodes or gpus else ():
         group = group_of(name)
         gives = group in nodes or (group in gpus and idle.on.get(name) and has_more(name))
         if gives and records[name].usable:
             yield NodeUnneeded(name, idle.nodes.since[name])
-    for name in idle.low.ripe(now) if gpus else ():
+    for name in idle.low.elapsed(now) if gpus else ():
         record = records[name]
         if group_of(name) in gpus and idle.on.get(name) and has_more(name) and record.jobs and record.usable:
-            words = holders_words(state, name)
+            words = holders_text(state, name)
             yield RemovalBlocked(name, idle.low.since[name], words, tuple(sorted(record.jobs)))
+
+
+def holders_text(state: State, node: str) -> str:
+    """Who holds a node, and why that is not moved."""
+    record = state.nodes.get(node)
+    names = sorted(record.jobs) if record is not None else []
+    told = []
+    for job_id in names[:HOLDERS_NAMED_MAX]:
+        job = state.jobs.records.get(job_id)
+        holds_gpus = record is not None and any(hold.slot.gpu_milli for hold in record.jobs[job_id])
+        words = [] if holds_gpus else ["no GPU"]
+        if job is not None and not job.shape.preemptible:
+            words.append("not preemptible")
+        name = job.name if job is not None else job_id
+        told.append(f"{name} ({', '.join(words)})" if words else name)
+    more = f" and {len(names) - HOLDERS_NAMED_MAX} more" if len(names) > HOLDERS_NAMED_MAX else ""
+    return f"held by {', '.join(told)}{more}; no running job is ended for a scale-down"
 
 
 def _offer(state: State, group: GroupSettings, waiting: Waiting) -> _Offer | None:

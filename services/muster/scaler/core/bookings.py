@@ -7,8 +7,12 @@ GPUs where those that it chose are gone.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from muster.core import Instant, after
-from muster.schemas.facts.reservation import Booked
+from muster.core import Fact, Instant, after
+from muster.schemas.facts.reservation import Booked, ReservationState
+from muster.schemas.registry import STATE_NAME
+
+BOOKING_FACTS = ("booked", "ended", STATE_NAME)
+"""Names of the facts of a reservation that change what is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,17 @@ class Bookings:
     def __init__(self) -> None:
         self.by_name: dict[str, Booking] = {}
         self._on: dict[str, dict[str, Booking]] = {}
+
+    def apply(self, fact: Fact) -> None:
+        """Fold one of `BOOKING_FACTS`."""
+        match fact.payload:
+            case Booked() as booked:
+                self.book(fact.subject_id, booked)
+            case ReservationState(spec=spec, starts_at=starts_at, slots=slots):
+                if spec is not None:  # else it was only asked for, and keeps nothing
+                    self.book(fact.subject_id, Booked(spec=spec, starts_at=starts_at, slots=slots))
+            case _:
+                self.end(fact.subject_id)
 
     def book(self, name: str, booked: Booked) -> None:
         """This is kept; instead of what the reservation kept before."""

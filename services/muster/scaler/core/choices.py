@@ -1,10 +1,11 @@
-"""Choices under way: what they bring or take, and whether they came to their end."""
+"""Choices: one decision before it has a name in the log, the choices under way, and those that ended."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from muster.core import Instant
-from muster.schemas.facts.scale import ScaleChosen, ScaleEnded
+from muster.core import Draft, Instant
+from muster.schemas.facts.node import WithholdRequested
+from muster.schemas.facts.scale import NothingChosen, ScaleChosen, ScaleEnded
 
 ATTACH, ADD, REMOVE_GPU, REMOVE_NODE, NOTHING, ENDED = (
     "gpu-attach-chosen", "node-add-chosen", "gpu-remove-chosen", "node-remove-chosen", "nothing-chosen", "ended",
@@ -61,7 +62,7 @@ class Choices:
     """Those under way, in the order in which they were made; by node, by job and by device.
     adds: those of nodes that are added, by node. came: nodes that came for a choice, under whatever name, by choice.
 
-    stirred: those to be looked at, because something was folded that concerns them or their time is over; due: when
+    dirty: those to be looked at, because something was folded that concerns them or their time is over; due: when
     each of the others fails by time, and `dues` the same as a heap.
     outcomes: of requests that are over. given_up: nodes that could not be provided, or not taken away, by choice.
     """
@@ -75,25 +76,25 @@ class Choices:
         self.came: dict[str, str] = {}
         self.outcomes: dict[str, Outcome] = {}
         self.given_up: dict[str, Outcome] = {}
-        self.stirred: dict[str, None] = {}
+        self.dirty: dict[str, None] = {}
         self.due: dict[str, Instant] = {}
         self.dues: list[tuple[Instant, str]] = []
 
-    def stir(self, choice_id: str) -> None:
+    def mark_dirty(self, choice_id: str) -> None:
         """Something was folded by which this one may have come to its end; nothing if it is none of these."""
         if choice_id in self.open:
-            self.stirred[choice_id] = None
+            self.dirty[choice_id] = None
 
-    def stir_device(self, device_uuid: str) -> None:
+    def mark_device_dirty(self, device_uuid: str) -> None:
         """The same for the one by which this device goes."""
         choice = self.of_device.get(device_uuid)
         if choice is not None:
-            self.stirred[choice.id] = None
+            self.dirty[choice.id] = None
 
     def add(self, choice: OpenChoice) -> None:
         """One more; or one as a checkpoint says, where they come in any order."""
         self.open[choice.id] = choice
-        self.stirred[choice.id] = None
+        self.dirty[choice.id] = None
         if choice.name == ADD:
             self.adds[choice.chosen.node] = choice
         for node in choice.nodes:
@@ -106,7 +107,7 @@ class Choices:
     def remove(self, choice_id: str) -> OpenChoice | None:
         """It came to its end."""
         choice = self.open.pop(choice_id, None)
-        self.stirred.pop(choice_id, None)
+        self.dirty.pop(choice_id, None)
         self.due.pop(choice_id, None)
         self.outcomes.pop(choice_id, None)
         self.given_up.pop(choice_id, None)
@@ -152,3 +153,30 @@ def _forget(index: dict[str, dict[str, OpenChoice]], name: str, choice_id: str) 
     index[name].pop(choice_id, None)
     if not index[name]:
         del index[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """name: of its fact. causes: ids of the facts that led to it. trace: of the job that it is for, "" for none."""
+
+    name: str
+    payload: ScaleChosen | NothingChosen
+    causes: tuple[str, ...] = ()
+    trace: str = ""
+
+    @property
+    def code(self) -> str:
+        """What stands in the way, of a choice of nothing; "" of others."""
+        return self.payload.code if isinstance(self.payload, NothingChosen) else ""
+
+    def drafts(self, choice_id: str) -> list[Draft]:
+        """Its fact under this name; with a node that goes, the request to withhold it, never one without the other."""
+        payload = self.payload
+        if self.name != REMOVE_NODE or not isinstance(payload, ScaleChosen):
+            return [Draft("scale", choice_id, self.name, payload, self.causes, self.trace)]
+        chosen = payload.model_copy(update={"request_id": choice_id})
+        wish = WithholdRequested(request_id=choice_id, reason=payload.reason)
+        return [
+            Draft("scale", choice_id, self.name, chosen, self.causes, self.trace, together=choice_id),
+            Draft("node", payload.node, "withhold-requested", wish, self.causes, self.trace, together=choice_id),
+        ]

@@ -1,19 +1,23 @@
 """The scaler's core: folds the cluster's log, decides which devices and nodes move."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from muster.core import Draft, Fact, Instant
-from muster.scaler.core import limits, surplus
-from muster.scaler.core.choice import Choice
-from muster.scaler.core.choices import NOTHING, name_of
+from muster.scaler.core import limits
+from muster.scaler.core.bookings import BOOKING_FACTS
+from muster.scaler.core.checkpoint import RESTORED_KINDS, restore, states
+from muster.scaler.core.choices import NOTHING, Choice, name_of
 from muster.scaler.core.ends import ends, given_back, next_end
-from muster.scaler.core.expected import settle
-from muster.scaler.core.fold import fold
-from muster.scaler.core.fold_states import states
+from muster.scaler.core.fold_choices import COMPOSER_HANDLERS, SCALE_HANDLERS
+from muster.scaler.core.fold_jobs import JOB_HANDLERS
+from muster.scaler.core.fold_nodes import NODE_HANDLERS
 from muster.scaler.core.groups import ScalingConfig
-from muster.scaler.core.serve import Serving
+from muster.scaler.core.pending_pass import PendingJobs
+from muster.scaler.core.scale_down import next_wakeup, surplus
 from muster.scaler.core.state import State
+from muster.scaler.core.what_if import settle
 from muster.schemas.facts.scale import NothingChosen, ScaleChosen
+from muster.schemas.registry import STATE_NAME
 
 
 class ScalerCore:
@@ -24,7 +28,7 @@ class ScalerCore:
 
     def __init__(self, config: ScalingConfig) -> None:
         self.state = State(config)
-        self._serving = Serving(self.state)
+        self._pending = PendingJobs(self.state)
         self._is_active = bool(config.groups) and config.settings.mode != "off"
         self._now = Instant(0)
 
@@ -44,9 +48,9 @@ class ScalerCore:
         if not self._is_active:
             return drafts
         settle(state)
-        choices = self._serving.choices(now)
-        if not self._serving.has_more and not any(_is_chosen(choice) for together in choices for choice in together):
-            choices += [[choice] for choice in surplus.surplus(state, now)]
+        choices = self._pending.choices(now)
+        if not self._pending.has_more and not any(_is_chosen(choice) for together in choices for choice in together):
+            choices += [[choice] for choice in surplus(state, now)]
         drafts += self._named(choices)
         return drafts
 
@@ -55,9 +59,9 @@ class ScalerCore:
         state = self.state
         moments = [next_end(state)]
         if self._is_active:
-            if self._serving.has_more:
+            if self._pending.has_more:
                 return self._now
-            moments += [self._serving.next_look(), surplus.next_wakeup(state, self._now)]
+            moments += [self._pending.next_look(), next_wakeup(state, self._now)]
         return min((moment for moment in moments if moment is not None), default=None)
 
     def snapshot(self) -> Iterator[Draft]:
@@ -102,3 +106,41 @@ def _nothing(state: State, choice: Choice) -> Iterator[Draft]:
 
 _OWN = frozenset({"scale", "scaler"})
 """Kinds that the scaler alone writes."""
+
+
+def fold(state: State, fact: Fact) -> None:
+    """One fact further. Facts that the scaler has no use for cost one look-up."""
+    handler = _HANDLERS.get((fact.kind, fact.name))
+    if handler is None:
+        return
+    supply, freed = state.supply + state.pool.version, state.freed
+    handler(state, fact)
+    state.moves += 1
+    state.forget_counts()
+    if fact.name != STATE_NAME:
+        if state.supply + state.pool.version != supply:
+            state.supplied_at = fact.time
+        if state.freed != freed:
+            state.freed_at = fact.time
+    state.grants.pending.clear()
+    if state.changed.names:
+        for name in state.changed.names:
+            state.coming.lift(name)
+            state.idle.look(name, at=fact.time)
+            for choice in state.choices.on.get(name, ()):
+                state.choices.mark_dirty(choice)
+        state.changed.names.clear()
+
+
+def _fold_booking(state: State, fact: Fact) -> None:
+    state.bookings.apply(fact)
+
+
+_HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
+    **JOB_HANDLERS,
+    **NODE_HANDLERS,
+    **COMPOSER_HANDLERS,
+    **SCALE_HANDLERS,
+    **{(kind, STATE_NAME): restore for kind in RESTORED_KINDS},
+    **{("reservation", name): _fold_booking for name in BOOKING_FACTS},
+}

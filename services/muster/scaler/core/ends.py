@@ -34,11 +34,11 @@ def ends(state: State, now: Instant) -> Iterator[Draft]:
         due, name = heappop(choices.dues)
         if choices.due.get(name) == due:
             del choices.due[name]
-            choices.stir(name)
-    for choice in [choices.open[name] for name in sorted(choices.stirred, key=age)]:
+            choices.mark_dirty(name)
+    for choice in [choices.open[name] for name in sorted(choices.dirty, key=age)]:
         end = end_of(state, choice, now)
         if end is None:
-            del choices.stirred[choice.id]
+            del choices.dirty[choice.id]
             _watch(state, choice)
             continue
         causes = tuple(fact for fact in (choice.fact, end.cause) if fact)
@@ -103,7 +103,7 @@ def next_end(state: State) -> Instant | None:
     choices = state.choices
     while choices.dues and choices.due.get(choices.dues[0][1]) != choices.dues[0][0]:
         heappop(choices.dues)
-    moments = [due_at(state, choices.open[name]) for name in choices.stirred]
+    moments = [due_at(state, choices.open[name]) for name in choices.dirty]
     return min([*moments, *(due for due, _ in choices.dues[:1])], default=None)
 
 

@@ -12,16 +12,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from muster.placement import GangRequest, GroupRequest, Hold, TaskShape
-from muster.scaler.core import cost, limits
+from muster.scaler.core import limits
 from muster.scaler.core.able import Source
-from muster.scaler.core.demand import Waiting
-from muster.scaler.core.growth import Growth
-from muster.scaler.core.lacks import lack_of
-from muster.scaler.core.options import Lack, Option
-from muster.scaler.core.sources import Sources, sources_of
+from muster.scaler.core.jobs import Waiting
+from muster.scaler.core.options import Lack, Option, attach_s, attached_watts, moved_watts
+from muster.scaler.core.sources import Sources, lack_of, sources_of
 from muster.scaler.core.spare import Spare
 from muster.scaler.core.state import State
-from muster.scaler.core.steps import Steps
+from muster.scaler.core.steps import Growth, Steps
 from muster.schemas.facts.scale import ScalePart, ScalePlace
 
 
@@ -234,7 +232,7 @@ class _Attempt:
             ScalePart(node=node, count=devices, fabric=source.fabric, device_model=source.model)
             for (node, source), devices in sorted(growth.added.items())
         )
-        watts = cost.attached_watts(config, parts) + cost.moved_watts(config, [donor.model for donor in moved])
+        watts = attached_watts(config, parts) + moved_watts(config, [donor.model for donor in moved])
         models = {part.device_model for part in parts}
         return Option(
             parts=parts,
@@ -242,7 +240,7 @@ class _Attempt:
             devices=tuple(donor.uuid for donor in moved),
             places=places_of(holds),
             watts=watts,
-            ready_s=cost.attach_s(config, models, are_moved=bool(moved)),
+            ready_s=attach_s(config, models, are_moved=bool(moved)),
         )
 
 

@@ -1,101 +1,152 @@
-"""What each node will be, by what was folded about it and by the choices that concern it."""
+"""What is on its way, as if it were there: in the fleet itself, node by node, between decisions.
 
-from collections.abc import Sequence
-from dataclasses import replace
+What stands on a node in thought is a function of what was folded about that node and of the choices that concern it,
+so it does not matter when it was entered: nodes, devices and what is kept on them for whom it was chosen. Whatever is
+folded about a node lifts it there first, so the fold only ever sees the real fleet; the next decision enters it again.
+"""
 
-from muster.placement import NodeShape
-from muster.scaler.core.attachments import COMING
-from muster.scaler.core.autoscaler import expected_domains
-from muster.scaler.core.choices import OpenChoice
-from muster.scaler.core.coming import Expected, Kept
-from muster.scaler.core.groups import shown_spec
-from muster.scaler.core.jobs import WAITING
-from muster.scaler.core.state import State
-from muster.schemas.devices import GPU
-from muster.schemas.facts.node import NodeJoined
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from muster.placement import DEVICE_MILLI, Fleet, GangRequest, Hold, NodeShape, Slot, TaskShape, share_of
+from muster.placement.growth import grow, shrink
+from muster.placement.state import StateKey, fits, positions
 
 
-def settle(state: State) -> None:
-    """Enter in the fleet what is on its way, where that is not done. Costs what changed since."""
-    coming = state.coming
-    for name in list(coming.stale):
-        coming.enter(name, expected(state, name))
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Places on a node for replicas of one group of a gang."""
+
+    gang: GangRequest
+    group: int
+    replicas: int
 
 
-def expected(state: State, name: str) -> Expected:
-    """What a node will be."""
-    choices = state.choices.on_node(name)
-    record = state.nodes.get(name)
-    if record is None or record.description is None:
-        adding = state.choices.adds.get(name)
-        if adding is None:
-            return Expected()
-        return Expected(shape=new_node(state, adding), kept=_kept(state, choices, name))
-    node = record.description
-    devices, model = (0, "") if node.device_domains else _devices_coming(state, choices, name, node)
-    usable, unusable = _devices_changing(state, node)
-    return Expected(
-        is_usable=not (record.usable or record.lost or record.wishes or record.cordon),
-        devices=devices,
-        model=model,
-        usable=usable,
-        unusable=unusable,
-        kept=_kept(state, choices, name),
-    )
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a node will be. shape: of a node that is not there yet; is_usable: it joined and will be released.
+
+    devices: so many more, of `model`. usable, unusable: devices that will be used, or will not any more, by index.
+    kept: for whom places are kept.
+    """
+
+    shape: NodeShape | None = None
+    is_usable: bool = False
+    devices: int = 0
+    model: str = ""
+    usable: tuple[int, ...] = ()
+    unusable: tuple[int, ...] = ()
+    kept: Sequence[Kept] = ()
+
+    @property
+    def is_as_it_is(self) -> bool:
+        """Whether the node is already what it will be."""
+        return not (self.shape or self.is_usable or self.devices or self.usable or self.unusable or self.kept)
 
 
-def _kept(state: State, choices: Sequence[OpenChoice], name: str) -> tuple[Kept, ...]:
-    """Places on a node for jobs that still wait for what was chosen for them."""
-    found = list[Kept]()
-    for choice in choices:
-        record = state.jobs.records.get(choice.chosen.jobs[0]) if choice.serves and choice.chosen.jobs else None
-        if record is None or record.phase not in WAITING or record.is_out:
-            continue
-        groups = record.shape.gang.groups
-        found += [
-            Kept(record.shape.gang, place.group, place.replicas)
-            for place in choice.chosen.places
-            if place.node == name and place.group < len(groups)
-        ]
-    return tuple(found)
+@dataclass(slots=True)
+class _Entered:
+    """What stands on a node in thought, to be taken back the last first."""
+
+    expected: Expected
+    model: str
+    holds: list[Hold] = field(default_factory=list)
 
 
-def new_node(state: State, choice: OpenChoice) -> NodeShape:
-    """A node that is being added: of a composable group with the GPUs that are kept for it."""
-    chosen = choice.chosen
-    group = state.config.groups.get(chosen.group)
-    if group is None:  # not configured any more
-        return NodeShape(chosen.node, 0, 0, 0, "")
-    domains = expected_domains(state, group, chosen.node)
-    if not group.composable:
-        return replace(shown_spec(group, state.actual_node(group.name), name=chosen.node), domains=domains)
-    parts = [part for part in chosen.parts if part.node == chosen.node]
-    model, count = parts[0].device_model if parts else "", sum(part.count for part in parts)
-    return NodeShape(chosen.node, group.cpu_milli, group.memory_mib, count, model, domains)
+class Coming:
+    """stale: nodes on which it has to be entered anew. version: grows whenever something was entered or lifted."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._entered: dict[str, _Entered] = {}
+        self.stale: dict[str, None] = {}
+        self.version = 0
+
+    def lift(self, name: str) -> None:
+        """The node is as it really is until it is entered again."""
+        self.stale[name] = None
+        entered = self._entered.pop(name, None)
+        if entered is None:
+            return
+        self.version += 1
+        fleet, expected = self._fleet, entered.expected
+        for hold in reversed(entered.holds):
+            fleet.withdraw(hold)
+        for index in expected.unusable:
+            fleet.set_device_usable(name, index, True)
+        for index in expected.usable:
+            fleet.set_device_usable(name, index, False)
+        if expected.shape is not None:
+            fleet.remove_node(name)
+            return
+        if expected.devices:
+            shrink(fleet, name, expected.devices, model=entered.model)
+        if expected.is_usable:
+            fleet.set_usable(name, False)
+
+    def enter(self, name: str, expected: Expected) -> None:
+        """The node is as it will be, until it is lifted. It must have been lifted before."""
+        self.stale.pop(name, None)
+        if expected.is_as_it_is:
+            return
+        self.version += 1
+        fleet = self._fleet
+        if expected.shape is not None:
+            fleet.add_node(expected.shape)
+        entered = self._entered[name] = _Entered(expected, fleet.ledger.node(name).shape.gpu_model)
+        if expected.is_usable:
+            fleet.set_usable(name, True)
+        if expected.devices:
+            grow(fleet, name, expected.devices, model=expected.model)
+        for index in expected.usable:
+            fleet.set_device_usable(name, index, True)
+        for index in expected.unusable:
+            fleet.set_device_usable(name, index, False)
+        for kept in expected.kept:
+            for _ in range(kept.replicas):
+                hold = hold_on(fleet, name, kept.gang.groups[kept.group].shape)
+                if hold is None:
+                    break
+                fleet.hold(hold)
+                entered.holds.append(hold)
 
 
-def _devices_coming(state: State, choices: Sequence[OpenChoice], name: str, node: NodeJoined) -> tuple[int, str]:
-    """GPUs that the node does not show yet: those that are being attached, and those for which that has not begun."""
-    present = frozenset(node.present.values())
-    count, model = 0, ""
-    for attachment in state.attachments.on.get(name, {}).values():
-        if attachment.requested.type == GPU and attachment.phase in COMING and attachment.device_uuid not in present:
-            count, model = count + 1, attachment.requested.model
-    for choice in choices:
-        for part in choice.chosen.parts:
-            if part.node == name and (left := state.part_left(choice, name, part.count)):
-                count, model = count + left, part.device_model
-    return (count, model) if not present or model == node.gpu_model else (0, "")
+class ChangedNodes:
+    """Nodes of which something was folded since somebody took note."""
+
+    def __init__(self, coming: Coming) -> None:
+        self.names: dict[str, None] = {}
+        self._coming = coming
+
+    def mark(self, name: str) -> None:
+        """Note that something about a node is about to change: what is only on its way goes first."""
+        self._coming.lift(name)
+        self.names[name] = None
+
+    def mark_all(self, names: Iterable[str]) -> None:
+        """As `mark`, of several."""
+        for name in names:
+            self.mark(name)
 
 
-def _devices_changing(state: State, node: NodeJoined) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Devices that the scheduler will release by itself, and those that were chosen to go: by index."""
-    usable, unusable = list[int](), list[int]()
-    for index, uuid in node.present.items():
-        record = state.grants.devices.get(uuid)
-        if uuid in state.choices.of_device:
-            if record is None:
-                unusable.append(index)
-        elif record is not None and not record.released and not record.wishes:
-            usable.append(index)
-    return tuple(usable), tuple(unusable)
+def hold_on(fleet: Fleet, name: str, shape: TaskShape) -> Hold | None:
+    """What one replica would hold on this node, its tightest devices; None if it does not fit there now."""
+    node = fleet.ledger.nodes[name]
+    if node.state is None or not fits(node.state.key, shape):
+        return None
+    key: StateKey = node.state.key
+    if shape.full_node:
+        devices = tuple(node.shape.devices)
+        milli = DEVICE_MILLI if devices else 0
+        return Hold(node.shape.cpu_milli, node.shape.memory_mib, Slot(0, 0, name, devices, milli))
+    share, taken, devices = 0, 0, tuple[int, ...]()
+    if shape.gpus:
+        share = DEVICE_MILLI
+    elif shape.gpu_milli:
+        taken = share_of(shape.gpu_milli, key.sizes)
+        share = min(idle for idle in key.shares if idle >= taken)
+    if key.parts:
+        devices = node.devices_at(positions(key, shape, share))
+    elif share:
+        devices = node.devices_idle(share, shape.gpus or 1)
+    return Hold(shape.cpu_milli, shape.memory_mib, Slot(0, 0, name, devices, taken or share))

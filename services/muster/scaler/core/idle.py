@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
-from muster.cluster.ledger import Ledger
+from muster.cluster import Holds
 from muster.cluster.node_records import NodeTable
 from muster.core import Instant, after
 from muster.core.scaling_settings import GroupSettings
@@ -27,7 +27,7 @@ class Stopwatch:
 
     due: Callable[[str, Instant], Instant]
     since: dict[str, Instant] = field(default_factory=dict)
-    _ripe: dict[str, None] = field(default_factory=dict)
+    _elapsed: dict[str, None] = field(default_factory=dict)
     _heap: list[tuple[Instant, str]] = field(default_factory=list)
 
     def start(self, name: str, at: Instant) -> None:
@@ -36,27 +36,29 @@ class Stopwatch:
             self.since[name] = at
             heappush(self._heap, (self.due(name, at), name))
             if len(self._heap) > 2 * len(self.since) + IDLE_ENTRIES_SPARE:
-                self._heap = [(self.due(name, at), name) for name, at in self.since.items() if name not in self._ripe]
+                self._heap = [
+                    (self.due(name, at), name) for name, at in self.since.items() if name not in self._elapsed
+                ]
                 heapify(self._heap)
 
     def stop(self, name: str) -> None:
         """It does not hold any more."""
         if self.since.pop(name, None) is not None:
-            self._ripe.pop(name, None)
+            self._elapsed.pop(name, None)
 
-    def ripe(self, now: Instant) -> Collection[str]:
+    def elapsed(self, now: Instant) -> Collection[str]:
         """Names of which it has held for their time, those first whose time was over first."""
         while self._heap and self._heap[0][0] <= now:
             due, name = heappop(self._heap)
             if name in self.since and self.due(name, self.since[name]) == due:
-                self._ripe[name] = None
-        return self._ripe.keys()
+                self._elapsed[name] = None
+        return self._elapsed.keys()
 
     def next_due(self) -> Instant | None:
-        """When the next name becomes ripe; None if none does by time alone."""
+        """When the next name becomes elapsed; None if none does by time alone."""
         while self._heap:
             due, name = self._heap[0]
-            if name in self.since and name not in self._ripe and self.due(name, self.since[name]) == due:
+            if name in self.since and name not in self._elapsed and self.due(name, self.since[name]) == due:
                 return due
             heappop(self._heap)
         return None
@@ -65,17 +67,17 @@ class Stopwatch:
 class IdleClock:
     """Idle devices, empty nodes and nodes that are hardly used, of the configured groups alone.
 
-    devices: ripe after gpu_idle_s; rested: the same devices, after node_unneeded_s if that is shorter. nodes (hold
-    nothing) and low (less than LOW_SHARE is used): ripe after node_unneeded_s. spent: empty for so long that taking
+    devices: elapsed after gpu_idle_s; rested: the same devices, after node_unneeded_s if that is shorter. nodes (hold
+    nothing) and low (less than LOW_SHARE is used): elapsed after node_unneeded_s. spent: empty for so long that taking
     the node away would have saved more than bringing one back costs. on: the idle devices of each node, idle_in: of
     each group. node_of: where an idle device is.
     """
 
-    def __init__(self, config: ScalingConfig, nodes: NodeTable, fleet: Fleet, ledger: Ledger) -> None:
+    def __init__(self, config: ScalingConfig, nodes: NodeTable, fleet: Fleet, holds: Holds) -> None:
         self._config = config
         self._records = nodes
         self._fleet = fleet
-        self._ledger = ledger
+        self._holds = holds
         self._groups: dict[str, str] = {}
         gpu_idle_s, node_unneeded_s = config.settings.gpu_idle_s, config.settings.node_unneeded_s
         self.devices = Stopwatch(lambda _, at: after(at, gpu_idle_s))
@@ -98,8 +100,9 @@ class IdleClock:
             self._forget(name)
             return
         self._groups[name] = node.group
-        held = self._ledger.devices_held(record)
-        idle = {uuid: None for index, uuid in node.present.items() if index not in held}
+        shown = {uuid: index for index, uuid in node.present.items()}
+        held = self._holds.devices_held(name, shown)
+        idle = {uuid: None for uuid in shown if uuid not in held}
         self._set_devices(name, idle, at)
         is_low = used_share(self._fleet, name) < LOW_SHARE
         for kind, watch in self._of_nodes:
@@ -109,7 +112,7 @@ class IdleClock:
         """When the next device or node, after those of now, has been idle for its time."""
         watches = [watch for _, watch in (*self._of_devices, *self._of_nodes)]
         for watch in watches:
-            watch.ripe(now)
+            watch.elapsed(now)
         moments = [watch.next_due() for watch in watches]
         return min((moment for moment in moments if moment is not None), default=None)
 

@@ -1,16 +1,20 @@
-"""What the scaler knows of jobs: what they ask, what they hold, and why those that wait are not placed."""
+"""Live jobs: what they ask for and hold, why those that wait are not placed, and the pending queues.
 
-from collections.abc import Mapping
+A pending queue holds the jobs of one equivalence class: of one queue, with the same request, in the order in which they
+were queued. What was found out for its first job holds for those behind it until something relevant changes; so
+thousands of equal jobs are one case.
+"""
+
+from bisect import bisect_left, insort
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from muster.cluster.gangs import gang_of
 from muster.placement import DEVICE_MILLI, GangRequest, ShortageReason
-from muster.quota.amounts import NO_AMOUNTS, Amounts, gang_amounts, held_amounts
-from muster.schemas.facts.job import JobResizeRequested
-from muster.schemas.job import Job, Phase, Slot
+from muster.quota.amounts import NO_AMOUNTS, Amounts, gang_amounts
+from muster.schemas.job import Job, Phase
 
-CURABLE = frozenset(reason.value for reason in ShortageReason if reason is not ShortageReason.HEALTH)
+SCALABLE_REASONS = frozenset(reason.value for reason in ShortageReason if reason is not ShortageReason.HEALTH)
 """Why a job waits that more devices or nodes could help."""
 
 HEALTH = ShortageReason.HEALTH.value
@@ -59,9 +63,9 @@ ShapeKey = tuple[GangRequest, str, bool]
 class JobRecord:
     """One live job. order: (queued_at, routed_seq), its place among those that wait.
 
-    reason: why it waits, as last said by `word_fact` at `word_at`; "" if nothing was said since it was queued.
-    makes_way: others were asked to make way for it. held: it is not to be started. counted: what its queue counts as
-    held by it.
+    reason: why it waits, as last reported by `reason_fact` at `reason_at`; "" if nothing was reported since it was
+    queued. awaits_preemption: others are being preempted for it. held: it is not to be started. counted: what its quota
+    queue counts as held by it.
     """
 
     id: str
@@ -73,13 +77,11 @@ class JobRecord:
     routed_seq: int = 0
     reason: str = ""
     detail: str = ""
-    word_fact: str = ""
-    word_at: int = 0
-    makes_way: bool = False
+    reason_fact: str = ""
+    reason_at: int = 0
+    awaits_preemption: bool = False
     cancelled: bool = False
     held: bool = False
-    slots: tuple[Slot, ...] = ()
-    resize: JobResizeRequested | None = None
     counted: Amounts = field(default_factory=lambda: NO_AMOUNTS)
 
     @property
@@ -95,20 +97,9 @@ class JobRecord:
     @property
     def wants(self) -> bool:
         """Whether it waits for something that scaling could cure."""
-        if self.phase is not Phase.QUEUED or self.is_out or self.makes_way:
+        if self.phase is not Phase.QUEUED or self.is_out or self.awaits_preemption:
             return False
-        return self.reason in CURABLE or self.reason == HEALTH
-
-    @property
-    def held_slots(self) -> tuple[Slot, ...]:
-        """All that it holds: while it is resized, what it has and what it gets."""
-        if self.resize is None:
-            return self.slots
-        return (*self.slots, *(slot for slot in self.resize.slots if slot not in self.slots))
-
-    def amounts_held(self, models: Mapping[str, str]) -> Amounts:
-        """What its queue counts as held. models: of the GPUs of each node."""
-        return held_amounts(self.held_slots, self.shape.gang, lambda node: models.get(node, ""))
+        return self.reason in SCALABLE_REASONS or self.reason == HEALTH
 
 
 class JobTable:
@@ -150,3 +141,103 @@ class JobTable:
         shape.users -= 1
         if not shape.users:
             del self._shapes[shape.key]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A job for which something is to be found. ask: its gang with as few replicas as it can run with.
+
+    amounts: what of each resource it must be admitted with. fact: why it waits, by whom `reason` was said.
+    """
+
+    job_id: str
+    name: str
+    queue: str
+    gang: GangRequest
+    ask: GangRequest
+    amounts: Amounts
+    gpus: float
+    reason: str
+    detail: str
+    trace: str
+    fact: str
+
+
+def waiting_of(record: JobRecord) -> Waiting:
+    """What is looked for."""
+    shape = record.shape
+    return Waiting(
+        job_id=record.id,
+        name=record.name,
+        queue=shape.queue,
+        gang=shape.gang,
+        ask=shape.least,
+        amounts=shape.amounts,
+        gpus=shape.gpus,
+        reason=record.reason,
+        detail=record.detail,
+        trace=record.trace,
+        fact=record.reason_fact,
+    )
+
+
+Entry = tuple[int, int, str]
+
+
+@dataclass(slots=True, eq=False)
+class PendingQueue:
+    """Jobs of one shape that wait, the first first, as (queued_at, routed_seq, job)."""
+
+    shape: Shape
+    jobs: list[Entry] = field(default_factory=list)
+
+
+class Demand:
+    """All pending queues. version: grows whenever a job or its reason changed; touched: in which queues."""
+
+    def __init__(self) -> None:
+        self.pending: dict[Shape, PendingQueue] = {}
+        self.version = 0
+        self.touched: dict[Shape, None] = {}
+
+    def __len__(self) -> int:
+        return sum(len(queue.jobs) for queue in self.pending.values())
+
+    def put(self, record: JobRecord) -> None:
+        """The job waits for something that scaling could cure, or does no longer: as its record says."""
+        queue = self.pending.get(record.shape)
+        entry = (*record.order, record.id)
+        at = bisect_left(queue.jobs, entry) if queue is not None else 0
+        is_in = queue is not None and at < len(queue.jobs) and queue.jobs[at] == entry
+        if record.wants:
+            if queue is None:
+                queue = self.pending[record.shape] = PendingQueue(record.shape)
+            if not is_in:
+                insort(queue.jobs, entry)
+            self.version += 1
+            self.touched[record.shape] = None
+        elif is_in:
+            self._take(record, entry)
+
+    def drop(self, record: JobRecord) -> bool:
+        """The job waits no longer, or not with this shape or place. Returns whether it was in a queue."""
+        version = self.version
+        self._take(record, (*record.order, record.id))
+        return self.version != version
+
+    def in_order(self) -> list[tuple[Entry, PendingQueue]]:
+        """The first of every queue, as they were queued."""
+        return sorted([(queue.jobs[0], queue) for queue in self.pending.values()], key=lambda pair: pair[0])
+
+    def _take(self, record: JobRecord, entry: Entry) -> None:
+        queue = self.pending.get(record.shape)
+        if queue is None:
+            return
+        at = bisect_left(queue.jobs, entry)
+        if at < len(queue.jobs) and queue.jobs[at] == entry:
+            del queue.jobs[at]
+            self.version += 1
+            self.touched[record.shape] = None
+            if not queue.jobs:
+                del self.pending[record.shape]
+                del self.touched[record.shape]  # told anew should it come back

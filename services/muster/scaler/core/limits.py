@@ -33,7 +33,7 @@ DOMAINS_MAX = 16
 LOOK_AGAIN_S = 5.0
 """A shape for which nothing helped is looked at again because of places that came free at whole multiples of this."""
 
-LOOK_AGAIN_LINES = 64
+LOOK_AGAIN_QUEUES = 64
 """Shapes that may wait before that becomes twice, three times as long: so the work for all of them is bounded."""
 
 SERVED_S = 10.0

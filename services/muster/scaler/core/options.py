@@ -1,7 +1,14 @@
-"""What could be done for a job, and what it would cost: compared by devices, then power, then time."""
+"""What could be done for a job, and what it costs: compared by devices, then watts, then seconds, as configured.
 
+Watts: how much more is drawn once what was attached or added is busy; a device in the pool draws nothing. Seconds: from
+the choice until a job may use it; devices of one choice are attached side by side.
+"""
+
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from muster.core.scaling_settings import GroupSettings
+from muster.scaler.core.groups import ScalingConfig
 from muster.schemas.facts.scale import Alternative, ScalePart, ScalePlace
 
 
@@ -46,3 +53,34 @@ class Lack:
     code: str
     reason: str
     alternatives: tuple[Alternative, ...] = field(default=())
+
+
+def attached_watts(config: ScalingConfig, parts: Iterable[ScalePart]) -> float:
+    """Devices from the pool that become busy."""
+    return sum(part.count * config.model(part.device_model).busy_w for part in parts)
+
+
+def moved_watts(config: ScalingConfig, models: Iterable[str]) -> float:
+    """Devices that were idle on another node, one model each: so much less than from the pool."""
+    return -sum(config.model(model).idle_w for model in models)
+
+
+def attach_s(config: ScalingConfig, models: Iterable[str], *, are_moved: bool = False) -> float:
+    """The slowest device. are_moved: some have to leave another node first."""
+    known = [config.model(model) for model in models]
+    back_s = max([model.detach_s for model in known], default=0.0) if are_moved else 0.0
+    return back_s + max([model.attach_s for model in known], default=0.0)
+
+
+def added_watts(config: ScalingConfig, group: GroupSettings, nodes: int, parts: Iterable[ScalePart]) -> float:
+    """Nodes that are added and become busy, with the GPUs that they come with or get."""
+    if group.composable:
+        return nodes * group.busy_w + attached_watts(config, parts)
+    gpus_w = group.gpus * config.model(group.gpu_models[0]).busy_w if group.gpu_models else 0.0
+    return nodes * (group.busy_w + gpus_w)
+
+
+def added_s(config: ScalingConfig, group: GroupSettings, parts: Iterable[ScalePart]) -> float:
+    """A node that is added, and the GPUs that are attached to it afterwards."""
+    models = {part.device_model for part in parts} if group.composable else set[str]()
+    return group.provision_s + attach_s(config, models)

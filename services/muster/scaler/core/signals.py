@@ -1,8 +1,8 @@
 """What an autoscaler wants, whichever it is: Muster's own, or the Cluster Autoscaler as the agent reports it.
 
-Both speak in the same four words, one per case of the choice (`case_add`, `case_cannot_add`, `case_unneeded`,
-`case_cannot_remove`). The Cluster Autoscaler's are facts of kind `autoscaler` and stand until they are replaced or
-settled; Muster's own are found when asked for (`autoscaler.py`).
+Both send the same four signals, one per case of the choice (`scale_up`, `scale_down`). The Cluster Autoscaler's are
+facts of kind `autoscaler` and stand until they are replaced or settled; Muster's own are found when asked for
+(`autoscaler.py`).
 """
 
 from collections.abc import Iterable, Iterator

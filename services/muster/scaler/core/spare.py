@@ -1,15 +1,104 @@
-"""Devices that nobody holds and nothing is kept on, and how many of them may be taken in one decision."""
+"""Devices that may be taken away: which ones are idle, what protects them, and how many may go in one decision.
 
-from collections.abc import Iterator
+Three rules bound how often a device comes and goes. A device that was attached stays for `gpu_idle_s`, so it makes
+at most one round trip in that time. What was taken is taken from nobody: neither a hold nor a job that waits. And a
+group from which something could not be taken, or to which a node could not be added, is left alone for a while.
+
+The warm reserve, so many idle GPUs of a group, is a floor under what goes back to the pool. It is not filled by
+attaching, and a job that waits gets of it what it needs, also on another node. A device that moves is detached where it
+is idle and attached where it is needed, by one decision; those of nodes that hold nothing go first, and of these the
+ones with the fewest GPUs: so idleness gathers on whole nodes, which then go.
+"""
+
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from muster.core import Instant, seconds_between
+from muster.core import Instant, after, seconds_between
 from muster.core.scaling_settings import GroupSettings
 from muster.placement import DEVICE_MILLI
-from muster.scaler.core import warm
+from muster.placement.state import allows
 from muster.scaler.core.choices import REMOVE_NODE
+from muster.scaler.core.jobs import PendingQueue
+from muster.scaler.core.limits import DONORS_MAX, EVER_ASKS_MAX
 from muster.scaler.core.state import State
 from muster.schemas.devices import GPU, AttachmentPhase, Origin
+
+
+class Claims:
+    """What waiting jobs could use where it stands; found out at most once in a decision, and only if it is asked for.
+
+    A shape that was refused everything and would not fit on this fleet with nothing held claims nothing: else one
+    job that is too large would keep all idle devices from going back.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._found: list[PendingQueue] | None = None
+        self._of_model: dict[str, str] = {}
+
+    def on_model(self, model: str) -> str:
+        """The first job that could use a GPU of this model; "" if there is none."""
+        if model not in self._of_model:
+            claims = (
+                queue.jobs[0][2]
+                for queue in self._claiming()
+                for group in queue.shape.least.groups
+                if (group.shape.holds_devices or group.shape.full_node) and allows(group.shape, model)
+            )
+            self._of_model[model] = next(claims, "")
+        return self._of_model[model]
+
+    def on_nodes(self) -> str:
+        """The first job that could use a node, with or without GPUs; "" if none waits."""
+        queues = self._claiming()
+        return queues[0].jobs[0][2] if queues else ""
+
+    def _claiming(self) -> list[PendingQueue]:
+        if self._found is None:
+            self._found, asks = [], 0
+            for entry, queue in self._state.demand.in_order():
+                is_refused = entry[2] in self._state.refused and asks < EVER_ASKS_MAX
+                asks += is_refused
+                if not is_refused or self._state.fleet.could_ever_fit(queue.shape.least) is None:
+                    self._found.append(queue)
+        return self._found
+
+
+def has_settled(state: State, uuid: str, now: Instant) -> bool:
+    """Whether a device may leave where it was attached: it has been there, idle or not, for its time."""
+    return uuid in state.idle.devices.elapsed(now) or settled_at(state, uuid) <= now
+
+
+def settled_at(state: State, uuid: str) -> Instant:
+    """When a device has been where it is attached for its time."""
+    attachment = state.attachments.of_device.get(uuid)
+    return Instant(0) if attachment is None else after(Instant(attachment.since), state.config.settings.gpu_idle_s)
+
+
+def next_settled(state: State, now: Instant) -> Instant | None:
+    """When the next device may leave that has been idle for long enough but came a moment ago."""
+    resting = set(state.idle.rested.elapsed(now)) - set(state.idle.devices.elapsed(now))
+    moments = [moment for uuid in resting if (moment := settled_at(state, uuid)) > now]
+    return min(moments, default=None)
+
+
+def gpus_backoff_until(state: State, group: GroupSettings, fabric: str) -> Instant:
+    """Until when no GPU of the group is taken: something failed there, or its fabric takes no calls."""
+    closed = state.pool.closed_until.get(fabric, Instant(0))
+    return max(closed, state.rests_until(removals_of(group.name)), state.rests_until(f"fabric/{fabric}"))
+
+
+def nodes_backoff_until(state: State, group: GroupSettings) -> Instant:
+    """Until when no node of the group is taken: one was added, or something failed there, a moment ago."""
+    added = state.moved_at.get(group.name)
+    settled = Instant(0) if added is None else after(added, state.config.settings.delay_after_add_s)
+    return max(settled, state.rests_until(removals_of(group.name)))
+
+
+def removals_of(group: str) -> str:
+    """Under which name failures of removals count: they say nothing about adding a node."""
+    return f"removal/{group}"
+
 
 FREE_TO_TAKE = frozenset({Origin.SCALER, Origin.FOUND})
 """Attachments that the scaler may end: its own, and those that stood there when the fabric was first seen."""
@@ -105,7 +194,7 @@ class Budget:
             )  # without a reserve, or with too few for it, it does not matter which of them count
             if idle > group.warm_gpus > 0:
                 idle = sum(is_idle(self._state, uuid) for uuid in held_by_none)
-            self._idle[group.name] = warm.beyond(group, idle)
+            self._idle[group.name] = beyond(group, idle)
         return self._idle[group.name]
 
     def gpus_left(self, group: GroupSettings, node: str) -> int:
@@ -152,3 +241,40 @@ class Budget:
             if left > 0 and (below_least or of_node > 0):
                 left, on[one.node] = left - 1, of_node - 1
                 yield one
+
+
+def beyond(group: GroupSettings, idle: int) -> int:
+    """How many of a group's idle GPUs are beyond its reserve."""
+    return max(0, idle - group.warm_gpus)
+
+
+def donors(state: State) -> list[str]:
+    """Devices, by uuid, that may be moved, the first to be taken first.
+
+    Any of them together leave each node its least; of the warm reserve they take, because a job that waits is what it
+    is kept for. Never one that is held, kept for somebody, on its way, or that was attached a moment ago. The state
+    must be settled.
+    """
+    budget, found = Budget(state), list[Spare]()
+    for name, group in state.config.groups.items():
+        if not group.composable or state.now < gpus_backoff_until(state, group, group.fabric):
+            continue
+        able = [
+            one
+            for uuid in state.idle.idle_in[name]
+            if budget.gpus_left(group, state.idle.node_of[uuid]) > 0
+            and (one := spare(state, uuid)) is not None
+            and has_settled(state, uuid, state.now)
+        ]
+        found.extend(budget.allowed(group, emptiest_first(state, able), below_reserve=True))
+    return [one.uuid for one in emptiest_first(state, found)[:DONORS_MAX]]
+
+
+def emptiest_first(state: State, devices: Iterable[Spare]) -> list[Spare]:
+    """Those of nodes that hold nothing, then of those with the fewest GPUs, the longest idle first."""
+
+    def rank(one: Spare) -> tuple[bool, int, str, Instant, str]:
+        record, node = state.nodes[one.node], state.nodes.description(one.node)
+        return bool(record.jobs), len(node.present) if node is not None else 0, one.node, one.since, one.uuid
+
+    return sorted(devices, key=rank)

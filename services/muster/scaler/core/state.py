@@ -8,29 +8,28 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from muster.cluster import Holds
 from muster.cluster.grants import Grants
 from muster.cluster.ledger import Ledger, LedgerListener
 from muster.cluster.node_records import NodeTable
 from muster.core import Instant, after
 from muster.core.scaling_settings import GroupSettings
 from muster.placement import Fleet, NodeShape
-from muster.quota.amounts import changes
+from muster.quota.amounts import changes, held_amounts
 from muster.quota.queues import QueueTree
 from muster.scaler.core import limits
 from muster.scaler.core.able import Source, able_nodes, able_on
-from muster.scaler.core.attachments import Attachments
 from muster.scaler.core.bookings import Bookings
 from muster.scaler.core.choices import ADD, ATTACH, Choices, EndedChoice, OpenChoice
-from muster.scaler.core.coming import ChangedNodes, Coming
-from muster.scaler.core.demand import Demand
-from muster.scaler.core.groups import ScalingConfig
+from muster.scaler.core.expected import ChangedNodes, Coming
+from muster.scaler.core.fabrics import Attachments, Pool
+from muster.scaler.core.groups import NodeGroups, ScalingConfig
 from muster.scaler.core.idle import IdleClock
-from muster.scaler.core.jobs import JobRecord, JobTable
-from muster.scaler.core.node_groups import NodeGroups
-from muster.scaler.core.pool import Pool
+from muster.scaler.core.jobs import Demand, JobRecord, JobTable
 from muster.scaler.core.signals import SignalBook
 from muster.schemas.devices import GPU
 from muster.schemas.facts.scale import Refused
+from muster.schemas.job import Slot
 
 BEGIN = Instant(0)
 """Before anything was decided."""
@@ -50,6 +49,7 @@ class State:
     config: ScalingConfig
     nodes: NodeTable = field(default_factory=NodeTable)
     fleet: Fleet = field(default_factory=Fleet)
+    holds: Holds = field(default_factory=Holds)
     grants: Grants = field(init=False)
     ledger: Ledger = field(init=False)
     coming: Coming = field(init=False)
@@ -89,7 +89,7 @@ class State:
         self.grants = Grants(self.nodes, self.fleet)
         mark = self.changed.mark
         self.ledger = Ledger(self.nodes, self.fleet, self.grants, LedgerListener(mark, mark, mark))
-        self.idle = IdleClock(self.config, self.nodes, self.fleet, self.ledger)
+        self.idle = IdleClock(self.config, self.nodes, self.fleet, self.holds)
 
     # --- groups ----------------------------------------------------------------------------------------------
 
@@ -195,10 +195,17 @@ class State:
             attachment.node = node
             self.attachments.put(attachment)
 
+    def slots_held(self, job_id: str) -> tuple[Slot, ...]:
+        """Return the slots that a job holds, also those that a resize adds."""
+        hold = self.holds.jobs.get(job_id)
+        return () if hold is None else hold.held
+
     def recount(self, record: JobRecord, *, at: int = 0) -> None:
         """Let the queue count what the job holds from `at` on, whatever it counted before. 0: a checkpoint says so."""
         before = record.counted
-        after = record.counted = record.amounts_held(self.node_groups.models) if record.slots else {}
+        slots, models = self.slots_held(record.id), self.node_groups.models
+        after = held_amounts(slots, record.shape.gang, lambda node: models.get(node, "")) if slots else {}
+        record.counted = after
         for sign, amounts in changes(after, before):
             if amounts:
                 self.queues.hold(record.shape.queue, amounts, sign=sign, preemptible=record.shape.preemptible, at=at)

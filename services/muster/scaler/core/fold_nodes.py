@@ -1,4 +1,4 @@
-"""How facts about nodes, devices and queues change what the scaler believes."""
+"""Fold facts about nodes, devices, queues, and what an autoscaler outside wants."""
 
 from collections.abc import Callable
 
@@ -61,7 +61,7 @@ def note_node(state: State, name: str, *, at: int = 0) -> None:
     description = state.nodes.description(name)
     if description is not None and description.scale:
         state.choices.came[description.scale] = name
-        state.choices.stir(description.scale)
+        state.choices.mark_dirty(description.scale)
     for device in description.present.values() if description is not None else ():
         state.find_node(device)
     if state.node_groups.note(name):
@@ -114,7 +114,7 @@ def _released(state: State, fact: Fact) -> None:
         state.anomalies["released out of turn"] += 1
     description = state.nodes.description(fact.subject_id) if fact.kind == NODE else None
     if description is not None and description.scale:
-        state.choices.stir(description.scale)
+        state.choices.mark_dirty(description.scale)
     state.freed += 1
 
 
@@ -128,7 +128,7 @@ def _provision_failed(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, ProvisionFailed)
     if fact.payload.scale in state.choices.open:
         state.choices.given_up[fact.payload.scale] = Outcome(True, fact.payload.reason, fact.id)
-        state.choices.stir(fact.payload.scale)
+        state.choices.mark_dirty(fact.payload.scale)
 
 
 def _queue_changed(state: State, fact: Fact) -> None:
@@ -142,7 +142,7 @@ def _signal(state: State, fact: Fact) -> None:
     state.supply += 1
 
 
-HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
+NODE_HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
     ("node", "joined"): _joined,
     ("node", "lost"): _lost,
     ("node", "returned"): _returned,

@@ -1,15 +1,16 @@
-"""How the composer's facts change what the scaler believes: devices on their way, pools, requests that are over."""
+"""Fold what the composer says of devices, pools and requests, and the scaler's own choices and their ends."""
 
 from collections.abc import Callable
 
 from muster.core import Fact, Instant
-from muster.scaler.core.attachments import Attachment
-from muster.scaler.core.choices import Outcome
+from muster.scaler.core.choices import ADD, ATTACH, REMOVE_GPU, REMOVE_NODE, EndedChoice, OpenChoice, Outcome
+from muster.scaler.core.fabrics import Attachment
 from muster.scaler.core.state import State
 from muster.schemas.devices import AttachmentPhase, Origin
 from muster.schemas.facts.composability import RequestEnded, RequestRefused
 from muster.schemas.facts.device import AttachmentRequested, DeviceAttached
 from muster.schemas.facts.fabric import BreakerOpened, FabricSurveyed
+from muster.schemas.facts.scale import NothingChosen, Refused, ScaleChosen, ScaleEnded
 
 UNCOUNTED = frozenset({Origin.FOUND, Origin.ORPHAN})
 """Devices that stood on a machine when they were first seen: the survey has counted them there already."""
@@ -27,7 +28,7 @@ def _moved(state: State, fact: Fact) -> None:
     attachment = _known(state, fact)
     if attachment is None:
         return
-    stir(state, attachment)
+    mark_dirty(state, attachment)
     uuid = fact.payload.device_uuid if isinstance(fact.payload, DeviceAttached) else ""
     state.attachments.move(attachment, PHASES[fact.name], at=fact.time, device_uuid=uuid)
     state.find_node(attachment.device_uuid)
@@ -41,7 +42,7 @@ def _over(state: State, fact: Fact) -> None:
     attachment = _known(state, fact)
     if attachment is None:
         return
-    stir(state, attachment)
+    mark_dirty(state, attachment)
     state.attachments.remove(attachment.id)
     if fact.name == "detached":
         state.pool.give((attachment.requested.fabric, attachment.requested.type, attachment.requested.model))
@@ -50,11 +51,11 @@ def _over(state: State, fact: Fact) -> None:
         state.pool.version += 1
 
 
-def stir(state: State, attachment: Attachment) -> None:
+def mark_dirty(state: State, attachment: Attachment) -> None:
     """Something about it changed: its node will be another one, and choices that wait for it may be over."""
     state.lift((attachment.node,))
-    state.choices.stir(attachment.requested.request)
-    state.choices.stir_device(attachment.device_uuid)
+    state.choices.mark_dirty(attachment.requested.request)
+    state.choices.mark_device_dirty(attachment.device_uuid)
 
 
 def _surveyed(state: State, fact: Fact) -> None:
@@ -85,7 +86,7 @@ def _request_ended(state: State, fact: Fact) -> None:
 def _note_outcome(state: State, fact: Fact, outcome: Outcome) -> None:
     if fact.subject_id in state.choices.open:
         state.choices.outcomes[fact.subject_id] = outcome
-        state.choices.stir(fact.subject_id)
+        state.choices.mark_dirty(fact.subject_id)
 
 
 def _known(state: State, fact: Fact) -> Attachment | None:
@@ -106,7 +107,7 @@ PHASES = {
 }
 """In which phase an attachment is after each fact."""
 
-HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
+COMPOSER_HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
     ("attachment", "requested"): _requested,
     **{("attachment", name): _moved for name in PHASES},
     **{("attachment", name): _over for name in ("detached", "failed")},
@@ -115,4 +116,68 @@ HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
     ("fabric", "breaker-closed"): _breaker_closed,
     ("composability", "refused"): _refused,
     ("composability", "ended"): _request_ended,
+}
+
+
+def _chosen(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, ScaleChosen)
+    if fact.subject_id in state.choices.open:
+        state.anomalies["chosen twice"] += 1
+        return
+    state.chosen += 1
+    choice = OpenChoice(fact.subject_id, fact.name, fact.payload, fact.time, fact.id, fact.trace)
+    state.choices.add(choice)
+    lift(state, choice)
+    for job in fact.payload.jobs:
+        state.refused.pop(job, None)
+    state.refused.pop(fact.payload.node, None)
+
+
+def lift(state: State, choice: OpenChoice) -> None:
+    """What the nodes of a choice will be is about to be something else, or just became so."""
+    state.lift(choice.nodes)
+    for device in choice.chosen.devices:
+        attachment = state.attachments.of_device.get(device)
+        node = attachment.node if attachment is not None else state.nodes.node_of("device", device)
+        if node:
+            state.lift((node,))
+
+
+def _ended(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, ScaleEnded)
+    known = state.choices.open.get(fact.subject_id)
+    if known is None:
+        state.anomalies["ended twice"] += 1
+        return
+    lift(state, known)
+    state.choices.remove(known.id)
+    state.supply += 1
+    state.ended.append(EndedChoice(known, fact.payload, fact.time))
+    if known.name == REMOVE_NODE:
+        state.withheld[known.chosen.node] = None
+    if fact.payload.failed:
+        state.note_failed(known, fact.time)
+    elif known.serves and not (known.name == ADD and known.chosen.parts):
+        for job in known.chosen.jobs:  # a node that was added for GPUs still to be attached has not served anybody
+            if job in state.jobs.records:
+                state.served_at.pop(job, None)
+                state.served_at[job] = fact.time
+
+
+def _nothing_chosen(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, NothingChosen)
+    state.refused.pop(fact.subject_id, None)
+    state.refused[fact.subject_id] = Refused(
+        name=fact.subject_id,
+        case=fact.payload.case,
+        code=fact.payload.code,
+        at=fact.time,
+        reason=fact.payload.reason,
+    )
+
+
+SCALE_HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
+    **{("scale", name): _chosen for name in (ATTACH, ADD, REMOVE_GPU, REMOVE_NODE)},
+    ("scale", "ended"): _ended,
+    ("scale", "nothing-chosen"): _nothing_chosen,
 }

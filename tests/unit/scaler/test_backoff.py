@@ -3,8 +3,8 @@
 import pytest
 
 from kit.scaler import VirtualScaler, composable, config
-from muster.scaler.core import walk as walks
 from muster.scaler.core.limits import LOOKS_MAX
+from muster.scaler.core.pending_pass import PendingPass
 from muster.schemas.facts.scale import NothingChosen, ScaleChosen
 
 SHAPES = 120
@@ -15,13 +15,13 @@ class Seen:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.jobs = 0
-        see = walks.Walk._see
+        see = PendingPass._process
 
-        def counted(walk: walks.Walk, *args: object) -> bool | None:
+        def counted(one_pass: PendingPass, *args: object) -> bool | None:
             self.jobs += 1
-            return see(walk, *args)
+            return see(one_pass, *args)
 
-        monkeypatch.setattr(walks.Walk, "_see", counted)
+        monkeypatch.setattr(PendingPass, "_process", counted)
 
 
 def refused(**values: object) -> VirtualScaler:

@@ -1,16 +1,15 @@
-"""How the parts of a checkpoint, which come in any order, become what the scaler believes; and its own part of one."""
+"""Checkpoints: restore all parts, which come in any order, and write the scaler's own."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from muster.cluster.node_records import NODE
 from muster.core import Draft, Fact, Instant
 from muster.scaler.core import limits
-from muster.scaler.core.attachments import Attachment
 from muster.scaler.core.choices import EndedChoice, OpenChoice, Outcome, is_choice
-from muster.scaler.core.fold_composer import stir
-from muster.scaler.core.fold_fleet import note_node
-from muster.scaler.core.fold_jobs import hold
-from muster.scaler.core.fold_scale import lift
+from muster.scaler.core.fabrics import Attachment
+from muster.scaler.core.fold_choices import lift, mark_dirty
+from muster.scaler.core.fold_jobs import apply_hold
+from muster.scaler.core.fold_nodes import note_node
 from muster.scaler.core.jobs import WAITING
 from muster.scaler.core.state import State
 from muster.schemas.devices import RequestPhase
@@ -24,10 +23,11 @@ from muster.schemas.facts.scale import HeardSignal, IdleSince, Refused, ScaleCho
 from muster.schemas.registry import STATE_NAME
 
 
-def _state_recorded(state: State, fact: Fact) -> None:
+def restore(state: State, fact: Fact) -> None:
+    """Fold one part of a checkpoint; the parts come in any order."""
     match fact.payload:
         case JobState():
-            _load_job(state, fact.payload)
+            _load_job(state, fact, fact.payload)
         case QueueState():
             state.queues.load(fact.payload)
         case GrantState():
@@ -53,7 +53,7 @@ def _state_recorded(state: State, fact: Fact) -> None:
             _load_scaler(state, fact.payload)
 
 
-def _load_job(state: State, stored: JobState) -> None:
+def _load_job(state: State, fact: Fact, stored: JobState) -> None:
     if stored.phase.is_terminal or stored.job.id in state.jobs.records:
         return
     record = state.jobs.add(stored.job, queue=stored.queue or stored.job.spec.queue_name, routed_seq=stored.routed_seq)
@@ -61,16 +61,13 @@ def _load_job(state: State, stored: JobState) -> None:
     record.cancelled, record.held = stored.cancel_requested, stored.held is not None
     if record.phase in WAITING:
         record.reason, record.detail = stored.reason, stored.detail
-        record.word_fact, record.word_at = stored.last_fact, stored.explained_at
-        record.makes_way = stored.reserved is not None and bool(stored.reserved.victims)
+        record.reason_fact, record.reason_at = stored.last_fact, stored.explained_at
+        record.awaits_preemption = stored.reserved is not None and bool(stored.reserved.victims)
         state.demand.put(record)
         for choice in state.choices.of_job.get(record.id, {}).values():
             lift(state, choice)
         return
-    record.slots, record.resize = stored.slots, stored.resize
-    if record.slots:
-        hold(state, record, record.held_slots, at=0)
-        state.ledger.pick(record.id, record.slots, stored.picked)
+    apply_hold(state, record, fact, at=0)
 
 
 def _load_attachment(state: State, name: str, stored: AttachmentState) -> None:
@@ -78,7 +75,7 @@ def _load_attachment(state: State, name: str, stored: AttachmentState) -> None:
         return
     requested = stored.requested
     attachment = Attachment(name, requested, requested.node, stored.phase, stored.device_uuid, stored.since)
-    stir(state, attachment)
+    mark_dirty(state, attachment)
     state.attachments.put(attachment)
     state.find_node(attachment.device_uuid)
 
@@ -95,7 +92,7 @@ def _load_request(state: State, name: str, stored: RequestState) -> None:
         failed = stored.phase is RequestPhase.REFUSED or stored.failed
         reason = f"{stored.field}: {stored.error}" if stored.field else stored.error
         state.choices.outcomes[name] = Outcome(failed, reason, stored.last_fact)
-        state.choices.stir(name)
+        state.choices.mark_dirty(name)
 
 
 def _load_choice(state: State, name: str, stored: ScaleState) -> None:
@@ -186,7 +183,5 @@ def _since(moments: Mapping[str, Instant]) -> tuple[IdleSince, ...]:
     return tuple(IdleSince(name=name, at=at) for name, at in moments.items())
 
 
-KINDS: Iterable[str] = (
-    "job", "queue", "node", "device", "attachment", "fabric", "composability", "scale", "scaler",
-)  # fmt: skip
-HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {(kind, STATE_NAME): _state_recorded for kind in KINDS}
+RESTORED_KINDS = ("job", "queue", "node", "device", "attachment", "fabric", "composability", "scale", "scaler")
+"""Kinds of the checkpoint's facts that `restore` folds."""

@@ -1,22 +1,21 @@
-"""Lines for which nothing can be done, and that was said: no walk sees them until something changed for them.
+"""Pending queues that no pass looks at, because nothing could be done and that was reported, until something changes.
 
-So a walk costs what is to be done, however many shapes wait. All of it is a cache: a scaler that takes over finds every
-line awake, sees each once, and says the same.
+So a pass costs what is to be done, however many equivalence classes wait. All of it is a cache: a scaler that takes
+over finds every queue active, looks at each once, and reports the same.
 """
 
 from heapq import heapify
 
 from muster.core import NS_PER_S, Instant
 from muster.scaler.core import limits
-from muster.scaler.core.demand import Entry, Line
-from muster.scaler.core.jobs import Shape
+from muster.scaler.core.jobs import Entry, PendingQueue, Shape
 from muster.scaler.core.state import State
 
-Place = tuple[Entry, int, Line]
-"""One job of a line: its place among all that wait, and its index in the line."""
+Place = tuple[Entry, int, PendingQueue]
+"""One job of a queue: its place among all that wait, and its index in the queue."""
 
 
-class Quiet:
+class Backoff:
     """wake: when one of them may be helped by time alone, or is looked at because places came free; None: never."""
 
     def __init__(self, state: State) -> None:
@@ -24,12 +23,12 @@ class Quiet:
         self._shapes: dict[Shape, None] = {}
         self._supply = supply_of(state)
         self._freed = 0
-        self._told_at = Instant(0)
+        self._reported_at = Instant(0)
         self._rests_until: Instant | None = None
         self.wake: Instant | None = None
 
-    def awake(self, now: Instant) -> list[Place]:
-        """The first of every line that is to be seen, as a heap."""
+    def active(self, now: Instant) -> list[Place]:
+        """Return the first job of every queue that is not in backoff, as a heap."""
         state, touched = self._state, self._state.demand.touched
         for shape in touched:
             self._shapes.pop(shape, None)
@@ -39,18 +38,18 @@ class Quiet:
             self._shapes.clear()
         if not self._shapes:
             self._supply, self._freed = supply_of(state), state.freed
-            self._told_at, self._rests_until, self.wake = Instant(0), None, None
-        if len(self._shapes) > limits.TRIED_SPARE + 2 * len(state.demand.lines):
-            self._shapes = {shape: None for shape in self._shapes if shape in state.demand.lines}
-        quiet = self._shapes
-        places = [(line.jobs[0], 0, line) for shape, line in state.demand.lines.items() if shape not in quiet]
+            self._reported_at, self._rests_until, self.wake = Instant(0), None, None
+        if len(self._shapes) > limits.TRIED_SPARE + 2 * len(state.demand.pending):
+            self._shapes = {shape: None for shape in self._shapes if shape in state.demand.pending}
+        in_backoff = self._shapes
+        places = [(queue.jobs[0], 0, queue) for shape, queue in state.demand.pending.items() if shape not in in_backoff]
         heapify(places)
         return places
 
-    def put(self, shape: Shape, *, told_at: Instant, rests_until: Instant) -> None:
-        """Nothing can be done for this line, and it was told so. rests_until: as in `walk.Tried`."""
+    def put(self, shape: Shape, *, reported_at: Instant, rests_until: Instant) -> None:
+        """Put a queue for which nothing can be done, as was reported, into backoff. rests_until: as in `Tried`."""
         self._shapes[shape] = None
-        self._told_at = max(self._told_at, told_at)
+        self._reported_at = max(self._reported_at, reported_at)
         if rests_until:
             self._rests_until = rests_until if self._rests_until is None else min(self._rests_until, rests_until)
 
@@ -62,7 +61,7 @@ class Quiet:
         if self._freed == state.freed:
             return True
         again = look_again_at(state)
-        if again <= now or state.freed_at <= self._told_at:
+        if again <= now or state.freed_at <= self._reported_at:
             return False
         self.wake = again if self.wake is None else min(self.wake, again)
         return True
@@ -70,7 +69,7 @@ class Quiet:
 
 def look_again_at(state: State) -> Instant:
     """When those that were refused are looked at again because places came free: the more they are, the less often."""
-    rounds = 1 + len(state.demand.lines) // limits.LOOK_AGAIN_LINES
+    rounds = 1 + len(state.demand.pending) // limits.LOOK_AGAIN_QUEUES
     grid_ns = round(limits.LOOK_AGAIN_S * rounds * NS_PER_S)
     return Instant(-(-state.freed_at // grid_ns) * grid_ns)
 

@@ -1,6 +1,7 @@
-"""Waiting jobs in the order in which they were queued: each is admitted, fits already, or gets its choice.
+"""The pending-job pass: in the order in which they were queued, each job is admitted, fits already, or gets its choice.
 
-All in thought and in one walk: what an earlier job takes of quota, places and pool, a later one does not find.
+All within one what-if: what an earlier job takes of quota, places and pool, a later one does not find. `PendingJobs`
+decides when the next pass is due: until something changed, its answer is the same.
 """
 
 from dataclasses import dataclass, replace
@@ -9,57 +10,56 @@ from heapq import heappop, heapreplace
 
 from muster.core import Instant, after
 from muster.quota.amounts import Amounts
-from muster.scaler.core import autoscaler, hysteresis, limits
+from muster.scaler.core import autoscaler, limits
 from muster.scaler.core.admission import Fit, charge_choices, chosen_amounts, fit_of, models_chosen, without_barred
-from muster.scaler.core.case_add import CASE as ATTACH_CASE
-from muster.scaler.core.case_add import attach_or_add
-from muster.scaler.core.case_cannot_add import attach_or_nothing
-from muster.scaler.core.choice import Choice
-from muster.scaler.core.choices import ATTACH
-from muster.scaler.core.demand import Line, Waiting, waiting_of
+from muster.scaler.core.backoff import Backoff, look_again_at, supply_of
+from muster.scaler.core.choices import ATTACH, Choice
 from muster.scaler.core.enlarge import gpus_enough
-from muster.scaler.core.jobs import HEALTH, JobRecord, Shape
+from muster.scaler.core.jobs import HEALTH, JobRecord, PendingQueue, Shape, Waiting, waiting_of
 from muster.scaler.core.options import Option
-from muster.scaler.core.pretend import Pretence
-from muster.scaler.core.quiet import Quiet, look_again_at, supply_of
-from muster.scaler.core.serving import attach, barred
+from muster.scaler.core.scale_up import CASE_ADD, attach, attach_or_add, attach_or_nothing, barred
 from muster.scaler.core.signals import NodeWanted
+from muster.scaler.core.spare import settled_at
 from muster.scaler.core.state import State
+from muster.scaler.core.what_if import WhatIf
 from muster.schemas.facts.scale import ScaleChosen
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """That nothing could be done for a line's first job, which waits because of `word`. choice: what is said of it.
+    """That nothing could be done for a queue's first job, which waits because of `reason_fact`.
 
-    supply, freed: what there was then. rests_until: when a fabric, group or device that rested may be used; 0: none.
+    choice: what is reported of it. supply, freed: what there was then. rests_until: when a fabric, group or device that
+    rested may be used; 0: none.
     """
 
     choice: Choice | None
     job_id: str
-    word: str
+    reason_fact: str
     supply: tuple[int, int]
     freed: int
     rests_until: Instant
 
 
-class Walk:
-    """One walk along the lines. wake: when the next one could find something else by time alone.
+class PendingPass:
+    """One pass over the active pending queues. wake: when the next one could find something else by time alone.
 
     depends_on_places: somebody fits already, waits for quota, or was not told yet that there is nothing: what jobs take
     and give may change what is found.
     """
 
-    def __init__(self, state: State, tried: dict[Shape, Tried], quiet: Quiet, pretence: Pretence, now: Instant) -> None:
+    def __init__(
+        self, state: State, tried: dict[Shape, Tried], backoff: Backoff, what_if: WhatIf, now: Instant
+    ) -> None:
         self._state = state
         self._tried = tried
-        self._quiet = quiet
-        self._pretence = pretence
+        self._backoff = backoff
+        self._what_if = what_if
         self._now = now
         self._looks = self._fits = self._coming = 0
         self._found: list[list[Choice]] = []
         self._chosen = 0
-        self._served, self._unfit, self._restless = set[str](), set[Shape](), set[Shape]()
+        self._served, self._unfit, self._deferred = set[str](), set[Shape](), set[Shape]()
         self.has_more = self.depends_on_places = False
         self.wake: Instant | None = None
 
@@ -73,37 +73,37 @@ class Walk:
         state = self._state
         charge_choices(state)
         self._take_served()
-        heap = self._quiet.awake(self._now)
-        if self._quiet.wake is not None:
-            self._note_wake(self._quiet.wake)
+        heap = self._backoff.active(self._now)
+        if self._backoff.wake is not None:
+            self._note_wake(self._backoff.wake)
         try:
             while heap:
-                entry, at, line = heap[0]
-                goes_on = self._see(state.jobs.records[entry[2]], line)
+                entry, at, queue = heap[0]
+                goes_on = self._process(state.jobs.records[entry[2]], queue)
                 if goes_on is None:
                     break
-                if goes_on and at + 1 < len(line.jobs):
-                    heapreplace(heap, (line.jobs[at + 1], at + 1, line))
+                if goes_on and at + 1 < len(queue.jobs):
+                    heapreplace(heap, (queue.jobs[at + 1], at + 1, queue))
                 else:
                     heappop(heap)
         finally:
             state.queues.withdraw_proposals()
         return self._found
 
-    def _see(self, record: JobRecord, line: Line) -> bool | None:
-        """One job. Whether the next of its line is to be seen; None: no more in this walk."""
+    def _process(self, record: JobRecord, queue: PendingQueue) -> bool | None:
+        """Process one job. Return True to go on with the next of its queue, False to skip the queue, None to stop."""
         state = self._state
-        shape = line.shape
+        shape = queue.shape
         if shape.queue not in state.queues.queues:
             return False
         if record.id in state.choices.of_job or record.id in self._served:
             return True
         if not self._is_due(record):
-            self._restless.add(shape)
+            self._deferred.add(shape)
             return self._take_place(record)
         tried = self._tried.get(shape)
         if tried is not None and self._holds(tried, record):
-            self._say_again(record, tried)
+            self._report_again(record, tried)
             return False
         if self._is_put_off(record):
             return False
@@ -114,7 +114,7 @@ class Walk:
         self.depends_on_places |= fit.ceiling is not None
         if fit.held is not None:
             self._fits, self.depends_on_places = self._fits + 1, True
-            self._pretence.hold(fit.holds)
+            self._what_if.hold(fit.holds)
             state.queues.propose(shape.queue, fit.held, preemptible=shape.preemptible)
             return True if self._fits < limits.FITS_PER_DECISION_MAX else None
         if self._looks >= limits.LOOKS_MAX or self._chosen >= limits.CHOICES_PER_DECISION_MAX:
@@ -150,23 +150,23 @@ class Walk:
         later = gpus_enough(state, waiting, with_coming=True)
         if not isinstance(later, Option) or later.devices:
             return False
-        payload = attach(ATTACH_CASE, later, waiting, why="", others=(), causes=()).payload
+        payload = attach(CASE_ADD, later, waiting, why="", others=(), causes=()).payload
         assert isinstance(payload, ScaleChosen)
         amounts = chosen_amounts(state, shape, [payload])
         if state.queues.ceiling(shape.queue, amounts, preemptible=shape.preemptible) is not None:
             return False
-        self._pretence.choose(ATTACH, payload)
+        self._what_if.choose(ATTACH, payload)
         state.queues.propose(shape.queue, amounts, preemptible=shape.preemptible)
         self.depends_on_places = True
         return True
 
-    def _say_again(self, record: JobRecord, tried: Tried) -> None:
-        """What was found out still holds; once it is in the log, nobody has to see the line again until it does not."""
+    def _report_again(self, record: JobRecord, tried: Tried) -> None:
+        """Report what still holds; once it is in the log, leave the queue in backoff until it holds no more."""
         known, said = self._state.refused.get(record.id), tried.choice
         if said is not None and (known is None or (known.case, known.code) != (said.payload.case, said.code)):
             self._found.append([said])
-        elif known is not None and record.shape not in self._restless:
-            self._quiet.put(record.shape, told_at=Instant(known.at), rests_until=tried.rests_until)
+        elif known is not None and record.shape not in self._deferred:
+            self._backoff.put(record.shape, reported_at=Instant(known.at), rests_until=tried.rests_until)
         self.depends_on_places |= known is None
 
     def _take_served(self) -> None:
@@ -194,7 +194,7 @@ class Walk:
         if fit.held is None:
             self._unfit.add(shape)
         self.depends_on_places = True
-        self._pretence.hold(fit.holds)
+        self._what_if.hold(fit.holds)
         state.queues.propose(shape.queue, fit.held or shape.amounts, preemptible=shape.preemptible)
         return True
 
@@ -238,7 +238,7 @@ class Walk:
         self._chosen += len(found)
         for choice in found:
             if isinstance(choice.payload, ScaleChosen):
-                self._pretence.choose(choice.name, choice.payload)
+                self._what_if.choose(choice.name, choice.payload)
         self._state.queues.propose(shape.queue, amounts, preemptible=shape.preemptible)
 
     # --- when ------------------------------------------------------------------------------------------------
@@ -247,16 +247,16 @@ class Walk:
         """Whether something is looked for: not while nodes or devices may become well."""
         if record.reason != HEALTH:
             return True
-        waits_until = after(Instant(record.word_at), limits.HEALTH_S)
+        waits_until = after(Instant(record.reason_at), limits.HEALTH_S)
         if waits_until <= self._now:
             return True
         self._note_wake(waits_until)
         return False
 
     def _holds(self, tried: Tried, record: JobRecord) -> bool:
-        """Whether what was found out for the line still holds."""
+        """Whether what was found out for the queue still holds."""
         state = self._state
-        if (tried.job_id, tried.word) != (record.id, record.word_fact) or tried.supply != supply_of(state):
+        if (tried.job_id, tried.reason_fact) != (record.id, record.reason_fact) or tried.supply != supply_of(state):
             return False
         if tried.rests_until:
             if tried.rests_until <= self._now:
@@ -271,7 +271,7 @@ class Walk:
         """
         state = self._state
         refused = state.refused.get(record.id)
-        if refused is None or state.freed_at <= max(refused.at, state.supplied_at, record.word_at):
+        if refused is None or state.freed_at <= max(refused.at, state.supplied_at, record.reason_at):
             return False
         until = look_again_at(state)
         if until <= self._now:
@@ -288,15 +288,71 @@ class Walk:
         if rests_until:
             self._note_wake(rests_until)
         self._tried[record.shape] = Tried(
-            choice, record.id, record.word_fact, supply_of(state), state.freed, rests_until
+            choice, record.id, record.reason_fact, supply_of(state), state.freed, rests_until
         )
 
     @cached_property
     def _settles(self) -> Instant:
         """When the next idle device has stood for its time, and may be moved; 0 if none is to."""
         idle = self._state.idle.idle_in.values()
-        moments = [hysteresis.settled_at(self._state, uuid) for devices in idle for uuid in devices]
+        moments = [settled_at(self._state, uuid) for devices in idle for uuid in devices]
         return min((moment for moment in moments if moment > self._now), default=Instant(0))
 
     def _note_wake(self, moment: Instant) -> None:
         self.wake = moment if self.wake is None else min(self.wake, moment)
+
+
+class PendingJobs:
+    """Decides when a pass is due, and keeps the last answer. has_more: the last pass stopped before it was done."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._tried: dict[Shape, Tried] = {}
+        self._backoff = Backoff(state)
+        self._ground: tuple[int, ...] = ()
+        self._depends_on_places = True
+        self._answer: list[list[Choice]] = []
+        self._wake: Instant | None = None
+        self._freed, self._at, self._has_chosen = -1, Instant(0), False
+        self.has_more = False
+
+    def choices(self, now: Instant) -> list[list[Choice]]:
+        """Choices for waiting jobs; those that stand together in one list. The state must be settled and is left so."""
+        state = self._state
+        if self._is_pass_due(now):
+            with WhatIf(state) as what_if:
+                one_pass = PendingPass(state, self._tried, self._backoff, what_if, now)
+                self._answer = one_pass.run()
+                self._has_chosen = one_pass.has_chosen
+            self._depends_on_places = one_pass.depends_on_places
+            self._ground = self._ground_now()
+            self._wake, self.has_more = one_pass.wake, one_pass.has_more
+            self._freed, self._at = state.freed, now
+            if len(self._tried) > limits.TRIED_SPARE + 2 * len(state.demand.pending):
+                self._tried = {shape: tried for shape, tried in self._tried.items() if shape in state.demand.pending}
+        return list(self._answer)
+
+    def _is_pass_due(self, now: Instant) -> bool:
+        """Whether anything changed by which the answer could be another one."""
+        state = self._state
+        if self._has_chosen and now != self._at:
+            return True  # what was said then is not in the log: it may be said better now
+        if self.has_more or self._ground != self._ground_now() or (self._wake is not None and now >= self._wake):
+            return True
+        if self._freed == state.freed:
+            return False
+        if self._depends_on_places:
+            return True
+        if state.demand.pending:  # all that wait were refused, and are looked at again a moment after places came free
+            again = look_again_at(state)
+            self._wake = again if self._wake is None else min(self._wake, again)
+        return self._wake is not None and now >= self._wake
+
+    def _ground_now(self) -> tuple[int, ...]:
+        state = self._state
+        places = state.taken + state.grants.changes if self._depends_on_places else 0
+        return state.demand.version, state.supply, state.pool.version, state.chosen, len(state.choices.open), places
+
+    def next_look(self) -> Instant | None:
+        """When somebody is to be looked at again by time alone."""
+        return self._wake
