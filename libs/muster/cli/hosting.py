@@ -6,9 +6,8 @@ from pathlib import Path
 from muster.bus.settings import load_settings
 from muster.cli.errors import unreachable, usage
 from muster.stack.declared import SERVICES, services_of
-from muster.stack.exporters import DCGM_SIMULATOR
-from muster.stack.fabrics import SIMULATOR
 from muster.stack.options import ALL
+from muster.stack.simulators import DCGM_SIMULATOR, SIMULATOR
 
 
 def run(service: str, state_dir: Path) -> None:

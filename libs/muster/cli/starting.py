@@ -21,10 +21,10 @@ from muster.cli.session import connected
 from muster.schemas.access import Endpoints
 from muster.stack import control, up
 from muster.stack.declared import DeclarationError
-from muster.stack.fabrics import FABRIC_PORT
 from muster.stack.nats_server import BinaryMissingError
 from muster.stack.options import StartOptions
 from muster.stack.ports import LOOPBACK
+from muster.stack.simulators import FABRIC_PORT
 from muster.stack.state_dir import StateDir, StateDirError
 from muster.stack.supervisor import ChildNotReadyError
 

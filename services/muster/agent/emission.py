@@ -14,7 +14,7 @@ from muster.bus.clock import TimeSource
 from muster.bus.service import LeaderHandle
 from muster.bus.staggered import TICK_S, StaggeredRounds
 from muster.core import Core, Fact, Instant
-from muster.core.simulation_settings import SimulationSettings
+from muster.core.settings import SimulationSettings
 from muster.schemas.subjects import output_subject
 
 

@@ -1,6 +1,6 @@
 """What the fleet could become: shapes of nodes that scaling may add, or fill with devices. Pure."""
 
-from muster.core.scaling_settings import ScalingSettings
+from muster.core.settings import ScalingSettings
 from muster.gateway.accept import Shape
 from muster.schemas.queries import DryRunAnswer
 

@@ -15,7 +15,7 @@ from muster.bus.clock import FakeTime
 from muster.bus.service import LeaderHandle
 from muster.bus.staggered import TICK_S, StaggeredRounds
 from muster.core import Instant
-from muster.core.simulation_settings import SimulationSettings
+from muster.core.settings import SimulationSettings
 from muster.schemas.job import Slot
 from muster.schemas.telemetry import OutputLines
 

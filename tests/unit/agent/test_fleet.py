@@ -9,7 +9,7 @@ from muster.agent.app import DECLARATION, behaviour_of, read_fleet, services
 from muster.agent.core.core import AgentCore
 from muster.bus.service import CoreService
 from muster.bus.settings import FleetSettings, Settings
-from muster.core.simulation_settings import SimulationSettings
+from muster.core.settings import SimulationSettings
 from muster.openb.trace import NODE_FILE, OpenbFormatError
 
 DATA = Path(__file__).parents[4] / "shared" / "data" / "openb"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from muster.agent.core.fleet import device_domains
-from muster.core.scaling_settings import GroupSettings
+from muster.core.settings import GroupSettings
 from muster.fabric.layout import device_uuids, machine_id, node_name
 from muster.schemas.facts.node import NodeJoined
 

@@ -5,7 +5,7 @@ from muster.agent.core.kubernetes.cpus import read_cpu_set
 from muster.agent.core.kubernetes.node_jobs import WorkPolicy
 from muster.agent.core.kubernetes.policy import PodPolicy
 from muster.bus.kubernetes_settings import KubernetesSettings
-from muster.core.preflight_settings import PreflightSettings
+from muster.core.settings import PreflightSettings
 
 
 def pod_policy(cluster: str, settings: KubernetesSettings, *, preflight_image: str = "") -> PodPolicy:

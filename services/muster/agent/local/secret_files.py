@@ -5,7 +5,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from muster.schemas.pod_options import SecretVariable
+from muster.schemas.job import SecretVariable
 
 BYTES_MAX = 65_536
 """Of one file: more is no key."""

@@ -13,7 +13,7 @@ from muster.gateway.changes import changed_or_before
 from muster.gateway.context import AppContext
 from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import not_found
-from muster.schemas.facts.cordons import CordonRequested
+from muster.schemas.facts.node import CordonRequested
 from muster.schemas.views import NodeView
 
 router = APIRouter(tags=["nodes"], responses=refusals(404))

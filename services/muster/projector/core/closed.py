@@ -7,7 +7,7 @@ from muster.cluster.node_reasons import node_reasons
 from muster.cluster.withholds import Wishes, known_in, with_request
 from muster.core.fact import Fact
 from muster.schemas.facts import node as nodes
-from muster.schemas.facts.cordons import Cordon, CordonRequested
+from muster.schemas.facts.node import Cordon, CordonRequested
 from muster.schemas.views import NodeReason
 
 

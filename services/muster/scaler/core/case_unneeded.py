@@ -9,7 +9,7 @@ when its time is over.
 """
 
 from muster.core import Instant, seconds_between
-from muster.core.scaling_settings import GroupSettings
+from muster.core.settings import GroupSettings
 from muster.scaler.core import hysteresis
 from muster.scaler.core.choice import Choice
 from muster.scaler.core.choices import REMOVE_GPU, REMOVE_NODE

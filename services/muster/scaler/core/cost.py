@@ -6,7 +6,7 @@ seconds: from the choice until a job may use it. Devices of one choice are attac
 
 from collections.abc import Iterable
 
-from muster.core.scaling_settings import GroupSettings
+from muster.core.settings import GroupSettings
 from muster.scaler.core.groups import ScalingConfig
 from muster.schemas.facts.scale import ScalePart
 

@@ -6,7 +6,7 @@ group from which something could not be taken, or to which a node could not be a
 """
 
 from muster.core import Instant, after
-from muster.core.scaling_settings import GroupSettings
+from muster.core.settings import GroupSettings
 from muster.placement.state import allows
 from muster.scaler.core.demand import Line
 from muster.scaler.core.limits import EVER_ASKS_MAX

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from muster.core import Instant, seconds_between
-from muster.core.scaling_settings import GroupSettings
+from muster.core.settings import GroupSettings
 from muster.placement import DEVICE_MILLI
 from muster.scaler.core import warm
 from muster.scaler.core.choices import REMOVE_NODE

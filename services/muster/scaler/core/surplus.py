@@ -7,7 +7,7 @@ that would come free first, so that idleness gathers on whole nodes.
 from collections.abc import Iterator
 
 from muster.core import Instant, seconds_between
-from muster.core.scaling_settings import GroupSettings
+from muster.core.settings import GroupSettings
 from muster.scaler.core import autoscaler, hysteresis, limits
 from muster.scaler.core.case_cannot_remove import return_gpus
 from muster.scaler.core.case_unneeded import CASE, causes, remove_node_or_gpus

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from muster.core import Instant, seconds_between
-from muster.core.scaling_settings import GroupSettings, ModelSettings
+from muster.core.settings import GroupSettings, ModelSettings
 from muster.scaler.core.limits import HOLDERS_NAMED_MAX
 from muster.scaler.core.spare import Spare
 from muster.scaler.core.state import State

@@ -4,7 +4,7 @@ The reserve is a floor under what goes back to the pool. It is not filled by att
 what it needs, also on another node: for that it is kept.
 """
 
-from muster.core.scaling_settings import GroupSettings
+from muster.core.settings import GroupSettings
 
 
 def beyond(group: GroupSettings, idle: int) -> int:
