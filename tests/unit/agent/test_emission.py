@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.agent import VirtualAgent, job, slot
+from kit.clocks import FakeTime
 from muster.agent.core.core import AgentCore
 from muster.agent.core.output import output_of
 from muster.agent.emission import Emission
-from muster.bus.clock import FakeTime
 from muster.bus.service import LeaderHandle
 from muster.bus.staggered import TICK_S, StaggeredRounds
 from muster.core import Instant
