@@ -10,8 +10,7 @@ import httpx
 
 from loopback import served
 from muster.bus.settings import FabricSettings
-from muster.core.scaling_settings import GroupSettings
-from muster.core.simulation_settings import SimulatedFabricSettings
+from muster.core.settings import GroupSettings, SimulatedFabricSettings
 from muster.fabric.layout import machine_id, node_name
 from muster.fabric.simulator.clock import FabricClock
 from muster.fabric.simulator.manager import Manager

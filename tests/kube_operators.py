@@ -12,7 +12,7 @@ from muster.kube.connection import KubeConnection
 from muster.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
 from muster.kube.objects import JsonObject, at, integer, mapping, name_of, namespace_of, objects, text, truth, uid_of
 from muster.kube.resources import JOB_SETS, JOBS, MPI_JOBS, PODS, Resource
-from muster.kube.shapes import Selection
+from muster.kube.shapes import Patch, Selection
 
 ROUND_S = 0.05
 GRACE_S = 1
@@ -60,7 +60,9 @@ class Operators:
             end = ENDS[kind][1 if "Failed" in phases else 0]
             status: JsonObject = {"status": {"conditions": [{"type": end, "status": "True"}]}}
             with suppress(ConflictError, NotFoundError):
-                await self.connection.patch_status(kind, name_of(found), status, namespace=namespace)
+                await self.connection.patch(
+                    kind, name_of(found), status, kind=Patch.MERGE, namespace=namespace, subresource="status"
+                )
 
 
 def pods_of(kind: Resource, found: JsonObject) -> Iterator[JsonObject]:

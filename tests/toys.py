@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 
 from nats.aio.client import Client
 
+from kit.checkpoints import MemoryCheckpoints
+from kit.clocks import FakeTime
 from kit.memory_log import MemoryAppender, MemoryLog, MemoryReader
 from muster.bus.batches import Writer
-from muster.bus.checkpoint import Checkpoints, MemoryCheckpoints, Voidance, contributors
-from muster.bus.clock import Clock, FakeTime
+from muster.bus.checkpoint import Checkpoints, Voidance, contributors
+from muster.bus.clock import Clock
 from muster.bus.declaration import Declaration, QueryType
 from muster.bus.lease import Lease
 from muster.bus.limits import ShellLimits

@@ -10,8 +10,7 @@ from documents.stage import PATIENCE_S, POLL_S, Stage
 from muster.cli.starting import FABRIC
 from muster.openb.trace import NODE_FILE, TASK_FILE
 from muster.schemas.access import Endpoints
-from muster.stack.exporters import DCGM_PORT
-from muster.stack.fabrics import FABRIC_PORT
+from muster.stack.simulators import DCGM_PORT, FABRIC_PORT
 from muster.stack.state_dir import StateDir
 
 Fill = Callable[[Stage], Awaitable[str]]

@@ -9,8 +9,7 @@ from muster.bus.clock import SystemTime
 from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.bus.service import LeaderHandle
 from muster.core import Fact
-from muster.core.preflight_settings import PreflightSettings
-from muster.core.scaling_settings import ScalingSettings
+from muster.core.settings import PreflightSettings, ScalingSettings
 from muster.kube.connection import KubeConnection
 from muster.schemas.base import Payload
 from waiting import until_async

@@ -2,9 +2,8 @@
 
 from kit.scheduler import VirtualScheduler
 from muster.core import NS_PER_S, Instant
-from muster.schemas.facts.cordons import CordonRequested
 from muster.schemas.facts.job import JobCheckpointed
-from muster.schemas.facts.node import RunningJobs, WithholdRequested, WithholdWithdrawn
+from muster.schemas.facts.node import CordonRequested, RunningJobs, WithholdRequested, WithholdWithdrawn
 from muster.schemas.job import Job
 
 FINISH, MOVE, REQUEUE = RunningJobs.FINISH, RunningJobs.MOVE, RunningJobs.REQUEUE

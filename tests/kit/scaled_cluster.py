@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from kit.log import CLUSTER, START
 from muster.core import Draft, Fact, after, seconds_between
-from muster.core.scaling_settings import GroupSettings
+from muster.core.settings import GroupSettings
 from muster.core.virtual import VirtualCluster, recover
 from muster.fabric.layout import node_name
 from muster.scaler.core import ScalerCore

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from kit.log import CLUSTER, START, VirtualService
 from muster.core import Draft, Fact
-from muster.core.scaling_settings import GroupSettings, ModelSettings, ScalingSettings
-from muster.core.settings import ComposerSettings
+from muster.core.settings import ComposerSettings, GroupSettings, ModelSettings, ScalingSettings
 from muster.core.virtual import recover
 from muster.fabric.layout import device_uuids, node_name
 from muster.scaler.core import ScalerCore

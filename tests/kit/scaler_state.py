@@ -2,7 +2,7 @@
 
 from kit.log import CLUSTER, START
 from muster.core import Instant, after, seconds_between
-from muster.core.scaling_settings import GroupSettings, ModelSettings, ScalingSettings
+from muster.core.settings import GroupSettings, ModelSettings, ScalingSettings
 from muster.core.virtual import VirtualCluster
 from muster.fabric.layout import device_uuids
 from muster.scaler.core.core import fold

@@ -8,9 +8,9 @@ from kit.log import CLUSTER, VirtualService
 from muster.core import Fact, Instant, after
 from muster.schemas import ids
 from muster.schemas.base import Payload
-from muster.schemas.facts.cordons import CordonRequested
 from muster.schemas.facts.job import JobFinished, JobPlaced, JobQueued, JobRouted, JobRunning, PodsExited, PodsOutcome
 from muster.schemas.facts.node import (
+    CordonRequested,
     NodeJoined,
     NodeLost,
     NodeReturned,

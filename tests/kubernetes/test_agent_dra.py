@@ -60,7 +60,7 @@ async def test_a_device_that_somebody_else_took_is_not_given_away(chooser: Choos
     claim = await chooser.kube.create(RESOURCE_CLAIMS, body, namespace=chooser.namespace)
     result = {"request": "r", "driver": DRIVER, "pool": node, "device": "gpu-3"}
     claim["status"] = {"allocation": {"devices": {"results": [result]}}}
-    await chooser.kube.replace_status(RESOURCE_CLAIMS, "theirs", claim, namespace=chooser.namespace)
+    await chooser.kube.replace(RESOURCE_CLAIMS, "theirs", claim, namespace=chooser.namespace, subresource="status")
     jobs = [await chooser.house.muster.submit(running(f"one-{number}", gpus=1)) for number in range(15)]
     for one in jobs:
         await chooser.house.job_that(one.id, lambda view: view.phase is Phase.RUNNING, WAIT_S)

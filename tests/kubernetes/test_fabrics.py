@@ -11,7 +11,7 @@ from kube_manifests import kubectl
 from kube_planes import AnyPlane
 from muster.agent.core.cluster import AddNode, CancelScale
 from muster.bus.kubernetes_settings import KubernetesSettings, PoolSettings, ScaleTargets
-from muster.core.scaling_settings import GroupSettings, ScalingSettings
+from muster.core.settings import GroupSettings, ScalingSettings
 from muster.kube import resources
 from muster.kube.connection import KubeConnection
 from muster.kube.errors import NotFoundError

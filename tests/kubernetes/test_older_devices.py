@@ -102,7 +102,7 @@ async def test_others_may_not_allocate_devices_of_our_nodes(
             result = {"request": "r", "driver": DRIVER, "pool": node, "device": "gpu-0"}
             claim["status"] = {"allocation": {"devices": {"results": [result]}}}
             try:
-                await ordinary.replace_status(RESOURCE_CLAIMS, name, claim, namespace=space)
+                await ordinary.replace(RESOURCE_CLAIMS, name, claim, namespace=space, subresource="status")
             except ForbiddenError as refused:
                 return str(refused)
             return ""

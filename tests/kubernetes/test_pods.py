@@ -14,8 +14,7 @@ from muster.kube.errors import ForbiddenError
 from muster.kube.objects import JsonObject, at, objects, text
 from muster.kube.resources import NAMESPACES, PODS, RESOURCE_CLAIMS, SERVICES
 from muster.kube.shapes import Writing
-from muster.schemas.job import JobKind, JobSpec, TaskGroup
-from muster.schemas.pod_options import ClaimMount, PodOptions, SecretVariable
+from muster.schemas.job import ClaimMount, JobKind, JobSpec, PodOptions, SecretVariable, TaskGroup
 from unit.agent.pods.orders import gang, order, spec
 
 CHECKED = Writing(dry_run=True, strict=True)

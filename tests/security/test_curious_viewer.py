@@ -11,7 +11,7 @@ import pytest_asyncio
 from living_stack import House, job, open_house, options
 from muster.gateway.http import document
 from muster.schemas.access import Role, TokenRecord
-from muster.schemas.pod_options import PodOptions
+from muster.schemas.job import PodOptions
 
 pytestmark = [pytest.mark.connected, pytest.mark.timeout(240), pytest.mark.asyncio(loop_scope="module")]
 

@@ -9,7 +9,7 @@ import pytest
 
 from bounded_gateway import serving
 from gateway_fakes import FakeHouse
-from muster.bus.clock import FakeTime
+from kit.clocks import FakeTime
 from muster.bus.gateway_settings import AccessSettings, SubmitterSettings
 from muster.gateway.http import make_app
 from muster.gateway.limits import Limits

@@ -20,9 +20,9 @@ from jwt.algorithms import ECAlgorithm
 from pydantic import ValidationError
 
 from gateway_fakes import FakeHouse
+from kit.clocks import FakeTime
 from kube_fake import Bearer, FakeKube, fake_kube
 from kubernetes_house import kubeconfig_for
-from muster.bus.clock import FakeTime
 from muster.bus.gateway_settings import (
     TOKEN_BYTES_MAX,
     GroupRoleSettings,

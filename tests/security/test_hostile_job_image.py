@@ -20,7 +20,7 @@ from kubernetes_house import NAMESPACE, kubeconfig_for, open_kubernetes_house
 from living_stack import TEAM, House, job
 from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.bus.settings import Settings
-from muster.core.scaling_settings import ScalingSettings
+from muster.core.settings import ScalingSettings
 from muster.kube.connection import KubeConnection
 from muster.kube.objects import JsonObject, name_of, namespace_of, objects
 from muster.kube.resources import NAMESPACES, NODES, PODS

@@ -12,8 +12,9 @@ from nats.errors import Error as NatsError
 
 from bounded_gateway import Gateway, RawClient, serving
 from gateway_fakes import FakeHouse, fact, live_ends
+from kit.clocks import FakeTime
 from muster.bus.access import GATEWAY_LIVE
-from muster.bus.clock import FakeTime, SystemTime
+from muster.bus.clock import SystemTime
 from muster.bus.gateway_settings import HttpSettings
 from muster.bus.jwt import PREFIX_ACCOUNT, ViewCredential, ViewSigner, new_key
 from muster.bus.settings import Settings

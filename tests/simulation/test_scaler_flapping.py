@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kit.log import START
 from kit.scaled_cluster import FABRIC, MODEL, ScaledCluster, composable
 from muster.core import after, seconds_between
-from muster.core.scaling_settings import ModelSettings, ScalingSettings
+from muster.core.settings import ModelSettings, ScalingSettings
 from muster.scaler.core.groups import ScalingConfig
 from muster.schemas.base import Payload
 from muster.schemas.facts.job import JobUnschedulable

@@ -1,1 +1,7 @@
-"""NATS: streams, log reader and appender, leases, checkpoints, the service shell, tracing."""
+"""NATS: streams, the reader and the appender of logs, leases, checkpoints, the shell of every core, settings, rights.
+
+The only library that reads and writes logs. A service needs `service` (`CoreService`, `Hosted`, `Sink`,
+`LeaderHandle`), `declaration`, `settings` and `clock`, and for its metrics `gauges`. Whoever works on a log beside the
+shells uses `nats_log`, `ports`, `requests` and `jsapi`. A contract in pyproject.toml lists the modules that are
+internal.
+"""

@@ -6,7 +6,6 @@ off, so that a wrong clock holds deadline kills back instead of making them earl
 """
 
 import time
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from muster.core.instant import NS_PER_S, Instant, seconds_between
@@ -36,27 +35,6 @@ class SystemTime:
     def monotonic_s(self) -> float:
         """See `TimeSource.monotonic_s`."""
         return time.monotonic()
-
-
-@dataclass
-class FakeTime:
-    """Both clocks under a test's control; `advance` moves them together."""
-
-    wall_ns: int = 1_000 * NS_PER_S
-    elapsed_s: float = field(default=0.0)
-
-    def wall(self) -> Instant:
-        """See `TimeSource.wall`."""
-        return Instant(self.wall_ns)
-
-    def monotonic_s(self) -> float:
-        """See `TimeSource.monotonic_s`."""
-        return self.elapsed_s
-
-    def advance(self, seconds: float) -> None:
-        """Let `seconds` pass."""
-        self.wall_ns += round(seconds * NS_PER_S)
-        self.elapsed_s += seconds
 
 
 class Clock:

@@ -197,12 +197,6 @@ async def call(
     return check((await ask(client, f"{API}.{path}", body, timeout_s=timeout_s)).data)
 
 
-def json_object(body: bytes) -> dict[str, object]:
-    """An answer that nobody needs typed."""
-    found = json.loads(body)
-    return found if isinstance(found, dict) else {}
-
-
 async def stream_info(client: Client, stream: str, *, subjects: str = "") -> StreamInfo | None:
     """The stream, or None if there is none of that name. subjects: also count messages per subject that matches."""
     request = {"subjects_filter": subjects} if subjects else None

@@ -77,10 +77,6 @@ class Lease:
         """Whether it is held at a moment of the monotonic clock."""
         return not self.is_lost and now_s < self.deadline_s
 
-    def remaining_s(self, now_s: float) -> float:
-        """For how long it surely is held yet; an effect starts only if its time-out is less."""
-        return 0.0 if self.is_lost else max(0.0, self.deadline_s - now_s)
-
     def when_lost(self, tell: Callable[[], None]) -> None:
         """Have `tell` called, once and from the lease's thread, as soon as the lease is lost."""
         self._tell = tell

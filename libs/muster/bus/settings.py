@@ -14,10 +14,13 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from muster.bus.federation_settings import FederationSettings
 from muster.bus.gateway_settings import AccessSettings, HttpSettings, IdentitySettings, TlsSettings
 from muster.bus.kubernetes_settings import GuardSettings, KubernetesSettings
-from muster.core.preflight_settings import PreflightSettings
-from muster.core.scaling_settings import ScalingSettings
-from muster.core.settings import ComposerSettings
-from muster.core.simulation_settings import SimulatedFabricSettings, SimulationSettings
+from muster.core.settings import (
+    ComposerSettings,
+    PreflightSettings,
+    ScalingSettings,
+    SimulatedFabricSettings,
+    SimulationSettings,
+)
 from muster.schemas.base import Label, Name
 
 EXPORTER_URL = "http://{address}:9400/metrics"

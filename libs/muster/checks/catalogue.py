@@ -7,8 +7,12 @@ for the machines at hand, and a default that failed healthy nodes would teach pe
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from muster.checks.errors import CheckError
 from muster.schemas.facts.operations import CheckOrder, CheckScope
+
+
+class CheckError(ValueError):
+    """A check, a suite or a parameter that does not exist or cannot be. The text says which, and what there is."""
+
 
 DEVICE_COUNT, GPU_HEALTH, DCGM = "device-count", "gpu-health", "dcgm"
 PEER_BANDWIDTH, ALL_REDUCE, STORAGE, COMMAND = "peer-bandwidth", "all-reduce", "storage", "command"

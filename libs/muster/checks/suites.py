@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from muster.checks import catalogue
-from muster.checks.errors import CheckError
-from muster.core.preflight_settings import CheckSettings, PreflightSettings, SuiteSettings
+from muster.checks.catalogue import CheckError
+from muster.core.settings import CheckSettings, PreflightSettings, SuiteSettings
 from muster.schemas.facts.operations import CheckOrder
 
 NONE = "none"

@@ -10,7 +10,7 @@ import os
 import sys
 import time
 
-from muster.checks.readers.bandwidth import OURS
+from muster.checks.readers import OURS
 
 WARM_UP = 3
 

@@ -10,12 +10,11 @@ from pydantic import ValidationError
 
 from muster.bus.settings import load_settings
 from muster.checks import catalogue
-from muster.checks.errors import CheckError
+from muster.checks.catalogue import CheckError
 from muster.checks.plan import orders_for
-from muster.checks.probes import place_of
 from muster.checks.programs import run
 from muster.checks.report import dump
-from muster.checks.runner import run_plan
+from muster.checks.runner import place_of, run_plan
 from muster.checks.suites import BUILT_IN, PreflightPolicy, Suite, policy_of, suite_of
 from muster.cli.errors import ExitCode, usage
 from muster.cli.options import Output

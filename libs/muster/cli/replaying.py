@@ -19,10 +19,18 @@ from muster.cli.session import connected
 from muster.cli.text import duration
 from muster.openb.account import Counts, JobSeen, seen_in_fact
 from muster.openb.files import write_report
-from muster.openb.jobs import default_speedup
 from muster.openb.replay import ReplayError, ReplayOptions, SubmitRefusedError, replay
 from muster.openb.report import ReplayReport, Wait, report_of
-from muster.openb.trace import NODE_FILE, TASK_FILE, OpenbFormatError, OpenbNode, OpenbTask, parse_nodes, parse_tasks
+from muster.openb.trace import (
+    NODE_FILE,
+    TASK_FILE,
+    OpenbFormatError,
+    OpenbNode,
+    OpenbTask,
+    default_speedup,
+    parse_nodes,
+    parse_tasks,
+)
 from muster.schemas.facts.job import JobFinished, JobUnschedulable
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import JobSpec

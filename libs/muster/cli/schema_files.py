@@ -10,8 +10,7 @@ import muster.schemas as contract
 from muster.bus import asyncapi
 from muster.bus.declaration import Declaration
 from muster.cli.errors import refused, usage
-from muster.schemas.compat import CURE, Break, breaks
-from muster.schemas.export import Schema, fact_schemas, render
+from muster.schemas.export import HINT, Break, Schema, breaks, fact_schemas, render
 from muster.schemas.registry import SERVICES
 
 COMMAND = "muster schemas export"
@@ -36,7 +35,7 @@ class Difference:
         """What is wrong and what cures it, a line each; empty if nothing is."""
         told = [f"incompatible: {one}" for one in self.breaks]
         if self.breaks:
-            told.append(f"cure: {CURE}")
+            told.append(f"cure: {HINT}")
         for what, paths in (("stale", self.stale), ("missing", self.missing), ("surplus", self.surplus)):
             told.extend(f"{what}: {path}" for path in paths)
         if self.stale or self.missing or self.surplus:
@@ -90,7 +89,7 @@ def write(directory: Path, plan: dict[str, str], *, allow_breaking: bool) -> int
     found = difference(directory, plan)
     if found.breaks and not allow_breaking:
         told = "; ".join(map(str, found.breaks))
-        raise refused(f"{told}: {CURE} (or --allow-breaking while no log holds the fact)")
+        raise refused(f"{told}: {HINT} (or --allow-breaking while no log holds the fact)")
     for name in found.surplus:
         (directory / name).unlink()
     for name in (*found.stale, *found.missing):

@@ -22,11 +22,10 @@ from muster.cli.session import connected
 from muster.schemas.access import Endpoints
 from muster.stack import control, up
 from muster.stack.declared import SERVICES, DeclarationError, services_of
-from muster.stack.exporters import DCGM_SIMULATOR
-from muster.stack.fabrics import FABRIC_PORT, SIMULATOR
 from muster.stack.nats_server import BinaryMissingError
 from muster.stack.options import ALL, StartOptions
 from muster.stack.ports import LOOPBACK
+from muster.stack.simulators import DCGM_SIMULATOR, FABRIC_PORT, SIMULATOR
 from muster.stack.state_dir import StateDir, StateDirError
 from muster.stack.supervisor import ChildNotReadyError
 

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from muster.cluster.node_records import DEVICE, NODE, DeviceRecord, NodeRecord, NodeTable
 from muster.cluster.withholds import is_closed, known_in, with_request
 from muster.placement import Fleet
-from muster.schemas.facts.cordons import Cordon
-from muster.schemas.facts.node import GrantState, NodeJoined, WithholdRequested, WithholdWish
+from muster.schemas.facts.node import Cordon, GrantState, NodeJoined, WithholdRequested, WithholdWish
 
 OnChange = Callable[[str, str, NodeRecord | DeviceRecord], None]
 """Called with kind, name and record when what is asked of a node or device may have changed."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from muster.cluster.withholds import Wishes
-from muster.schemas.facts.cordons import Cordon
+from muster.schemas.facts.node import Cordon
 from muster.schemas.views import NodeReason
 
 CORDONED, DRAINED, WITHHELD, PLANNED, LOST, NOT_RELEASED = (

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 
 from muster.cluster.withholds import Wishes, is_closed, is_doubted
 from muster.placement import Hold
-from muster.schemas.facts.cordons import Cordon
-from muster.schemas.facts.node import NodeJoined
+from muster.schemas.facts.node import Cordon, NodeJoined
 
 NODE, DEVICE = "node", "device"
 

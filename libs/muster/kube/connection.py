@@ -251,12 +251,6 @@ class KubeConnection:
         where = Where(resource, namespace=namespace, name=name, subresource=subresource)
         return await self._json(resource, where.request("PUT", "update", query=writing.query(), body=body))
 
-    async def replace_status(
-        self, resource: Resource, name: str, body: JsonObject, *, namespace: str = "", writing: Writing = PLAIN
-    ) -> JsonObject:
-        """Replace the status alone."""
-        return await self.replace(resource, name, body, namespace=namespace, subresource="status", writing=writing)
-
     async def patch(
         self,
         resource: Resource,
@@ -274,21 +268,6 @@ class KubeConnection:
         where = Where(resource, namespace=namespace, name=name, subresource=subresource)
         return await self._json(
             resource, where.request("PATCH", "patch", query=writing.query(), body=body, content_type=kind.value)
-        )
-
-    async def patch_status(
-        self,
-        resource: Resource,
-        name: str,
-        body: JsonObject | list[JsonObject],
-        *,
-        kind: Patch = Patch.MERGE,
-        namespace: str = "",
-        writing: Writing = PLAIN,
-    ) -> JsonObject:
-        """Change part of the status."""
-        return await self.patch(
-            resource, name, body, kind=kind, namespace=namespace, subresource="status", writing=writing
         )
 
     async def delete(

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from muster.openb.account import Account, Counts, JobSeen, TaskRecord, seen_in_view
-from muster.openb.jobs import job_spec
-from muster.openb.trace import OpenbTask
+from muster.openb.trace import OpenbTask, job_spec
 from muster.schemas.job import JobSpec
 from muster.schemas.views import JobView
 

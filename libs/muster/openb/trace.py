@@ -1,15 +1,24 @@
-"""The trace's two tables, read by header: variants of the format order, add and leave out columns.
+"""The trace's two tables, read by header, and its tasks as jobs of Muster, sped up.
+
+Variants of the format order, add and leave out columns.
 
 Pure: text in, rows out. Times are seconds since the trace's own start.
 """
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+from muster.schemas.job import RUN_TIME_S_MAX, JobSpec, TaskGroup
+from muster.schemas.labels import EXIT_CODE, RUN_S
 
 NODE_FILE = "openb_node_list_gpu_node.csv"
 TASK_FILE = "openb_pod_list_default.csv"
 WHOLE_GPU_MILLI = 1000
+_NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
+_TASK_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "creation_time", "deletion_time")
+WALL_S = 120.0  # what the whole trace is sped up to, if nobody says otherwise
+TOTAL_RUN_TIME_S_MIN = 7 * 86_400.0
 
 
 class OpenbFormatError(ValueError):
@@ -102,10 +111,6 @@ class _Cells:
         return OpenbFormatError(file=self.file, line=self.line, column=column, reason=reason)
 
 
-_NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
-_TASK_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "creation_time", "deletion_time")
-
-
 def parse_nodes(text: str, *, file: str = NODE_FILE) -> tuple[OpenbNode, ...]:
     """All machines of a node table, in its order. Raises OpenbFormatError. file: for messages only."""
     rows = [(cells, _node(cells)) for cells in _cells(text, file, _NODE_COLUMNS)]
@@ -170,3 +175,29 @@ def _refuse_twins(names: list[tuple[_Cells, str]], *, column: str) -> None:
         if name in lines:
             raise cells.wrong(column, f"{name!r} stands already on line {lines[name]}")
         lines[name] = cells.line
+
+
+def default_speedup(tasks: Sequence[OpenbTask], *, wall_s: float = WALL_S) -> float:
+    """So many trace seconds per second that the last deletion comes after `wall_s`; never slower than the trace."""
+    return max(1.0, max((task.deletion_s for task in tasks), default=0.0) / wall_s)
+
+
+def job_spec(task: OpenbTask, *, speedup: float, team: str, queue: str | None = None) -> JobSpec:
+    """The job that asks what the task asked and runs as long, divided by `speedup`; it fails if the task had failed."""
+    run_s = task.lifetime_s / speedup
+    return JobSpec(
+        name=task.name,
+        team=team,
+        queue=queue,
+        task_groups=(
+            TaskGroup(
+                gpus=task.gpus,
+                gpu_milli=task.gpu_milli,
+                gpu_models=task.gpu_models,
+                cpu_milli=task.cpu_milli,
+                memory_mib=task.memory_mib,
+            ),
+        ),
+        total_run_time_s=min(RUN_TIME_S_MAX, max(TOTAL_RUN_TIME_S_MIN, 2 * run_s)),
+        labels={RUN_S: f"{run_s:.6f}", EXIT_CODE: "1" if task.has_failed else "0"},
+    )

@@ -18,13 +18,22 @@ from muster.schemas.access import Endpoints
 from muster.stack import nats_server
 from muster.stack.declared import declared_users, services_of
 from muster.stack.entering import new_secret
-from muster.stack.exporters import DCGM_PORT, DCGM_SIMULATOR, have_simulator, with_exporters
-from muster.stack.fabrics import FABRIC_PORT, SIMULATOR, are_simulated, located, write_credentials
 from muster.stack.keys import mint_access, write_private
 from muster.stack.options import ALL, StartOptions, merged, wanted_of
 from muster.stack.ports import LOOPBACK
 from muster.stack.probes import http_answers, http_ok, leads, leaf_nodes
 from muster.stack.process import Command
+from muster.stack.simulators import (
+    DCGM_PORT,
+    DCGM_SIMULATOR,
+    FABRIC_PORT,
+    SIMULATOR,
+    are_simulated,
+    have_simulator,
+    located,
+    with_exporters,
+    write_credentials,
+)
 from muster.stack.state_dir import StateDir
 from muster.stack.supervisor import Child, Supervisor
 

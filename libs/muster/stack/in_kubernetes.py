@@ -14,12 +14,11 @@ import yaml
 from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.bus.leaf import cell_user_name
 from muster.bus.settings import FabricSettings, Settings, WebhookSettings
-from muster.stack.exporters import DCGM_SIMULATOR
-from muster.stack.fabrics import SIMULATOR
 from muster.stack.keys import write_private
 from muster.stack.nats_server import SYNC_ALWAYS
 from muster.stack.parts import CLI, GRAFANA, HOST, KEYS, REDIS, TOGETHER, Layout
 from muster.stack.provision import Broker, provision
+from muster.stack.simulators import DCGM_SIMULATOR, SIMULATOR
 
 STATEFUL_SET, HEADLESS = "nats", "nats-servers"
 """Names in k8s/base/nats.yaml: pod `nats-0` is reached as `nats-0.nats-servers`."""

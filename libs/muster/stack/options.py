@@ -15,10 +15,9 @@ from muster.schemas.access import Endpoints
 from muster.schemas.base import Name
 from muster.schemas.registry import RESERVED_CLUSTERS
 from muster.stack.declared import SERVICES
-from muster.stack.exporters import DCGM_PORT, with_exporters
-from muster.stack.fabrics import FABRIC_PORT, located
 from muster.stack.nats_server import SYNC_INTERVAL_S
 from muster.stack.ports import LOOPBACK, USUAL_PORTS
+from muster.stack.simulators import DCGM_PORT, FABRIC_PORT, located, with_exporters
 from muster.stack.state_dir import StateDir, StateDirError
 
 ALL = "all"

@@ -23,10 +23,9 @@ from muster.bus.declaration import Declaration
 from muster.bus.jwt import VIEW_SIGNER_FILE
 from muster.bus.settings import Settings
 from muster.schemas.access import Endpoints
-from muster.stack.exporters import DCGM_PORT, DCGM_SIMULATOR, with_exporters
-from muster.stack.fabrics import FABRIC_PORT, SIMULATOR, located
 from muster.stack.nats_server import loopback_origins
 from muster.stack.ports import USUAL_PORTS
+from muster.stack.simulators import DCGM_PORT, DCGM_SIMULATOR, FABRIC_PORT, SIMULATOR, located, with_exporters
 
 KEYS, NATS, REDIS, BUS, CLI, HOST, GRAFANA = "keys", "nats", "redis", "bus", "cli", "host", "grafana"
 TOGETHER = "together"

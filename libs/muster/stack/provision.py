@@ -18,7 +18,6 @@ from muster.stack import nats_server, redis_server
 from muster.stack.cells import CENTRE_CREDENTIALS, LEAF_USUAL_PORT
 from muster.stack.declared import check_settings, declaration_of, services_of, users_of_bus
 from muster.stack.entering import new_secret, new_token
-from muster.stack.fabrics import write_credentials
 from muster.stack.keys import MintedAccess, mint_access, write_private
 from muster.stack.parts import (
     EVERYWHERE,
@@ -32,6 +31,7 @@ from muster.stack.parts import (
     placed,
 )
 from muster.stack.ports import USUAL_PORTS
+from muster.stack.simulators import write_credentials
 from muster.stack.state_dir import StateDir
 
 NATS_STORE = Path("/data")

@@ -29,8 +29,6 @@ from muster.stack.cells import (
 )
 from muster.stack.declared import declared_users, services_of
 from muster.stack.entering import enter, new_secret, new_token
-from muster.stack.exporters import DCGM_PORT, DCGM_SIMULATOR, TELEMETRY, have_simulator
-from muster.stack.fabrics import FABRIC_PORT, SIMULATOR, are_simulated, write_credentials
 from muster.stack.keys import MintedAccess, mint_access, write_private
 from muster.stack.options import (
     StartOptions,
@@ -44,6 +42,16 @@ from muster.stack.options import (
 from muster.stack.ports import choose_ports
 from muster.stack.probes import all_lead, http_answers, http_ok, redis_answers
 from muster.stack.process import Command
+from muster.stack.simulators import (
+    DCGM_PORT,
+    DCGM_SIMULATOR,
+    FABRIC_PORT,
+    SIMULATOR,
+    TELEMETRY,
+    are_simulated,
+    have_simulator,
+    write_credentials,
+)
 from muster.stack.state_dir import Holder, StateDir, StateDirLock
 from muster.stack.supervisor import Child, ChildState, Supervisor
 

@@ -6,8 +6,10 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from muster.schemas.base import InstantNs, JobId, Label, Name, Text, Wire
-from muster.schemas.pod_options import PodOptions
 
+ENV_MAX = 256
+VOLUMES_MAX = 32
+NETWORKS_MAX = 8
 REPLICAS_MAX = 4096
 GROUPS_MAX = 16
 RUN_TIME_S_MAX = 90 * 86_400
@@ -16,6 +18,52 @@ MODELS_MAX = 32
 LABELS_MAX = 64
 COMMAND_MAX = 256
 PRIORITY_MAX = 1000
+
+
+Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
+"""Name of an environment variable."""
+Mount = Annotated[str, Field(pattern=r"^/[^:\x00]{0,255}$")]
+"""Absolute path in a container."""
+
+
+class SecretVariable(Wire):
+    """An environment variable from `key` of a Secret in the job's namespace. Muster never reads it."""
+
+    variable: Variable
+    secret: Label
+    key: Label
+
+
+class ClaimMount(Wire):
+    """A PersistentVolumeClaim of the job's namespace, mounted at `path`."""
+
+    claim: Label
+    path: Mount
+    read_only: bool = False
+
+
+class PodOptions(Wire):
+    """Options of every pod of a job.
+
+    user_namespace: root inside is not root outside (`hostUsers: false`). shm_mib: size of /dev/shm, which data loaders
+    share; None: half of the pod's memory, 0: the container runtime's 64 MiB. scratch_mib: an emptyDir at /scratch of at
+    most so much; 0: none. rdma: devices of the fabric between nodes; None: if the job has several pods and the cluster
+    has such devices. networks: secondary networks by the names that the cluster gives them. whole_cores: Guaranteed,
+    whole cores, near the GPUs. env: variables. secret_env: variables from Secrets. volumes: claims to mount.
+    service_account: of the namespace; None: its default, without a token.
+    """
+
+    user_namespace: bool = True
+    shm_mib: Annotated[int, Field(ge=0, le=100_000_000)] | None = None
+    scratch_mib: Annotated[int, Field(ge=0, le=100_000_000)] = 0
+    rdma: bool | None = None
+    networks: Annotated[tuple[Name, ...], Field(max_length=NETWORKS_MAX)] = ()
+    whole_cores: bool = False
+    env: Annotated[dict[Variable, Text], Field(max_length=ENV_MAX)] = Field(default_factory=dict)
+    secret_env: Annotated[tuple[SecretVariable, ...], Field(max_length=ENV_MAX)] = ()
+    volumes: Annotated[tuple[ClaimMount, ...], Field(max_length=VOLUMES_MAX)] = ()
+    service_account: Label | None = None
+
 
 Priority = Annotated[int, Field(ge=0, le=PRIORITY_MAX)]
 """Of a job among those of its queue: the higher, the sooner its turn, and the later it is asked to make way."""

@@ -10,7 +10,6 @@ from enum import StrEnum
 from muster.schemas.facts import (
     composability,
     control,
-    cordons,
     device,
     fabric,
     federation,
@@ -232,8 +231,8 @@ TABLE: tuple[FactType, ...] = (
     *_rows(FED, "gateway", "device", detach_requested=composability.DetachRequested),
     *_rows(
         FED, "gateway", "node",
-        cordon_requested=cordons.CordonRequested, drain_requested=cordons.CordonRequested,
-        resume_requested=cordons.CordonRequested,
+        cordon_requested=node.CordonRequested, drain_requested=node.CordonRequested,
+        resume_requested=node.CordonRequested,
     ),
     *(
         row
@@ -246,8 +245,8 @@ TABLE: tuple[FactType, ...] = (
             *_rows(stream, "federation", "device", detach_forwarded=composability.DetachRequested),
             *_rows(
                 stream, "federation", "node",
-                cordon_forwarded=cordons.CordonRequested, drain_forwarded=cordons.CordonRequested,
-                resume_forwarded=cordons.CordonRequested,
+                cordon_forwarded=node.CordonRequested, drain_forwarded=node.CordonRequested,
+                resume_forwarded=node.CordonRequested,
             ),
         )
     ),

@@ -14,9 +14,7 @@ from muster.bus.clock import SystemTime
 from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import FleetSettings, LocalSettings, Settings
-from muster.core.preflight_settings import SimulatedWorkSettings
-from muster.core.scaling_settings import ScalingSettings
-from muster.core.simulation_settings import SimulationSettings
+from muster.core.settings import ScalingSettings, SimulatedWorkSettings, SimulationSettings
 from muster.schemas.registry import StreamRole
 
 

@@ -16,7 +16,7 @@ from muster.bus.service import LeaderHandle
 from muster.bus.staggered import TICK_S, StaggeredRounds
 from muster.core import Core, Fact, Instant, seconds_between
 from muster.core.seeded import uniform
-from muster.core.simulation_settings import SimulationSettings
+from muster.core.settings import SimulationSettings
 from muster.schemas.subjects import output_subject
 from muster.schemas.telemetry import OutputLines
 

@@ -6,7 +6,7 @@ from functools import partial
 from muster.bus.settings import FabricSettings, Settings
 from muster.composer.calls import FabricCalls, Line
 from muster.composer.operator_driver import OperatorDriver
-from muster.core.scaling_settings import GroupSettings
+from muster.core.settings import GroupSettings
 from muster.fabric.driver import FabricDriver
 from muster.fabric.open import UnopenedDriver, open_driver
 from muster.fabric.token import CredentialsError

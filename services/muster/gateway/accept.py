@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 
 from muster.checks.suites import NONE, PreflightPolicy
-from muster.core.scaling_settings import ScalingSettings
+from muster.core.settings import ScalingSettings
 from muster.gateway.authorise import Principal
 from muster.gateway.problems import ProblemError, conflict, forbidden, from_validation, invalid, too_large
 from muster.quota.admission import Admission

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from muster.bus.settings import FabricSettings
-from muster.core.scaling_settings import ScalingSettings
-from muster.core.settings import ComposerSettings
+from muster.core.settings import ComposerSettings, ScalingSettings
 from muster.scaler.core.groups import ScalingConfig
 
 

@@ -2,7 +2,7 @@
 
 from muster.bus.settings import UpgradeSettings
 from muster.checks.suites import policy_of
-from muster.core.preflight_settings import PreflightSettings
+from muster.core.settings import PreflightSettings
 from muster.upgrader.core.config import UpgradeConfig, Validation
 
 

@@ -14,7 +14,7 @@ from muster.agent.core.kubernetes.options import PodPolicy
 from muster.agent.core.kubernetes.orders import PodOrders
 from muster.agent.core.kubernetes.projections import NodeProjection, PodProjection
 from muster.core import NS_PER_S, Instant
-from muster.core.preflight_settings import NodeActionSettings
+from muster.core.settings import NodeActionSettings
 from muster.kube.objects import name_of
 from muster.kube.resources import NODES, PODS
 from muster.schemas.facts.operations import NodeAction

@@ -13,7 +13,7 @@ from muster.composer.calls import FabricCalls, Line
 from muster.composer.core.fabrics import Observation
 from muster.core.fact import Core
 from muster.core.instant import seconds_between
-from muster.core.simulation_settings import FabricBehaviour
+from muster.core.settings import FabricBehaviour
 from muster.fabric.simulator.model import FabricModel
 from muster.fabric.simulator.operation import PoolDevice
 from virtual_time import VirtualLoop

@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from fabrics import GROUPS, MODEL, ServedFabric, fabric, machine, served_fabric
+from kit.clocks import SteppedClock
 from loopback import served
-from muster.fabric.simulator.clock import SteppedClock
 from muster.fabric.simulator.routing import TRACE_CHARS_MAX
 from muster.fabric.simulator.server import make_app, open_manager
 from waiting import until

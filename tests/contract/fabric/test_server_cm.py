@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from fabrics import GROUPS, MODEL, OTHER_MODEL, ServedFabric, fabric, machine, served_fabric
-from muster.fabric.simulator.clock import SteppedClock
+from kit.clocks import SteppedClock
 
 ROOT = "cluster_manager/cluster_autoscaler/v3/tenants/tenant/clusters/cluster/machines"
 NODE_GROUPS = "cluster_manager/cluster_autoscaler/v2/tenants/tenant/clusters/cluster/nodegroups"

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from fabrics import LOGIN, MODEL, OTHER_MODEL, ServedFabric, fabric, machine, served_fabric
-from muster.fabric.simulator.clock import SteppedClock
+from kit.clocks import SteppedClock
 from muster.fabric.simulator.server import BODY_BYTES_MAX
 from waiting import until
 

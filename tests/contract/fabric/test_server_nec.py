@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from fabrics import MODEL, ServedFabric, fabric, machine, served_fabric
-from muster.fabric.simulator.clock import SteppedClock
+from kit.clocks import SteppedClock
 from waiting import until, until_async
 
 API = "cdim/api/v1"

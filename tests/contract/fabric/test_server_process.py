@@ -13,7 +13,7 @@ import pytest
 
 from fabrics import GROUPS, MODEL, NAME, fabric, machine
 from muster.bus.settings import Settings
-from muster.core.scaling_settings import ScalingSettings
+from muster.core.settings import ScalingSettings
 from muster.fabric.simulator.saved import SavedStateError
 from muster.fabric.simulator.server import open_manager
 from muster.schemas.access import Endpoints

@@ -21,7 +21,7 @@ from contract.fabric.fabrics_suite import (
 from muster.composer.core.fabrics import AttachCall, CallWentWrong, DetachCall, Observation
 from muster.composer.virtual import VirtualFabrics
 from muster.core.instant import seconds_between
-from muster.core.simulation_settings import FabricBehaviour
+from muster.core.settings import FabricBehaviour
 from muster.fabric.simulator.model import FabricModel
 from muster.fabric.simulator.operation import PoolDevice
 from muster.schemas.facts.device import CallFailure

@@ -100,9 +100,9 @@ class DeviceKindsContract:
             claim = await claim_of_a_pod(kube, space)
             uid = project_claim(claim).owner
             body = allocated(claim, node="n1", pod=("p", uid), places=places)
-            await kube.replace_status(RESOURCE_CLAIMS, "c", body, namespace=space)
+            await kube.replace(RESOURCE_CLAIMS, "c", body, namespace=space, subresource="status")
             with pytest.raises(ConflictError):  # at the version that was read
-                await kube.replace_status(RESOURCE_CLAIMS, "c", body, namespace=space)
+                await kube.replace(RESOURCE_CLAIMS, "c", body, namespace=space, subresource="status")
             now = await kube.get(RESOURCE_CLAIMS, "c", namespace=space)
             view = project_claim(now)
             assert (view.places, view.node, view.reserved) == (tuple(places), "n1", (uid,))

@@ -327,7 +327,9 @@ class ApiServerContract:
 
     async def test_status_and_the_rest_are_written_apart(self, kube: KubeConnection, space: str) -> None:
         made = await kube.create(PODS, pod("p", namespace=space), namespace=space)
-        await kube.patch_status(PODS, "p", {"status": {"phase": "Running"}}, namespace=space)
+        await kube.patch(
+            PODS, "p", {"status": {"phase": "Running"}}, kind=Patch.MERGE, namespace=space, subresource="status"
+        )
         await kube.patch(
             PODS,
             "p",
@@ -339,7 +341,7 @@ class ApiServerContract:
         assert text(now, "status", "phase") == "Running"
         assert text(now, "metadata", "labels", "x") == "1"
         with pytest.raises(ConflictError):
-            await kube.replace_status(PODS, "p", made, namespace=space)
+            await kube.replace(PODS, "p", made, namespace=space, subresource="status")
 
     async def test_the_server_says_what_it_is_and_serves(self, kube: KubeConnection) -> None:
         version = await kube.get_path("/version")
@@ -377,7 +379,9 @@ class ApiServerContract:
             }
             made = await kube.create(STATES, body, namespace=space)
             assert "status" not in made
-            changed = await kube.patch_status(STATES, "s", {"status": {"ready": True}}, namespace=space)
+            changed = await kube.patch(
+                STATES, "s", {"status": {"ready": True}}, kind=Patch.MERGE, namespace=space, subresource="status"
+            )
             assert at(changed, "status", "ready") is True
             assert at(changed, "metadata", "generation") == 1
             changed = await kube.patch(STATES, "s", {"spec": {"size": 3}}, kind=Patch.MERGE, namespace=space)

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.agent import VirtualAgent, job, slot
+from kit.clocks import FakeTime
 from muster.agent.core.core import AgentCore
 from muster.agent.emission import Emission, output_of
-from muster.bus.clock import FakeTime
 from muster.bus.service import LeaderHandle
 from muster.bus.staggered import TICK_S, StaggeredRounds
 from muster.core import Instant
-from muster.core.simulation_settings import SimulationSettings
+from muster.core.settings import SimulationSettings
 from muster.schemas.job import Slot
 from muster.schemas.telemetry import OutputLines
 

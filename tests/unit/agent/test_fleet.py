@@ -10,7 +10,7 @@ from muster.agent.core.core import AgentCore
 from muster.agent.declaration import DECLARATION
 from muster.bus.service import CoreService
 from muster.bus.settings import FleetSettings, Settings
-from muster.core.simulation_settings import SimulationSettings
+from muster.core.settings import SimulationSettings
 from muster.openb.trace import NODE_FILE, OpenbFormatError
 
 DATA = Path(__file__).parents[4] / "shared" / "data" / "openb"

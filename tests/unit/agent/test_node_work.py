@@ -2,7 +2,7 @@
 
 from kit.agent import QUICK, VirtualAgent
 from muster.agent.core.node_work import ENDED_MAX
-from muster.core.preflight_settings import SimulatedWorkSettings
+from muster.core.settings import SimulatedWorkSettings
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.facts.operations import (
     ActionOutcome,

@@ -4,7 +4,7 @@ import pytest
 
 from kit.agent import QUICK, VirtualAgent, fleet_of, job, job_id, slot
 from muster.core import Draft, Fact
-from muster.core.preflight_settings import SimulatedWorkSettings
+from muster.core.settings import SimulatedWorkSettings
 from muster.schemas.facts.job import JobPlaced, JobRunning, JobState, PodsExited, PodsStarted
 from muster.schemas.facts.operations import CheckOrder, CheckOutcome, ChecksReported, PreflightPlan
 from muster.schemas.job import Checkpointing, Job, JobSpec, Phase, Slot, TaskGroup

@@ -4,10 +4,10 @@ import gzip
 
 import pytest
 
+from kit.checkpoints import MemoryCheckpoints
 from muster.bus.checkpoint import (
     CheckpointError,
     Checkpoints,
-    MemoryCheckpoints,
     Pointer,
     Recorded,
     Voidance,

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.bus.clock import Clock, FakeTime
+from kit.clocks import FakeTime
+from muster.bus.clock import Clock
 from muster.core.instant import NS_PER_S, Instant
 
 SECONDS = st.integers(-100, 100)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kit.clocks import FakeTime
 from kit.memory_log import MemoryLog, MemoryReader
-from muster.bus.clock import FakeTime
 from muster.bus.nats_log import Hub, Member
 from muster.bus.ports import LogReader
 from toys import LOG, put_joined

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from muster.bus.checkpoint import Checkpoints, MemoryCheckpoints
+from kit.checkpoints import MemoryCheckpoints
+from muster.bus.checkpoint import Checkpoints
 from muster.bus.limits import ShellLimits
 from muster.bus.metrics import shell_metrics
 from muster.bus.snapshots import Snapshots

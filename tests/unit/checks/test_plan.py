@@ -3,10 +3,10 @@
 import pytest
 
 from muster.checks import catalogue
-from muster.checks.errors import CheckError
+from muster.checks.catalogue import CheckError
 from muster.checks.plan import plan_of
 from muster.checks.suites import PreflightPolicy, policy_of, suite_of
-from muster.core.preflight_settings import CheckSettings, PreflightSettings, SuiteSettings
+from muster.core.settings import CheckSettings, PreflightSettings, SuiteSettings
 from muster.schemas.facts.operations import CheckScope
 from muster.schemas.job import JobSpec, TaskGroup
 

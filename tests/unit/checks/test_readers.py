@@ -4,10 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from muster.checks.readers.bandwidth import read_all_reduce, read_nccl, read_nvbandwidth
-from muster.checks.readers.dcgm import read_dcgm
-from muster.checks.readers.nvidia_smi import FIELDS, is_unknown_field, read_list, read_query
-from muster.checks.readers.reading import Measurement, Reading
+from muster.checks.readers import (
+    FIELDS,
+    Measurement,
+    Reading,
+    is_unknown_field,
+    read_all_reduce,
+    read_dcgm,
+    read_list,
+    read_nccl,
+    read_nvbandwidth,
+    read_query,
+)
 from muster.schemas.facts.operations import CheckOutcome
 
 PASS, FAIL, CANNOT_RUN = CheckOutcome.PASS, CheckOutcome.FAIL, CheckOutcome.CANNOT_RUN

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from muster.checks import catalogue, storage_probe
-from muster.checks.probes import Place, place_of, probe
 from muster.checks.programs import Ran, run
-from muster.checks.runner import run_plan
+from muster.checks.runner import Place, place_of, probe, run_plan
 from muster.schemas.facts.operations import CheckOrder, CheckOutcome, PreflightPlan
 from waiting import until
 

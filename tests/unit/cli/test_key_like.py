@@ -3,8 +3,7 @@
 import pytest
 
 from muster.cli.job_spec import key_warnings, looks_like_key
-from muster.schemas.job import JobSpec, TaskGroup
-from muster.schemas.pod_options import PodOptions
+from muster.schemas.job import JobSpec, PodOptions, TaskGroup
 
 RANDOM = "".join("aB3dE7gH1jK9mN5pQ2sT8vW4xY6z0CfR")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.bus.clock import FakeTime
+from kit.clocks import FakeTime
 from muster.cli.login import Login, LoginToken, Provider, Wanted, log_in, login_for, store
 from muster.client import TokenError
 from oidc_provider import CLIENT_ID, OidcProvider, oidc_provider

@@ -5,8 +5,7 @@ from pathlib import Path
 from muster.bus.settings import FabricSettings, Settings
 from muster.composer.app import config_of, services
 from muster.composer.declaration import DECLARATION
-from muster.core.scaling_settings import GroupSettings, ScalingSettings
-from muster.core.settings import ComposerSettings
+from muster.core.settings import ComposerSettings, GroupSettings, ScalingSettings
 from muster.fabric.layout import machine_id
 from muster.schemas.registry import StreamRole
 

@@ -13,8 +13,7 @@ from muster.composer.core.fabrics import SurveyWentWrong
 from muster.composer.lines import fabric_calls, models_of
 from muster.core import Instant
 from muster.core.fact import Core
-from muster.core.scaling_settings import GroupSettings
-from muster.core.simulation_settings import SimulatedFabricSettings
+from muster.core.settings import GroupSettings, SimulatedFabricSettings
 from muster.fabric.driver import FabricUnavailableError
 from muster.fabric.open import UnopenedDriver
 from muster.schemas.devices import CXL_MEMORY, GPU

@@ -6,8 +6,7 @@ import pytest
 
 from muster.core import NS_PER_S, Core, Draft, Fact, Instant, after
 from muster.core.virtual import DraftInvalidError, NeverSettlesError, VirtualCluster, recover
-from muster.schemas.facts.cordons import CordonRequested
-from muster.schemas.facts.node import GrantState, NodeJoined, Released
+from muster.schemas.facts.node import CordonRequested, GrantState, NodeJoined, Released
 from muster.schemas.registry import StreamRole
 
 START = Instant(1_000 * NS_PER_S)

@@ -4,7 +4,7 @@ import pytest
 
 from muster.core import Instant, after
 from muster.core.seeded import lognormal
-from muster.core.simulation_settings import FabricBehaviour
+from muster.core.settings import FabricBehaviour
 from muster.fabric.driver import FabricRefusedError, FabricUnavailableError
 from muster.fabric.layout import fabric_device_id
 from muster.fabric.simulator.model import OPERATIONS_KEPT, FabricModel, UnknownOperationError

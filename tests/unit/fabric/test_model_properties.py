@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.core import Instant, after
-from muster.core.simulation_settings import FabricBehaviour
+from muster.core.settings import FabricBehaviour
 from muster.fabric.driver import FabricError
 from muster.fabric.simulator.model import FabricModel
 from muster.fabric.simulator.operation import OperationKind, PoolDevice

@@ -4,7 +4,7 @@ import pytest
 
 from gateway_fakes import FakeHouse
 from muster.gateway import changes
-from muster.schemas.facts.cordons import CordonRequested
+from muster.schemas.facts.node import CordonRequested
 from muster.schemas.views import NodeReason, NodeView
 
 

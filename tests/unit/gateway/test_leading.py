@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from gateway_fakes import FakeHouse
-from muster.bus.clock import FakeTime
+from kit.clocks import FakeTime
 from muster.gateway.http import make_app
 from muster.gateway.leaders import SILENT_S_MAX, Leadership
 from muster.gateway.ports import UnreachableError

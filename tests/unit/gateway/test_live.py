@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from gateway_fakes import FakeHouse, live_ends
-from muster.bus.clock import FakeTime
+from kit.clocks import FakeTime
 from muster.bus.jwt import PREFIX_ACCOUNT, ViewSigner, claims_of, new_key
 from muster.core.instant import NS_PER_S
 from muster.gateway.http import make_app

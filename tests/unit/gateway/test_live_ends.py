@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from gateway_fakes import FakeConnections, live_ends
-from muster.bus.clock import FakeTime
+from kit.clocks import FakeTime
 from muster.core.instant import NS_PER_S
 from muster.gateway.live_connections import CONNECTIONS_MAX, Bearer, Connection, LiveEnds
 from muster.gateway.problems import ProblemError

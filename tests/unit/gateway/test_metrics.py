@@ -9,7 +9,7 @@ from fastapi import FastAPI, Request, Response
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from muster.bus.clock import FakeTime
+from kit.clocks import FakeTime
 from muster.gateway.api import health
 from muster.gateway.api.dependencies import app_context
 from muster.gateway.metrics import FAILURES_TOLD_PER_S, Counting, Metrics, is_about

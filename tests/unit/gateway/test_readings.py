@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from gateway_fakes import FakeHouse
-from muster.bus.clock import FakeTime
+from kit.clocks import FakeTime
 from muster.core.instant import NS_PER_S
 from muster.gateway.http import make_app
 from muster.gateway.live import Live

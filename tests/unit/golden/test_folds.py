@@ -10,8 +10,9 @@ import pytest
 
 from golden.folding import fold, folded, new_folder, picture, recovered, services_of
 from golden.logs import DEVICE_FACTS, LOG, LOGS, facts_of
+from kit.checkpoints import MemoryCheckpoints
 from kit.scheduler import belief
-from muster.bus.checkpoint import Checkpoints, MemoryCheckpoints, encode_part
+from muster.bus.checkpoint import Checkpoints, encode_part
 from muster.core.fact import Core, Draft, Fact
 from muster.core.instant import Instant, after
 from muster.projector.core.projection import Projection

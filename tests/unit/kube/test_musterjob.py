@@ -7,8 +7,7 @@ import yaml
 
 from muster.kube.musterjob import LEFT_TO_THE_QUEUE, NOT_IN_SPEC, crd, manifest, spec_schema
 from muster.kube.objects import JsonObject, camel, is_object, job_body, mapping, objects, snake, text
-from muster.schemas.job import JobSpec, TaskGroup
-from muster.schemas.pod_options import ClaimMount, PodOptions, SecretVariable
+from muster.schemas.job import ClaimMount, JobSpec, PodOptions, SecretVariable, TaskGroup
 
 ROOT = Path(__file__).parents[3]
 MODELS = {

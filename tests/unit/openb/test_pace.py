@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.openb.account import Account, JobSeen
-from muster.openb.pace import Submission, TraceClock, lateness_s, submissions
+from muster.openb.report import Submission, TraceClock, lateness_s, submissions
 from muster.schemas.job import Phase
 from unit.openb.virtual import task
 

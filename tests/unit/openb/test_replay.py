@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.openb.account import Account, Counts, Fate
-from muster.openb.jobs import default_speedup
 from muster.openb.replay import ReplayError, ReplayOptions, replay
-from muster.openb.trace import OpenbTask
+from muster.openb.trace import OpenbTask, default_speedup
 from muster.schemas.job import Phase
 from unit.openb.virtual import MemoryMuster, run_virtually, task
 

@@ -4,8 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from muster.openb.jobs import job_spec
-from muster.openb.trace import NODE_FILE, TASK_FILE, OpenbFormatError, OpenbNode, OpenbTask, parse_nodes, parse_tasks
+from muster.openb.trace import (
+    NODE_FILE,
+    TASK_FILE,
+    OpenbFormatError,
+    OpenbNode,
+    OpenbTask,
+    job_spec,
+    parse_nodes,
+    parse_tasks,
+)
 from muster.schemas.labels import EXIT_CODE, RUN_S
 
 DATA = Path(__file__).parents[4] / "shared" / "data" / "openb"

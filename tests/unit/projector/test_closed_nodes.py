@@ -2,8 +2,9 @@
 
 from kit.projector import Story
 from muster.schemas.base import Payload
-from muster.schemas.facts.cordons import Cordon, CordonRequested
 from muster.schemas.facts.node import (
+    Cordon,
+    CordonRequested,
     GrantState,
     RunningJobs,
     Withheld,

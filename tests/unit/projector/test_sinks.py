@@ -9,8 +9,8 @@ import pytest
 from nats.aio.client import Client
 from prometheus_client import REGISTRY
 
+from kit.clocks import FakeTime
 from kit.projector import Story, a_job
-from muster.bus.clock import FakeTime
 from muster.bus.service import LeaderHandle
 from muster.core.fact import Core, Fact
 from muster.core.instant import Instant

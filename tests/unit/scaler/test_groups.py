@@ -3,7 +3,7 @@
 import pytest
 
 from muster.bus.settings import FabricSettings
-from muster.core.scaling_settings import GroupSettings, ModelSettings, ScalingSettings
+from muster.core.settings import GroupSettings, ModelSettings, ScalingSettings
 from muster.placement import NodeShape
 from muster.scaler.config import config_of
 from muster.scaler.core.groups import (

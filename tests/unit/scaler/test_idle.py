@@ -8,7 +8,7 @@ from muster.cluster.grants import Grants
 from muster.cluster.ledger import Ledger, LedgerListener
 from muster.cluster.node_records import NodeTable
 from muster.core import NS_PER_S, Fact, Instant
-from muster.core.scaling_settings import GroupSettings, ScalingSettings
+from muster.core.settings import GroupSettings, ScalingSettings
 from muster.placement import Fleet, GangRequest, GroupRequest, TaskShape
 from muster.scaler.core.groups import ScalingConfig
 from muster.scaler.core.idle import IdleClock, Stopwatch, used_share

@@ -5,7 +5,7 @@ from enum import StrEnum
 import pytest
 from pydantic import BaseModel, Field
 
-from muster.schemas.compat import breaks
+from muster.schemas.export import breaks
 
 
 class Colour(StrEnum):

@@ -3,8 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from muster.schemas.job import JobSpec, TaskGroup
-from muster.schemas.pod_options import PodOptions
+from muster.schemas.job import JobSpec, PodOptions, TaskGroup
 
 
 def spec(*, whole_cores: bool = True, **group: int) -> JobSpec:

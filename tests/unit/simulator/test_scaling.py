@@ -1,7 +1,6 @@
 """Groups and fabrics of a simulation agree on every node, machine and device."""
 
-from muster.core.scaling_settings import GroupSettings, ScalingSettings
-from muster.core.simulation_settings import FabricBehaviour
+from muster.core.settings import FabricBehaviour, GroupSettings, ScalingSettings
 from muster.scaler.core.groups import ScalingConfig
 from muster.simulator.scaling import Scaling
 

@@ -6,8 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from muster.bus.settings import Settings
-from muster.stack.exporters import have_simulator, with_exporters
 from muster.stack.options import StartOptions, endpoints_of, new_settings, wanted_ports
+from muster.stack.simulators import have_simulator, with_exporters
 from muster.telemetry.app import url_of
 
 

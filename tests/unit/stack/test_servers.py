@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from muster.stack.fabrics import are_simulated, write_credentials
 from muster.stack.nats_server import NatsConfig, nats_binary, render
 from muster.stack.options import StartOptions, asked_settings, endpoints_of, new_settings, wanted_ports
 from muster.stack.ports import choose_ports, free_port, is_free
 from muster.stack.redis_server import RedisConfig, redis_binary
 from muster.stack.redis_server import render as render_redis
+from muster.stack.simulators import are_simulated, write_credentials
 from muster.stack.state_dir import StateDir
 
 

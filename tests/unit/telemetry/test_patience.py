@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
+from kit.clocks import FakeTime
 from kit.telemetry import BEGAN, VirtualTelemetry, joined
-from muster.bus.clock import FakeTime
 from muster.bus.service import LeaderHandle
 from muster.schemas.facts.node import NodeJoined, NodeLeft
 from muster.schemas.telemetry import ExporterState

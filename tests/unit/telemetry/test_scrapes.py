@@ -10,9 +10,9 @@ from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kit.clocks import FakeTime
 from kit.log import a_fact
 from kit.telemetry import BEGAN, VirtualTelemetry, slot, uuid
-from muster.bus.clock import FakeTime
 from muster.bus.service import LeaderHandle
 from muster.core import after
 from muster.schemas.facts.node import NodeJoined, NodeLeft, NodeLost

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import ClientSession, web
 
+from kit.clocks import FakeTime
 from kit.telemetry import BEGAN, VirtualTelemetry, slot, uuid
-from muster.bus.clock import FakeTime
 from muster.core import Instant, after
 from muster.schemas import labels
 from muster.schemas.facts.operations import ActionOutcome, NodeAction, NodeActionEnded, NodeActionRequested

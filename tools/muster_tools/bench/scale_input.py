@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from muster.core.scaling_settings import GroupSettings, ModelSettings, ScalingSettings
 from muster.core.seeded import uniform
+from muster.core.settings import GroupSettings, ModelSettings, ScalingSettings
 from muster.fabric.layout import device_uuids, machine_id, node_name
 from muster.scaler.core.groups import ScalingConfig
 from muster.schemas import ids

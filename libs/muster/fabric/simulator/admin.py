@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Self
 from fastapi import APIRouter, Depends, Request
 from pydantic import ConfigDict, Field, ValidationError, model_validator, with_config
 
-from muster.core.simulation_settings import FabricBehaviour
+from muster.core.settings import FabricBehaviour
 from muster.fabric.simulator.manager import Manager
 from muster.fabric.simulator.model import OPERATIONS_KEPT
 from muster.fabric.simulator.operation import Fault, Operation, PoolDevice

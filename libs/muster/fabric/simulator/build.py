@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from muster.bus.settings import FabricSettings
-from muster.core.scaling_settings import GroupSettings
-from muster.core.simulation_settings import FabricBehaviour, SimulatedFabricSettings
+from muster.core.settings import FabricBehaviour, GroupSettings, SimulatedFabricSettings
 from muster.fabric.layout import device_uuids, machine_id, node_name, pool_device_uuid
 from muster.fabric.simulator.model import FabricModel
 from muster.fabric.simulator.operation import PoolDevice

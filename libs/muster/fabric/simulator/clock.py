@@ -1,7 +1,6 @@
 """Time of a simulated fabric: the machine's, or a test's."""
 
 import asyncio
-from heapq import heappop, heappush
 from typing import Protocol
 
 from muster.bus.clock import SystemTime, TimeSource
@@ -41,35 +40,3 @@ class RunningClock:
         """See FabricClock.until."""
         while (left_s := seconds_between(self.now(), moment)) > 0:  # noqa: ASYNC110 - a loop may wake a little early
             await asyncio.sleep(left_s)
-
-
-class SteppedClock:
-    """Stands still until `advance` is called."""
-
-    def __init__(self, start: Instant = _EPOCH) -> None:
-        self._now = start
-        self._waiting: list[tuple[Instant, int, asyncio.Event]] = []
-        self._numbers = 0
-
-    @property
-    def waiting(self) -> int:
-        """How many wait for a later moment."""
-        return len(self._waiting)
-
-    def now(self) -> Instant:
-        """See FabricClock.now."""
-        return self._now
-
-    async def until(self, moment: Instant) -> None:
-        """See FabricClock.until."""
-        if moment > self._now:
-            event = asyncio.Event()
-            self._numbers += 1
-            heappush(self._waiting, (moment, self._numbers, event))
-            await event.wait()
-
-    def advance(self, seconds: float) -> None:
-        """Let `seconds` pass and wake who waited for a moment in them."""
-        self._now = after(self._now, seconds)
-        while self._waiting and self._waiting[0][0] <= self._now:
-            heappop(self._waiting)[2].set()

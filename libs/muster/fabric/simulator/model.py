@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from muster.core import Instant, after
 from muster.core.seeded import lognormal, uniform
-from muster.core.simulation_settings import FabricBehaviour
+from muster.core.settings import FabricBehaviour
 from muster.fabric.driver import FabricUnavailableError, Inventory, MachineDevice
 from muster.fabric.simulator.operation import (
     Fault,

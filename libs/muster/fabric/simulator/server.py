@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from muster.bus.logs import set_up_logs
 from muster.bus.settings import FabricSettings, Settings, load_settings
-from muster.core.scaling_settings import GroupSettings
+from muster.core.settings import GroupSettings
 from muster.fabric.simulator import admin, cm, fm, nec, redfish
 from muster.fabric.simulator.build import build_model, machines_of
 from muster.fabric.simulator.clock import FabricClock, RunningClock

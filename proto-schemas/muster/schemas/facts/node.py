@@ -7,11 +7,32 @@ from typing import Annotated
 from pydantic import Field
 
 from muster.schemas.base import InstantNs, Label, Payload, Text, Wire
-from muster.schemas.facts.cordons import Cordon
 from muster.schemas.record import StateRecord
 
 GPUS_PER_NODE_MAX = 64
 MEMORY_DEVICES_MAX = 64
+
+
+class CordonRequested(Payload):
+    """`cordon-requested`, `drain-requested`, `resume-requested` of a node, by a person, and what federation forwards.
+
+    cordon: nothing new is placed there. drain: besides, jobs that allow it are checkpointed and moved; the others
+    finish. Neither kills. resume: the person wants it used again; what services withhold it for stands.
+    """
+
+    principal: str
+    reason: Text = ""
+    cluster: str = ""
+
+
+class Cordon(Wire):
+    """A cordon that stands. draining: jobs that allow it are moved. fact: that asked for it."""
+
+    principal: str
+    reason: Text = ""
+    draining: bool = False
+    since: InstantNs = 0
+    fact: str = ""
 
 
 class NodeJoined(Payload):

@@ -4,9 +4,8 @@ import math
 from dataclasses import dataclass
 
 from muster.core import Instant, after
-from muster.core.preflight_settings import SimulatedWorkSettings
 from muster.core.seeded import exponential, lognormal, uniform
-from muster.core.simulation_settings import Share, SimulationSettings
+from muster.core.settings import Share, SimulatedWorkSettings, SimulationSettings
 from muster.schemas import labels
 from muster.schemas.facts.job import PodsOutcome
 from muster.schemas.job import JobSpec

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterator, Sequence
 
 from muster.checks import catalogue
-from muster.core.preflight_settings import SimulatedWorkSettings
 from muster.core.seeded import lognormal, uniform
+from muster.core.settings import SimulatedWorkSettings
 from muster.schemas import labels
 from muster.schemas.facts.operations import (
     ActionOutcome,

@@ -17,8 +17,8 @@ from muster.gateway.context import AppContext
 from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import not_found
 from muster.schemas.conditions import AskConditions, ConditionsAnswer
-from muster.schemas.facts.cordons import CordonRequested
 from muster.schemas.facts.health import BrakeResetRequested, VerifyRequested
+from muster.schemas.facts.node import CordonRequested
 from muster.schemas.views import NodeView
 
 router = APIRouter(tags=["nodes"], responses=refusals(404))

@@ -12,8 +12,7 @@ from muster.cluster.withholds import Wishes, known_in, with_request
 from muster.core.fact import Fact
 from muster.projector.core.changes import Marks
 from muster.schemas.facts import node as nodes
-from muster.schemas.facts.cordons import Cordon, CordonRequested
-from muster.schemas.facts.node import NodeJoined
+from muster.schemas.facts.node import Cordon, CordonRequested, NodeJoined
 from muster.schemas.job import Slot
 from muster.schemas.views import NodeReason, NodeView
 

@@ -6,8 +6,14 @@ from muster.cluster.node_records import NODE
 from muster.core import Fact
 from muster.scaler.core.choices import REMOVE_NODE, Outcome
 from muster.scaler.core.state import State
-from muster.schemas.facts.cordons import Cordon, CordonRequested
-from muster.schemas.facts.node import NodeJoined, Withheld, WithholdRequested, WithholdWithdrawn
+from muster.schemas.facts.node import (
+    Cordon,
+    CordonRequested,
+    NodeJoined,
+    Withheld,
+    WithholdRequested,
+    WithholdWithdrawn,
+)
 from muster.schemas.facts.queue import QueueChanged
 from muster.schemas.facts.scale import ProvisionFailed
 

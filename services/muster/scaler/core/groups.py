@@ -10,8 +10,7 @@ from functools import lru_cache
 from itertools import islice
 
 from muster.cluster.node_records import NodeTable
-from muster.core.scaling_settings import GroupSettings, ModelSettings, ScalingSettings
-from muster.core.settings import ComposerSettings
+from muster.core.settings import ComposerSettings, GroupSettings, ModelSettings, ScalingSettings
 from muster.fabric.layout import node_name
 from muster.placement import NodeShape
 from muster.scaler.core.limits import GROUPS_MAX

@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heappush
 from muster.cluster import Holds
 from muster.cluster.node_records import NodeTable
 from muster.core import Instant, after
-from muster.core.scaling_settings import GroupSettings
+from muster.core.settings import GroupSettings
 from muster.placement import DEVICE_MILLI, Fleet
 from muster.scaler.core.groups import ScalingConfig
 from muster.scaler.core.limits import IDLE_ENTRIES_SPARE

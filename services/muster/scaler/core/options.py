@@ -7,7 +7,7 @@ the choice until a job may use it; devices of one choice are attached side by si
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from muster.core.scaling_settings import GroupSettings
+from muster.core.settings import GroupSettings
 from muster.scaler.core.groups import ScalingConfig
 from muster.schemas.facts.scale import Alternative, ScalePart, ScalePlace
 

@@ -15,7 +15,7 @@ for a scale-down (invariants 5 and 6).
 from collections.abc import Iterable, Iterator, Sequence
 
 from muster.core import Instant, seconds_between
-from muster.core.scaling_settings import GroupSettings, ModelSettings
+from muster.core.settings import GroupSettings, ModelSettings
 from muster.scaler.core import autoscaler, limits
 from muster.scaler.core.autoscaler import holders_text
 from muster.scaler.core.choices import REMOVE_GPU, REMOVE_NODE, Choice

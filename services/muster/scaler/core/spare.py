@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from muster.core import Instant, after, seconds_between
-from muster.core.scaling_settings import GroupSettings
+from muster.core.settings import GroupSettings
 from muster.placement import DEVICE_MILLI
 from muster.placement.state import allows
 from muster.scaler.core.choices import REMOVE_NODE

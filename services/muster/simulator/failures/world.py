@@ -10,10 +10,9 @@ from functools import partial
 from muster.core import Fact, Instant, after, seconds_between
 from muster.core.seeded import lognormal, uniform
 from muster.health.core.core import HealthCore
-from muster.schemas.facts.cordons import CordonRequested
 from muster.schemas.facts.health import HealthMoved, HealthPhase, VerifyRequested
 from muster.schemas.facts.job import PodsExited, PodsOutcome
-from muster.schemas.facts.node import NodeLost
+from muster.schemas.facts.node import CordonRequested, NodeLost
 from muster.schemas.facts.operations import ActionOutcome, NodeAction, NodeActionEnded, NodeActionRequested
 from muster.simulator.engine import START, Engine
 from muster.simulator.failures.account import Account

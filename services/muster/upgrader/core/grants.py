@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from muster.schemas.facts.cordons import Cordon
-from muster.schemas.facts.node import WithholdRequested, WithholdWish
+from muster.schemas.facts.node import Cordon, WithholdRequested, WithholdWish
 
 MINE = "upgrader"
 

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from muster.cluster import Holds, Nodes
-from muster.schemas.facts.cordons import Cordon
+from muster.schemas.facts.node import Cordon
 from muster.schemas.facts.upgrade import CampaignWish
 from muster.upgrader.core.campaigns import Campaign, Turn
 from muster.upgrader.core.config import UpgradeConfig

@@ -11,7 +11,7 @@ from muster.agent.kubernetes.backend import new_core
 from muster.agent.kubernetes.cdi import CdiPart
 from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.core import Fact
-from muster.core.scaling_settings import ScalingSettings
+from muster.core.settings import ScalingSettings
 from muster.kube.permissions import Feature
 
 

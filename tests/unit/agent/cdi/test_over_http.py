@@ -12,7 +12,7 @@ from muster.agent.core.cluster import AddNode
 from muster.agent.kubernetes.cdi import CAPACITY
 from muster.bus.kubernetes_settings import KubernetesSettings, PluginPods, ScaleTargets
 from muster.bus.service import LeaderHandle
-from muster.core.scaling_settings import GroupSettings, ScalingSettings
+from muster.core.settings import GroupSettings, ScalingSettings
 from muster.kube import resources
 from muster.kube.connection import KubeConnection
 from muster.kube.objects import JsonObject, at, integer, mapping, strings, text

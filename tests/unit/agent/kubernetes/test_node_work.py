@@ -16,7 +16,7 @@ from muster.agent.core.kubernetes.node_jobs import (
 )
 from muster.agent.core.kubernetes.views import End, NodeView, PodView
 from muster.core import Instant
-from muster.core.preflight_settings import NodeActionSettings
+from muster.core.settings import NodeActionSettings
 from muster.kube.objects import JsonObject, at, mapping, objects, text
 from muster.schemas.facts.operations import (
     ActionOutcome,

@@ -17,8 +17,7 @@ from muster.checks.report import dump
 from muster.kube.objects import JsonObject, at, mapping, objects, text
 from muster.schemas.facts.job import PodsOutcome
 from muster.schemas.facts.operations import CheckOrder, CheckOutcome, CheckResult, PreflightPlan
-from muster.schemas.job import TaskGroup
-from muster.schemas.pod_options import ClaimMount, PodOptions
+from muster.schemas.job import ClaimMount, PodOptions, TaskGroup
 from unit.agent.kubernetes.rig import JOB, Rig, failed, key, order, slot
 from unit.agent.kubernetes.rig import pod as seen_pod
 from unit.agent.pods.orders import POLICY, gang, spec

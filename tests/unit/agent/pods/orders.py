@@ -3,8 +3,7 @@
 from muster.agent.core.kubernetes.options import PodPolicy
 from muster.agent.core.kubernetes.pods import PodOrder
 from muster.agent.core.kubernetes.rendezvous import Gang
-from muster.schemas.job import JobSpec, Slot, TaskGroup
-from muster.schemas.pod_options import PodOptions
+from muster.schemas.job import JobSpec, PodOptions, Slot, TaskGroup
 
 JOB = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 POLICY = PodPolicy(cluster="atlas", image="registry.example/train:1", names_objects=True)

@@ -8,8 +8,7 @@ from muster.agent.core.kubernetes.options import PodPolicy
 from muster.agent.core.kubernetes.pods import PodOrder, gang_service, pod_manifest
 from muster.agent.core.kubernetes.ports import ImpossiblePodError
 from muster.kube.objects import JsonObject, at, mapping, objects, strings, text
-from muster.schemas.job import TaskGroup
-from muster.schemas.pod_options import ClaimMount, PodOptions, SecretVariable
+from muster.schemas.job import ClaimMount, PodOptions, SecretVariable, TaskGroup
 from unit.agent.pods.orders import JOB, POLICY, gang, order, spec
 
 SHARING = {"nvidia.com/mig-1g.10gb": 143, "nvidia.com/mig-3g.40gb": 429}

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.fleet import Fleet, regular_fleet
-from muster.core.preflight_settings import SimulatedWorkSettings
 from muster.core.seeded import uniform
+from muster.core.settings import SimulatedWorkSettings
 from muster.schemas import ids, labels
 from muster.schemas.job import Checkpointing, Job, JobSpec, TaskGroup
 

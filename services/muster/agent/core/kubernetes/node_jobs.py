@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from muster.agent.core.cluster import WorkOnNode
 from muster.agent.core.kubernetes import names
-from muster.core.preflight_settings import NodeActionSettings, NodeWorkSettings
+from muster.core.settings import NodeActionSettings, NodeWorkSettings
 from muster.kube.objects import JsonObject
 from muster.schemas.facts.operations import ChecksRequested, NodeAction, NodeActionRequested, PreflightPlan
 

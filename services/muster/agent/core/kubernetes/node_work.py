@@ -25,7 +25,7 @@ from muster.agent.core.kubernetes.views import End, NodeView, PodView
 from muster.agent.core.kubernetes.worklist import AT_ONCE, Purpose, Worklist
 from muster.checks.report import cannot_run, load
 from muster.core import Instant, after, seconds_between
-from muster.core.preflight_settings import NodeActionSettings
+from muster.core.settings import NodeActionSettings
 from muster.kube.objects import text
 from muster.schemas.facts.operations import (
     ActionOutcome,

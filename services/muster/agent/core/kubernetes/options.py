@@ -8,8 +8,7 @@ from muster.agent.core.kubernetes import names
 from muster.agent.core.kubernetes.ports import ImpossiblePodError
 from muster.agent.core.kubernetes.rendezvous import HOSTS_FILE
 from muster.kube.objects import JsonObject
-from muster.schemas.job import JobSpec, TaskGroup
-from muster.schemas.pod_options import PodOptions
+from muster.schemas.job import JobSpec, PodOptions, TaskGroup
 
 SCRATCH = "/scratch"
 SHM = "/dev/shm"  # noqa: S108 - where POSIX puts shared memory

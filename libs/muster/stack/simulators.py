@@ -1,6 +1,7 @@
-"""Simulated fabric managers of a stack: one process serves all of them, each under its name on one port.
+"""Simulated DCGM exporters and fabric managers of a stack: one process of each sort.
 
-Whoever calls a manager logs in with credentials that are made once per state directory; settings name their file.
+Exporters have a page for every node of a simulated cluster. Managers are served each under its name on one port;
+whoever calls one logs in with credentials that are made once per state directory, and settings name their file.
 """
 
 import json
@@ -11,12 +12,40 @@ from muster.bus.settings import FabricSettings, Settings
 from muster.stack.keys import write_private
 from muster.stack.ports import LOOPBACK
 
+DCGM_SIMULATOR = "dcgm-simulator"
+"""Name of the process, and what `muster run` calls it."""
+DCGM_PORT = "dcgm"
+PATH = "/nodes/{node}/metrics"
+"""Of a node's page. An address that ends otherwise is somebody's own, and no simulator runs for it."""
+TELEMETRY = "telemetry"
 SIMULATOR = "fabric-simulator"
 """Name of the process, and what `muster run` calls it."""
 FABRIC_PORT = "fabric"
-USER, REALM, CLIENT = "muster", "fabric", "muster"
 ASK_TO_LOG_IN = frozenset({"fm", "cm"})
 """Drivers whose managers give a token for a password."""
+
+
+def have_simulator(settings: Settings) -> bool:
+    """Whether the stack runs one: its cluster is simulated, and its exporters are not said to be elsewhere."""
+    told = settings.telemetry
+    return (
+        settings.kubernetes is None
+        and settings.role != "centre"
+        and told.enabled
+        and settings.simulation.telemetry_interval_s > 0
+        and (not told.url or told.url.endswith(PATH))
+    )
+
+
+def with_exporters(settings: Settings, *, port: int, host: str = LOOPBACK) -> Settings:
+    """The settings with every node's page where the simulator serves it."""
+    if not have_simulator(settings):
+        return settings
+    url = f"http://{host}:{port}{PATH}"
+    return settings.model_copy(update={"telemetry": settings.telemetry.model_copy(update={"url": url})})
+
+
+USER, REALM, CLIENT = "muster", "fabric", "muster"
 
 
 def are_simulated(settings: Settings) -> bool:
