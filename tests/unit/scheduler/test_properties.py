@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from invariants import violations
+from kit.examples import examples
 from kit.scheduler import VirtualScheduler, belief, job, ledger_balances
 from muster.core import Draft, Fact
 from muster.scheduler.core.cycle import Limits
@@ -239,7 +240,7 @@ FULL = [
 """All four GPUs are held by those that may be preempted at once, and others of higher priority come."""
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(40)
 @given(st.sampled_from([[], FULL]), HISTORY)
 def test_invariants_hold_over_every_history(before: list[tuple[str, int, int]], history: list) -> None:
     house = House()
@@ -256,7 +257,7 @@ def test_invariants_hold_over_every_history(before: list[tuple[str, int, int]], 
     assert not any(anomaly.endswith("out of turn") for anomaly in world.core.state.anomalies)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(HISTORY, st.lists(st.integers(0, 400), max_size=12), st.lists(st.integers(0, 400), max_size=12))
 def test_a_log_with_holes_and_doubles_still_folds(
     history: list[tuple[str, int, int]], holes: list[int], doubles: list[int]
