@@ -14,7 +14,7 @@ from muster.agent.core.kubernetes.names import PodKey
 from muster.agent.core.kubernetes.nodes import Nodes
 from muster.agent.core.kubernetes.options import PodPolicy
 from muster.agent.core.kubernetes.orders import PodOrders
-from muster.agent.core.kubernetes.ports import NoGuests
+from muster.agent.core.kubernetes.ports import NoAdoptedPods
 from muster.agent.core.kubernetes.projections import NodeProjection
 from muster.agent.core.kubernetes.views import NodeView
 from muster.agent.core.kubernetes.worklist import Worklist
@@ -46,7 +46,7 @@ class Choosing:
     refused: dict[PodKey, str] = field(default_factory=dict)
     answers: list[str] = field(default_factory=list)
 
-    def is_ready(self, key: PodKey, now: Instant, *, uid: str) -> None:
+    def is_ready(self, key: PodKey, *, uid: str) -> None:
         """See `Watcher`."""
         self.ready.append(key)
 
@@ -64,7 +64,7 @@ class Choosing:
     def prepare(self, order: CreatePods, slot: int, *, name: str, uid: str) -> None:
         """The pod is there."""
         if self.chosen.prepare(order, order.slots[slot], name=name, uid=uid, now=CLOCK.wall()):
-            self.is_ready(PodKey(order.job_id, order.attempt, 0, slot), CLOCK.wall(), uid=uid)
+            self.is_ready(PodKey(order.job_id, order.attempt, 0, slot), uid=uid)
 
     async def bind(self, order: CreatePods, slot: int = 0, *, name: str, uid: str) -> None:
         """As the agent does it, when all is ready."""
@@ -94,7 +94,7 @@ class Choosing:
 async def choosing(kube: KubeConnection, policy: PodPolicy, *, own_nodes: bool = False) -> AsyncIterator[Choosing]:
     """With its watches in step, and its calls worked."""
     worklist, orders = Worklist(), PodOrders(policy)
-    chosen = ChosenDevices(DevicePolicy(own_nodes=own_nodes), worklist, orders, NoGuests())
+    chosen = ChosenDevices(DevicePolicy(own_nodes=own_nodes), worklist, orders, NoAdoptedPods())
     nodes = Nodes(NodePolicy(), chosen, NoMachines(), lost_s=40.0)
     chosen.belongs_to(nodes)
     agent = Choosing(kube, chosen, nodes, worklist, orders)

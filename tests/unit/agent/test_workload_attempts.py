@@ -10,7 +10,7 @@ from muster.agent.core.kubernetes.calls import Bind, Call, Merge
 from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
 from muster.agent.core.kubernetes.views import End, Owner, PodView
 from muster.agent.core.kubernetes.worklist import Worklist
-from muster.agent.core.workloads.hosting import INDEX, ObjectGuests
+from muster.agent.core.workloads.hosting import INDEX, WorkloadPods
 from muster.agent.core.workloads.workloads import Workloads
 from muster.core import Instant
 from muster.schemas.facts.job import PodsOutcome
@@ -24,8 +24,8 @@ ORIGIN = WorkloadRef(cluster="local", api_version="batch/v1", kind="Job", namesp
 def new_rig() -> Rig:
     worklist = Worklist()
     workloads = Workloads(POLICY)
-    guests = ObjectGuests(worklist, workloads)
-    rig = Rig(KubernetesCluster(ClusterOptions("atlas", SPACE), Manifests(), worklist=worklist, guests=guests)).ready()
+    guests = WorkloadPods(worklist, workloads)
+    rig = Rig(KubernetesCluster(ClusterOptions("atlas", SPACE), Manifests(), worklist=worklist, adopted=guests)).ready()
     has_asked(workloads, order(rig, 1))
     return rig
 
@@ -108,8 +108,8 @@ def test_nothing_is_kept_of_pods_that_are_gone() -> None:
     rig = first_attempt()
     for name, index in (("a", 0), ("b", 1), ("c", 1)):
         rig.lose(made(name, index))
-    belonging = rig.cluster.gangs._belonging
-    assert not any((belonging.views, belonging._strangers, belonging._claimed, belonging._guests_of))
+    index = rig.cluster.gangs._slots._index
+    assert not any((index.views, index._unclaimed, index._claimed, index._adopted_of))
     assert begin(rig, 2) == []
 
 

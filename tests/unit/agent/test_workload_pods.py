@@ -19,7 +19,7 @@ from muster.agent.core.kubernetes.views import End, Owner, PodView
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.agent.core.workloads.asking.pods import GuestProjection
 from muster.agent.core.workloads.gangs import PodGangs
-from muster.agent.core.workloads.hosting import ObjectGuests
+from muster.agent.core.workloads.hosting import WorkloadPods
 from muster.agent.core.workloads.policy import WorkloadPolicy
 from muster.agent.core.workloads.values import Unfit, WorkloadKind, WorkloadView
 from muster.agent.core.workloads.workloads import Workloads
@@ -85,11 +85,11 @@ def order(kind: WorkloadKind, *groups: TaskGroup, attempt: int = 1, members: tup
 
 
 @pytest.fixture
-def guests() -> ObjectGuests:
-    return ObjectGuests(Worklist(), Workloads(SEEN_POLICY))
+def guests() -> WorkloadPods:
+    return WorkloadPods(Worklist(), Workloads(SEEN_POLICY))
 
 
-def asked(guests: ObjectGuests, wanted: CreatePods) -> CreatePods:
+def asked(guests: WorkloadPods, wanted: CreatePods) -> CreatePods:
     return has_asked(guests._workloads, wanted)
 
 
@@ -210,7 +210,7 @@ def test_a_gang_is_the_same_in_whatever_order_its_pods_are_seen(names: list[str]
     assert workload.members == tuple(f"uid-w-{number}" for number in (0, 2, 4, 1, 3, 5))
 
 
-def test_pods_of_an_indexed_job_are_told_by_their_index(guests: ObjectGuests) -> None:
+def test_pods_of_an_indexed_job_are_told_by_their_index(guests: WorkloadPods) -> None:
     wanted = asked(guests, order(WorkloadKind.JOB, TaskGroup(replicas=3)))
     assert guests.makes_own_pods(wanted)
     index = "batch.kubernetes.io/job-completion-index"
@@ -219,7 +219,7 @@ def test_pods_of_an_indexed_job_are_told_by_their_index(guests: ObjectGuests) ->
     assert set(guests.keys_of_order(wanted)) & set(guests.keys_of_pod(made("a", {})))
 
 
-def test_an_index_that_is_none_is_of_no_pod_however_long_it_is(guests: ObjectGuests) -> None:
+def test_an_index_that_is_none_is_of_no_pod_however_long_it_is(guests: WorkloadPods) -> None:
     """It may be an annotation, which everybody can write."""
     index, endless = "batch.kubernetes.io/job-completion-index", "9" * 5000
     wanted = asked(guests, order(WorkloadKind.JOB, TaskGroup(replicas=3)))
@@ -233,17 +233,17 @@ def test_an_index_that_is_none_is_of_no_pod_however_long_it_is(guests: ObjectGue
     )
 
 
-def test_pods_of_a_job_without_indexes_take_places_as_they_come(guests: ObjectGuests) -> None:
+def test_pods_of_a_job_without_indexes_take_places_as_they_come(guests: WorkloadPods) -> None:
     wanted = asked(guests, order(WorkloadKind.JOB, TaskGroup(replicas=2)))
     assert [guests.place_of(wanted, made(name, {})) for name in ("a", "b", "a", "c")] == [(0, 0), (0, 1), (0, 0), None]
 
 
-def test_a_pod_that_is_bound_already_keeps_the_place_of_its_node(guests: ObjectGuests) -> None:
+def test_a_pod_that_is_bound_already_keeps_the_place_of_its_node(guests: WorkloadPods) -> None:
     wanted = asked(guests, order(WorkloadKind.JOB, TaskGroup(replicas=2)))
     assert guests.place_of(wanted, made("b", {}, node="n01")) == (0, 1)
 
 
-def test_pods_of_a_job_set_are_told_by_group_job_and_index(guests: ObjectGuests) -> None:
+def test_pods_of_a_job_set_are_told_by_group_job_and_index(guests: WorkloadPods) -> None:
     wanted = asked(guests, order(WorkloadKind.JOB_SET, TaskGroup(name="driver"), TaskGroup(name="worker", replicas=6)))
     labels = {
         "jobset.sigs.k8s.io/jobset-name": "j",
@@ -257,7 +257,7 @@ def test_pods_of_a_job_set_are_told_by_group_job_and_index(guests: ObjectGuests)
     assert set(guests.keys_of_order(wanted)) & set(guests.keys_of_pod(one))
 
 
-def test_pods_of_an_mpi_job_are_told_by_role_and_index(guests: ObjectGuests) -> None:
+def test_pods_of_an_mpi_job_are_told_by_role_and_index(guests: WorkloadPods) -> None:
     wanted = asked(
         guests, order(WorkloadKind.MPI_JOB, TaskGroup(name="launcher"), TaskGroup(name="worker", replicas=2))
     )
@@ -268,7 +268,7 @@ def test_pods_of_an_mpi_job_are_told_by_role_and_index(guests: ObjectGuests) -> 
     assert set(guests.keys_of_order(wanted)) & set(guests.keys_of_pod(launcher))
 
 
-def test_pods_of_an_attempt_before_are_none_of_this_one(guests: ObjectGuests) -> None:
+def test_pods_of_an_attempt_before_are_none_of_this_one(guests: WorkloadPods) -> None:
     wanted = asked(guests, order(WorkloadKind.JOB, TaskGroup(replicas=2)))
     index = {"batch.kubernetes.io/job-completion-index": "1"}
     assert guests.place_of(wanted, made("leaves", index, ends_at=Instant(5))) is None
@@ -286,7 +286,7 @@ def calls(worklist: Worklist) -> list[Merge]:
 
 def test_an_object_is_let_go_for_an_attempt_and_held_when_it_is_asked_to_stop() -> None:
     agent, worklist = WatchingAgent(), Worklist()
-    guests = ObjectGuests(worklist, agent.workloads)
+    guests = WorkloadPods(worklist, agent.workloads)
     agent.see(seen(kind=WorkloadKind.JOB, suspended=True))
     job = agent.accept()
     wanted = order(WorkloadKind.JOB, TaskGroup())
@@ -314,8 +314,8 @@ def test_an_object_is_let_go_for_an_attempt_and_held_when_it_is_asked_to_stop() 
 
 def test_pods_of_an_object_that_cannot_be_held_are_deleted_one_by_one() -> None:
     agent, worklist = WatchingAgent(), Worklist()
-    guests = ObjectGuests(worklist, agent.workloads)
-    rig = Rig(KubernetesCluster(ClusterOptions("atlas", SPACE), Manifests(), worklist=worklist, guests=guests)).ready()
+    guests = WorkloadPods(worklist, agent.workloads)
+    rig = Rig(KubernetesCluster(ClusterOptions("atlas", SPACE), Manifests(), worklist=worklist, adopted=guests)).ready()
     agent.see(seen(kind=WorkloadKind.JOB))
     job = agent.accept()
     agent.start(job, "n0")
@@ -338,7 +338,7 @@ def test_pods_of_an_object_that_cannot_be_held_are_deleted_one_by_one() -> None:
     assert not guests._held
 
 
-def test_an_object_that_cannot_be_let_go_gives_its_place_back(guests: ObjectGuests) -> None:
+def test_an_object_that_cannot_be_let_go_gives_its_place_back(guests: WorkloadPods) -> None:
     class Watching:
         reasons: ClassVar[list[str]] = []
 
@@ -348,10 +348,10 @@ def test_an_object_that_cannot_be_let_go_gives_its_place_back(guests: ObjectGues
             assert now == NOW
             self.reasons.append(f"{key.job_id} {reason}")
 
-        def goes_on(self, attempt: tuple[str, int], now: Instant, *, reason: str) -> None: ...
+        def goes_on(self, attempt: tuple[str, int], *, reason: str) -> None: ...
 
     worklist = Worklist()
-    guests = ObjectGuests(worklist, Workloads(SEEN_POLICY))
+    guests = WorkloadPods(worklist, Workloads(SEEN_POLICY))
     guests.watched_by(Watching())
     guests.begin(order(WorkloadKind.JOB, TaskGroup()), NOW)
     task = worklist.take(NOW)
@@ -360,7 +360,7 @@ def test_an_object_that_cannot_be_let_go_gives_its_place_back(guests: ObjectGues
     assert Watching.reasons == [f"{'J' * 26} Job physics/j cannot be let go: a webhook says no"]
 
 
-def test_jobs_of_people_and_muster_jobs_are_no_guests(guests: ObjectGuests) -> None:
+def test_jobs_of_people_and_muster_jobs_are_no_guests(guests: WorkloadPods) -> None:
     mine = order(WorkloadKind.MUSTER_JOB, TaskGroup())
     theirs = CreatePods("J" * 26, 1, NOW, mine.slots, mine.spec)
     for one in (mine, theirs):

@@ -19,7 +19,7 @@ from muster.agent.core.kubernetes.published import ModelsByClaims
 from muster.agent.core.kubernetes.views import NodeView, PodView
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.agent.core.workloads.asking.pods import GuestProjection
-from muster.agent.core.workloads.hosting import ObjectGuests
+from muster.agent.core.workloads.hosting import WorkloadPods
 from muster.agent.core.workloads.workloads import Workloads
 from muster.agent.kubernetes.cdi import CdiPart, machines_of, plugin_of
 from muster.agent.kubernetes.dra import DevicesPart
@@ -80,7 +80,7 @@ def new_cluster(
     worklist = Worklist(seed_of_process())
     orders = PodOrders(pod_policy(name, settings, preflight_image=preflight.image))
     machines = machines_of(settings, scaling or ScalingSettings(), worklist, operated=operated)
-    guests = ObjectGuests(worklist, workloads)
+    guests = WorkloadPods(worklist, workloads)
     devices = ChosenDevices(device_policy(settings), worklist, orders, guests)
     cluster = KubernetesCluster(
         ClusterOptions(
@@ -93,9 +93,9 @@ def new_cluster(
         ),
         orders,
         worklist=worklist,
-        companions=devices,
+        auxiliary=devices,
         devices=NoDevices() if settings.devices == "device-plugin" else devices,
-        guests=guests,
+        adopted=guests,
         machines=machines,
         works=work_policy(name, preflight),
     )
@@ -132,7 +132,7 @@ def parts_of(settings: KubernetesSettings, core: AgentCore) -> Sequence[Part]:
     """What else lives at the API server."""
     now = SystemTime().wall
     assert isinstance(core.cluster, KubernetesCluster), "these are parts of a Kubernetes cluster"
-    devices = core.cluster.companions
+    devices = core.cluster.auxiliary
     assert isinstance(devices, ChosenDevices), "`new_cluster` made it so"
     machines = core.cluster.machines
     assert isinstance(machines, ComposableMachines), "`new_cluster` made it so"

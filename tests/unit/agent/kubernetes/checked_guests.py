@@ -22,10 +22,10 @@ from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesClust
 from muster.agent.core.kubernetes.names import PodKey, pod_name
 from muster.agent.core.kubernetes.options import PodPolicy
 from muster.agent.core.kubernetes.orders import PodOrders
-from muster.agent.core.kubernetes.ports import NoCompanions
+from muster.agent.core.kubernetes.ports import NoAuxiliaryObjects
 from muster.agent.core.kubernetes.views import End, Member, Owner, PodView
 from muster.agent.core.kubernetes.worklist import Worklist
-from muster.agent.core.workloads.hosting import INDEX, ObjectGuests
+from muster.agent.core.workloads.hosting import INDEX, WorkloadPods
 from muster.agent.core.workloads.values import WorkloadKind
 from muster.agent.core.workloads.workloads import Workloads
 from muster.checks.report import dump
@@ -89,8 +89,8 @@ def order(kind: WorkloadKind, slots: Sequence[Slot] = (), *, attempt: int = 1) -
     return CreatePods(JOB, attempt, at(0), tuple(slots) or (slot(0), slot(1)), spec, origin=origin, preflight=PLAN)
 
 
-class Telling(NoCompanions):
-    """Implements `companions.Companions`. told: what was asked, and whether for pods of ours."""
+class Telling(NoAuxiliaryObjects):
+    """Implements `ports.AuxiliaryObjects`. told: what was asked, and whether for pods of ours."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, bool]] = []
@@ -117,7 +117,7 @@ class Story:
     policy: PodPolicy = PODS
     there: dict[str, PodView] = field(default_factory=dict)
     log: list[Effect | tuple[Observation, Instant]] = field(default_factory=list)
-    companions: Telling = field(default_factory=Telling)
+    auxiliary: Telling = field(default_factory=Telling)
     rig: Rig = field(init=False)
     let_go: int = 0
 
@@ -129,11 +129,11 @@ class Story:
         worklist = Worklist()
         workloads = Workloads(POLICY)
         has_asked(workloads, order(self.kind))
-        guests = ObjectGuests(worklist, workloads)
+        guests = WorkloadPods(worklist, workloads)
         options = ClusterOptions("atlas", SPACE, bind_s=BIND_S)
         return Rig(
             KubernetesCluster(
-                options, PodOrders(self.policy), worklist=worklist, companions=self.companions, guests=guests
+                options, PodOrders(self.policy), worklist=worklist, auxiliary=self.auxiliary, adopted=guests
             )
         )
 

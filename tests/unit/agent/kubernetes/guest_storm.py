@@ -24,7 +24,7 @@ from muster.agent.core.kubernetes.orders import PodOrders
 from muster.agent.core.kubernetes.projections import PodProjection
 from muster.agent.core.kubernetes.views import PodView
 from muster.agent.core.kubernetes.worklist import Worklist
-from muster.agent.core.workloads.hosting import INDEX, ObjectGuests
+from muster.agent.core.workloads.hosting import INDEX, WorkloadPods
 from muster.agent.core.workloads.workloads import Workloads
 from muster.checks.report import dump
 from muster.kube.objects import JsonObject, at, mapping, name_of, namespace_of, strings, text
@@ -62,9 +62,9 @@ class GuestStorm(Storm):
 
     def new_cluster(self, options: ClusterOptions) -> KubernetesCluster:
         worklist = Worklist()
-        guests = ObjectGuests(worklist, self.workloads)
+        guests = WorkloadPods(worklist, self.workloads)
         policy = PodPolicy(cluster="atlas", preflight_image="tools")
-        return KubernetesCluster(options, PodOrders(policy), worklist=worklist, guests=guests)
+        return KubernetesCluster(options, PodOrders(policy), worklist=worklist, adopted=guests)
 
     def step(self) -> None:
         super().step()

@@ -54,7 +54,7 @@ def failed(reason: str = "", code: int = 0, **fields: object) -> End:
 
 
 class Manifests:
-    """Implements `companions.Manifests`."""
+    """Implements `ports.Manifests`."""
 
     makes_check_pods = False
 

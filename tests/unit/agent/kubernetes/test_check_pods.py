@@ -151,7 +151,7 @@ def test_what_pods_need_beside_them_is_taken_back_before_the_pods_of_others_have
     story.open()
     story.work()
     ours = [("begin", True), *2 * [("prepare", True)], *2 * [("release", True)], ("end", True)]
-    assert story.companions.told == [*ours, ("begin", False), *2 * [("prepare", False)]]
+    assert story.auxiliary.told == [*ours, ("begin", False), *2 * [("prepare", False)]]
 
 
 @kinds
@@ -174,7 +174,7 @@ def test_what_pods_that_check_need_is_taken_back_when_the_attempt_ends_with_them
     story.checked()
     story.stop()
     story.told()
-    assert story.companions.told[-3:] == [("release", True), ("release", True), ("end", True)]
+    assert story.auxiliary.told[-3:] == [("release", True), ("release", True), ("end", True)]
 
 
 def test_nothing_is_told_of_checks_once_the_job_began_without_waiting_for_them() -> None:

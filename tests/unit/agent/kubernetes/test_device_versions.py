@@ -119,7 +119,7 @@ async def sinking(kube: FakeKube) -> AsyncIterator[tuple[KubernetesCluster, Call
     core = new_core("atlas", settings)
     cluster, clock = core.cluster, SystemTime()
     assert isinstance(cluster, KubernetesCluster)
-    chosen = cluster.companions
+    chosen = cluster.auxiliary
     assert isinstance(chosen, ChosenDevices)
 
     async def connect() -> KubeConnection:
@@ -187,7 +187,7 @@ async def test_devices_that_are_served_from_an_upgrade_on_are_chosen_from_then_o
 def test_slices_that_are_watched_late_count_only_after_all_claims_were_seen() -> None:
     core = new_core("atlas", KubernetesSettings(image="busybox"))
     assert isinstance(core.cluster, KubernetesCluster)
-    chosen = core.cluster.companions
+    chosen = core.cluster.auxiliary
     assert isinstance(chosen, ChosenDevices)
     part = DevicesPart(chosen, is_wanted=True, now=lambda: Instant(1))
     [slices, _] = part.later([Feature.DRA])

@@ -15,7 +15,7 @@ from muster.agent.core.cluster import (
 from muster.agent.core.kubernetes.calls import Bind, Create, Delete, Done, Read, Refused, Unanswered
 from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
 from muster.agent.core.kubernetes.pod_creator import REFUSALS_MAX
-from muster.agent.core.kubernetes.ports import NoCompanions
+from muster.agent.core.kubernetes.ports import NoAuxiliaryObjects
 from muster.agent.core.kubernetes.verdicts import FOR_NODES_MAX, FOR_PODS_MAX
 from muster.core import Instant
 from muster.schemas.base import TEXT_CHARS_MAX
@@ -34,7 +34,7 @@ LABELS = {
 }
 
 
-class Unprepared(NoCompanions):
+class Unprepared(NoAuxiliaryObjects):
     """Pods get what they need later, when the test says so."""
 
     def prepare(self, order: CreatePods, slot: Slot, *, name: str, uid: str, now: Instant) -> bool:
@@ -324,7 +324,7 @@ def test_another_object_under_the_name_of_a_pod_that_did_not_start_is_bound_in_i
 
 def test_what_is_said_of_an_object_that_is_gone_does_not_concern_the_next_one_of_its_name() -> None:
     """Its claim may become ready, or be refused, after another object has its name."""
-    cluster = KubernetesCluster(ClusterOptions("atlas", SPACE), Manifests(), companions=Unprepared())
+    cluster = KubernetesCluster(ClusterOptions("atlas", SPACE), Manifests(), auxiliary=Unprepared())
     rig = Rig(cluster).ready()
     rig.cluster.carry_out(order())
     rig.calls()
@@ -333,10 +333,10 @@ def test_what_is_said_of_an_object_that_is_gone_does_not_concern_the_next_one_of
     rig.see(view)
     assert rig.calls() == [], "it is not ready to be bound"
     rig.see(replace(view, uid="another"))
-    cluster.gangs.is_ready(key(), rig.now, uid=view.uid)
+    cluster.gangs.is_ready(key(), uid=view.uid)
     cluster.gangs.is_refused(key(), rig.now, uid=view.uid, reason="its claim is gone")
     assert (rig.calls(), list(rig.observe())) == ([], [])
-    cluster.gangs.is_ready(key(), rig.now, uid="another")
+    cluster.gangs.is_ready(key(), uid="another")
     assert rig.calls() == [Bind("jobs", view.name, "another", "n0")]
 
 
@@ -437,7 +437,7 @@ def test_who_only_follows_keeps_nothing_of_attempts_that_ended() -> None:
         rig.cluster.carry_out(order(attempt=number))
         rig.cluster.acknowledge(PodsExitedSeen(JOB, PodsExited(attempt=number, outcome=PodsOutcome.SUCCEEDED)), rig.now)
     assert not rig.cluster.gangs.attempts
-    assert not rig.cluster.gangs._dirty
+    assert rig.cluster.gangs.next_change() is None
     assert not len(rig.cluster.worklist)
 
 

@@ -179,7 +179,7 @@ def test_the_sink_of_the_settings_is_made_without_asking_anybody() -> None:
 def test_all_parts_of_a_cluster_ask_on_one_list() -> None:
     cluster = new_core("atlas", SETTINGS).cluster
     assert isinstance(cluster, KubernetesCluster)
-    assert cluster.worklist is cluster.companions.needs._steps.worklist  # type: ignore[attr-defined]
+    assert cluster.worklist is cluster.auxiliary.needs._steps.worklist  # type: ignore[attr-defined]
 
 
 def workloads_of(core: AgentCore) -> Sequence[Part]:

@@ -67,7 +67,7 @@ class Allocator:
         self.needs.watched_by(self)
         self.follower = Follower(self.store)
 
-    def is_ready(self, key: PodKey, now: Instant, *, uid: str) -> None:
+    def is_ready(self, key: PodKey, *, uid: str) -> None:
         """Told by the needs."""
         self.ready.append(key)
 

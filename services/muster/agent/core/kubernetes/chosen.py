@@ -40,7 +40,7 @@ class DevicePolicy:
 
 
 class ChosenDevices:
-    """Implements `companions.Companions`, also for pods without devices, and `describing.Devices`.
+    """Implements `ports.AuxiliaryObjects`, also for pods without devices, and `describing.Devices`.
 
     After the cluster is made, tell `belongs_to` its nodes. Where no slice is ever seen, no device is published, every
     kubelet picks, and what is left are the gangs' Services. on_claim, on_claim_gone: whoever else follows claims.
@@ -124,27 +124,27 @@ class ChosenDevices:
         return self._published.of_node(node, cpu_milli=cpu_milli)
 
     def watched_by(self, watcher: Watcher) -> None:
-        """See `Companions`."""
+        """See `AuxiliaryObjects`."""
         self.needs.watched_by(watcher)
 
     def begin(self, order: CreatePods, now: Instant) -> None:
-        """See `Companions`."""
+        """See `AuxiliaryObjects`."""
         self.needs.begin(order, now)
 
     def prepare(self, order: CreatePods, slot: Slot, *, name: str, uid: str, now: Instant) -> bool:
-        """See `Companions`."""
+        """See `AuxiliaryObjects`."""
         return self.needs.prepare(order, slot, name=name, uid=uid, now=now)
 
     def release(self, order: CreatePods, slot: Slot, now: Instant) -> None:
-        """See `Companions`."""
+        """See `AuxiliaryObjects`."""
         self.needs.release(order, slot, now)
 
     def end(self, order: CreatePods, now: Instant) -> None:
-        """See `Companions`."""
+        """See `AuxiliaryObjects`."""
         self.needs.end(order, now)
 
     def clear(self) -> None:
-        """See `Companions`: everything is to be seen again."""
+        """See `AuxiliaryObjects`: everything is to be seen again."""
         self._index.clear()
         self._holders.clear()
         self.needs.clear()

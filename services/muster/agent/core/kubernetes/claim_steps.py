@@ -85,7 +85,7 @@ class Need:
     claim: str
     pod: tuple[str, str]
     places: tuple[Place, ...]
-    is_guest: bool
+    is_adopted: bool
     step: Step = Step.WORKING
     tries: int = 0
     uid: str = ""  # of the claim, once it is known
@@ -179,7 +179,7 @@ class ClaimSteps:
         """Its pod ended, or was never made."""
         need.step = Step.OVER
         self.known.pop(need.at, None)
-        if need.is_guest or not need.claim:
+        if need.is_adopted or not need.claim:
             return
         need.is_released = True
         self.leaving[need.at] = None
@@ -189,7 +189,7 @@ class ClaimSteps:
 
     def drop(self, view: ClaimView, key: PodKey) -> None:
         """Take back a claim of ours of which no need is known."""
-        need = Need(key, view.node, view.namespace, view.name, ("", view.owner), view.places, is_guest=False)
+        need = Need(key, view.node, view.namespace, view.name, ("", view.owner), view.places, is_adopted=False)
         need.step, need.uid, need.is_released = Step.OVER, view.uid, True
         self.leaving[need.at] = None
         self._delete(need)
@@ -307,7 +307,7 @@ class ClaimSteps:
         if not others:
             need.step = Step.READY
             if self.watcher is not None:
-                self.watcher.is_ready(need.key, now, uid=need.pod[1])
+                self.watcher.is_ready(need.key, uid=need.pod[1])
         elif others[0].job and others[0].key not in self.known:
             self._examine(need, others[0])
         else:

@@ -23,7 +23,7 @@ from muster.agent.core.cluster import (
     WorkSeen,
 )
 from muster.agent.core.kubernetes.calls import Outcome
-from muster.agent.core.kubernetes.context import Notes, Parts
+from muster.agent.core.kubernetes.context import Context, Notes
 from muster.agent.core.kubernetes.describing import Devices, NodePolicy, NoDevices
 from muster.agent.core.kubernetes.gangs import Gangs
 from muster.agent.core.kubernetes.machines import Machines, NoMachines
@@ -31,8 +31,14 @@ from muster.agent.core.kubernetes.names import pod_name
 from muster.agent.core.kubernetes.node_jobs import WorkPolicy
 from muster.agent.core.kubernetes.node_work import NodeWorks
 from muster.agent.core.kubernetes.nodes import Nodes
-from muster.agent.core.kubernetes.ports import Companions, Guests, Manifests, NoCompanions, NoGuests
-from muster.agent.core.kubernetes.terminator import Leftovers
+from muster.agent.core.kubernetes.ports import (
+    AdoptedPods,
+    AuxiliaryObjects,
+    Manifests,
+    NoAdoptedPods,
+    NoAuxiliaryObjects,
+)
+from muster.agent.core.kubernetes.terminator import Orphans
 from muster.agent.core.kubernetes.views import NodeView, PodView
 from muster.agent.core.kubernetes.worklist import AT_ONCE, Task, Worklist
 from muster.agent.core.simulated_changes import GRID_NS, on_grid
@@ -56,7 +62,7 @@ class ClusterOptions:
 
 
 class KubernetesCluster:
-    """Implements `Cluster`. manifests: makes pods; the others are parts that may be absent, and share the worklist.
+    """Implements `Cluster`. manifests: makes pods; the others are context that may be absent, and share the worklist.
 
     works: how nodes are worked on. notes: for the shell's log and metrics.
     """
@@ -67,8 +73,8 @@ class KubernetesCluster:
         manifests: Manifests,
         *,
         worklist: Worklist | None = None,
-        companions: Companions | None = None,
-        guests: Guests | None = None,
+        auxiliary: AuxiliaryObjects | None = None,
+        adopted: AdoptedPods | None = None,
         devices: Devices | None = None,
         machines: Machines | None = None,
         works: WorkPolicy | None = None,
@@ -78,20 +84,20 @@ class KubernetesCluster:
         self.manifests = manifests
         self.machines = self._machines = machines or NoMachines()
         self.nodes = Nodes(options.nodes, devices or NoDevices(), self._machines, lost_s=options.lost_s)
-        parts = Parts(
+        context = Context(
             worklist=self.worklist,
             manifests=manifests,
-            companions=companions or NoCompanions(),
-            guests=guests or NoGuests(),
+            auxiliary=auxiliary or NoAuxiliaryObjects(),
+            adopted=adopted or NoAdoptedPods(),
             nodes=self.nodes,
             notes=self.notes,
         )
         self.works = NodeWorks(works or WorkPolicy(), self.worklist, self.nodes.gpus)
-        self._leftovers = Leftovers(self.worklist, self.notes, keep_s=options.kept_s)
-        self.gangs = Gangs(parts, self._leftovers.seen, bind_s=options.bind_s)
+        self._orphans = Orphans(self.worklist, self.notes, keep_s=options.kept_s)
+        self.gangs = Gangs(context, self._orphans.seen, bind_s=options.bind_s)
         self.name, self._namespace = options.cluster, options.namespace
-        self.companions = parts.companions
-        self._guests = parts.guests
+        self.auxiliary = context.auxiliary
+        self._adopted = context.adopted
         self.is_broken = False
         """Whether what feeds this has ended: then there is always something to look at."""
         self._tell_at: Instant | None = None
@@ -142,7 +148,7 @@ class KubernetesCluster:
             self._machines.next_change(),
             self.works.next_change(),
         )
-        leftover = self._leftovers.next_change() if self.gangs.is_synced else None
+        leftover = self._orphans.next_change() if self.gangs.is_synced else None
         return min((moment for moment in (*moments, leftover) if moment is not None), default=None)
 
     @property
@@ -156,7 +162,7 @@ class KubernetesCluster:
             or self.gangs.has_news
             or self.nodes.has_news
             or self.works.has_news
-            or self._guests.has_news
+            or self._adopted.has_news
         )
 
     def settle(self, now: Instant) -> None:
@@ -166,7 +172,7 @@ class KubernetesCluster:
         self._machines.settle(now)
         self.works.settle(now)
         if self.gangs.is_synced:
-            self._leftovers.settle(now)
+            self._orphans.settle(now)
         if not self.has_news:
             self._tell_at = None
         elif self._tell_at is None:
@@ -186,7 +192,7 @@ class KubernetesCluster:
 
     def pod_seen(self, view: PodView, now: Instant) -> None:
         """A pod is so. Others' count as use of their node."""
-        self._guests.seen(view)
+        self._adopted.seen(view)
         if self.gangs.seen(view):
             self.nodes.pod_gone(view.key)  # it is counted by whoever placed it
             return
@@ -195,18 +201,18 @@ class KubernetesCluster:
         if view.work:
             self.works.pod_seen(view)
         if self._is_ours(view):
-            self._leftovers.seen(view, now)
+            self._orphans.seen(view, now)
         self.nodes.pod_seen(view)
 
     def pod_gone(self, view: PodView) -> None:
         """A pod, as it was last seen, is no more."""
-        self._guests.gone(view)
+        self._adopted.gone(view)
         self.gangs.gone(view)
         if view.plugin:
             self._machines.plugin_gone(view)
         if view.work:
             self.works.pod_gone(view)
-        self._leftovers.gone(view.key)
+        self._orphans.gone(view.key)
         self.nodes.pod_gone(view.key)
 
     def node_seen(self, view: NodeView, now: Instant) -> None:
@@ -224,7 +230,7 @@ class KubernetesCluster:
 
     def synced(self) -> None:
         """Everything that there is was seen: from now on absence means something."""
-        self._guests.synced()
+        self._adopted.synced()
         self.gangs.synced()
         self.nodes.synced()
         self._machines.synced()
@@ -239,11 +245,11 @@ class KubernetesCluster:
         self.worklist.clear()
         self.gangs.reset()
         self.nodes.reset()
-        self._leftovers.reset()
+        self._orphans.reset()
         self._machines.reset()
         self.works.reset()
-        self.companions.clear()
-        self._guests.clear()
+        self.auxiliary.clear()
+        self._adopted.clear()
         self._described = self._tell_at = None
         self.is_broken = False
 

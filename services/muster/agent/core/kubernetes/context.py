@@ -1,16 +1,17 @@
-"""What the parts of the cluster's core share."""
+"""What those who work on attempts share: the ports, notes for people, which attempts are due, purposes of calls."""
 
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from muster.agent.core.kubernetes.live import LiveAttempt
 from muster.agent.core.kubernetes.names import PodKey
-from muster.agent.core.kubernetes.ports import Companions, Guests, Manifests
-from muster.agent.core.kubernetes.worklist import Purpose, Worklist
+from muster.agent.core.kubernetes.ports import AdoptedPods, AuxiliaryObjects, Manifests
+from muster.agent.core.kubernetes.worklist import Due, Purpose, Worklist
 from muster.core import Instant
 
 NOTES_MAX = 1000
+AttemptKey = tuple[str, int]
+"""Job and attempt."""
 
 
 @dataclass(slots=True)
@@ -58,23 +59,16 @@ class NodesSeen(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class Context:
     """What attempts are worked with."""
 
     worklist: Worklist
     manifests: Manifests
-    companions: Companions
-    guests: Guests
+    auxiliary: AuxiliaryObjects
+    adopted: AdoptedPods
     nodes: NodesSeen
     notes: Notes = field(default_factory=Notes)
-
-
-class Touch(Protocol):
-    """Have an attempt looked at again: with the next `settle`, or after a while."""
-
-    def __call__(self, one: LiveAttempt, now: Instant, *, after_s: float = 0.0) -> None:
-        """after_s: 0 for at once."""
-        ...
+    due: Due[AttemptKey] = field(default_factory=Due)
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,33 +69,39 @@ class AttemptState(IntEnum):
 
 @dataclass(slots=True, eq=False)
 class LivePod:
-    """One pod. uid: of its object, "" before it is known. view: as watched, None before that and when it is gone.
-
-    end: how it ended, kept when the object is gone; own_end: by itself, not because it was told to. is_guest: somebody
-    else made it. is_late: a resize that is not told yet adds it. ending_s: grace of the deletion that was asked.
-    bind_at: not before, since it was refused. refusals: for want of quota. is_opened: its gate was.
-    unmade: why there can be no such pod, of one that checks: the job does without. number: of the attempt's pods, in
-    the order in which they were first known; pods that are known under one key in turn differ by it.
-    """
+    """One pod, as it was asked and seen."""
 
     key: PodKey
     slot: Slot
     namespace: str
     name: str
     uid: str = ""
-    view: PodView | None = None
-    end: End | None = None
-    own_end: bool = False
+    """Of its object, "" before it is known."""
     state: PodState = PodState.WANTED
-    is_guest: bool = False
+    view: PodView | None = None
+    """As watched; None before that, and when it is gone."""
+    end: End | None = None
+    """How it ended; kept when the object is gone."""
+    own_end: bool = False
+    """It ended by itself, not because it was asked to."""
+    is_adopted: bool = False
+    """Somebody else made it, or is to make it."""
     is_released: bool = False
+    """What it needed was taken back."""
     is_late: bool = False
-    ending_s: int | None = None
-    bind_at: Instant = NEVER
-    refusals: int = 0
-    number: int = 0
+    """A resize that is not reported yet adds it."""
     is_opened: bool = False
+    """The gate before its first step was opened."""
+    ending_s: int | None = None
+    """Grace of the deletion that was asked for."""
+    bind_at: Instant = NEVER
+    """Not before, since its binding was refused."""
+    refusals: int = 0
+    """Of its creation for want of quota, or of its binding."""
     unmade: str = ""
+    """Why there can be no such pod, of one that checks: the job does without."""
+    number: int = 0
+    """In the order in which the attempt's pods were first known: tells apart those that have one key in turn."""
 
     @property
     def is_check(self) -> bool:
@@ -172,43 +178,50 @@ class LivePod:
 
 @dataclass(slots=True, eq=False)
 class LiveAttempt:
-    """The pods of one attempt. order: with the slots that shall run. leaving: pods that a resize ends.
-
-    started_at: since when the log has the start. running_at: since when all ran. verdict: how it ended by itself, or by
-    what happened to it. ended_at: since when none runs any more. bound_at: since when only part is bound. checkpoint:
-    the newest that its pods tell of; told: that the log has. held_up_at: since when a container cannot be started.
-    opened_at: since when its first step may begin, where it is checked before. found_told: nodes and checks of which
-    the log has what they found; checks_told: it has all. awaits_first_step: it is looked at again after its opening.
-
-    Where others make the job's pods, pods of our own may check their places before: checks_apart says so from the begin
-    on, and is_checking as long as `pods` are those. held_at: since when the job's pods wait until they are gone.
-    known_pods: how many there were.
-    """
+    """The pods of one attempt, as they were asked and seen."""
 
     order: CreatePods
+    """With the slots that shall run."""
+    state: AttemptState = AttemptState.WANTED
     pods: dict[tuple[int, int], LivePod] = field(default_factory=dict)
     leaving: list[LivePod] = field(default_factory=list)
+    """Pods that a resize ends, or that checked the places of others."""
+    known_pods: int = 0
+    """How many there were."""
     deletion: DeletePods | None = None
-    resize: ResizePods | None = None
     verdict: PodsExited | None = None
-    state: AttemptState = AttemptState.WANTED
+    """How it ended by itself, or by what happened to it."""
+    resize: ResizePods | None = None
+    resized: bool = False
     started_at: Instant = NEVER
+    """Since when the log has the start."""
     running_at: Instant = NEVER
+    """Since when all its pods run."""
     ended_at: Instant = NEVER
+    """Since when none runs any more."""
     bound_at: Instant = NEVER
+    """Since when only part of it is bound."""
+    held_up_at: Instant = NEVER
+    """Since when a container cannot be started."""
+    held_at: Instant = NEVER
+    """Since when the job's pods wait until those that checked are gone."""
     checkpoint: Instant = NEVER
+    """The newest that its pods report."""
     checkpoint_offered: Instant = NEVER
     checkpoint_told: Instant = NEVER
-    held_up_at: Instant = NEVER
-    resized: bool = False
+    """The newest that the log has."""
     opened_at: Instant = NEVER
-    found_told: set[tuple[str, str]] = field(default_factory=set)
-    checks_told: bool = False
+    """Since when its first step may begin, where it is checked before."""
     awaits_first_step: bool = False
+    """It is looked at again after its opening."""
+    found_told: set[tuple[str, str]] = field(default_factory=set)
+    """Nodes and checks of which the log has what they found."""
+    checks_told: bool = False
+    """The log has what all checks found."""
     checks_apart: bool = False
+    """Others make its pods, and pods of Muster's own check their places before: so from the begin on."""
     is_checking: bool = False
-    held_at: Instant = NEVER
-    known_pods: int = 0
+    """`pods` are those that check."""
 
     def pod_for(self, key: PodKey, number: int) -> LivePod | None:
         """The pod that has this key and number; None if it was forgotten."""

@@ -45,7 +45,7 @@ class OwnPods(Protocol):
 
 
 class PodNeeds:
-    """Implements `companions.Companions`. index, holders: fed by whoever watches. names: of devices, by the log."""
+    """Implements `ports.AuxiliaryObjects`. index, holders: fed by whoever watches. names: of devices, by the log."""
 
     def __init__(
         self,
@@ -69,25 +69,25 @@ class PodNeeds:
         self._by_pod: dict[str, PodKey] = {}
 
     def watched_by(self, watcher: Watcher) -> None:
-        """See `Companions`."""
+        """See `AuxiliaryObjects`."""
         self._steps.watcher = watcher
 
     def begin(self, order: CreatePods, now: Instant) -> None:
-        """See `Companions`: nothing is due yet, for a Service is to have an owner, with which it goes."""
+        """See `AuxiliaryObjects`: nothing is due yet, for a Service is to have an owner, with which it goes."""
 
     def end(self, order: CreatePods, now: Instant) -> None:  # noqa: ARG002 - the port
-        """See `Companions`."""
+        """See `AuxiliaryObjects`."""
         if not self._own_pods.makes_own_pods(order):
             self._services.end(order)
 
     def prepare(self, order: CreatePods, slot: Slot, *, name: str, uid: str, now: Instant) -> bool:
-        """See `Companions`."""
-        is_guest = self._own_pods.makes_own_pods(order)
-        if not is_guest:
+        """See `AuxiliaryObjects`."""
+        is_adopted = self._own_pods.makes_own_pods(order)
+        if not is_adopted:
             self._services.serve(order, slot, (name, uid))
         key = PodKey(order.job_id, order.attempt, slot.group, slot.replica)
         if not self.orders.is_claimed(order, slot):
-            if is_guest and self.index.nodes and order.spec.task_groups[slot.group].gpus:  # they have claims here
+            if is_adopted and self.index.nodes and order.spec.task_groups[slot.group].gpus:  # they have claims here
                 reason = f"GPUs of {slot.node} are not given by claims, and its pod has one"
                 self._steps.refused(key, now, reason, uid=uid)
                 return False
@@ -99,10 +99,10 @@ class PodNeeds:
         if missing:
             self._steps.refused(key, now, f"{slot.node} has no device {missing} any more", uid=uid)
             return False
-        need = Need(key, slot.node, self.orders.namespace(order), "", (name, uid), places, is_guest, slot=slot)
-        need.labels = self.orders.claim_labels(order) if is_guest else {}
+        need = Need(key, slot.node, self.orders.namespace(order), "", (name, uid), places, is_adopted, slot=slot)
+        need.labels = self.orders.claim_labels(order) if is_adopted else {}
         self._needs[key], self._by_pod[uid] = need, key
-        if is_guest:
+        if is_adopted:
             self._steps.wait(need, now)
         else:
             self._steps.name(need, names.claim_name(name))
@@ -110,7 +110,7 @@ class PodNeeds:
         return need.step is Step.READY
 
     def release(self, order: CreatePods, slot: Slot, now: Instant) -> None:  # noqa: ARG002 - the port
-        """See `Companions`. A claim that another made goes with its pod, which is not ours to end.
+        """See `AuxiliaryObjects`. A claim that another made goes with its pod, which is not ours to end.
 
         Of a pod that an earlier leader bound no need is known: its claim is found by its name.
         """
@@ -124,7 +124,7 @@ class PodNeeds:
         self._steps.release(need)
 
     def clear(self) -> None:
-        """See `Companions`."""
+        """See `AuxiliaryObjects`."""
         self._needs.clear()
         self._by_pod.clear()
         self._steps.clear()

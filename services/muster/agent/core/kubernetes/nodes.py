@@ -5,7 +5,6 @@ when its object is gone. What pods of others use is taken off its description, t
 is closed (cordoned, or tainted against all) is asked to be withheld, and given back when it is open again.
 """
 
-import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -21,6 +20,7 @@ from muster.agent.core.cluster import (
 from muster.agent.core.kubernetes.describing import Devices, NodePolicy, described
 from muster.agent.core.kubernetes.machines import Machines
 from muster.agent.core.kubernetes.views import NodeView, PodView, Requests
+from muster.agent.core.kubernetes.worklist import AT_ONCE, Due
 from muster.core import Instant, after
 from muster.schemas.facts.node import NodeJoined
 
@@ -28,7 +28,6 @@ AWAY_S_MIN, AWAY_S_MAX = 30.0, 480.0
 """A node that turned a pod away gets nothing new for so long; doubled while it happens again soon after."""
 TELL_AGAIN_S = 1.0
 """Between two descriptions of one node: pods of others come and go in bursts."""
-_AT_ONCE = Instant(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ class _Away:
 
 
 class Nodes:
-    """Implements `parts.NodesSeen`. devices: who knows uuids. lost_s: unready for so long is lost."""
+    """Implements `context.NodesSeen`. devices: who knows uuids. lost_s: unready for so long is lost."""
 
     def __init__(self, policy: NodePolicy, devices: Devices, machines: Machines, *, lost_s: float) -> None:
         self.views: dict[str, NodeView] = {}
@@ -60,9 +59,8 @@ class Nodes:
         self._away: dict[str, _Away] = {}
         self._pods: dict[tuple[str, str], tuple[str, Requests]] = {}  # of others, with their nodes
         self._used: dict[str, dict[tuple[str, str], Requests]] = {}
-        self._dirty: dict[str, None] = {}
+        self._due: Due[str] = Due()
         self._news: dict[str, NodeObservation] = {}
-        self._timers: list[tuple[Instant, str]] = []
 
     def seen(self, view: NodeView, now: Instant) -> None:
         """The node is so."""
@@ -71,13 +69,13 @@ class Nodes:
             self._unready_since.pop(view.name, None)
         else:
             self._unready_since.setdefault(view.name, now)
-        self._dirty[view.name] = None
+        self._due.mark(view.name)
 
     def gone(self, name: str) -> None:
         """The node's object is no more."""
         self.views.pop(name, None)
         self._unready_since.pop(name, None)
-        self._dirty[name] = None
+        self._due.mark(name)
 
     def pod_seen(self, view: PodView) -> None:
         """A pod of others is so: it counts where it is bound, until it ended."""
@@ -89,29 +87,30 @@ class Nodes:
         if node:
             self._pods[view.key] = (node, view.requests)
             self._used.setdefault(node, {})[view.key] = view.requests
-            self._dirty[node] = None
+            self._due.mark(node)
 
     def pod_gone(self, key: tuple[str, str]) -> None:
         """A pod of others is no more."""
         known = self._pods.pop(key, None)
         if known is not None:
             del self._used[known[0]][key]
-            self._dirty[known[0]] = None
+            self._due.mark(known[0])
 
     def devices_changed(self, node: str) -> None:
         """Who knows the devices would describe this node otherwise now."""
-        self._dirty[node] = None
+        self._due.mark(node)
 
     def synced(self) -> None:
         """All that there is was seen."""
         self.is_synced = True
-        self._dirty.update(dict.fromkeys((*self.views, *self._told)))
+        self._due.mark(*self.views, *self._told)
 
     def reset(self) -> None:
         """Another leads: nothing is known of nodes until they are seen again; what the log has stays known."""
         self.is_synced = False
-        for held in (self.views, self._unready_since, self._pods, self._used, self._dirty, self._news, self._timers):
+        for held in (self.views, self._unready_since, self._pods, self._used, self._news):
             held.clear()
+        self._due.clear()
 
     def acknowledge(self, seen: NodeObservation, at: Instant) -> None:
         """See `Cluster`."""
@@ -135,16 +134,11 @@ class Nodes:
                 self._closed.pop(seen.node, None)
             case _:
                 return
-        self._dirty[seen.node] = None
+        self._due.mark(seen.node)
 
     def settle(self, now: Instant) -> None:
         """Look at every node of which something changed, or whose moment has come."""
-        while self._timers and self._timers[0][0] <= now:
-            self._dirty[heapq.heappop(self._timers)[1]] = None
-        if not self.is_synced:
-            return
-        dirty, self._dirty = self._dirty, {}
-        for name in dirty:
+        for name in self._due.take(now) if self.is_synced else ():
             seen = self._observation(name, now)
             if seen is None:
                 self._news.pop(name, None)
@@ -162,9 +156,7 @@ class Nodes:
 
     def next_change(self) -> Instant | None:
         """When `settle` could find something by time alone."""
-        if self._dirty and self.is_synced:
-            return _AT_ONCE
-        return self._timers[0][0] if self._timers else None
+        return self._due.next_at() if self.is_synced else None
 
     def is_lost(self, node: str) -> bool:
         """See `NodesSeen`."""
@@ -178,7 +170,7 @@ class Nodes:
         is_again = before is not None and now < after(before.until, before.seconds)
         seconds = min(AWAY_S_MAX, 2 * before.seconds) if before is not None and is_again else AWAY_S_MIN
         self._away[node] = _Away(after(now, seconds), seconds, why)
-        self._dirty[node] = None
+        self._due.mark(node)
 
     def uuids(self, node: str, devices: tuple[int, ...]) -> tuple[str, ...]:
         """See `NodesSeen`."""
@@ -218,7 +210,7 @@ class Nodes:
         away = self._away.get(name)
         if away is None or now >= away.until:
             return ""
-        heapq.heappush(self._timers, (away.until, name))
+        self._due.mark_at(name, away.until)
         return away.why
 
     def _unready(self, view: NodeView, now: Instant) -> NodeLostSeen | None:
@@ -227,7 +219,7 @@ class Nodes:
         lost_at = after(self._unready_since[view.name], self._lost_s)
         if now >= lost_at:
             return NodeLostSeen(view.name, view.not_ready)
-        heapq.heappush(self._timers, (lost_at, view.name))
+        self._due.mark_at(view.name, lost_at)
         return None
 
     def _described(self, view: NodeView, told: NodeJoined | None, now: Instant) -> NodeSeen | None:
@@ -241,9 +233,9 @@ class Nodes:
         )
         if description == told:
             return None
-        at = after(self._told_at.get(view.name, _AT_ONCE), TELL_AGAIN_S)
+        at = after(self._told_at.get(view.name, AT_ONCE), TELL_AGAIN_S)
         if now < at:
-            heapq.heappush(self._timers, (at, view.name))
+            self._due.mark_at(view.name, at)
             return None
         return NodeSeen(view.name, description)
 

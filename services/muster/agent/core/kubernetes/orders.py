@@ -27,7 +27,7 @@ _UNLIMITED = ("cpu", "memory")
 
 @dataclass(slots=True)
 class PodOrders:
-    """Implements `companions.Manifests`, and says what pods need beside themselves. is_checking: whether pods are
+    """Implements `ports.Manifests`, and says what pods need beside themselves. is_checking: whether pods are
     checked before their first step where that is planned: without the right to open their gates they are not. team_of:
     namespaces that are marked as a team's.
     """

@@ -50,7 +50,7 @@ class Manifests(Protocol):
 class Watcher(Protocol):
     """Who is told when a pod has what it needs. The gangs are."""
 
-    def is_ready(self, key: PodKey, now: Instant, *, uid: str) -> None:
+    def is_ready(self, key: PodKey, *, uid: str) -> None:
         """The pod whose object has this uid may be bound."""
         ...
 
@@ -62,15 +62,15 @@ class Watcher(Protocol):
         ...
 
 
-class GuestWatcher(Watcher, Protocol):
+class AdoptionWatcher(Watcher, Protocol):
     """Who is told of objects as well. The gangs are."""
 
-    def goes_on(self, attempt: tuple[str, int], now: Instant, *, reason: str) -> None:
+    def goes_on(self, attempt: tuple[str, int], *, reason: str) -> None:
         """The object of an attempt (job and number) does not end its pods: somebody else has to."""
         ...
 
 
-class Companions(Protocol):
+class AuxiliaryObjects(Protocol):
     """Keeps what pods need. Every call may come again: after a change of leader all of them do."""
 
     def watched_by(self, watcher: Watcher) -> None:
@@ -98,33 +98,33 @@ class Companions(Protocol):
         ...
 
 
-class NoCompanions:
-    """Implements `Companions` for pods that need nothing."""
+class NoAuxiliaryObjects:
+    """Implements `AuxiliaryObjects` for pods that need nothing."""
 
     def watched_by(self, watcher: Watcher) -> None:
-        """See `Companions`."""
+        """See `AuxiliaryObjects`."""
 
     def begin(self, order: CreatePods, now: Instant) -> None:
-        """See `Companions`."""
+        """See `AuxiliaryObjects`."""
 
     def prepare(self, order: CreatePods, slot: Slot, *, name: str, uid: str, now: Instant) -> bool:  # noqa: ARG002 - the port
-        """See `Companions`."""
+        """See `AuxiliaryObjects`."""
         return True
 
     def release(self, order: CreatePods, slot: Slot, now: Instant) -> None:
-        """See `Companions`."""
+        """See `AuxiliaryObjects`."""
 
     def end(self, order: CreatePods, now: Instant) -> None:
-        """See `Companions`."""
+        """See `AuxiliaryObjects`."""
 
     def clear(self) -> None:
-        """See `Companions`."""
+        """See `AuxiliaryObjects`."""
 
 
-class Guests(Protocol):
+class AdoptedPods(Protocol):
     """Pods that others made for a job - a person, or an object's controller: which is whose, and how they end."""
 
-    def watched_by(self, watcher: GuestWatcher) -> None:
+    def watched_by(self, watcher: AdoptionWatcher) -> None:
         """Tell this one of pods that will never be made, or never end, from now on."""
         ...
 
@@ -182,52 +182,52 @@ class Guests(Protocol):
         ...
 
 
-class NoGuests:
-    """Implements `Guests` where every pod is Muster's own."""
+class NoAdoptedPods:
+    """Implements `AdoptedPods` where every pod is Muster's own."""
 
     has_news = False
 
-    def watched_by(self, watcher: GuestWatcher) -> None:
-        """See `Guests`."""
+    def watched_by(self, watcher: AdoptionWatcher) -> None:
+        """See `AdoptedPods`."""
 
     def seen(self, pod: PodView) -> None:
-        """See `Guests`."""
+        """See `AdoptedPods`."""
 
     def gone(self, pod: PodView) -> None:
-        """See `Guests`."""
+        """See `AdoptedPods`."""
 
     def synced(self) -> None:
-        """See `Guests`."""
+        """See `AdoptedPods`."""
 
     def clear(self) -> None:
-        """See `Guests`."""
+        """See `AdoptedPods`."""
 
     def refusal(self, order: CreatePods) -> str:  # noqa: ARG002 - the port
-        """See `Guests`."""
+        """See `AdoptedPods`."""
         return ""
 
     def makes_own_pods(self, order: CreatePods) -> bool:  # noqa: ARG002 - the port
-        """See `Guests`."""
+        """See `AdoptedPods`."""
         return False
 
     def keys_of_order(self, order: CreatePods) -> tuple[str, ...]:  # noqa: ARG002 - the port
-        """See `Guests`."""
+        """See `AdoptedPods`."""
         return ()
 
     def keys_of_pod(self, pod: PodView) -> tuple[str, ...]:  # noqa: ARG002 - the port
-        """See `Guests`."""
+        """See `AdoptedPods`."""
         return ()
 
     def place_of(self, order: CreatePods, pod: PodView) -> tuple[int, int] | None:  # noqa: ARG002 - the port
-        """See `Guests`."""
+        """See `AdoptedPods`."""
         return None
 
     def begin(self, order: CreatePods, now: Instant) -> None:
-        """See `Guests`."""
+        """See `AdoptedPods`."""
 
     def stop(self, order: CreatePods, *, grace_s: float, now: Instant) -> bool:  # noqa: ARG002 - the port
-        """See `Guests`."""
+        """See `AdoptedPods`."""
         return False
 
     def forget(self, order: CreatePods) -> None:
-        """See `Guests`."""
+        """See `AdoptedPods`."""

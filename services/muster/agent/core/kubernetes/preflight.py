@@ -10,7 +10,7 @@ from itertools import islice
 
 from muster.agent.core.cluster import RESULTS_PER_FACT, ChecksSeen
 from muster.agent.core.kubernetes.calls import Done, Kind, Merge, Outcome, Refused
-from muster.agent.core.kubernetes.context import OpenPodGate, Parts, Touch
+from muster.agent.core.kubernetes.context import Context, OpenPodGate
 from muster.agent.core.kubernetes.live import LiveAttempt, LivePod, was_turned_away
 from muster.agent.core.kubernetes.names import (
     CHECKS,
@@ -133,7 +133,7 @@ def next_report(one: LiveAttempt) -> ChecksSeen | None:
 def found_of(plan: PreflightPlan, pod: LivePod, *, gpus: int) -> tuple[CheckResult, ...] | None:
     """What the pod's checks found; None: that is not known yet."""
     node, view = pod.slot.node, pod.view
-    if pod.is_guest:
+    if pod.is_adopted:
         return tuple(cannot_run(plan.checks, node=node, why=NO_IMAGE))
     if pod.is_check:
         return _found_apart(plan, pod, gpus=gpus)
@@ -195,12 +195,11 @@ def _gpus(one: LiveAttempt, pod: LivePod) -> int:
     return 0 if group.gpu_milli else pod.slot.gpu_count or group.gpus
 
 
-class Gates:
+class PreflightGates:
     """Opens the gates of attempts whose first step may begin. touch: have an attempt looked at again."""
 
-    def __init__(self, parts: Parts, touch: Touch) -> None:
-        self._parts = parts
-        self._touch = touch
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
     def open(self, one: LiveAttempt) -> None:
         """Of every pod that has one and is not known to have passed it; again is no second time."""
@@ -209,20 +208,20 @@ class Gates:
             if seen is not None and not seen.is_open and not pod.is_opened and pod.exists:
                 body: JsonObject = {"metadata": {"uid": pod.uid, "annotations": {GATE_ANNOTATION: OPEN}}}
                 call = Merge(Kind.PODS, pod.namespace, pod.name, body)
-                self._parts.worklist.ask(OpenPodGate(pod.key, pod.number), call, is_urgent=True)
+                self._context.worklist.ask(OpenPodGate(pod.key, pod.number), call, is_urgent=True)
 
     def stuck(self, one: LiveAttempt, now: Instant) -> LivePod | None:
         """A pod that can never begin, since its checks do not end. Of elastic jobs pods may have come later."""
         if not one.awaits_first_step:
             one.awaits_first_step = True
-            self._touch(one, now, after_s=STUCK_S)
+            self._context.due.mark_at(one.key, after(now, STUCK_S))
         if now < after(one.opened_at, STUCK_S) or any(group.min_replicas for group in one.order.spec.task_groups):
             return None
         return next((pod for pod in one.pods.values() if _is_in_checks(pod)), None)
 
     def forget(self, pod: LivePod) -> None:
         """Nothing more is to be opened."""
-        self._parts.worklist.cancel(OpenPodGate(pod.key))
+        self._context.worklist.cancel(OpenPodGate(pod.key))
 
     def answered(self, one: LiveAttempt, pod: LivePod, outcome: Outcome, now: Instant) -> None:
         """What came of the opening of its gate."""
@@ -232,6 +231,6 @@ class Gates:
             case Refused(code=404) | Refused(code=409):
                 pass  # it is no more, which its watch tells
             case Refused():
-                self._parts.notes.refused += 1
-                self._parts.notes.say(f"the gate of pod {pod.name} cannot be opened: {outcome.message}")
-                self._touch(one, now, after_s=AGAIN_S)
+                self._context.notes.refused += 1
+                self._context.notes.say(f"the gate of pod {pod.name} cannot be opened: {outcome.message}")
+                self._context.due.mark_at(one.key, after(now, AGAIN_S))

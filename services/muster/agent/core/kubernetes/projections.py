@@ -46,7 +46,7 @@ class PodProjection:
         """Raises nothing: what is absent counts as its default."""
         spec, status, labels = mapping(raw, "spec"), mapping(raw, "status"), strings(raw, "metadata", "labels")
         scheduler, member = text(spec, "schedulerName"), _member(labels)
-        is_guest = member is None and scheduler == names.SCHEDULER_NAME
+        is_adopted = member is None and scheduler == names.SCHEDULER_NAME
         plugin = self.plugin_of(namespace_of(raw), labels) if self.plugin_of is not None and member is None else ""
         return PodView(
             namespace=namespace_of(raw),
@@ -63,10 +63,10 @@ class PodProjection:
             waiting=_waiting(status),
             devices=_devices(status, self.resource),
             checkpointed_at=instant(text(raw, "metadata", "annotations", names.CHECKPOINT_ANNOTATION)),
-            labels=tuple(sorted(_guest_labels(raw, labels))) if is_guest else (),
-            owner=_owner(raw) if is_guest else None,
+            labels=tuple(sorted(_guest_labels(raw, labels))) if is_adopted else (),
+            owner=_owner(raw) if is_adopted else None,
             gated=bool(objects(spec, "schedulingGates")),
-            guest=self.guest_of(raw) if is_guest and self.guest_of is not None else None,
+            guest=self.guest_of(raw) if is_adopted and self.guest_of is not None else None,
             plugin=plugin,
             created_at=instant(text(raw, "metadata", "creationTimestamp")) if plugin else NOT_SEEN,
             preflight=None if member is None else _preflight(raw, status),

@@ -1,13 +1,13 @@
-"""The course of an attempt: what is to be done with its pods next, as they were asked and seen."""
+"""Reconcile an attempt: which calls follow from its pods as they were asked and as they were seen."""
 
 import itertools
-from collections.abc import Callable
 
-from muster.agent.core.kubernetes.context import Parts, Touch
+from muster.agent.core.kubernetes.context import Context
 from muster.agent.core.kubernetes.live import NEVER, AttemptState, LiveAttempt, PodState, judged
-from muster.agent.core.kubernetes.pod_creator import Maker
-from muster.agent.core.kubernetes.preflight import STUCK_S, Gates
-from muster.agent.core.kubernetes.terminator import Ender
+from muster.agent.core.kubernetes.pod_creator import PodCreator
+from muster.agent.core.kubernetes.preflight import STUCK_S, PreflightGates
+from muster.agent.core.kubernetes.slot_assigner import SlotAssigner
+from muster.agent.core.kubernetes.terminator import Terminator
 from muster.agent.core.kubernetes.verdicts import Verdicts
 from muster.core import Instant, after
 from muster.schemas.facts.job import PodsOutcome
@@ -16,35 +16,33 @@ LEFTOVER_GRACE_S = 5.0
 """For pods that outlive their gang: servers, workers of a launcher that is done, peers of one that failed."""
 
 
-class Course:
-    """touch: have an attempt looked at again. bind_s: how long a gang may be bound only in part.
-
-    gather: an attempt ends: look through the pods that others make for its own.
-    """
+class Reconciler:
+    """bind_s: how long a gang may be bound only in part."""
 
     def __init__(
         self,
-        parts: Parts,
+        context: Context,
         verdicts: Verdicts,
-        maker: Maker,
-        ender: Ender,
-        touch: Touch,
+        creator: PodCreator,
+        terminator: Terminator,
         *,
-        gates: Gates,
-        gather: Callable[[LiveAttempt], None],
+        gates: PreflightGates,
+        slots: SlotAssigner,
         bind_s: float,
     ) -> None:
-        self._parts = parts
+        self._context = context
         self._verdicts = verdicts
-        self._maker = maker
-        self._ender = ender
-        self._touch = touch
+        self._creator = creator
+        self._terminator = terminator
         self._gates = gates
-        self._gather = gather
+        self._slots = slots
         self._bind_s = bind_s
 
-    def advance(self, one: LiveAttempt, now: Instant) -> None:
-        """Ask for what is missing, or end it. Only when all pods were seen."""
+    def reconcile(self, one: LiveAttempt, now: Instant) -> None:
+        """Ask for the calls that take the attempt from its pods as seen to its pods as asked, or end it.
+
+        Only when all pods were seen.
+        """
         if not one.is_ending:
             self._judge(one, now)
         if one.is_ending:
@@ -56,10 +54,10 @@ class Course:
         """The API server does not answer: what is bound only in part has its time anew."""
         if one.bound_at:
             one.bound_at = now
-            self._touch(one, now, after_s=self._bind_s)
+            self._context.due.mark_at(one.key, after(now, self._bind_s))
         if one.held_at:
             one.held_at = now
-            self._touch(one, now, after_s=STUCK_S)
+            self._context.due.mark_at(one.key, after(now, STUCK_S))
 
     def _judge(self, one: LiveAttempt, now: Instant) -> None:
         if self._verdicts.failed_to_begin(one):
@@ -73,13 +71,12 @@ class Course:
     def _run(self, one: LiveAttempt, now: Instant) -> None:
         grace_s = one.resize.grace_s if one.resize is not None else LEFTOVER_GRACE_S
         for pod in one.leaving:
-            self._ender.end(one, pod, grace_s=grace_s, now=now, clears=True)
-        one.leaving = [
-            pod for pod in one.leaving if pod.state is not PodState.GONE
-        ]  # a name is free when its object is gone
+            self._terminator.end(one, pod, grace_s=grace_s, now=now, clears=True)
+        # a name is free when its object is gone
+        one.leaving = [pod for pod in one.leaving if pod.state is not PodState.GONE]
         if self._is_held(one, now):
             return
-        self._maker.make(one, now)
+        self._creator.make(one, now)
         if not one.running_at and one.is_whole:
             one.running_at = now
         if one.opened_at and one.order.preflight is not None:
@@ -88,7 +85,7 @@ class Course:
                 self._verdicts.never_begins(one, stuck, now)
         one.resized = one.resize is not None and one.is_whole and all(pod.is_over for pod in one.leaving)
         self._roll_back_in_part(one, now)
-        self._maker.wait_for(one, now)
+        self._creator.wait_for(one, now)
 
     def _is_held(self, one: LiveAttempt, now: Instant) -> bool:
         """Whether the job's pods have to wait for those that checked, which end within their grace, or never."""
@@ -96,11 +93,11 @@ class Course:
             one.held_at = NEVER
         elif not one.held_at:
             one.held_at = now
-            self._touch(one, now, after_s=STUCK_S)
+            self._context.due.mark_at(one.key, after(now, STUCK_S))
         elif now >= after(one.held_at, STUCK_S):
             stuck = next(pod for pod in one.leaving if pod.is_check)
             self._verdicts.never_begins(one, stuck, now)
-            self._touch(one, now)
+            self._context.due.mark(one.key)
         return one.is_held
 
     def _roll_back_in_part(self, one: LiveAttempt, now: Instant) -> None:
@@ -110,30 +107,30 @@ class Course:
         another to leave, or that somebody holds back, has its time.
         """
         unbound = [pod for pod in one.pods.values() if pod.state < PodState.BOUND and (pod.exists or not pod.is_late)]
-        is_awaited = any(pod.is_guest and not pod.exists for pod in unbound)  # its controller may never make it
+        is_awaited = any(pod.is_adopted and not pod.exists for pod in unbound)  # its controller may never make it
         is_bound = any(pod.state >= PodState.BOUND and not pod.unmade for pod in one.pods.values())
         is_there = all(pod.exists for pod in unbound)
         if not unbound or not (is_bound or is_there or is_awaited) or any(pod.is_gated for pod in unbound):
             one.bound_at = NEVER
         elif not one.bound_at:
             one.bound_at = now
-            self._touch(one, now, after_s=self._bind_s)
+            self._context.due.mark_at(one.key, after(now, self._bind_s))
         elif now >= after(one.bound_at, self._bind_s):
             self._verdicts.roll_back(one, unbound[0], reason=f"not bound for {self._bind_s:g} s")
-            self._touch(one, now)
+            self._context.due.mark(one.key)
 
     def _end(self, one: LiveAttempt, now: Instant) -> None:
         grace_s = one.deletion.grace_s if one.deletion is not None else min(LEFTOVER_GRACE_S, one.order.spec.grace_s)
-        guests = self._parts.guests
-        is_with_guests = guests.makes_own_pods(one.order) and not one.is_checking
+        adopted = self._context.adopted
+        is_adopting = adopted.makes_own_pods(one.order) and not one.is_checking
         if one.state < AttemptState.ENDING:
             one.state = AttemptState.ENDING
-            if is_with_guests:
-                self._gather(one)
-        by_object = is_with_guests and guests.stop(one.order, grace_s=grace_s, now=now)
+            if is_adopting:
+                self._slots.host(one)
+        by_object = is_adopting and adopted.stop(one.order, grace_s=grace_s, now=now)
         left = 0
         for pod in itertools.chain(one.pods.values(), one.leaving):
             by_it = by_object and not pod.is_check
-            left += not self._ender.end(one, pod, grace_s=grace_s, now=now, by_object=by_it)
+            left += not self._terminator.end(one, pod, grace_s=grace_s, now=now, by_object=by_it)
         if not left and one.state is not AttemptState.ENDED:
             one.state, one.ended_at = AttemptState.ENDED, now

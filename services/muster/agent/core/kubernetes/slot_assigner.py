@@ -5,35 +5,39 @@ from dataclasses import replace
 from typing import TypeVar
 
 from muster.agent.core.cluster import ResizePods
-from muster.agent.core.kubernetes.context import Parts
+from muster.agent.core.kubernetes.context import AttemptKey, Context
 from muster.agent.core.kubernetes.live import AttemptState, LiveAttempt, LivePod, PodState
 from muster.agent.core.kubernetes.names import PodKey, pod_name
-from muster.agent.core.kubernetes.pod_creator import Maker
-from muster.agent.core.kubernetes.ports import Guests, Manifests
-from muster.agent.core.kubernetes.terminator import Ender
+from muster.agent.core.kubernetes.pod_creator import PodCreator
+from muster.agent.core.kubernetes.ports import AdoptedPods, Manifests
+from muster.agent.core.kubernetes.terminator import Terminator
 from muster.agent.core.kubernetes.verdicts import Verdicts
 from muster.agent.core.kubernetes.views import NOT_SEEN, PodView
 from muster.schemas.job import Slot
 
-_Key = tuple[str, int]
 _Name = tuple[str, str]
 _K = TypeVar("_K")
 _T = TypeVar("_T")
 _V = TypeVar("_V")
 
 
-class Belonging:
-    """attempts: all that live. Holds every pod as it was last seen."""
+class PodIndex:
+    """Which object is which pod: Muster's own by name, place and labels, others' by what made them.
 
-    def __init__(self, attempts: Mapping[_Key, LiveAttempt], manifests: Manifests, guests: Guests) -> None:
+    attempts: all that live. Holds every pod as it was last seen.
+    """
+
+    def __init__(self, attempts: Mapping[AttemptKey, LiveAttempt], manifests: Manifests, adopted: AdoptedPods) -> None:
         self.views: dict[_Name, PodView] = {}
         self._attempts = attempts
         self._manifests = manifests
-        self._guests = guests
-        self._hosts: dict[str, dict[_Key, None]] = {}  # attempts that wait for pods of others, by key of their objects
-        self._strangers: dict[str, dict[_Name, None]] = {}  # pods that nobody claimed yet, by the same keys
+        self._adopted = adopted
+        self._hosts: dict[
+            str, dict[AttemptKey, None]
+        ] = {}  # attempts that wait for pods of others, by key of their objects
+        self._unclaimed: dict[str, dict[_Name, None]] = {}  # pods that nobody claimed yet, by the same keys
         self._claimed: dict[str, PodKey] = {}  # by uid
-        self._guests_of: dict[_Key, dict[str, _Name]] = {}  # the same by attempt: uids with their names
+        self._adopted_of: dict[AttemptKey, dict[str, _Name]] = {}  # the same by attempt: uids with their names
 
     def key_of(self, view: PodView) -> PodKey | None:
         """Which pod it is; None if it is of no attempt that lives.
@@ -44,7 +48,7 @@ class Belonging:
             return self._claimed.get(view.uid) or self._claim(view)
         key = view.member.key
         one = self._attempts.get((key.job_id, key.attempt))
-        if one is None or key.is_check != self._guests.makes_own_pods(one.order):
+        if one is None or key.is_check != self._adopted.makes_own_pods(one.order):
             return None  # where others make the pods, ours are those that check
         order = one.order_of(is_check=key.is_check)
         return key if view.key == (self._manifests.namespace(order), pod_name(key)) else None
@@ -52,9 +56,9 @@ class Belonging:
     def host(self, one: LiveAttempt) -> list[PodView]:
         """The attempt waits for pods of others. Those that are there already."""
         found: list[PodView] = []
-        for key in self._guests.keys_of_order(one.order):
+        for key in self._adopted.keys_of_order(one.order):
             self._hosts.setdefault(key, {})[one.key] = None
-            found += [self.views[name] for name in self._strangers.get(key, ())]
+            found += [self.views[name] for name in self._unclaimed.get(key, ())]
         return found
 
     def unhost(self, one: LiveAttempt) -> None:
@@ -63,9 +67,9 @@ class Belonging:
         Those that are done are so for the attempt after it, too: their object counts them, and makes no others. Those
         that came too late for this one may be in time for that. Failed ones are made anew.
         """
-        for key in self._guests.keys_of_order(one.order):
+        for key in self._adopted.keys_of_order(one.order):
             _drop(self._hosts, key, one.key)
-        for uid, name in self._guests_of.pop(one.key, {}).items():
+        for uid, name in self._adopted_of.pop(one.key, {}).items():
             del self._claimed[uid]
             view = self.views.get(name)
             if view is not None and view.uid == uid and (view.end is None or view.end.succeeded):
@@ -76,28 +80,28 @@ class Belonging:
         key = self.key_of(view) if view.member is not None else self._claimed.pop(view.uid, None)
         self.views.pop(view.key, None)
         if key is not None:
-            _drop(self._guests_of, (key.job_id, key.attempt), view.uid)
+            _drop(self._adopted_of, (key.job_id, key.attempt), view.uid)
         self._take(view)
         return key
 
     def clear(self) -> None:
         """Nothing is known of pods any more."""
-        for held in (self.views, self._strangers, self._claimed, self._guests_of):
+        for held in (self.views, self._unclaimed, self._claimed, self._adopted_of):
             held.clear()
 
     def _claim(self, view: PodView) -> PodKey | None:
         """A pod that another made, for an attempt that waits for it."""
-        for key in self._guests.keys_of_pod(view):
+        for key in self._adopted.keys_of_pod(view):
             for name in self._hosts.get(key, ()):
                 one = self._attempts[name]
-                place = self._guests.place_of(one.order, view)
+                place = self._adopted.place_of(one.order, view)
                 pod = None if place is None else one.pods.get(place)
                 if pod is None or pod.exists:
                     pod = self._leaving(one, view)
                 if pod is not None:
                     pod.namespace, pod.name = view.namespace, view.name
                     self._claimed[view.uid] = pod.key
-                    self._guests_of.setdefault(one.key, {})[view.uid] = view.key
+                    self._adopted_of.setdefault(one.key, {})[view.uid] = view.key
                     self._take(view)
                     return pod.key
         self._leave(view)
@@ -110,25 +114,25 @@ class Belonging:
         """
         if not one.is_ending or not view.ends_at or view.end is not None:
             return None
-        place = self._guests.place_of(one.order, replace(view, ends_at=NOT_SEEN))
+        place = self._adopted.place_of(one.order, replace(view, ends_at=NOT_SEEN))
         there = None if place is None else one.pods.get(place)
         if there is None or there.slot.node != view.node:
             return None
         number = one.next_number()
-        pod = LivePod(there.key, there.slot, view.namespace, view.name, is_guest=True, number=number)
+        pod = LivePod(there.key, there.slot, view.namespace, view.name, is_adopted=True, number=number)
         pod.see(view)
         one.leaving.append(pod)
         return pod
 
     def _leave(self, view: PodView) -> None:
         """Nobody claims it; an attempt that comes may."""
-        for key in self._guests.keys_of_pod(view):
-            self._strangers.setdefault(key, {})[view.key] = None
+        for key in self._adopted.keys_of_pod(view):
+            self._unclaimed.setdefault(key, {})[view.key] = None
 
     def _take(self, view: PodView) -> None:
         """No attempt that comes may."""
-        for key in self._guests.keys_of_pod(view):
-            _drop(self._strangers, key, view.key)
+        for key in self._adopted.keys_of_pod(view):
+            _drop(self._unclaimed, key, view.key)
 
 
 def _drop(of: dict[_K, dict[_T, _V]], key: _K, one: _T) -> None:
@@ -139,29 +143,84 @@ def _drop(of: dict[_K, dict[_T, _V]], key: _K, one: _T) -> None:
         of.pop(key, None)
 
 
-class Places:
-    """Keeps `LiveAttempt.pods` and `leaving` as was asked and seen."""
+class SlotAssigner:
+    """Keeps `LiveAttempt.pods` and `leaving` as was asked and seen.
 
-    def __init__(self, parts: Parts, belonging: Belonging, verdicts: Verdicts, maker: Maker, ender: Ender) -> None:
-        self._parts = parts
-        self._belonging = belonging
+    attempts: all that live.
+    """
+
+    def __init__(
+        self,
+        attempts: Mapping[AttemptKey, LiveAttempt],
+        context: Context,
+        verdicts: Verdicts,
+        creator: PodCreator,
+        terminator: Terminator,
+    ) -> None:
+        self._attempts = attempts
+        self._context = context
+        self._index = PodIndex(attempts, context.manifests, context.adopted)
         self._verdicts = verdicts
-        self._maker = maker
-        self._ender = ender
+        self._creator = creator
+        self._terminator = terminator
+
+    def see(self, view: PodView) -> bool:
+        """The pod is so. False if it is no pod of an attempt."""
+        self._index.views[view.key] = view
+        key = self._index.key_of(view)
+        one = None if key is None else self._attempts.get((key.job_id, key.attempt))
+        pod = None if one is None or key is None else self._pod_of(one, key, view)
+        if one is None or pod is None:
+            return False
+        pod.see(view)
+        one.checkpoint = max(one.checkpoint, view.checkpointed_at)
+        self._context.due.mark(one.key)
+        return True
+
+    def lose(self, view: PodView) -> None:
+        """The pod, as it was last seen, is no more."""
+        key = self._index.lose(view)
+        one = None if key is None else self._attempts.get((key.job_id, key.attempt))
+        if one is None or key is None:
+            return
+        there = one.pods.get((key.group, key.replica))
+        for pod in (*one.leaving, *((there,) if there is not None else ())):
+            if pod.uid == view.uid:
+                pod.lose()
+                self._context.due.mark(one.key)
+                return
+
+    def clear(self) -> None:
+        """Nothing is known of pods any more."""
+        self._index.clear()
+
+    def host(self, one: LiveAttempt) -> None:
+        """Where others make the attempt's pods, those that are there are its, and those that come."""
+        if self._context.adopted.makes_own_pods(one.order):
+            for view in self._index.host(one):
+                self.see(view)
+
+    def unhost(self, one: LiveAttempt) -> None:
+        """The attempt is over, and its pods are nobody's."""
+        self._index.unhost(one)
 
     def fill(self, one: LiveAttempt) -> None:
         """A pod for each slot of an attempt that begins. Of pods that others make the places may be checked before."""
-        is_guest = self._parts.guests.makes_own_pods(one.order)
+        is_adopted = self._context.adopted.makes_own_pods(one.order)
         has_plan = one.order.preflight is not None
-        one.checks_apart = one.is_checking = has_plan and is_guest and self._parts.manifests.makes_check_pods
+        one.checks_apart = one.is_checking = has_plan and is_adopted and self._context.manifests.makes_check_pods
         for slot in one.order.slots:
             self._add_pod(one, slot)
+        if not one.is_checking:
+            self.host(one)
 
     def empty(self, one: LiveAttempt) -> None:
         """Nothing is known of its pods any more."""
         one.leaving.clear()
-        one.is_checking = one.checks_apart and not one.opened_at
+        was_checking, one.is_checking = one.is_checking, one.checks_apart and not one.opened_at
         one.pods = {place: self._new_pod(one, pod.slot, is_late=pod.is_late) for place, pod in one.pods.items()}
+        if was_checking and not one.is_checking:
+            self.host(one)
 
     def checked(self, one: LiveAttempt) -> None:
         """The pods that checked leave, as far as they are there, and those that others make are waited for."""
@@ -169,6 +228,7 @@ class Places:
         one.leaving += [pod for pod in one.pods.values() if pod.state is not PodState.GONE]
         for slot in one.order.slots:
             self._add_pod(one, slot)
+        self.host(one)
 
     def resize(self, one: LiveAttempt, wanted: ResizePods) -> None:
         """Pods that stay where they are stay; one that moves ends and comes anew."""
@@ -182,44 +242,44 @@ class Places:
                 self._add_pod(one, slot, is_late=True)
         one.resize, one.resized = wanted, False
 
-    def pod_of(self, one: LiveAttempt, key: PodKey, view: PodView) -> LivePod | None:
+    def _pod_of(self, one: LiveAttempt, key: PodKey, view: PodView) -> LivePod | None:
         """Whose object this is: by its uid; one that is known under no uid is that of the place, or leaves it."""
         if key.is_check and not one.is_checking:
             return self._checked(one, key, view)
         pod = next((other for other in one.leaving if other.uid == view.uid), one.pods.get((key.group, key.replica)))
         if pod is None:
-            return self._stray(one, key, view)
+            return self._orphan(one, key, view)
         if pod.uid == view.uid:
             return pod
         if one.state is AttemptState.ENDED or pod.end is not None:
             return None  # made too late, by a call of old: nobody waits for it
         if not pod.uid:
             moves = one.resize is not None and view.node not in ("", pod.slot.node)
-            return self._stray(one, key, view) if moves else pod
+            return self._orphan(one, key, view) if moves else pod
         return self._anew(one, pod)
 
     def _new_pod(self, one: LiveAttempt, slot: Slot, *, is_late: bool) -> LivePod:
         order = one.working_order
         key = PodKey(order.job_id, order.attempt, slot.group, slot.replica, is_check=one.is_checking)
-        namespace = self._parts.manifests.namespace(order)
+        namespace = self._context.manifests.namespace(order)
         pod = LivePod(key, slot, namespace, pod_name(key), number=one.next_number())
-        pod.is_guest, pod.is_late = self._parts.guests.makes_own_pods(order), is_late
+        pod.is_adopted, pod.is_late = self._context.adopted.makes_own_pods(order), is_late
         return pod
 
     def _checked(self, one: LiveAttempt, key: PodKey, view: PodView) -> LivePod | None:
         """A pod that checked, of an attempt whose checks are over: it leaves, whoever made it."""
         known = (pod for pod in one.leaving if pod.key == key and pod.uid in ("", view.uid))
-        return next(known, None) or self._stray(one, key, view)
+        return next(known, None) or self._orphan(one, key, view)
 
     def _add_pod(self, one: LiveAttempt, slot: Slot, *, is_late: bool = False) -> None:
         """A pod that is wanted. An object of its name may be there: an earlier leader's, but not one that leaves."""
         pod = one.pods[slot.group, slot.replica] = self._new_pod(one, slot, is_late=is_late)
-        known = self._belonging.views.get((pod.namespace, pod.name))
+        known = self._index.views.get((pod.namespace, pod.name))
         is_leaving = known is not None and any(known.uid == other.uid for other in one.leaving)
         if known is not None and known.member is not None and known.member.key == pod.key and not is_leaving:
             pod.see(known)
 
-    def _stray(self, one: LiveAttempt, key: PodKey, view: PodView) -> LivePod | None:
+    def _orphan(self, one: LiveAttempt, key: PodKey, view: PodView) -> LivePod | None:
         """A pod that a resize ends, which was asked of a former leader."""
         if one.state is AttemptState.ENDED or view.member is None:
             return None
@@ -231,8 +291,8 @@ class Places:
     def _anew(self, one: LiveAttempt, old: LivePod) -> LivePod:
         """The object under this name is another one now: the old pod is gone, and what was done to it is undone."""
         was_running = bool(one.started_at or one.running_at or old.has_run)
-        self._maker.forget(old)
-        self._ender.forget(old)
+        self._creator.forget(old)
+        self._terminator.forget(old)
         pod = self._new_pod(one, old.slot, is_late=old.is_late)
         pod.namespace, pod.name = old.namespace, old.name
         one.pods[old.key.group, old.key.replica] = pod

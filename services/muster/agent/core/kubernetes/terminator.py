@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field, replace
 
 from muster.agent.core.kubernetes.calls import Delete, Done, Evict, Kind, Outcome, Refused
-from muster.agent.core.kubernetes.context import BindPod, CreatePod, EndPod, Notes, Parts, ReadPod, Touch
+from muster.agent.core.kubernetes.context import BindPod, Context, CreatePod, EndPod, Notes, ReadPod
 from muster.agent.core.kubernetes.live import LiveAttempt, LivePod, PodState
 from muster.agent.core.kubernetes.views import PodView
 from muster.agent.core.kubernetes.worklist import Purpose, Worklist
@@ -28,12 +28,11 @@ KEPT_MAX = 2_000
 _Name = tuple[str, str]
 
 
-class Ender:
+class Terminator:
     """touch: have an attempt looked at again."""
 
-    def __init__(self, parts: Parts, touch: Touch) -> None:
-        self._parts = parts
-        self._touch = touch
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
     def end(
         self,
@@ -55,29 +54,29 @@ class Ender:
         if pod.is_over:
             return self._ended(one, pod, now, clears=clears)
         if pod.exists:
-            self._parts.worklist.cancel(BindPod(pod.key))
+            self._context.worklist.cancel(BindPod(pod.key))
             if not by_object:
                 self._tell(one, pod, grace_s=grace_s, now=now)
         return False
 
     def _ended(self, one: LiveAttempt, pod: LivePod, now: Instant, *, clears: bool) -> bool:
         """It ended; but a creation that is still under way may make it anew."""
-        if not self._parts.worklist.cancel(CreatePod(pod.key)):
+        if not self._context.worklist.cancel(CreatePod(pod.key)):
             return False
         if not pod.is_released:
             pod.is_released = True
-            self._parts.companions.release(one.order_of(is_check=pod.is_check), pod.slot, now)
+            self._context.auxiliary.release(one.order_of(is_check=pod.is_check), pod.slot, now)
         if clears and pod.exists and pod.ending_s is None and pod.view is not None and not pod.view.ends_at:
             self._ask(pod, Delete(Kind.PODS, pod.namespace, pod.name, pod.uid, GRACE_S_LEAST), GRACE_S_LEAST)
         return True
 
     def forget(self, pod: LivePod) -> None:
         """Nothing more is to be done about it."""
-        self._parts.worklist.cancel(EndPod(pod.key))
+        self._context.worklist.cancel(EndPod(pod.key))
 
     def _unmake(self, pod: LivePod) -> None:
         """It was not seen yet. A creation that waits is called off; one under way is waited for."""
-        worklist = self._parts.worklist
+        worklist = self._context.worklist
         if worklist.tries(CreatePod(pod.key)):
             pod.doubt()
         if not worklist.cancel(CreatePod(pod.key)) or not worklist.cancel(ReadPod(pod.key)):
@@ -92,7 +91,7 @@ class Ender:
         """Delete or evict, unless it was told already, and as urgently."""
         deletion, view = one.deletion, pod.view
         lost_node = deletion.lost_node if deletion is not None else ""
-        is_lost = pod.slot.node == lost_node or self._parts.nodes.is_lost(pod.slot.node)
+        is_lost = pod.slot.node == lost_node or self._context.nodes.is_lost(pod.slot.node)
         wanted_s = 0 if is_lost else max(GRACE_S_LEAST, math.ceil(0.0 if lost_node else grace_s))
         if view is not None and view.ends_at and view.grace_s <= wanted_s:
             pod.ending_s = view.grace_s if pod.ending_s is None else pod.ending_s
@@ -108,14 +107,14 @@ class Ender:
         self._ask(pod, Delete(Kind.PODS, pod.namespace, pod.name, pod.uid, wanted_s), wanted_s)
 
     def _ask(self, pod: LivePod, call: Delete | Evict, grace_s: int) -> None:
-        self._parts.worklist.ask(EndPod(pod.key, pod.number, grace_s), call, is_urgent=True)
+        self._context.worklist.ask(EndPod(pod.key, pod.number, grace_s), call, is_urgent=True)
 
     def answered(self, one: LiveAttempt, pod: LivePod, purpose: EndPod, outcome: Outcome, now: Instant) -> None:
         """What came of a call that was asked here."""
         grace_s = purpose.grace_s
         if grace_s is None:  # what may have been made, and was never bound, is not there
             pod.lose()
-            self._touch(one, now)
+            self._context.due.mark(one.key)
             return
         match outcome:
             case Done():
@@ -125,35 +124,37 @@ class Ender:
             case Refused(code=409) if "uid" in outcome.message.lower():
                 pod.lose()  # the object of this uid is no more
             case Refused(code=429) | Refused(code=409):
-                self._touch(one, now, after_s=EVICT_AGAIN_S)  # a disruption budget, or its status changed meanwhile
+                self._context.due.mark_at(
+                    one.key, after(now, EVICT_AGAIN_S)
+                )  # a disruption budget, or its status changed meanwhile
                 return
             case Refused() if one.deletion is not None and one.deletion.evict:
-                self._parts.notes.say(f"pod {pod.name}: deleted, as it cannot be evicted: {outcome.message}")
+                self._context.notes.say(f"pod {pod.name}: deleted, as it cannot be evicted: {outcome.message}")
                 one.deletion = replace(one.deletion, evict=False)
             case Refused():
-                self._parts.notes.refused += 1
-                self._parts.notes.say(f"pod {pod.name} cannot be deleted: {outcome.message}")
-                self._touch(one, now, after_s=REFUSED_AGAIN_S)
+                self._context.notes.refused += 1
+                self._context.notes.say(f"pod {pod.name} cannot be deleted: {outcome.message}")
+                self._context.due.mark_at(one.key, after(now, REFUSED_AGAIN_S))
                 return
             case _:
                 pass  # it was called off, and nobody knows: it is told again
-        self._touch(one, now)
+        self._context.due.mark(one.key)
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteLeftover(Purpose):
+class DeleteOrphan(Purpose):
     """Delete an orphaned pod."""
 
     where: _Name
     uid: str = field(default="", compare=False)
 
 
-class Leftovers:
+class Orphans:
     """keep_s: an ended pod stays so long."""
 
     def __init__(self, worklist: Worklist, notes: Notes, *, keep_s: float) -> None:
         self._worklist = worklist
-        worklist.serve(self, DeleteLeftover)
+        worklist.serve(self, DeleteOrphan)
         self._notes = notes
         self._keep_s = keep_s
         self._pods: dict[_Name, PodView] = {}
@@ -179,7 +180,7 @@ class Leftovers:
         """It is no more."""
         if key in self._pods:
             self._drop(key)
-            self._worklist.cancel(DeleteLeftover(key))
+            self._worklist.cancel(DeleteOrphan(key))
 
     def settle(self, now: Instant) -> None:
         """Ask for the deletion of what is due. Only when all pods were seen."""
@@ -211,9 +212,9 @@ class Leftovers:
     def _delete(self, view: PodView) -> None:
         self._asked.add(view.key)
         call = Delete(Kind.PODS, view.namespace, view.name, view.uid, GRACE_S_LEAST)
-        self._worklist.ask(DeleteLeftover(view.key, view.uid), call)
+        self._worklist.ask(DeleteOrphan(view.key, view.uid), call)
 
-    def answered(self, purpose: DeleteLeftover, outcome: Outcome, now: Instant) -> None:
+    def answered(self, purpose: DeleteOrphan, outcome: Outcome, now: Instant) -> None:
         """See `Asker`."""
         where, uid = purpose.where, purpose.uid
         self._asked.discard(where)

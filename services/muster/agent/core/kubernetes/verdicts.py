@@ -4,7 +4,7 @@ A kubelet that has not the devices that the books say gets nothing new for a whi
 every other kubelet would, too: nodes stay open, and the job fails after a few attempts, with the reason.
 """
 
-from muster.agent.core.kubernetes.context import Parts
+from muster.agent.core.kubernetes.context import Context
 from muster.agent.core.kubernetes.live import CANNOT_START, LiveAttempt, LivePod, first_failure, was_turned_away
 from muster.agent.core.kubernetes.views import End
 from muster.core import Instant
@@ -26,20 +26,20 @@ def is_for_node(end: End) -> bool:
 class Verdicts:
     """Passes them on attempts; one that has a verdict keeps it."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._refused: dict[str, tuple[int, int]] = {}  # by job: its last refused attempt, and how many there were
 
     def roll_back(self, one: LiveAttempt, pod: LivePod, *, reason: str) -> None:
         """The gang cannot run as it was placed: it goes back to the queue, without using the job's retries."""
         if not one.is_ending:
-            self._parts.notes.rolled_back += 1
-            self._parts.notes.say(f"job {one.key[0]} attempt {one.key[1]} is rolled back: pod {pod.name}: {reason}")
+            self._context.notes.rolled_back += 1
+            self._context.notes.say(f"job {one.key[0]} attempt {one.key[1]} is rolled back: pod {pod.name}: {reason}")
             one.verdict = one.says(PodsOutcome.NODE_LOST, node=pod.slot.node, reason=reason)
 
     def fail(self, one: LiveAttempt, pod: LivePod, *, reason: str) -> None:
         """It will never run."""
-        self._parts.notes.say(f"job {one.key[0]} attempt {one.key[1]} fails: pod {pod.name}: {reason}")
+        self._context.notes.say(f"job {one.key[0]} attempt {one.key[1]} fails: pod {pod.name}: {reason}")
         one.verdict = one.says(PodsOutcome.FAILED, exit_code=CANNOT_START, node=pod.slot.node, reason=reason)
 
     def impossible(self, one: LiveAttempt, pod: LivePod, *, reason: str) -> None:
@@ -48,12 +48,12 @@ class Verdicts:
             self.fail(one, pod, reason=reason)
             return
         pod.lose(unmade=reason)
-        self._parts.notes.say(f"job {one.key[0]} attempt {one.key[1]}: no pod {pod.name} to check it: {reason}")
+        self._context.notes.say(f"job {one.key[0]} attempt {one.key[1]}: no pod {pod.name} to check it: {reason}")
 
     def lost(self, one: LiveAttempt, loss: PodsExited) -> None:
         """A pod was taken away by others."""
-        self._parts.notes.rolled_back += 1
-        self._parts.notes.say(
+        self._context.notes.rolled_back += 1
+        self._context.notes.say(
             f"job {one.key[0]} attempt {one.key[1]} goes back to the queue: on {loss.node} {loss.reason}"
         )
         one.verdict = loss
@@ -75,7 +75,7 @@ class Verdicts:
             return False
         for pod, end in away:
             if is_for_node(end):
-                self._parts.nodes.turned_away(pod.slot.node, now, why=f"its kubelet turned a pod away: {end.reason}")
+                self._context.nodes.turned_away(pod.slot.node, now, why=f"its kubelet turned a pod away: {end.reason}")
         pod, end = next(((pod, end) for pod, end in away if not is_for_node(end)), away[0])
         most = FOR_NODES_MAX if is_for_node(end) else FOR_PODS_MAX
         self.refuse(one, pod, reason=f"the kubelet of {pod.slot.node} turned it away: {end.told}", most=most)
@@ -95,7 +95,7 @@ class Verdicts:
     def never_begins(self, one: LiveAttempt, pod: LivePod, now: Instant) -> None:
         """Its checks hang: the gang goes elsewhere, and so does everything else for a while."""
         reason = "its checks do not end, long after their limit"
-        self._parts.nodes.turned_away(pod.slot.node, now, why=reason)
+        self._context.nodes.turned_away(pod.slot.node, now, why=reason)
         self.roll_back(one, pod, reason=reason)
 
     def started(self, job_id: str) -> None:

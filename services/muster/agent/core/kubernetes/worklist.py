@@ -8,8 +8,9 @@ because every call is safe to repeat.
 import heapq
 import itertools
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Protocol, TypeVar, cast
+from typing import Generic, Protocol, TypeVar, cast
 
 from muster.agent.core.kubernetes.calls import Call, Outcome, Unanswered
 from muster.core import Instant, after
@@ -32,6 +33,7 @@ class Purpose:
     __slots__ = ()
 
 
+KeyT = TypeVar("KeyT", str, tuple[str, int])
 PurposeT = TypeVar("PurposeT", bound=Purpose)
 PurposeT_contra = TypeVar("PurposeT_contra", contravariant=True)
 
@@ -61,6 +63,44 @@ class Task:
     """Attempts without an answer."""
     is_under_way: bool = False
     is_cancelled: bool = False
+
+
+class Due(Generic[KeyT]):
+    """Subjects to look at: those of which something changed, with the next batch, and those whose time has come."""
+
+    def __init__(self) -> None:
+        self._now: dict[KeyT, None] = {}
+        self._later: list[tuple[Instant, KeyT]] = []
+
+    def mark(self, *keys: KeyT) -> None:
+        """Look at these with the next batch."""
+        self._now.update(dict.fromkeys(keys))
+
+    def mark_at(self, key: KeyT, at: Instant) -> None:
+        """Look at this one at an instant."""
+        heapq.heappush(self._later, (at, key))
+
+    def take(self, now: Instant) -> Collection[KeyT]:
+        """Return what is due, in the order in which it became so."""
+        while self._later and self._later[0][0] <= now:
+            self._now[heapq.heappop(self._later)[1]] = None
+        due, self._now = self._now, {}
+        return due
+
+    def drop(self, key: KeyT) -> None:
+        """Forget a change: its subject is over."""
+        self._now.pop(key, None)
+
+    def next_at(self) -> Instant | None:
+        """Return when `take` could return any by time alone: 0 if it has some now, None if never."""
+        if self._now:
+            return AT_ONCE
+        return self._later[0][0] if self._later else None
+
+    def clear(self) -> None:
+        """Forget everything: another leads."""
+        self._now.clear()
+        self._later.clear()
 
 
 class Worklist:

@@ -1,6 +1,6 @@
 """Pods that objects make themselves, as the cluster's core asks for them: which pod is which slot of an attempt.
 
-Implements `muster.agent.core.kubernetes.companions.Guests`. An object that can be suspended makes its pods when it is
+Implements `muster.agent.core.kubernetes.ports.AdoptedPods`. An object that can be suspended makes its pods when it is
 let go; ordinary pods are there already.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from muster.agent.core.cluster import CreatePods
 from muster.agent.core.kubernetes.calls import Kind, Merge, Outcome, Refused
 from muster.agent.core.kubernetes.names import PodKey
-from muster.agent.core.kubernetes.ports import GuestWatcher
+from muster.agent.core.kubernetes.ports import AdoptionWatcher
 from muster.agent.core.kubernetes.views import NOT_SEEN, End, PodView
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.agent.core.workloads.asking.common import small_number
@@ -35,11 +35,11 @@ _BY_NAME = frozenset(kind.value for kind in WorkloadKind)
 _KINDS = {WorkloadKind.JOB: Kind.JOBS, WorkloadKind.JOB_SET: Kind.JOB_SETS, WorkloadKind.MPI_JOB: Kind.MPI_JOBS}
 
 
-class ObjectGuests:
+class WorkloadPods:
     """worklist: where objects are let go and held."""
 
     def __init__(self, worklist: Worklist, workloads: Workloads) -> None:
-        self._watcher: GuestWatcher | None = None
+        self._watcher: AdoptionWatcher | None = None
         self._wishes = ObjectWishes(worklist)
         worklist.serve(self, TellObject)
         self._workloads = workloads
@@ -50,23 +50,23 @@ class ObjectGuests:
 
     @property
     def has_news(self) -> bool:
-        """See `Guests`."""
+        """See `AdoptedPods`."""
         return self._workloads.has_news
 
     def seen(self, pod: PodView) -> None:
-        """See `Guests`."""
+        """See `AdoptedPods`."""
         self._workloads.see_pod(pod)
 
     def gone(self, pod: PodView) -> None:
-        """See `Guests`."""
+        """See `AdoptedPods`."""
         self._workloads.lose_pod(pod.uid)
 
     def synced(self) -> None:
-        """See `Guests`."""
+        """See `AdoptedPods`."""
         self._workloads.all_read()
 
     def refusal(self, order: CreatePods) -> str:
-        """See `Guests`. What this agent wrote of the object counts, and not what the job says of it.
+        """See `AdoptedPods`. What this agent wrote of the object counts, and not what the job says of it.
 
         Pods of such a job may name the Secrets, claims and service account of the object's namespace. So whoever sends
         a job from elsewhere can do so for an object alone that asked for this very job.
@@ -76,11 +76,11 @@ class ObjectGuests:
         return f"{order.origin.title} of {order.origin.cluster} never asked for this job here"
 
     def makes_own_pods(self, order: CreatePods) -> bool:
-        """See `Guests`."""
+        """See `AdoptedPods`."""
         return order.origin is not None and _kind(order.origin).makes_pods
 
     def keys_of_order(self, order: CreatePods) -> tuple[str, ...]:
-        """See `Guests`."""
+        """See `AdoptedPods`."""
         origin = order.origin
         if origin is None:
             return ()
@@ -95,7 +95,7 @@ class ObjectGuests:
                 return (origin.uid,)
 
     def keys_of_pod(self, pod: PodView) -> tuple[str, ...]:
-        """See `Guests`."""
+        """See `AdoptedPods`."""
         keys, labels = [pod.uid], dict(pod.labels)
         if pod.owner is not None:
             keys.append(pod.owner.uid)
@@ -105,7 +105,7 @@ class ObjectGuests:
         return tuple(keys)
 
     def place_of(self, order: CreatePods, pod: PodView) -> tuple[int, int] | None:
-        """See `Guests`. What leaves, or failed elsewhere, is of an attempt before."""
+        """See `AdoptedPods`. What leaves, or failed elsewhere, is of an attempt before."""
         if pod.ends_at or (pod.end is not None and _failed_before(order, pod.end)) or not self._is_asked(order):
             return None
         place = self._place(order, pod)
@@ -115,7 +115,7 @@ class ObjectGuests:
         return place if nodes.get(place) == pod.node else None
 
     def begin(self, order: CreatePods, now: Instant) -> None:  # noqa: ARG002 - the port
-        """See `Guests`."""
+        """See `AdoptedPods`."""
         origin = order.origin
         if origin is not None and (kind := _kind(origin)) in _KINDS:
             body = let_go(kind, origin.uid, job_id=order.job_id, attempt=order.attempt)
@@ -123,7 +123,7 @@ class ObjectGuests:
             self._wishes.tell(origin.uid, Wish(call, order, lets_go=True))
 
     def stop(self, order: CreatePods, *, grace_s: float, now: Instant) -> bool:  # noqa: ARG002 - the port
-        """See `Guests`. Pods have the grace that their object gives them.
+        """See `AdoptedPods`. Pods have the grace that their object gives them.
 
         An attempt that ends by itself, or with its node, is not held: the object may go on or try again, and pods on a
         lost node wait for nobody. Nor is an object that is gone or goes, whose pods may stay behind (a Job that is
@@ -148,20 +148,20 @@ class ObjectGuests:
         return self._held[key]
 
     def forget(self, order: CreatePods) -> None:
-        """See `Guests`."""
+        """See `AdoptedPods`."""
         key = (order.job_id, order.attempt)
         self._held.pop(key, None)
         self._by_arrival.pop(key, None)
 
     def clear(self) -> None:
-        """See `Guests`. What was asked of objects is asked again."""
+        """See `AdoptedPods`. What was asked of objects is asked again."""
         self._workloads.forget_views()
         self._wishes.clear()
         self._held.clear()
         self._by_arrival.clear()
 
-    def watched_by(self, watcher: GuestWatcher) -> None:
-        """See `Guests`."""
+    def watched_by(self, watcher: AdoptionWatcher) -> None:
+        """See `AdoptedPods`."""
         self._watcher = watcher
 
     def _is_asked(self, order: CreatePods) -> bool:
@@ -173,8 +173,10 @@ class ObjectGuests:
         """See `Asker`."""
         wish = self._wishes.answered(purpose, outcome)
         if wish is not None and isinstance(outcome, Refused):
-            refused = self._not_let_go if wish.lets_go else self._not_held
-            refused(wish.order, outcome, now)
+            if wish.lets_go:
+                self._not_let_go(wish.order, outcome, now)
+            else:
+                self._not_held(wish.order, outcome)
 
     def _not_let_go(self, order: CreatePods, refusal: Refused, now: Instant) -> None:
         """Nobody makes the pods of an object that cannot be let go: the gang gives its place back."""
@@ -184,12 +186,12 @@ class ObjectGuests:
             reason = f"{_origin(order).title} cannot be let go: {refusal.message}"
             self._watcher.is_refused(key, now, reason=reason)
 
-    def _not_held(self, order: CreatePods, refusal: Refused, now: Instant) -> None:
+    def _not_held(self, order: CreatePods, refusal: Refused) -> None:
         """Its pods are deleted one by one; those that it makes in their place are bound to nothing."""
         key = (order.job_id, order.attempt)
         if key in self._held and self._watcher is not None:
             self._held[key] = False
-            self._watcher.goes_on(key, now, reason=f"{_origin(order).title} cannot be held: {refusal.message}")
+            self._watcher.goes_on(key, reason=f"{_origin(order).title} cannot be held: {refusal.message}")
 
     def _place(self, order: CreatePods, pod: PodView) -> Place | None:
         origin, labels = _origin(order), dict(pod.labels)
