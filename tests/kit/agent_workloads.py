@@ -5,8 +5,7 @@ from kit.log import a_fact
 from muster.agent.core.cluster import CreatePods
 from muster.agent.core.core import AgentCore
 from muster.agent.core.simulated import SimulatedCluster
-from muster.agent.core.workloads.policy import WorkloadPolicy
-from muster.agent.core.workloads.values import Shown, Unfit, WorkloadKind, WorkloadView
+from muster.agent.core.workload_values import Shown, Unfit, WorkloadKind, WorkloadPolicy, WorkloadView
 from muster.agent.core.workloads.workloads import Workloads
 from muster.core import Fact
 from muster.schemas.facts.control import ClusterDescribed

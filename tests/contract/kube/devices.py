@@ -12,7 +12,7 @@ import pytest
 
 from muster.agent.core.kubernetes.claims import FINALIZER, allocated, claim_manifest, project_claim, protection
 from muster.agent.core.kubernetes.slices import Place, project_slice
-from muster.agent.core.workloads.templates import gpus_of
+from muster.agent.core.workloads.claim_templates import gpus_of
 from muster.kube.connection import KubeConnection
 from muster.kube.errors import ConflictError, NotFoundError
 from muster.kube.holdings import Change

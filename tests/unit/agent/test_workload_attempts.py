@@ -8,9 +8,10 @@ from kit.agent_workloads import POLICY, has_asked
 from muster.agent.core.cluster import CreatePods, PodsExitedSeen, PodsStartedSeen
 from muster.agent.core.kubernetes.calls import Bind, Call, Merge
 from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
+from muster.agent.core.kubernetes.names import COMPLETION_INDEX
 from muster.agent.core.kubernetes.views import End, Owner, PodView
 from muster.agent.core.kubernetes.worklist import Worklist
-from muster.agent.core.workloads.hosting import INDEX, WorkloadPods
+from muster.agent.core.workloads.adopted_pods import WorkloadPods
 from muster.agent.core.workloads.workloads import Workloads
 from muster.core import Instant
 from muster.schemas.facts.job import PodsOutcome
@@ -37,7 +38,12 @@ def order(rig: Rig, attempt: int) -> CreatePods:
 
 def made(name: str, index: int, **rest: object) -> PodView:
     view = PodView(
-        SPACE, name, f"uid-{name}", scheduler="muster", labels=((INDEX, str(index)),), owner=Owner("Job", "j", "u-1")
+        SPACE,
+        name,
+        f"uid-{name}",
+        scheduler="muster",
+        labels=((COMPLETION_INDEX, str(index)),),
+        owner=Owner("Job", "j", "u-1"),
     )
     return replace(view, **rest)  # type: ignore[arg-type] - fields of a view
 

@@ -3,12 +3,10 @@
 import pytest
 
 from kit.agent_workloads import SPEC, WatchingAgent, seen
-from muster.agent.core.workloads.asking.pods import GuestProjection
-from muster.agent.core.workloads.asking.views import WorkloadProjection
-from muster.agent.core.workloads.guests import Guest, PodAsks
-from muster.agent.core.workloads.policy import WorkloadPolicy
-from muster.agent.core.workloads.templates import CLAIM_ONLY, DEVICES_MAX, TemplateProjection, TemplateView
-from muster.agent.core.workloads.values import Unfit, WorkloadKind, WorkloadView
+from muster.agent.core.workload_values import Guest, PodAsks, Unfit, WorkloadKind, WorkloadPolicy, WorkloadView
+from muster.agent.core.workloads.claim_templates import CLAIM_ONLY, DEVICES_MAX, TemplateProjection, TemplateView
+from muster.agent.core.workloads.objects import WorkloadProjection
+from muster.agent.core.workloads.pod_gangs import GuestProjection
 from muster.kube.objects import JsonObject, mapping, objects
 from muster.kube.workload_kinds import RESOURCES
 from muster.schemas.facts.workload import WorkloadRejected

@@ -6,12 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.agent.core.workloads.asking.pods import GuestProjection
-from muster.agent.core.workloads.asking.views import WorkloadProjection
-from muster.agent.core.workloads.guests import Guest, PodAsks
-from muster.agent.core.workloads.policy import WorkloadPolicy
-from muster.agent.core.workloads.values import NOTHING_SHOWN, Unfit, WorkloadKind, WorkloadView
-from muster.agent.core.workloads.words import ASKED_BYTES_MAX
+from muster.agent.core.workload_values import (
+    NOTHING_SHOWN,
+    Guest,
+    PodAsks,
+    Unfit,
+    WorkloadKind,
+    WorkloadPolicy,
+    WorkloadView,
+)
+from muster.agent.core.workloads.objects import WorkloadProjection
+from muster.agent.core.workloads.pod_gangs import GuestProjection
+from muster.agent.core.workloads.records import ASKED_BYTES_MAX
 from muster.kube.objects import JsonObject, mapping, objects
 from muster.kube.workload_kinds import RESOURCES
 from muster.schemas import ids

@@ -17,11 +17,9 @@ from muster.agent.core.kubernetes.names import PodKey
 from muster.agent.core.kubernetes.projections import PodProjection
 from muster.agent.core.kubernetes.views import End, Owner, PodView
 from muster.agent.core.kubernetes.worklist import Worklist
-from muster.agent.core.workloads.asking.pods import GuestProjection
-from muster.agent.core.workloads.gangs import PodGangs
-from muster.agent.core.workloads.hosting import WorkloadPods
-from muster.agent.core.workloads.policy import WorkloadPolicy
-from muster.agent.core.workloads.values import Unfit, WorkloadKind, WorkloadView
+from muster.agent.core.workload_values import Unfit, WorkloadKind, WorkloadPolicy, WorkloadView
+from muster.agent.core.workloads.adopted_pods import WorkloadPods
+from muster.agent.core.workloads.pod_gangs import GuestProjection, PodGangs
 from muster.agent.core.workloads.workloads import Workloads
 from muster.core import Instant
 from muster.kube.objects import at, mapping

@@ -3,8 +3,8 @@
 import pytest
 
 from kit.agent_workloads import SPEC, UNFIT, WatchingAgent, seen
+from muster.agent.core.workload_values import REFUSED, Shown, WorkloadKind, WorkloadView
 from muster.agent.core.workloads.refusals import AGAIN_S, AGAIN_S_MAX, PER_S, SOON_S
-from muster.agent.core.workloads.values import REFUSED, Shown, WorkloadKind, WorkloadView
 from muster.schemas.facts.queue import QueueChanged, QueueSpec
 from muster.schemas.facts.workload import WorkloadState
 from muster.schemas.job import JobSpec

@@ -7,12 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.agent_workloads import POLICY, UNFIT, WatchingAgent, seen
-from muster.agent.core.workloads.asking.pods import camel_reason, kebab
-from muster.agent.core.workloads.asking.views import WorkloadProjection
-from muster.agent.core.workloads.moments import rfc3339
-from muster.agent.core.workloads.showing import Showing, rejection_of, showing_of
-from muster.agent.core.workloads.telling import event, news_of
-from muster.agent.core.workloads.values import WorkloadKind, WorkloadView
+from muster.agent.core.kubernetes.resources import rfc3339
+from muster.agent.core.workload_values import WorkloadKind, WorkloadView
+from muster.agent.core.workloads.objects import WorkloadProjection
+from muster.agent.core.workloads.pod_gangs import camel_reason, kebab
+from muster.agent.core.workloads.showing import Showing, event, news_of, rejection_of, showing_of
 from muster.core import NS_PER_S, Instant
 from muster.kube.musterjob import crd, status_schema
 from muster.kube.objects import JsonObject, at, is_object, mapping, objects, text

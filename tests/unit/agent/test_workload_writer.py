@@ -8,8 +8,8 @@ import pytest
 
 from kit.agent_workloads import POLICY, UNFIT, WatchingAgent, seen
 from kube_fake import FakeKube, fake_kube
-from muster.agent.core.workloads.asking.views import WorkloadProjection
-from muster.agent.core.workloads.values import WorkloadKind
+from muster.agent.core.workload_values import WorkloadKind
+from muster.agent.core.workloads.objects import WorkloadProjection
 from muster.agent.kubernetes import workload_writer
 from muster.agent.kubernetes.workload_writer import WorkloadWriter
 from muster.kube.connection import KubeConnection

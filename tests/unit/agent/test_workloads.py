@@ -3,7 +3,7 @@
 import pytest
 
 from kit.agent_workloads import SPEC, UNFIT, WatchingAgent, seen
-from muster.agent.core.workloads.values import Shown, WorkloadKind
+from muster.agent.core.workload_values import Shown, WorkloadKind
 from muster.schemas import ids
 from muster.schemas.facts.job import JobQueued, JobStopRequested, JobUnschedulable, QueuedReason, StopReason
 from muster.schemas.facts.workload import JobRefused, WorkloadCancelRequested, WorkloadRejected, WorkloadState

@@ -14,7 +14,7 @@ from muster.agent.core.leases import Leases
 from muster.agent.core.moves import Moves
 from muster.agent.core.node_facts import NodeFacts
 from muster.agent.core.node_work import NodeWork
-from muster.agent.core.workloads.policy import WorkloadPolicy
+from muster.agent.core.workload_values import WorkloadPolicy
 from muster.agent.core.workloads.workloads import Workloads
 from muster.core import Draft, Fact, Instant
 from muster.schemas.facts.control import ClusterDescribed, ClusterState

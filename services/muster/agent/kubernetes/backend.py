@@ -18,8 +18,8 @@ from muster.agent.core.kubernetes.projections import NodeProjection, PodProjecti
 from muster.agent.core.kubernetes.published import ModelsByClaims
 from muster.agent.core.kubernetes.views import NodeView, PodView
 from muster.agent.core.kubernetes.worklist import Worklist
-from muster.agent.core.workloads.asking.pods import GuestProjection
-from muster.agent.core.workloads.hosting import WorkloadPods
+from muster.agent.core.workloads.adopted_pods import WorkloadPods
+from muster.agent.core.workloads.pod_gangs import GuestProjection
 from muster.agent.core.workloads.workloads import Workloads
 from muster.agent.kubernetes.cdi import CdiPart, machines_of, plugin_of
 from muster.agent.kubernetes.dra import DevicesPart

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from muster.agent.core.kubernetes import names
-from muster.agent.core.kubernetes.calls import Delete, Kind, Outcome, Refused
+from muster.agent.core.kubernetes.calls import CONFLICT, NOT_FOUND, Delete, Kind, Outcome, Refused
 from muster.agent.core.kubernetes.cluster import KubernetesCluster
 from muster.agent.core.kubernetes.names import attempt_name
 from muster.agent.core.kubernetes.projections import attempt_of
@@ -29,7 +29,6 @@ LOOK_S = 0.5
 """How often it is looked whether all was seen."""
 TRIES_MAX = 5
 """Of one page; then the next leader does it."""
-_NOT_FOUND, _CONFLICT = 404, 409
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ class GangServicesPart:
 
     def answered(self, purpose: DeleteLeftService, outcome: Outcome, now: Instant) -> None:  # noqa: ARG002 - the port
         """See `Asker`."""
-        if isinstance(outcome, Refused) and outcome.code not in (_NOT_FOUND, _CONFLICT):
+        if isinstance(outcome, Refused) and outcome.code not in (NOT_FOUND, CONFLICT):
             self._cluster.notes.say(f"service {purpose.name} cannot be deleted: {outcome.message}")
 
     async def _look(self, connection: KubeConnection) -> None:

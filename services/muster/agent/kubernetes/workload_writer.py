@@ -10,9 +10,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from muster.agent.core.workloads.showing import Showing, rejection_of, showing_of, waiting_of
-from muster.agent.core.workloads.telling import News, event, news_of, rejection_news
-from muster.agent.core.workloads.values import WorkloadKind, WorkloadView
+from muster.agent.core.workload_values import WorkloadKind, WorkloadView
+from muster.agent.core.workloads.showing import (
+    News,
+    Showing,
+    event,
+    news_of,
+    rejection_news,
+    rejection_of,
+    showing_of,
+    waiting_of,
+)
 from muster.agent.core.workloads.workloads import Workloads
 from muster.core import Instant
 from muster.kube.connection import KubeConnection

@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Collection, Sequence
 
-from muster.agent.core.workloads.asking.views import WorkloadProjection
-from muster.agent.core.workloads.policy import WorkloadPolicy
-from muster.agent.core.workloads.templates import TemplateProjection, TemplateView
-from muster.agent.core.workloads.values import WorkloadKind, WorkloadView
+from muster.agent.core.workload_values import WorkloadKind, WorkloadPolicy, WorkloadView
+from muster.agent.core.workloads.claim_templates import TemplateProjection, TemplateView
+from muster.agent.core.workloads.objects import WorkloadProjection
 from muster.agent.core.workloads.workloads import Workloads
 from muster.agent.kubernetes.abilities import Abilities
 from muster.agent.kubernetes.watching import KindWatch, Watch

@@ -19,14 +19,14 @@ from muster.agent.core.cluster import (
 )
 from muster.agent.core.kubernetes.calls import Bind, Call, Create, Delete, Done, Kind, Merge, Outcome
 from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
-from muster.agent.core.kubernetes.names import PodKey, pod_name
+from muster.agent.core.kubernetes.names import COMPLETION_INDEX, PodKey, pod_name
 from muster.agent.core.kubernetes.options import PodPolicy
 from muster.agent.core.kubernetes.orders import PodOrders
 from muster.agent.core.kubernetes.ports import NoAuxiliaryObjects
 from muster.agent.core.kubernetes.views import End, Member, Owner, PodView
 from muster.agent.core.kubernetes.worklist import Worklist
-from muster.agent.core.workloads.hosting import INDEX, WorkloadPods
-from muster.agent.core.workloads.values import WorkloadKind
+from muster.agent.core.workload_values import WorkloadKind
+from muster.agent.core.workloads.adopted_pods import WorkloadPods
 from muster.agent.core.workloads.workloads import Workloads
 from muster.checks.report import dump
 from muster.core import Instant
@@ -73,7 +73,7 @@ PASSED = said(found(CheckOutcome.PASS, CheckOutcome.PASS))
 def guest(replica: int, **fields: object) -> PodView:
     """A pod that the object's controller, or a person, made: unbound unless said otherwise."""
     view = PodView(
-        THEIRS, f"g{replica}", f"uid-g{replica}", scheduler="muster", labels=((INDEX, str(replica)),),
+        THEIRS, f"g{replica}", f"uid-g{replica}", scheduler="muster", labels=((COMPLETION_INDEX, str(replica)),),
         owner=Owner("Job", "j", "u-1"),
     )  # fmt: skip
     return replace(view, **fields)  # type: ignore[arg-type] - fields of a view

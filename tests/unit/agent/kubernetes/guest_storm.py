@@ -18,13 +18,13 @@ from muster.agent.core.cluster import (
 )
 from muster.agent.core.kubernetes.calls import Bind, Call, Done, Kind, Merge, Outcome
 from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
-from muster.agent.core.kubernetes.names import CHECK_POD_LABEL, job_label
+from muster.agent.core.kubernetes.names import CHECK_POD_LABEL, COMPLETION_INDEX, job_label
 from muster.agent.core.kubernetes.options import PodPolicy
 from muster.agent.core.kubernetes.orders import PodOrders
 from muster.agent.core.kubernetes.projections import PodProjection
 from muster.agent.core.kubernetes.views import PodView
 from muster.agent.core.kubernetes.worklist import Worklist
-from muster.agent.core.workloads.hosting import INDEX, WorkloadPods
+from muster.agent.core.workloads.adopted_pods import WorkloadPods
 from muster.agent.core.workloads.workloads import Workloads
 from muster.checks.report import dump
 from muster.kube.objects import JsonObject, at, mapping, name_of, namespace_of, strings, text
@@ -169,7 +169,7 @@ class GuestStorm(Storm):
             for view in pods:
                 is_done = view.end is not None and view.end.succeeded
                 if is_done or (view.end is None and not view.ends_at):
-                    wanted.discard(int(dict(view.labels)[INDEX]))
+                    wanted.discard(int(dict(view.labels)[COMPLETION_INDEX]))
             for index in sorted(wanted):
                 self.make(name, index)
 
@@ -177,7 +177,7 @@ class GuestStorm(Storm):
         self.made += 1
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": f"uid-{name}", "controller": True}
         metadata = {
-            "name": f"{name}-{index}-{self.made}", "namespace": THEIRS, "labels": {INDEX: str(index)},
+            "name": f"{name}-{index}-{self.made}", "namespace": THEIRS, "labels": {COMPLETION_INDEX: str(index)},
             "ownerReferences": [owner],
         }  # fmt: skip
         spec = {"schedulerName": "muster", "containers": [{"name": "main", "image": "busybox"}]}

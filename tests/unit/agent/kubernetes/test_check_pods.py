@@ -13,7 +13,7 @@ from muster.agent.core.kubernetes.pod_creator import HELD_UP_S, REFUSALS_MAX
 from muster.agent.core.kubernetes.preflight import STUCK_S
 from muster.agent.core.kubernetes.verdicts import FOR_PODS_MAX
 from muster.agent.core.kubernetes.views import End, Member
-from muster.agent.core.workloads.values import WorkloadKind
+from muster.agent.core.workload_values import WorkloadKind
 from muster.kube.objects import at as found_at
 from muster.kube.objects import objects, text
 from muster.schemas.facts.job import PodsExited, PodsOutcome

@@ -112,6 +112,9 @@ class Done:
     reply: Mapping[str, object] = field(default_factory=dict)
 
 
+NOT_FOUND, CONFLICT = 404, 409
+
+
 @dataclass(frozen=True, slots=True)
 class Refused:
     """The server answered that it will not; the same call again will be refused again, unless something changes.

@@ -10,7 +10,20 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from muster.agent.core.kubernetes import claims, names
-from muster.agent.core.kubernetes.calls import Call, Create, Delete, Done, Kind, Merge, Outcome, Read, Refused, Replace
+from muster.agent.core.kubernetes.calls import (
+    CONFLICT,
+    NOT_FOUND,
+    Call,
+    Create,
+    Delete,
+    Done,
+    Kind,
+    Merge,
+    Outcome,
+    Read,
+    Refused,
+    Replace,
+)
 from muster.agent.core.kubernetes.claims import ClaimView, Holders, Key
 from muster.agent.core.kubernetes.names import PodKey
 from muster.agent.core.kubernetes.ports import Watcher
@@ -24,7 +37,6 @@ TRIES_MAX = 8
 """Of making or writing one claim against what others do to it at the same time."""
 AGAIN_S = 0.5
 """Before a name is asked for again that a claim still has which is being deleted."""
-_NOT_FOUND, _CONFLICT = 404, 409
 
 
 class Step(Enum):
@@ -227,7 +239,7 @@ class ClaimSteps:
                     self._go_on(need, purpose.action, outcome, now)
 
     def _go_on(self, need: Need, action: Action, outcome: Outcome, now: Instant) -> None:
-        is_conflict = isinstance(outcome, Refused) and outcome.code == _CONFLICT
+        is_conflict = isinstance(outcome, Refused) and outcome.code == CONFLICT
         match action:
             case Action.READ | Action.READ_ANEW:
                 self._was_read(need, outcome, now, may_create=action is Action.READ_ANEW)
@@ -251,7 +263,7 @@ class ClaimSteps:
 
     def _was_read(self, need: Need, outcome: Outcome, now: Instant, *, may_create: bool) -> None:
         """The claim as it is. One of a former pod of this name is on its way out: the name is asked for again."""
-        is_gone = isinstance(outcome, Refused) and outcome.code == _NOT_FOUND
+        is_gone = isinstance(outcome, Refused) and outcome.code == NOT_FOUND
         if not is_gone and isinstance(outcome, Done):
             view = claims.project_claim(dict(outcome.reply))
             is_gone = view.deleting or view.owner != need.pod[1]
@@ -398,7 +410,7 @@ def is_right(view: ClaimView, need: Need) -> bool:
 def _is_over(outcome: Outcome, uid: str) -> bool:
     """Whether the pod of this uid, as it was read, runs no more."""
     if isinstance(outcome, Refused):
-        return outcome.code == _NOT_FOUND
+        return outcome.code == NOT_FOUND
     pod = dict(outcome.reply) if isinstance(outcome, Done) else {}
     return bool(pod) and (uid_of(pod) != uid or text(pod, "status", "phase") in ("Succeeded", "Failed"))
 

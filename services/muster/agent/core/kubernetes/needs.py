@@ -5,7 +5,7 @@ from typing import Protocol
 
 from muster.agent.core.cluster import CreatePods
 from muster.agent.core.kubernetes import names
-from muster.agent.core.kubernetes.calls import Create, Delete, Kind, Outcome, Refused
+from muster.agent.core.kubernetes.calls import CONFLICT, NOT_FOUND, Create, Delete, Kind, Outcome, Refused
 from muster.agent.core.kubernetes.claim_steps import ClaimSteps, Counts, Need, Step
 from muster.agent.core.kubernetes.claims import ClaimView, Holders, Key
 from muster.agent.core.kubernetes.names import PodKey, pod_name
@@ -17,7 +17,6 @@ from muster.core import Instant
 from muster.schemas.job import Slot
 
 _NOBODY = PodKey("", 0, 0, 0)
-_NOT_FOUND, _CONFLICT = 404, 409
 
 
 class DeviceNames(Protocol):
@@ -204,6 +203,6 @@ class GangServices:
 
     def answered(self, purpose: ChangeService, outcome: Outcome, now: Instant) -> None:  # noqa: ARG002 - the port
         """See `Asker`."""
-        if isinstance(outcome, Refused) and outcome.code != (_CONFLICT if purpose.is_wanted else _NOT_FOUND):
+        if isinstance(outcome, Refused) and outcome.code != (CONFLICT if purpose.is_wanted else NOT_FOUND):
             self.counts.unserved += purpose.is_wanted
             self.counts.last = outcome.message

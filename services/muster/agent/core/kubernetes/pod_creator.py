@@ -1,6 +1,17 @@
 """How the pods of an attempt come to be: created all, then bound all, so that no node waits for half a gang."""
 
-from muster.agent.core.kubernetes.calls import Bind, Create, Done, Kind, Outcome, Read, Refused, Unanswered
+from muster.agent.core.kubernetes.calls import (
+    CONFLICT,
+    NOT_FOUND,
+    Bind,
+    Create,
+    Done,
+    Kind,
+    Outcome,
+    Read,
+    Refused,
+    Unanswered,
+)
 from muster.agent.core.kubernetes.context import BindPod, Context, CreatePod, PodPurpose, ReadPod
 from muster.agent.core.kubernetes.live import NEVER, AttemptState, LiveAttempt, LivePod, PodState
 from muster.agent.core.kubernetes.ports import ImpossiblePodError
@@ -10,7 +21,6 @@ from muster.agent.core.kubernetes.worklist import AT_ONCE
 from muster.core import Instant, after
 from muster.kube.objects import uid_of
 
-_NOT_FOUND, _CONFLICT = 404, 409
 HELD_UP_S = 600.0
 """A gang of which a container cannot be started (its image is not there) for so long fails."""
 REFUSALS_MAX = 6
@@ -134,13 +144,13 @@ class PodCreator:
 
     def _refused(self, one: LiveAttempt, pod: LivePod, refusal: Refused, now: Instant) -> None:
         self._context.notes.refused += 1
-        if refusal.code == _NOT_FOUND and not pod.is_check:  # its namespace: somebody has to make it
+        if refusal.code == NOT_FOUND and not pod.is_check:  # its namespace: somebody has to make it
             self._context.notes.say(f"pod {pod.name}: {refusal.message}")
             self._ask_create(one, pod, at=after(now, AGAIN_S))
         elif "exceeded quota" in refusal.message and pod.refusals < REFUSALS_MAX:
             pod.refusals += 1
             self._ask_create(one, pod, at=after(now, AGAIN_S))
-        elif (refusal.code == _CONFLICT or "exceeded quota" in refusal.message) and not pod.is_check:
+        elif (refusal.code == CONFLICT or "exceeded quota" in refusal.message) and not pod.is_check:
             self._verdicts.roll_back(one, pod, reason=refusal.message)
         else:
             self._verdicts.impossible(one, pod, reason=refusal.message)

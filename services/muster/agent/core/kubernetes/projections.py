@@ -10,7 +10,7 @@ from muster.agent.core.kubernetes import names
 from muster.agent.core.kubernetes.names import CHECKS, GATE_ANNOTATION, INIT_CONTAINERS, OPEN
 from muster.agent.core.kubernetes.resources import instant, milli, offered, pod_requests
 from muster.agent.core.kubernetes.views import NOT_SEEN, End, Member, NodeView, Owner, PodView, PreflightView
-from muster.agent.core.workloads.guests import Guest
+from muster.agent.core.workload_values import Guest
 from muster.kube.objects import (
     JsonObject,
     at,
@@ -148,10 +148,9 @@ def _member(labels: dict[str, str]) -> Member | None:
 def _guest_labels(raw: JsonObject, labels: dict[str, str]) -> Iterable[tuple[str, str]]:
     """Labels of a pod that is bound for somebody, and its completion index, which may be an annotation."""
     yield from labels.items()
-    index = "batch.kubernetes.io/job-completion-index"
-    value = text(raw, "metadata", "annotations", index)
-    if value and index not in labels:
-        yield index, value
+    value = text(raw, "metadata", "annotations", names.COMPLETION_INDEX)
+    if value and names.COMPLETION_INDEX not in labels:
+        yield names.COMPLETION_INDEX, value
 
 
 def _owner(raw: JsonObject) -> Owner | None:

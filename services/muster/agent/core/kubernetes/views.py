@@ -7,7 +7,7 @@ What compares equal to what is known is no change. Keep the views small, and fre
 from dataclasses import dataclass
 
 from muster.agent.core.kubernetes import names
-from muster.agent.core.workloads.guests import Guest
+from muster.agent.core.workload_values import Guest
 from muster.core import Instant
 
 NOT_SEEN = Instant(0)

@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from muster.agent.core.kubernetes.views import PodView
-from muster.agent.core.workloads import words
-from muster.agent.core.workloads.gangs import PodGangs
-from muster.agent.core.workloads.policy import WorkloadPolicy
+from muster.agent.core.workload_values import Unfit, WorkloadKind, WorkloadPolicy, WorkloadView
+from muster.agent.core.workloads import records
+from muster.agent.core.workloads.claim_templates import CLAIM_ONLY, NO_CLAIM, Templates, TemplateView
+from muster.agent.core.workloads.pod_gangs import PodGangs
 from muster.agent.core.workloads.records import Workload, moved
 from muster.agent.core.workloads.refusals import SOON_S, Refusals
-from muster.agent.core.workloads.templates import CLAIM_ONLY, NO_CLAIM, Templates, TemplateView
-from muster.agent.core.workloads.values import Unfit, WorkloadKind, WorkloadView
 from muster.core import Draft, Fact, Instant, after
 from muster.schemas.facts import workload as facts
 from muster.schemas.facts.control import ClusterDescribed
@@ -211,9 +210,9 @@ class Workloads:
         if record.cancelled or not record.standing.accepted:
             return None
         if view is None:
-            return words.cancel(record, f"{record.asked.origin.title} is gone") if self._is_read(record) else None
-        why = words.why_cancel(record, view)
-        return words.cancel(record, why) if why else None
+            return records.cancel(record, f"{record.asked.origin.title} is gone") if self._is_read(record) else None
+        why = records.why_cancel(record, view)
+        return records.cancel(record, why) if why else None
 
     def _taken_up(self, view: WorkloadView) -> Draft | None:
         """What an object that the log does not know asks."""
@@ -225,14 +224,14 @@ class Workloads:
             case Unfit() as unfit:
                 return self._rejection(view, unfit)
             case JobSpec() as spec:
-                return self._wish(view, spec)
+                return self._submit(view, spec)
 
-    def _wish(self, view: WorkloadView, spec: JobSpec) -> Draft | None:
-        found = words.wish(self.policy, view, spec)
+    def _submit(self, view: WorkloadView, spec: JobSpec) -> Draft | None:
+        found = records.submit_request(self.policy, view, spec)
         return self._rejection(view, found) if isinstance(found, Unfit) else found
 
     def _asked_again(self, record: Workload, view: WorkloadView | None) -> Draft | None:
-        """The wish of a refused object once more: it is due, or its object asks for something else now."""
+        """The request of a refused object once more: it is due, or its object asks for something else now."""
         if view is None or view.deleting or view.finished:
             return None
         asks = record.asked.spec if view.asks is None else self._asks(view)
@@ -241,7 +240,7 @@ class Workloads:
         soon = after(Instant(record.refused_at), SOON_S)
         if self._now < (record.again_at if asks == record.asked.spec else min(record.again_at, soon)):
             return None
-        return self._wish(view, asks)
+        return self._submit(view, asks)
 
     def _may_be_asked_again(self, uid: str) -> bool:
         record = self.records.get(uid)
@@ -264,7 +263,7 @@ class Workloads:
         shows_it = before is None and view.shown.generation >= view.generation > 0
         if shows_it or (said >= view.generation and before == unfit):
             return None
-        return words.rejection(self.policy, view, unfit)
+        return records.rejection(self.policy, view, unfit)
 
     def _settling(self, record: Workload, view: WorkloadView | None) -> Draft | None:
         """The end is told when the object shows it, or is gone for certain. A refused one may still be asked for."""
@@ -273,7 +272,7 @@ class Workloads:
         may_come = record.is_refused and view is not None and not view.finished
         if view is not None and not view.deleting and (may_come or not view.shown.is_final):
             return None
-        return words.settlement(record, is_gone=view is None)
+        return records.settlement(record, is_gone=view is None)
 
     def _is_read(self, record: Workload) -> bool:
         return record.asked.origin.kind in {kind.value for kind in self._read}

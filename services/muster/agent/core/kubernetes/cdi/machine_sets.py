@@ -22,7 +22,7 @@ from muster.agent.core.cluster import (
     RemoveNode,
     WordSeen,
 )
-from muster.agent.core.kubernetes.calls import JsonObject, Kind, Merge, Outcome, Refused
+from muster.agent.core.kubernetes.calls import CONFLICT, JsonObject, Kind, Merge, Outcome, Refused
 from muster.agent.core.kubernetes.cdi.machine_views import (
     ADDS,
     OURS,
@@ -334,7 +334,7 @@ class MachineSets:
     def answered(self, purpose: ChangeMachines, outcome: Outcome, now: Instant) -> None:  # noqa: ARG002 - the port
         """See `Asker`. What was done is seen by the watches. A refusal by version too: then it is decided anew."""
         self._is_dirty = True
-        if isinstance(outcome, Refused) and outcome.code != _CONFLICT:
+        if isinstance(outcome, Refused) and outcome.code != CONFLICT:
             self._rests_until = after(now, REFUSED_AGAIN_S)
 
     def _look_for_removed(self) -> None:
@@ -349,6 +349,3 @@ class MachineSets:
 def before(at: Instant, seconds: float) -> Instant:
     """So long before a moment."""
     return Instant(max(0, at - round(seconds * NS_PER_S)))
-
-
-_CONFLICT = 409

@@ -10,12 +10,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from muster.agent.core.cluster import WordSeen
-from muster.agent.core.kubernetes.calls import Create, Done, JsonObject, Kind, Outcome, Read, Refused, Replace
+from muster.agent.core.kubernetes.calls import (
+    CONFLICT,
+    NOT_FOUND,
+    Create,
+    Done,
+    JsonObject,
+    Kind,
+    Outcome,
+    Read,
+    Refused,
+    Replace,
+)
 from muster.agent.core.kubernetes.cdi.pool_book import PoolBook, PoolKey
 from muster.agent.core.kubernetes.cdi.request_book import CLAIMS, COMPOSE, DECOMPOSE, KIND, OVER, Request, RequestBook
 from muster.agent.core.kubernetes.claims import ClaimView
+from muster.agent.core.kubernetes.resources import rfc3339
 from muster.agent.core.kubernetes.worklist import Purpose, Worklist
-from muster.agent.core.workloads.moments import rfc3339
 from muster.core import Fact, Instant, after
 from muster.kube.objects import integer, mapping, objects, sequence, text, version_of
 from muster.schemas.base import LABEL_CHARS_MAX
@@ -215,7 +226,7 @@ class Pool:
                 self._told(purpose, outcome, now)
 
     def _look_again(self, name: str, refusal: Refused, now: Instant) -> None:
-        self._again[name] = after(now, 0.0 if refusal.code == _CONFLICT else REFUSED_AGAIN_S)
+        self._again[name] = after(now, 0.0 if refusal.code == CONFLICT else REFUSED_AGAIN_S)
 
     def _is_waiting(self, claim: _Claim) -> bool:
         return any(place.pool in self._pools for place in claim.view.places)
@@ -238,7 +249,7 @@ class Pool:
     def _write(self, name: str, outcome: Outcome, now: Instant) -> None:
         """Replace the slice that was read by the wanted one; create it if there is none."""
         key, written = self._pools[name], PublishPool(name, is_read=True)
-        if isinstance(outcome, Refused) and outcome.code == _NOT_FOUND:
+        if isinstance(outcome, Refused) and outcome.code == NOT_FOUND:
             body = self._slice(name, key, generation=1)
             self._worklist.ask(written, Create(Kind.SLICES, "", name, body))
         elif isinstance(outcome, Refused):
@@ -344,4 +355,3 @@ _MESSAGES = {
     RESCHEDULE: "the device is on the node, which publishes it: allocate it there",
     FAILED: "the fabric did not attach a device to this node",
 }
-_NOT_FOUND, _CONFLICT = 404, 409

@@ -5,22 +5,21 @@ let go; ordinary pods are there already.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from muster.agent.core.cluster import CreatePods
 from muster.agent.core.kubernetes.calls import Kind, Merge, Outcome, Refused
-from muster.agent.core.kubernetes.names import PodKey
+from muster.agent.core.kubernetes.names import COMPLETION_INDEX, PodKey
 from muster.agent.core.kubernetes.ports import AdoptionWatcher
 from muster.agent.core.kubernetes.views import NOT_SEEN, End, PodView
-from muster.agent.core.kubernetes.worklist import Worklist
-from muster.agent.core.workloads.asking.common import small_number
+from muster.agent.core.kubernetes.worklist import Purpose, Worklist
+from muster.agent.core.workload_values import WorkloadKind
+from muster.agent.core.workloads.pod_shapes import small_number
 from muster.agent.core.workloads.showing import hold, let_go
-from muster.agent.core.workloads.values import WorkloadKind
-from muster.agent.core.workloads.wishes import ObjectWishes, TellObject, Wish
 from muster.agent.core.workloads.workloads import Workloads
 from muster.core import Instant, after
 from muster.schemas.job import REPLICAS_MAX, WorkloadRef
 
-INDEX = "batch.kubernetes.io/job-completion-index"
 JOB_SET = "jobset.sigs.k8s.io/jobset-name"
 JOB_SET_GROUP = "jobset.sigs.k8s.io/replicatedjob-name"
 JOB_SET_REPLICAS = "jobset.sigs.k8s.io/replicatedjob-replicas"
@@ -35,13 +34,79 @@ _BY_NAME = frozenset(kind.value for kind in WorkloadKind)
 _KINDS = {WorkloadKind.JOB: Kind.JOBS, WorkloadKind.JOB_SET: Kind.JOB_SETS, WorkloadKind.MPI_JOB: Kind.MPI_JOBS}
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ObjectRequest:
+    """What an object is asked."""
+
+    call: Merge
+    order: CreatePods
+    """The attempt for which it is asked."""
+    lets_go: bool = False
+    """That it may make its pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class PatchObject(Purpose):
+    """An object of this uid is to be told something."""
+
+    uid: str
+    request: ObjectRequest | None = field(default=None, compare=False, repr=False)
+
+
+class ObjectRequests:
+    """What objects are asked: one thing at a time each, and in the end the newest.
+
+    Two patches of one object side by side could be carried out in either order; and what is asked while another patch
+    is under way has to wait for its outcome.
+
+    worklist: where they are carried out; whoever owns this serves `PatchObject` there.
+
+    Holds what is not answered yet, one request an object.
+    """
+
+    def __init__(self, worklist: Worklist) -> None:
+        self._worklist = worklist
+        self._newest: dict[str, ObjectRequest] = {}
+
+    def send(self, uid: str, request: ObjectRequest) -> None:
+        """Tell the object of this uid, instead of what it was not told yet."""
+        self._newest[uid] = request
+        self._ask(uid)
+
+    def withdraw_letting_go(self, uid: str) -> None:
+        """An object that was not let go yet is not."""
+        request = self._newest.get(uid)
+        if request is not None and request.lets_go:
+            del self._newest[uid]
+            self._worklist.cancel(PatchObject(uid))
+
+    def answered(self, purpose: PatchObject, outcome: Outcome) -> ObjectRequest | None:
+        """What came of a call that was asked here: the request, if it is the newest and was refused."""
+        uid, request = purpose.uid, purpose.request
+        if request is None or self._newest.get(uid) is not request:
+            self._ask(uid)
+            return None
+        del self._newest[uid]
+        return request if isinstance(outcome, Refused) else None
+
+    def clear(self) -> None:
+        """Another leads: the worklist forgets, too."""
+        self._newest.clear()
+
+    def _ask(self, uid: str) -> None:
+        self._worklist.cancel(PatchObject(uid))  # what waits is out of date; what is under way is not repeated
+        request = self._newest.get(uid)
+        if request is not None:  # turned away while another is under way, whose outcome brings it here again
+            self._worklist.ask(PatchObject(uid, request), request.call)
+
+
 class WorkloadPods:
     """worklist: where objects are let go and held."""
 
     def __init__(self, worklist: Worklist, workloads: Workloads) -> None:
         self._watcher: AdoptionWatcher | None = None
-        self._wishes = ObjectWishes(worklist)
-        worklist.serve(self, TellObject)
+        self._requests = ObjectRequests(worklist)
+        worklist.serve(self, PatchObject)
         self._workloads = workloads
         self._held: dict[tuple[str, int], bool] = {}
         """Attempts that end by their object, and whether it lets itself be held."""
@@ -120,7 +185,7 @@ class WorkloadPods:
         if origin is not None and (kind := _kind(origin)) in _KINDS:
             body = let_go(kind, origin.uid, job_id=order.job_id, attempt=order.attempt)
             call = Merge(_KINDS[kind], origin.namespace, origin.name, dict(body))
-            self._wishes.tell(origin.uid, Wish(call, order, lets_go=True))
+            self._requests.send(origin.uid, ObjectRequest(call, order, lets_go=True))
 
     def stop(self, order: CreatePods, *, grace_s: float, now: Instant) -> bool:  # noqa: ARG002 - the port
         """See `AdoptedPods`. Pods have the grace that their object gives them.
@@ -135,7 +200,7 @@ class WorkloadPods:
         is_there = view is not None and not view.deleting
         if not self._is_asked(order):
             return False
-        self._wishes.withdraw_letting_go(origin.uid)  # what was not let go yet waits for the next attempt
+        self._requests.withdraw_letting_go(origin.uid)  # what was not let go yet waits for the next attempt
         if kind not in _KINDS or record is None or not record.standing.stopping or not is_there:
             self._by_arrival.pop(key, None)
             return False
@@ -144,7 +209,7 @@ class WorkloadPods:
             self._by_arrival.pop(key, None)
             body = hold(kind, origin.uid, job_id=order.job_id)
             call = Merge(_KINDS[kind], origin.namespace, origin.name, dict(body))
-            self._wishes.tell(origin.uid, Wish(call, order))
+            self._requests.send(origin.uid, ObjectRequest(call, order))
         return self._held[key]
 
     def forget(self, order: CreatePods) -> None:
@@ -156,7 +221,7 @@ class WorkloadPods:
     def clear(self) -> None:
         """See `AdoptedPods`. What was asked of objects is asked again."""
         self._workloads.forget_views()
-        self._wishes.clear()
+        self._requests.clear()
         self._held.clear()
         self._by_arrival.clear()
 
@@ -169,14 +234,14 @@ class WorkloadPods:
         record = self._workloads.of_job(order.job_id)
         return record is not None and record.asked.origin == order.origin
 
-    def answered(self, purpose: TellObject, outcome: Outcome, now: Instant) -> None:
+    def answered(self, purpose: PatchObject, outcome: Outcome, now: Instant) -> None:
         """See `Asker`."""
-        wish = self._wishes.answered(purpose, outcome)
-        if wish is not None and isinstance(outcome, Refused):
-            if wish.lets_go:
-                self._not_let_go(wish.order, outcome, now)
+        request = self._requests.answered(purpose, outcome)
+        if request is not None and isinstance(outcome, Refused):
+            if request.lets_go:
+                self._not_let_go(request.order, outcome, now)
             else:
-                self._not_held(wish.order, outcome)
+                self._not_held(request.order, outcome)
 
     def _not_let_go(self, order: CreatePods, refusal: Refused, now: Instant) -> None:
         """Nobody makes the pods of an object that cannot be let go: the gang gives its place back."""
@@ -199,7 +264,7 @@ class WorkloadPods:
             case WorkloadKind.POD:
                 return _places(order)[origin.members.index(pod.uid)] if pod.uid in origin.members else None
             case WorkloadKind.JOB:
-                index = labels.get(INDEX)
+                index = labels.get(COMPLETION_INDEX)
                 return _numbered(order, 0, index) if index is not None else self._arrived(order, pod)
             case WorkloadKind.JOB_SET:
                 return _of_job_set(order, labels)
@@ -262,7 +327,7 @@ def _numbered(order: CreatePods, group: int, index: str) -> Place | None:
 def _of_job_set(order: CreatePods, labels: Mapping[str, str]) -> Place | None:
     """A group's replicas are its Jobs' pods: those of Job 0 first."""
     group = _group(order, labels.get(JOB_SET_GROUP, ""))
-    said = (labels.get(label, "") for label in (JOB_SET_REPLICAS, JOB_SET_INDEX, INDEX))
+    said = (labels.get(label, "") for label in (JOB_SET_REPLICAS, JOB_SET_INDEX, COMPLETION_INDEX))
     jobs, job, index = (small_number(one, most=REPLICAS_MAX) for one in said)
     if group is None or jobs is None or job is None or index is None:
         return None

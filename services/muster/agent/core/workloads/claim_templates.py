@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from muster.agent.core.workloads.policy import WorkloadPolicy
-from muster.agent.core.workloads.values import NoJobError, Unfit, WorkloadView
+from muster.agent.core.workload_values import NoJobError, Unfit, WorkloadPolicy, WorkloadView
 from muster.kube.objects import JsonObject, integer, mapping, name_of, namespace_of, objects, sequence, text
 from muster.schemas.job import JobSpec
 

@@ -1,23 +1,74 @@
-"""Ordinary pods as workloads: each alone, or those of one gang together once all are there.
+"""Ordinary pods that name Muster as their scheduler, as workloads: each alone, or those of one gang by label.
 
-Work grows with what changed: pods of a gang are sorted once, when the last one came, and a later event of one of them
-looks at that one alone.
+A gang is a workload once all its pods are there. Work grows with what changed: pods of a gang are sorted once, when the
+last one came, and a later event of one of them looks at that one alone.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from muster.agent.core.kubernetes.resources import instant
 from muster.agent.core.kubernetes.views import PodView
-from muster.agent.core.workloads.asking.pods import gang_asks
-from muster.agent.core.workloads.guests import Guest, PodAsks
-from muster.agent.core.workloads.policy import WorkloadPolicy
-from muster.agent.core.workloads.values import REFUSED, NoJobError, Unfit, WorkloadKind, WorkloadView
-from muster.kube.workload_labels import GANG_SIZE
-from muster.schemas.job import JobSpec
+from muster.agent.core.workload_values import (
+    MAIN,
+    NOTHING_SHOWN,
+    REFUSED,
+    Guest,
+    NoJobError,
+    PodAsks,
+    Shape,
+    Shown,
+    Unfit,
+    WorkloadKind,
+    WorkloadPolicy,
+    WorkloadView,
+)
+from muster.agent.core.workloads.pod_shapes import OPTION_FIELDS, options_of, shape_of, small_number, spec_of, words_of
+from muster.kube.objects import JsonObject, integer, mapping, namespace_of, objects, strings, text, truth
+from muster.kube.workload_labels import GANG, GANG_SIZE, GROUP, POD_CONDITION, QUEUE
+from muster.schemas.job import REPLICAS_MAX, JobSpec
 
-MembersOf = Callable[[str], tuple[str, ...]]
-"""Members, in the order of their slots, of the workload that this pod is a member of as the log has it; else none."""
+OWNED = frozenset({"Job", "JobSet", "MPIJob", "MusterJob"})
+"""Controllers whose pods are theirs: the controller asks to run, its pods never alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuestProjection:
+    """Makes a Guest of a pod; None for one that asks nothing of Muster."""
+
+    policy: WorkloadPolicy
+
+    def __call__(self, raw: JsonObject) -> Guest | None:
+        """Raises nothing: what can be no job says why."""
+        labels = strings(raw, "metadata", "labels")
+        if QUEUE not in labels or not self.policy.takes_up(namespace_of(raw)) or _is_owned(raw):
+            return None
+        gang, words = labels.get(GANG, ""), words_of(raw)
+        size = small_number(words.get(GANG_SIZE, "1"), most=REPLICAS_MAX) or 0
+        shown = _shown(raw)
+        is_gated = bool(objects(raw, "spec", "schedulingGates"))  # somebody else wants to do something first
+        waits = not text(raw, "spec", "nodeName") and text(raw, "status", "phase") == "Pending" and not is_gated
+        asks: PodAsks | Unfit | None = None
+        if waits and not shown.job_id:
+            asks = self._asks(raw) if size and (gang or size == 1) else _bad_size(gang)
+        return Guest(
+            asks=asks,
+            created=instant(text(raw, "metadata", "creationTimestamp")),
+            gang=gang,
+            gang_size=size or 1,
+            shown=shown,
+        )
+
+    def _asks(self, raw: JsonObject) -> PodAsks | Unfit:
+        words = words_of(raw)
+        try:
+            shape = shape_of(mapping(raw, "spec"), self.policy, path="spec")
+        except NoJobError as error:
+            return Unfit(error.reason, error.field, error.cure)
+        options = options_of(words)
+        options.setdefault("grace_s", integer(raw, "spec", "terminationGracePeriodSeconds", default=30))
+        return PodAsks(shape, tuple(sorted(options.items())), words.get(GROUP, MAIN))
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +78,70 @@ class _Asked:
     asks: JobSpec | Unfit
     members: tuple[str, ...]
     templates: tuple[str, ...] = ()
+
+
+def _asked_together(pods: Mapping[str, PodAsks], *, name: str, team: str) -> _Asked:
+    """What the pods of a gang ask together.
+
+    Pods of one group and shape are replicas of each other; other shapes of a group are groups of their own. What is
+    said of the job as a whole is read from the first pod. Raises NoJobError.
+    """
+    places: dict[tuple[str, Shape], list[str]] = {}
+    for uid, asks in pods.items():
+        places.setdefault((asks.group, asks.shape), []).append(uid)
+    groups: list[JsonObject] = []
+    taken: dict[str, int] = {}
+    for (group, shape), uids in places.items():
+        taken[group] = taken.get(group, 0) + 1
+        title = group if taken[group] == 1 else f"{group}-{taken[group]}"
+        groups.append(shape.group(title, len(uids)))
+    body: JsonObject = {**dict(next(iter(pods.values())).options), "task_groups": groups}
+    spec = spec_of(body, name=name, team=team, fields=OPTION_FIELDS)
+    templates = tuple(shape.template for _, shape in places)
+    members = tuple(uid for uids in places.values() for uid in uids)
+    return _Asked(spec, members, templates if any(templates) else ())
+
+
+def _bad_size(gang: str) -> Unfit:
+    field = f"metadata.labels[{GANG_SIZE if gang else GANG}]"
+    cure = f"Label all pods of the gang with {GANG} and {GANG_SIZE}, at most {REPLICAS_MAX}."
+    return Unfit("a gang has a name and a size", field, cure)
+
+
+def _is_owned(raw: JsonObject) -> bool:
+    return any(
+        text(owner, "kind") in OWNED and truth(owner, "controller")
+        for owner in objects(raw, "metadata", "ownerReferences")
+    )
+
+
+def _shown(raw: JsonObject) -> Shown:
+    """A pod shows its job in a condition: the phase as its reason, the job's id at the head of its message."""
+    for condition in objects(raw, "status", "conditions"):
+        if text(condition, "type") == POD_CONDITION:
+            phase, message = kebab(text(condition, "reason")), text(condition, "message")
+            job_id = message.partition(":")[0] if text(condition, "status") != "False" else ""
+            return Shown(job_id=job_id, phase=phase, said=said_by(phase, message))
+    return NOTHING_SHOWN
+
+
+def said_by(phase: str, message: str) -> str:
+    """What a pod's condition says, as one text."""
+    return f"{phase}\n{message}"
+
+
+def kebab(reason: str) -> str:
+    """`TimedOut` as `timed-out`."""
+    return "".join(f"-{char.lower()}" if char.isupper() else char for char in reason).lstrip("-")
+
+
+def camel_reason(word: str) -> str:
+    """`timed-out` as conditions say it: `TimedOut`."""
+    return "".join(part.capitalize() for part in word.replace("_", "-").split("-"))
+
+
+MembersOf = Callable[[str], tuple[str, ...]]
+"""Members, in the order of their slots, of the workload that this pod is a member of as the log has it; else none."""
 
 
 @dataclass(slots=True)
@@ -188,20 +303,19 @@ class PodGangs:
     def _spec(self, pods: tuple[PodView, ...], guest: Guest) -> _Asked:
         """What they ask together."""
         uids = tuple(pod.uid for pod in pods)
-        asked: list[PodAsks] = []
+        asked: dict[str, PodAsks] = {}
         for pod in pods:
             asks = pod.guest.asks if pod.guest is not None else None
             if isinstance(asks, Unfit):
                 reason = f"pod {pod.name}: {asks.reason}" if guest.gang else asks.reason
                 return _Asked(Unfit(reason, asks.field, asks.cure), uids)
             assert asks is not None, "pods that ask nothing are not gathered"
-            asked.append(asks)
+            asked[pod.uid] = asks
         try:
             team = self._policy.team(pods[0].namespace)
-            gang = gang_asks(asked, name=guest.gang or pods[0].name, team=team)
+            return _asked_together(asked, name=guest.gang or pods[0].name, team=team)
         except NoJobError as error:
             return _Asked(Unfit(error.reason, error.field, error.cure), uids)
-        return _Asked(gang.spec, tuple(uids[index] for index in gang.order), gang.templates)
 
     def _forget_free(self, view: PodView) -> None:
         key = view.namespace, view.guest.gang if view.guest is not None else ""
