@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable
 from kit.log import VirtualService
 from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.core import AgentCore
-from muster.agent.core.fleet import Fleet, regular_fleet
-from muster.agent.core.groups import Groups
+from muster.agent.core.fleet import Fleet, Groups, regular_fleet
 from muster.agent.core.simulated import SimulatedCluster
 from muster.core import NS_PER_S, Draft, Fact, Instant
 from muster.core.virtual import recover

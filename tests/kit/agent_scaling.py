@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from kit.agent import QUICK, VirtualAgent, fleet_of
 from muster.agent.core.behaviour import Behaviour
-from muster.agent.core.groups import Groups
+from muster.agent.core.fleet import Groups
 from muster.core import Draft, Fact
 from muster.core.scaling_settings import GroupSettings
 from muster.schemas.devices import GPU, AttachmentPhase

@@ -2,8 +2,7 @@
 
 from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.core import AgentCore
-from muster.agent.core.fleet import Fleet, openb_fleet, regular_fleet
-from muster.agent.core.groups import Groups
+from muster.agent.core.fleet import Fleet, Groups, openb_fleet, regular_fleet
 from muster.agent.core.local.cluster import LocalCluster
 from muster.agent.core.simulated import SimulatedCluster
 from muster.agent.emission import Emission

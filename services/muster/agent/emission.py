@@ -5,17 +5,20 @@ burst. Messages are published without waiting for the broker; while it does not 
 """
 
 import asyncio
+import math
 from collections.abc import Sequence
 from typing import Protocol
 
 from muster.agent.core.core import AgentCore
-from muster.agent.core.output import output_of
+from muster.agent.core.state import Attempt
 from muster.bus.clock import TimeSource
 from muster.bus.service import Seat
 from muster.bus.walking import TICK_S, Walk
-from muster.core import Core, Fact, Instant
+from muster.core import Core, Fact, Instant, seconds_between
+from muster.core.seeded import uniform
 from muster.core.simulation_settings import SimulationSettings
 from muster.schemas.subjects import output_subject
+from muster.schemas.telemetry import OutputLines
 
 
 class Publisher(Protocol):
@@ -89,3 +92,13 @@ class Emission:
                 lines = output_of(pods, seed=self._seed, at=at)
                 messages.append((output_subject(self._cluster, job_id), lines.model_dump_json().encode()))
         return messages
+
+
+STEP_S = 0.25  # run time of one step of the loop
+
+
+def output_of(pods: Attempt, *, seed: int, at: Instant) -> OutputLines:
+    """What replica 0 printed by `at`: one line, with a loss that falls and shivers."""
+    step = int(max(0.0, seconds_between(pods.started_at, at)) / STEP_S)
+    loss = 0.8 + 9.0 / math.sqrt(1 + step) + 0.1 * uniform(seed, pods.job_id, pods.attempt, step)
+    return OutputLines(job_id=pods.job_id, attempt=pods.attempt, at=at, lines=(f"step {step} loss {loss:.4f}",))

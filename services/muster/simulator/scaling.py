@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from muster.agent.core.groups import Groups
+from muster.agent.core.fleet import Groups
 from muster.composer.core.config import ComposerConfig, FabricConfig, GroupConfig
 from muster.composer.core.core import ComposerCore
 from muster.composer.core.limits import Bounds

@@ -17,8 +17,8 @@ from muster.agent.core.cluster import (
     PodsStartedSeen,
     WorkSeen,
 )
+from muster.agent.core.local.attempt import Key, StartProcess, StopProcess
 from muster.agent.core.local.cluster import LocalCluster
-from muster.agent.core.local.orders import Key, StartProcess, StopProcess
 from muster.core import NS_PER_S, Instant
 from muster.schemas.facts.job import PodsExited, PodsOutcome
 from muster.schemas.facts.operations import ActionOutcome, CheckOutcome, NodeActionEnded

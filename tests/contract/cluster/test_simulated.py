@@ -6,8 +6,7 @@ from contract.cluster.suite import moment
 from contract.cluster.worked_on import WorkedOnContract
 from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.cluster import Cluster, NodeLostSeen
-from muster.agent.core.fleet import regular_fleet
-from muster.agent.core.groups import Groups
+from muster.agent.core.fleet import Groups, regular_fleet
 from muster.agent.core.simulated import SimulatedCluster
 from muster.core.preflight_settings import SimulatedWorkSettings
 from muster.core.scaling_settings import GroupSettings

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from kit.agent import VirtualAgent, job, slot
 from muster.agent.core.core import AgentCore
-from muster.agent.core.output import output_of
-from muster.agent.emission import Emission
+from muster.agent.emission import Emission, output_of
 from muster.bus.clock import FakeTime
 from muster.bus.service import Seat
 from muster.bus.walking import TICK_S, Walk

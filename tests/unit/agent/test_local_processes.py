@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.agent.core.local.orders import Key, StartProcess
+from muster.agent.core.local.attempt import Key, StartProcess
 from muster.agent.local import processes
 from muster.agent.local.processes import NOT_STARTED, SIGNALLED, Processes
 from muster.core import Instant

@@ -32,7 +32,7 @@ from muster.agent.core.cluster import (
     WorkSeen,
     checks_seen,
 )
-from muster.agent.core.groups import Groups
+from muster.agent.core.fleet import Groups
 from muster.agent.core.simulated_changes import on_grid
 from muster.agent.core.simulated_nodes import SimulatedNodes
 from muster.agent.core.simulated_pods import SimulatedPods, Step, new_pods

@@ -6,7 +6,7 @@ from typing import Literal
 
 from muster.agent.core.behaviour import Behaviour, fails_to_come
 from muster.agent.core.cluster import AddNode, PlugDevice, RemoveNode
-from muster.agent.core.groups import Groups
+from muster.agent.core.fleet import Groups
 from muster.core import NS_PER_S, Instant, after
 
 GRID_NS = 50 * NS_PER_S // 1000

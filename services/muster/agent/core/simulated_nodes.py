@@ -26,8 +26,7 @@ from muster.agent.core.cluster import (
     UnplugDevice,
 )
 from muster.agent.core.devices import is_shown, with_device, without_device
-from muster.agent.core.groups import Groups, node_of
-from muster.agent.core.picked import devices_of
+from muster.agent.core.fleet import Groups, node_of
 from muster.agent.core.simulated_changes import Change, Changes, on_grid
 from muster.core import Instant, after
 from muster.schemas.facts.node import NodeJoined
@@ -264,3 +263,13 @@ def _with(node: NodeJoined, device: PlugDevice) -> NodeJoined:
     if not node.machine:
         return node
     return with_device(node, device.device_uuid, type=device.type, model=device.model, memory_mib=device.memory_mib)
+
+
+def devices_of(slot: Slot, node: NodeJoined) -> tuple[int, ...]:
+    """The indexes of the devices that the slot's pod has on this node, ascending."""
+    if not slot.gpus:
+        return slot.devices
+    present = tuple(node.present)
+    turned = dict(zip(present, reversed(present), strict=True))
+    places = slot.places or present[: slot.gpus]
+    return tuple(sorted(turned[place] for place in places if place in turned))

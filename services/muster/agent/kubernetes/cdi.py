@@ -10,18 +10,19 @@ from muster.agent.core.core import AgentCore
 from muster.agent.core.kubernetes.calls import Kind
 from muster.agent.core.kubernetes.cdi.composable import ComposableMachines
 from muster.agent.core.kubernetes.cdi.hot_plug import BESIDE, COUNTS, HotPlug
-from muster.agent.core.kubernetes.cdi.machine_sets import MachinePolicy, MachineSets
-from muster.agent.core.kubernetes.cdi.machine_views import (
+from muster.agent.core.kubernetes.cdi.machine_sets import (
     SPEC,
+    MachinePolicy,
+    MachineSets,
     MachineSetView,
     MachineView,
     project_machine,
     project_machine_set,
 )
-from muster.agent.core.kubernetes.cdi.operator import Operator
-from muster.agent.core.kubernetes.cdi.operator_views import (
+from muster.agent.core.kubernetes.cdi.operator import (
     MANAGED_BY,
     OWN,
+    Operator,
     OwnRequestView,
     ResourceView,
     project_own_request,
@@ -29,8 +30,7 @@ from muster.agent.core.kubernetes.cdi.operator_views import (
 )
 from muster.agent.core.kubernetes.cdi.pool import Pool, PoolPolicy
 from muster.agent.core.kubernetes.cdi.request_book import RequestBook
-from muster.agent.core.kubernetes.cdi.request_views import RequestView, project_request
-from muster.agent.core.kubernetes.cdi.requests import Requests
+from muster.agent.core.kubernetes.cdi.requests import Requests, RequestView, project_request
 from muster.agent.core.kubernetes.cdi.signals import REASONS, EventView, Signals, backoffs_in, project_event
 from muster.agent.core.kubernetes.machines import NoMachines
 from muster.agent.core.kubernetes.worklist import Worklist

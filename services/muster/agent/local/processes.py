@@ -3,6 +3,9 @@
 A program gets SIGTERM, and SIGKILL when its grace is over, and with it whatever it started in its group. It has ended
 when its own process has, whoever else still holds its output: what it left behind in its group is ended then. The
 kernel ends it when the agent is gone (Linux), so an attempt that nobody looks after never runs on beside its next one.
+
+A program has its command, its variables and its place on disk. Variables that the job names are read from files that
+only their owner may read, so that their values are in no fact.
 """
 
 import asyncio
@@ -10,16 +13,16 @@ import ctypes
 import logging
 import os
 import signal
+import stat
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from muster.agent.core.local.orders import Key, Order, StartProcess, StopProcess
-from muster.agent.local.program import Program, program_of
-from muster.agent.local.secret_files import SecretFileError, read_secrets
+from muster.agent.core.local.attempt import Key, Order, StartProcess, StopProcess
 from muster.schemas.job import Slot
+from muster.schemas.pod_options import SecretVariable
 
 PROCESSES_MAX = 1_024
 CHUNK_BYTES = 16 * 1024
@@ -34,6 +37,88 @@ _logger = logging.getLogger(__name__)
 Began = Callable[[StartProcess], None]
 Exited = Callable[[Key, Slot, int, str], None]
 Said = Callable[[StartProcess, bytes], Awaitable[None]]
+
+
+PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "LD_LIBRARY_PATH")
+"""Variables of the agent that programs get as well. Never the rest: credentials may be among them."""
+CHECKPOINT_FILE = "checkpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """argv: empty if the job has no command. folder: of the attempt. output: file of what it prints."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    folder: Path
+    output: Path
+
+
+def checkpoint_file(directory: Path, job_id: str) -> Path:
+    """What a job writes, or touches, when it saved its work; the same for all its attempts."""
+    return directory / job_id / CHECKPOINT_FILE
+
+
+def program_of(
+    order: StartProcess, *, directory: Path, environment: Mapping[str, str], secrets: Mapping[str, str] | None = None
+) -> Program:
+    """The program of one slot. secrets: variables of the job from files."""
+    job_id, attempt = order.key
+    slot, group = order.slot, order.spec.task_groups[order.slot.group]
+    folder = directory / job_id / str(attempt)
+    told = {
+        "MUSTER_JOB": job_id,
+        "MUSTER_ATTEMPT": str(attempt),
+        "MUSTER_GROUP": group.name,
+        "MUSTER_REPLICA": str(slot.replica),
+        "MUSTER_NODE": slot.node,
+        "MUSTER_CHECKPOINT": str(checkpoint_file(directory, job_id)),
+        "MUSTER_RESUMED_S": f"{order.resumed_s:.0f}",
+        "CUDA_VISIBLE_DEVICES": ",".join(map(str, slot.devices or slot.places)),
+    }
+    kept = {name: environment[name] for name in PASSED_ON if name in environment}
+    output = folder / f"{group.name}-{slot.replica}.log"
+    own = {**order.spec.pod.env, **(secrets or {})}
+    return Program(group.command or order.spec.command, {**kept, **own, **told}, folder, output)
+
+
+BYTES_MAX = 65_536
+"""Of one file: more is no key."""
+_FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+class SecretFileError(Exception):
+    """A file that a job names cannot be used. Its content is never told."""
+
+
+def read_secrets(asked: Sequence[SecretVariable], *, directory: Path | None, team: str) -> Mapping[str, str]:
+    """The variables, each from `directory`/team/secret/key. Raises SecretFileError.
+
+    A team's jobs can name the files of their own team alone. One line break at the end of a file is left out.
+    """
+    return {one.variable: _read(one, directory=directory, team=team) for one in asked}
+
+
+def _read(one: SecretVariable, *, directory: Path | None, team: str) -> str:
+    named = f"pod.secret_env: {one.variable} from secret {one.secret!r}, key {one.key!r}"
+    if directory is None:
+        raise SecretFileError(f"{named}: this cluster has no secrets; set local.secrets to a directory")
+    parts = (team, one.secret, one.key)
+    if any(part in (".", "..") or "/" in part or "\0" in part for part in parts):
+        raise SecretFileError(f"{named}: a name of a file is wanted, without a slash")
+    path = directory.joinpath(*parts)
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(number, "rb") as file:
+            found = os.fstat(number)
+            if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & _FOR_OTHERS:
+                raise SecretFileError(f"{named}: {path} must be a file of the agent's user that nobody else may read")
+            content = file.read(BYTES_MAX + 1)
+    except OSError as error:
+        raise SecretFileError(f"{named}: {path} cannot be read: {error.strerror}") from error
+    if len(content) > BYTES_MAX or b"\0" in content:
+        raise SecretFileError(f"{named}: {path} has more than {BYTES_MAX} bytes, or a zero among them")
+    return os.fsdecode(content.removesuffix(b"\n"))
 
 
 @dataclass

@@ -8,10 +8,9 @@ from contextlib import suppress
 from nats.aio.client import Client
 
 from muster.agent.core.core import AgentCore
+from muster.agent.core.local.attempt import Key, StartProcess
 from muster.agent.core.local.cluster import LocalCluster
-from muster.agent.core.local.orders import Key, StartProcess
-from muster.agent.local.processes import Processes
-from muster.agent.local.program import checkpoint_file
+from muster.agent.local.processes import Processes, checkpoint_file
 from muster.bus.clock import TimeSource
 from muster.bus.local_settings import LocalSettings
 from muster.bus.service import Seat

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from muster.agent.core.kubernetes.calls import Done, JsonObject, Merge, Outcome, Refused, Unanswered
-from muster.agent.core.kubernetes.cdi.machine_sets import MachinePolicy, MachineSets
-from muster.agent.core.kubernetes.cdi.machine_views import (
+from muster.agent.core.kubernetes.calls import Done, Merge, Outcome, Refused, Unanswered
+from muster.agent.core.kubernetes.cdi.machine_sets import (
     SCALE,
+    MachinePolicy,
+    MachineSets,
     MachineSetView,
     MachineView,
     project_machine,
@@ -14,7 +15,7 @@ from muster.agent.core.kubernetes.cdi.machine_views import (
 )
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.core import NS_PER_S, Instant
-from muster.kube.objects import integer, strings, text
+from muster.kube.objects import JsonObject, integer, strings, text
 
 START = Instant(1_700_000_000 * NS_PER_S)
 GROUP, SET = "hgx", "hgx-machines"

@@ -5,8 +5,7 @@ from typing import Any
 from kit.composer_fabrics import A100
 from kube_fake.patches import merged
 from muster.agent.core.kubernetes.calls import Done, Merge, Outcome, Refused
-from muster.agent.core.kubernetes.cdi.request_views import project_request
-from muster.agent.core.kubernetes.cdi.requests import Requests
+from muster.agent.core.kubernetes.cdi.requests import Requests, project_request
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.core import Draft, Fact
 from unit.agent.cdi.agent_house import AgentHouse

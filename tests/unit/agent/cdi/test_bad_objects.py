@@ -3,10 +3,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.agent.core.kubernetes.cdi.machine_views import project_machine, project_machine_set
-from muster.agent.core.kubernetes.cdi.operator import Operator, name_of
-from muster.agent.core.kubernetes.cdi.operator_views import MANAGED_BY, Site, project_own_request, project_resource
-from muster.agent.core.kubernetes.cdi.request_views import project_request
+from muster.agent.core.kubernetes.cdi.machine_sets import project_machine, project_machine_set
+from muster.agent.core.kubernetes.cdi.operator import (
+    MANAGED_BY,
+    Operator,
+    Site,
+    project_own_request,
+    project_resource,
+    request_name_of,
+)
+from muster.agent.core.kubernetes.cdi.requests import project_request
 from muster.agent.core.kubernetes.cdi.signals import backoffs_in, project_event
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.core import Instant
@@ -50,7 +56,7 @@ def test_a_machine_that_says_much_is_told_in_few_words() -> None:
 
 def test_a_device_that_no_fact_can_hold_is_not_told() -> None:
     operator = Operator("f", Worklist())
-    name = name_of(Site("n", "gpu", "m"))
+    name = request_name_of(Site("n", "gpu", "m"))
     own: JsonObject = {"metadata": {"name": name, "labels": {MANAGED_BY: "muster"}}, "spec": {"resource": {}}}
     view = project_own_request(own)
     assert view is not None

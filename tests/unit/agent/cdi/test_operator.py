@@ -6,10 +6,11 @@ import pytest
 
 from kit.composer_fabrics import A100
 from muster.agent.core.kubernetes.calls import Create, Delete, Done, Merge, Outcome, Refused
-from muster.agent.core.kubernetes.cdi.operator import REFUSED_AGAIN_S, Operator
-from muster.agent.core.kubernetes.cdi.operator_views import (
+from muster.agent.core.kubernetes.cdi.operator import (
     DELETE_MARK,
     MANAGED_BY,
+    REFUSED_AGAIN_S,
+    Operator,
     project_own_request,
     project_resource,
 )

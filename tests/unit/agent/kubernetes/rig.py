@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from muster.agent.core.cluster import CreatePods, DeletePods, Observation, PodsExitedSeen, ResizePods
-from muster.agent.core.kubernetes.calls import Bind, Call, Create, Done, JsonObject, Outcome, Refused
+from muster.agent.core.kubernetes.calls import Bind, Call, Create, Done, Outcome, Refused
 from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
 from muster.agent.core.kubernetes.names import SCHEDULER_NAME, PodKey, pod_name
 from muster.agent.core.kubernetes.views import End, Member, NodeView, PodView, Requests
 from muster.agent.core.kubernetes.worklist import Task
 from muster.core import NS_PER_S, Instant
+from muster.kube.objects import JsonObject
 from muster.schemas.facts.job import PodsExited
 from muster.schemas.job import JobSpec, Slot, TaskGroup
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from muster.kube.objects import JsonObject
+
 
 class Kind(StrEnum):
     """Kinds that the agent writes, as permissions title them."""
@@ -29,10 +31,6 @@ class Kind(StrEnum):
     OPENSHIFT_MACHINES = "machines.machine.openshift.io"
     COMPOSABILITY_REQUESTS = "composabilityrequests.cro.hpsys.ibm.ie.com"
     COMPOSABLE_RESOURCES = "composableresources.cro.hpsys.ibm.ie.com"
-
-
-JsonObject = dict[str, object]
-"""As `muster.kube.objects` has it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from muster.agent.core.cluster import CreatePods
-from muster.agent.core.kubernetes.calls import JsonObject
 from muster.agent.core.kubernetes.names import PodKey
 from muster.agent.core.kubernetes.views import PodView
 from muster.core import Instant
+from muster.kube.objects import JsonObject
 from muster.schemas.job import Slot
 
 

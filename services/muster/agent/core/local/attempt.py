@@ -1,4 +1,7 @@
-"""One attempt as processes, one per slot: which of them run, how it ends, and what the log should be told next."""
+"""One attempt as processes, one per slot: which of them run, how it ends, and what the log should be told next.
+
+What it wants done to processes are values, given out in order, each once.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -15,11 +18,39 @@ from muster.agent.core.cluster import (
     ResizePods,
     checks_seen,
 )
-from muster.agent.core.local.orders import Key, Order, StartProcess, StopProcess
 from muster.core import Instant, seconds_between
 from muster.schemas.facts.job import PodsExited, PodsOutcome
 from muster.schemas.facts.operations import CheckOutcome, CheckResult
-from muster.schemas.job import Slot
+from muster.schemas.job import JobSpec, Slot
+
+Key = tuple[str, int]
+"""Job and attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartProcess:
+    """Start the program of one slot. at: when it was wanted. resumed_s, device_uuids: told to the program."""
+
+    key: Key
+    slot: Slot
+    spec: JobSpec
+    at: Instant
+    resumed_s: float = 0.0
+    device_uuids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StopProcess:
+    """Tell the program of one slot to end, and end it `grace_s` later; at once without any."""
+
+    key: Key
+    slot: Slot
+    at: Instant
+    grace_s: float = 0.0
+
+
+Order = StartProcess | StopProcess
+
 
 GONE = "the agent that had started it is gone, and its processes with it"
 KILLED = 137  # 128 and SIGKILL, as shells say it

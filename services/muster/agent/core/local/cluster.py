@@ -28,10 +28,8 @@ from muster.agent.core.cluster import (
     WorkOnNode,
     WorkSeen,
 )
-from muster.agent.core.fleet import Fleet
-from muster.agent.core.groups import Groups
-from muster.agent.core.local.attempt import NO_CHECKS, Attempt
-from muster.agent.core.local.orders import Key, Order, StartProcess
+from muster.agent.core.fleet import Fleet, Groups
+from muster.agent.core.local.attempt import NO_CHECKS, Attempt, Key, Order, StartProcess
 from muster.agent.core.simulated_nodes import SimulatedNodes
 from muster.core import Instant
 from muster.schemas.facts.operations import (

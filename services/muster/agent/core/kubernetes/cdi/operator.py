@@ -12,21 +12,100 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from muster.agent.core.cluster import WordSeen
-from muster.agent.core.kubernetes.calls import Create, Delete, JsonObject, Kind, Merge, Outcome, Refused
-from muster.agent.core.kubernetes.cdi.operator_views import (
-    DELETE_MARK,
-    MANAGED_BY,
-    OWN,
-    OwnRequestView,
-    ResourceView,
-    Site,
-)
+from muster.agent.core.kubernetes.calls import Create, Delete, Kind, Merge, Outcome, Refused
 from muster.agent.core.kubernetes.worklist import Purpose, Worklist
 from muster.core import Fact, Instant, after
-from muster.schemas.devices import SIZE_MAX, AttachmentPhase
+from muster.kube.objects import JsonObject, at, integer, mapping, name_of, strings, text, uid_of, version_of
+from muster.schemas.base import LABEL_CHARS_MAX
+from muster.schemas.devices import GPU, SIZE_MAX, AttachmentPhase
 from muster.schemas.facts.composability import RequestAccepted
 from muster.schemas.facts.device import AttachmentRequested, AttachmentState, CallStarted
 from muster.schemas.facts.fabric import FabricState, OperatorDevice, OperatorSeen
+
+MANAGED_BY = "app.kubernetes.io/managed-by"
+"""Label: of a request, who wrote it; of a resource, its request."""
+OWN = "muster"
+DELETE_MARK = "cohdi.io/delete-device"
+"""Annotation of a resource: the operator gives this one back before others."""
+
+
+WORDS_MAX = 512
+"""Characters of what the operator says of an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where devices of one request go, and what they are: the operator has one request for each."""
+
+    node: str
+    type: str
+    model: str
+
+    @property
+    def can_be_told(self) -> bool:
+        """Whether a fact can hold it: anybody may write such objects."""
+        return all(0 < len(word) <= LABEL_CHARS_MAX for word in (self.node, self.type, self.model))
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRequestView:
+    """A ComposabilityRequest that Muster wrote."""
+
+    name: str
+    uid: str
+    version: str
+    site: Site
+    size: int
+    error: str = ""
+    is_going: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceView:
+    """A ComposableResource: one device. of: its request. is_marked: it is the first to go."""
+
+    name: str
+    uid: str
+    of: str
+    site: Site
+    state: str = ""
+    device_uuid: str = ""
+    device_id: str = ""
+    error: str = ""
+    is_marked: bool = False
+
+
+def project_own_request(raw: JsonObject) -> OwnRequestView | None:
+    """None for others' requests."""
+    if strings(raw, "metadata", "labels").get(MANAGED_BY) != OWN:
+        return None
+    resource = mapping(raw, "spec", "resource")
+    return OwnRequestView(
+        name=name_of(raw),
+        uid=uid_of(raw),
+        version=version_of(raw),
+        site=Site(text(resource, "target_node"), text(resource, "type") or GPU, text(resource, "model")),
+        size=integer(resource, "size"),
+        error=text(raw, "status", "error")[:WORDS_MAX],
+        is_going=at(raw, "metadata", "deletionTimestamp") is not None,
+    )
+
+
+def project_resource(raw: JsonObject) -> ResourceView:
+    """Raises nothing: what is absent counts as its default."""
+    spec, status = mapping(raw, "spec"), mapping(raw, "status")
+    return ResourceView(
+        name=name_of(raw),
+        uid=uid_of(raw),
+        of=strings(raw, "metadata", "labels").get(MANAGED_BY, ""),
+        site=Site(text(spec, "target_node"), text(spec, "type") or GPU, text(spec, "model")),
+        state=text(status, "state")[:LABEL_CHARS_MAX],
+        device_uuid=text(status, "device_id")[:LABEL_CHARS_MAX],
+        device_id=text(status, "cdi_device_id")[:LABEL_CHARS_MAX],
+        error=text(status, "error")[:WORDS_MAX],
+        is_marked=strings(raw, "metadata", "annotations").get(DELETE_MARK) == "true",
+    )
+
 
 KIND, SEEN = "fabric", "operator-seen"
 API_VERSION = "cro.hpsys.ibm.ie.com/v1alpha1"
@@ -191,7 +270,7 @@ class Operator:
     def _write(self, site: Site, view: OwnRequestView | None, size: int) -> None:
         if view is None:
             if size:
-                name = name_of(site)
+                name = request_name_of(site)
                 self._ask(name, Create(Kind.COMPOSABILITY_REQUESTS, "", name, _manifest(name, site, size)))
             return
         if view.is_going:
@@ -242,7 +321,7 @@ class Operator:
         return OperatorSeen(devices=devices[:SIZE_MAX], errors=tuple(sorted(errors))[:ERRORS_MAX])
 
 
-def name_of(site: Site) -> str:
+def request_name_of(site: Site) -> str:
     """The name of the request for a site: the same for every leader."""
     told = hashlib.sha256(f"{site.node}\x1f{site.type}\x1f{site.model}".encode()).hexdigest()
     return f"muster-{told[:16]}"

@@ -6,8 +6,9 @@ then gives the claim the device that its node publishes by now. Until the claim 
 stands; then they go back.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from muster.agent.core.cluster import WordSeen
 from muster.agent.core.kubernetes.calls import (
@@ -15,23 +16,28 @@ from muster.agent.core.kubernetes.calls import (
     NOT_FOUND,
     Create,
     Done,
-    JsonObject,
     Kind,
     Outcome,
     Read,
     Refused,
     Replace,
 )
-from muster.agent.core.kubernetes.cdi.pool_book import PoolBook, PoolKey
 from muster.agent.core.kubernetes.cdi.request_book import CLAIMS, COMPOSE, DECOMPOSE, KIND, OVER, Request, RequestBook
 from muster.agent.core.kubernetes.claims import ClaimView
 from muster.agent.core.kubernetes.resources import rfc3339
 from muster.agent.core.kubernetes.worklist import Purpose, Worklist
 from muster.core import Fact, Instant, after
-from muster.kube.objects import integer, mapping, objects, sequence, text, version_of
+from muster.kube.objects import JsonObject, integer, mapping, objects, sequence, text, version_of
 from muster.schemas.base import LABEL_CHARS_MAX
-from muster.schemas.devices import ComposabilitySpec, RequestPhase
-from muster.schemas.facts.composability import ComposeRequested, DecomposeRequested
+from muster.schemas.devices import GPU, ComposabilitySpec, PoolModel, RequestPhase
+from muster.schemas.facts.composability import ComposeRequested, DecomposeRequested, RequestAccepted
+from muster.schemas.facts.device import (
+    AttachmentRequested,
+    AttachmentState,
+    DeviceAttached,
+    DeviceDetached,
+)
+from muster.schemas.facts.fabric import FabricState, FabricSurveyed
 
 READY, RESCHEDULE, FAILED = "FabricDeviceReady", "FabricDeviceReschedule", "FabricDeviceFailed"
 DEVICES_MAX = 128
@@ -41,6 +47,65 @@ LOOK_AGAIN_S = 300.0
 REFUSED_AGAIN_S = 10.0
 API_VERSION = "resource.k8s.io/v1"
 PREFIX = "claim-"
+
+
+class PoolKey(NamedTuple):
+    """One model in one fabric."""
+
+    fabric: str
+    model: str
+
+
+class PoolBook:
+    """Free is what the newest survey found, less what was attached since, and more what came back."""
+
+    def __init__(self) -> None:
+        self._free: dict[PoolKey, int] = {}
+        self._of: dict[str, PoolKey] = {}
+
+    def free(self, key: PoolKey) -> int:
+        """Devices in the pool."""
+        return max(0, self._free.get(key, 0))
+
+    def apply(self, fact: Fact) -> tuple[PoolKey, ...]:
+        """One fact further. Returns the pools of which it changed the number."""
+        payload = fact.payload
+        match payload:
+            case FabricSurveyed():
+                return self._survey(fact.subject_id, payload.pool)
+            case FabricState() if payload.surveyed:
+                return self._survey(fact.subject_id, payload.pool.values())
+            case RequestAccepted():
+                for order in payload.orders:
+                    self._of[order.id] = PoolKey(order.fabric, order.model or payload.spec.model)
+            case AttachmentRequested():
+                self._of[fact.subject_id] = PoolKey(payload.fabric, payload.model)
+            case AttachmentState() if not payload.phase.is_over:
+                self._of[fact.subject_id] = PoolKey(payload.requested.fabric, payload.requested.model)
+            case DeviceAttached() if payload.type == GPU and not payload.adopted:
+                return self._move(fact.subject_id, -1)
+            case DeviceDetached() if payload.type == GPU:
+                changed = self._move(fact.subject_id, 1)
+                self._of.pop(fact.subject_id, None)
+                return changed
+            case _:
+                pass
+        return ()
+
+    def _survey(self, fabric: str, pool: Iterable[PoolModel]) -> tuple[PoolKey, ...]:
+        before = {key: free for key, free in self._free.items() if key.fabric == fabric}
+        now = {PoolKey(fabric, one.model): one.free for one in pool if one.type == GPU}
+        for key in before:
+            self._free.pop(key)
+        self._free.update(now)
+        return tuple(key for key in {**before, **now} if before.get(key) != now.get(key))
+
+    def _move(self, attachment: str, by: int) -> tuple[PoolKey, ...]:
+        key = self._of.get(attachment)
+        if key is None:
+            return ()
+        self._free[key] = self._free.get(key, 0) + by
+        return (key,)
 
 
 @dataclass(frozen=True, slots=True)
