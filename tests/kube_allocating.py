@@ -19,8 +19,8 @@ from muster.agent.core.kubernetes.projections import NodeProjection
 from muster.agent.core.kubernetes.views import NodeView
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.agent.kubernetes.dra import dra_watches
-from muster.agent.kubernetes.performing import perform
-from muster.agent.kubernetes.watching import KindWatch
+from muster.agent.kubernetes.parts import KindWatch
+from muster.agent.kubernetes.workers import perform
 from muster.bus.clock import SystemTime
 from muster.core import Instant
 from muster.kube.connection import KubeConnection

@@ -8,11 +8,13 @@ from importlib.metadata import version
 
 from muster.agent.core.core import AgentCore
 from muster.agent.core.kubernetes.cdi.composable import ComposableMachines
-from muster.agent.core.kubernetes.chosen import ChosenDevices
+from muster.agent.core.kubernetes.chosen import ChosenDevices, DevicePolicy
 from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
 from muster.agent.core.kubernetes.cpus import read_cpu_set
 from muster.agent.core.kubernetes.describing import NodePolicy, NoDevices
 from muster.agent.core.kubernetes.names import GPU_TAINT, OWN_TAINT, TEAM
+from muster.agent.core.kubernetes.node_jobs import WorkPolicy
+from muster.agent.core.kubernetes.options import PodPolicy
 from muster.agent.core.kubernetes.orders import PodOrders
 from muster.agent.core.kubernetes.projections import NodeProjection, PodProjection
 from muster.agent.core.kubernetes.published import ModelsByClaims
@@ -25,12 +27,9 @@ from muster.agent.kubernetes.cdi import CdiPart, machines_of, plugin_of
 from muster.agent.kubernetes.dra import DevicesPart
 from muster.agent.kubernetes.gang_services import GangServicesPart
 from muster.agent.kubernetes.metrics import MetricsPart
-from muster.agent.kubernetes.parts import Part
-from muster.agent.kubernetes.policies import device_policy, pod_policy, work_policy
+from muster.agent.kubernetes.parts import KindWatch, Part, Watch
+from muster.agent.kubernetes.pod_features import NodeWorkPart, PreflightPart, TeamNamespacesPart
 from muster.agent.kubernetes.sink import KubernetesSink
-from muster.agent.kubernetes.team_namespaces import TeamNamespacesPart
-from muster.agent.kubernetes.watching import KindWatch, Watch
-from muster.agent.kubernetes.worked_nodes import NodeWorkPart, PreflightPart
 from muster.agent.kubernetes.workloads import WorkloadsPart, workload_policy
 from muster.bus.clock import SystemTime
 from muster.bus.kubernetes_settings import KubernetesSettings
@@ -212,3 +211,41 @@ def node_policy(settings: KubernetesSettings) -> NodePolicy:
 def seed_of_process() -> int:
     """Another one for each replica: what waits after a common failure does not come back together."""
     return zlib.crc32(f"{socket.gethostname()}/{os.getpid()}".encode())
+
+
+def pod_policy(cluster: str, settings: KubernetesSettings, *, preflight_image: str = "") -> PodPolicy:
+    """For manifests. cluster: as Muster calls it. preflight_image: of what checks pods before their first step."""
+    return PodPolicy(
+        cluster=cluster,
+        namespace=settings.namespace,
+        resource=settings.resource,
+        device_class=settings.device_class,
+        sharing=settings.sharing.profiles,
+        rdma=settings.network.rdma,
+        lock_memory=settings.network.lock_memory,
+        networks=settings.network.annotations,
+        image=settings.image,
+        preflight_image=preflight_image,
+        user_namespaces=settings.user_namespaces,
+        shm=settings.shm,
+        run_as=settings.run_as,
+        names_objects=settings.shared_objects or "{team}" in settings.namespace,
+    )
+
+
+def device_policy(settings: KubernetesSettings) -> DevicePolicy:
+    """For devices that Muster chooses. Raises CpuSetError."""
+    return DevicePolicy(
+        driver=settings.driver,
+        models=settings.models,
+        reserved=read_cpu_set(settings.reserved_cpus),
+        threads=settings.cpu_threads,
+        own_nodes=settings.own_nodes,
+        namespace=settings.own_namespace,
+    )
+
+
+def work_policy(cluster: str, settings: PreflightSettings) -> WorkPolicy:
+    """For work on nodes."""
+    nodes = settings.nodes
+    return WorkPolicy(**{**dict(nodes), "image": nodes.image or settings.image}, cluster=cluster)

@@ -14,8 +14,6 @@ from muster.agent.core.kubernetes.cdi.machine_sets import (
     SPEC,
     MachinePolicy,
     MachineSets,
-    MachineSetView,
-    MachineView,
     project_machine,
     project_machine_set,
 )
@@ -23,21 +21,19 @@ from muster.agent.core.kubernetes.cdi.operator import (
     MANAGED_BY,
     OWN,
     Operator,
-    OwnRequestView,
-    ResourceView,
     project_own_request,
     project_resource,
 )
 from muster.agent.core.kubernetes.cdi.pool import Pool, PoolPolicy
 from muster.agent.core.kubernetes.cdi.request_book import RequestBook
-from muster.agent.core.kubernetes.cdi.requests import Requests, RequestView, project_request
+from muster.agent.core.kubernetes.cdi.requests import Requests, project_request
 from muster.agent.core.kubernetes.cdi.signals import REASONS, EventView, Signals, backoffs_in, project_event
 from muster.agent.core.kubernetes.machines import NoMachines
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.agent.kubernetes.abilities import Abilities
-from muster.agent.kubernetes.watching import KindWatch, Watch
+from muster.agent.kubernetes.parts import KindWatch, Part, Watch, feeding
 from muster.bus.kubernetes_settings import KubernetesSettings
-from muster.core import Fact, Instant
+from muster.core import Instant
 from muster.core.scaling_settings import GroupSettings, ScalingSettings
 from muster.kube import resources
 from muster.kube.connection import KubeConnection
@@ -121,7 +117,7 @@ def plugin_of(settings: KubernetesSettings) -> Callable[[str, Mapping[str, str]]
     return sort
 
 
-class CdiPart:
+class CdiPart(Part):
     """Implements `muster.agent.kubernetes.parts.Part`."""
 
     def __init__(self, settings: KubernetesSettings, machines: ComposableMachines, core: AgentCore) -> None:
@@ -166,13 +162,6 @@ class CdiPart:
             found += _operator_watches(machines.operator) if machines.operator.is_permitted else ()
         return tuple(found)
 
-    def picks_devices(self) -> bool:
-        """See `Part`."""
-        return False
-
-    def after_fold(self, facts: Sequence[Fact], now: Instant) -> None:
-        """See `Part`. What facts say the core folded."""
-
     async def run(self, connection: KubeConnection) -> None:
         """See `Part`: look at the autoscaler's status now and then."""
         signals = self._machines.signals
@@ -190,18 +179,6 @@ class CdiPart:
         policy = sets.policy
         place = Selection(namespace=policy.namespace)
 
-        def machine_set(change: Change[MachineSetView], _: Instant) -> None:
-            if change.now is not None:
-                sets.set_seen(change.now)
-            else:
-                sets.set_gone(change.key.name)
-
-        def machine(change: Change[MachineView], _: Instant) -> None:
-            if change.now is not None:
-                sets.machine_seen(change.now)
-            else:
-                sets.machine_gone(change.key.name)
-
         version = self._settings.scaling.api.partition("/")[2]
         if policy.machines is Kind.OPENSHIFT_MACHINES:
             of_sets, of_machines = resources.OPENSHIFT_MACHINE_SETS, resources.OPENSHIFT_MACHINES
@@ -209,8 +186,18 @@ class CdiPart:
             of_sets = replace(resources.MACHINE_SETS, version=version)
             of_machines = replace(resources.MACHINES, version=version)
         return (
-            KindWatch(of_sets, partial(project_machine_set, kept=policy.annotations), machine_set, select=place),
-            KindWatch(of_machines, partial(project_machine, delete_mark=policy.delete_mark), machine, select=place),
+            KindWatch(
+                of_sets,
+                partial(project_machine_set, kept=policy.annotations),
+                feeding(sets.set_seen, sets.set_gone),
+                select=place,
+            ),
+            KindWatch(
+                of_machines,
+                partial(project_machine, delete_mark=policy.delete_mark),
+                feeding(sets.machine_seen, sets.machine_gone),
+                select=place,
+            ),
         )
 
 
@@ -225,28 +212,13 @@ def _event_watch(signals: Signals, reason: str) -> Watch:
 
 
 def _request_watch(requests: Requests) -> Watch:
-    def feed(change: Change[RequestView], _: Instant) -> None:
-        if change.now is not None:
-            requests.object_seen(change.now)
-        else:
-            requests.object_gone(change.key.name)
-
+    feed = feeding(requests.object_seen, requests.object_gone)
     return KindWatch(resources.COMPOSABILITY_REQUESTS, project_request, feed)
 
 
 def _operator_watches(operator: Operator) -> tuple[Watch, Watch]:
-    def request(change: Change[OwnRequestView], _: Instant) -> None:
-        if change.now is not None:
-            operator.request_seen(change.now)
-        else:
-            operator.request_gone(change.key.name)
-
-    def resource(change: Change[ResourceView], _: Instant) -> None:
-        if change.now is not None:
-            operator.resource_seen(change.now)
-        else:
-            operator.resource_gone(change.key.name)
-
+    request = feeding(operator.request_seen, operator.request_gone)
+    resource = feeding(operator.resource_seen, operator.resource_gone)
     ours = Selection(labels=f"{MANAGED_BY}={OWN}")
     return (
         KindWatch(resources.COMPOSABILITY_REQUESTS, project_own_request, request, select=ours),

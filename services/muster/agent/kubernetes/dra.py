@@ -9,8 +9,8 @@ from muster.agent.core.kubernetes.chosen import ChosenDevices
 from muster.agent.core.kubernetes.claims import ClaimView, project_claim
 from muster.agent.core.kubernetes.slices import SliceView, project_slice
 from muster.agent.kubernetes.abilities import Abilities
-from muster.agent.kubernetes.watching import KindWatch, Watch
-from muster.core import Fact, Instant
+from muster.agent.kubernetes.parts import GrowingPart, KindWatch, Watch
+from muster.core import Instant
 from muster.kube.connection import KubeConnection
 from muster.kube.holdings import Change
 from muster.kube.permissions import Feature
@@ -22,8 +22,8 @@ OWN_NODES_S = 1.0
 """Between two looks at which nodes are Muster's; a node is none before its driver has published its devices."""
 
 
-class DevicesPart:
-    """Implements `parts.Growing`: an API server may serve devices from an upgrade on. is_wanted: the settings do not
+class DevicesPart(GrowingPart):
+    """Implements `GrowingPart`: an API server may serve devices from an upgrade on. is_wanted: the settings do not
     leave devices to the kubelets. now: the sink's clock.
     """
 
@@ -55,18 +55,18 @@ class DevicesPart:
 
     @property
     def late_features(self) -> tuple[Feature, ...]:
-        """See `Growing`."""
+        """See `GrowingPart`."""
         return (Feature.DRA,) if self._is_wanted else ()
 
     def later(self, features: Collection[Feature]) -> Sequence[Watch]:
-        """See `Growing`. What slices say is kept back until all claims were seen, as at the start."""
+        """See `GrowingPart`. What slices say is kept back until all claims were seen, as at the start."""
         if Feature.DRA not in features or self._is_seeing:
             return ()
         self._is_seeing, self._early = True, {}
         return dra_watches(self._chosen, on_slice=self._slice)
 
     def later_synced(self, features: Collection[Feature]) -> None:
-        """See `Growing`."""
+        """See `GrowingPart`."""
         if Feature.DRA not in features or self._early is None:
             return
         early, self._early = self._early, None
@@ -84,9 +84,6 @@ class DevicesPart:
             if self._is_seeing:
                 self._chosen.settle(self._now())
                 self._tell()
-
-    def after_fold(self, facts: Sequence[Fact], now: Instant) -> None:
-        """See `Part`. Facts say nothing of it."""
 
     def _slice(self, change: Change[SliceView]) -> None:
         if self._early is None:

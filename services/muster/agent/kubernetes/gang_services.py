@@ -15,8 +15,8 @@ from muster.agent.core.kubernetes.names import attempt_name
 from muster.agent.core.kubernetes.projections import attempt_of
 from muster.agent.core.kubernetes.worklist import Purpose
 from muster.agent.kubernetes.abilities import Abilities
-from muster.agent.kubernetes.watching import Watch
-from muster.core import Fact, Instant
+from muster.agent.kubernetes.parts import Part, Watch
+from muster.core import Instant
 from muster.kube.connection import KubeConnection
 from muster.kube.errors import KubeError
 from muster.kube.objects import JsonObject, name_of, namespace_of, strings, uid_of
@@ -39,7 +39,7 @@ class DeleteLeftService(Purpose):
     name: str
 
 
-class GangServicesPart:
+class GangServicesPart(Part):
     """Implements `parts.Part`. seed: of this process."""
 
     features = (Feature.NETWORKS,)
@@ -56,10 +56,6 @@ class GangServicesPart:
         self._may_list = abilities.has(Feature.NETWORKS)
         return ()
 
-    def picks_devices(self) -> bool:
-        """See `Part`."""
-        return False
-
     async def run(self, connection: KubeConnection) -> None:
         """See `Part`. Once; what it asks for is worked by the sink."""
         while self._may_list:
@@ -67,9 +63,6 @@ class GangServicesPart:
             if self._cluster.gangs.is_synced:
                 await self._look(connection)
                 return
-
-    def after_fold(self, facts: Sequence[Fact], now: Instant) -> None:
-        """See `Part`. Facts say nothing of it."""
 
     def look_at(self, service: JsonObject) -> None:
         """Have it deleted if it is the Service of an attempt that is over. Only when the log was folded to its head."""

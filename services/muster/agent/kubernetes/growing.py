@@ -10,8 +10,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 
 from muster.agent.kubernetes.abilities import GROUPS_OF, Abilities, find_abilities, served_groups
-from muster.agent.kubernetes.parts import Growing, Part
-from muster.agent.kubernetes.watching import Running, Watch, all_synced
+from muster.agent.kubernetes.parts import GrowingPart, Part, Running, Watch, all_synced
 from muster.core.seeded import uniform
 from muster.kube.connection import KubeConnection
 from muster.kube.dialects import is_served
@@ -39,7 +38,7 @@ class Lookout:
         seed: int,
         look_s: float = LOOK_S,
     ) -> None:
-        self._parts = [part for part in parts if isinstance(part, Growing)]
+        self._parts = [part for part in parts if isinstance(part, GrowingPart)]
         self._abilities = abilities
         self._start = start
         self._tell = tell
@@ -96,7 +95,7 @@ class Lookout:
             begun.append(self._synced(part, running, had))
         return begun
 
-    async def _synced(self, part: Growing, running: list[Running], features: Sequence[Feature]) -> None:
+    async def _synced(self, part: GrowingPart, running: list[Running], features: Sequence[Feature]) -> None:
         await all_synced(running)
         part.later_synced(features)
         if Feature.DRA in features:  # who picks devices was not known before

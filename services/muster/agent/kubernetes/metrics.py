@@ -5,13 +5,10 @@ from collections.abc import Callable, Sequence
 
 from prometheus_client import Counter, Gauge
 
-from muster.agent.kubernetes.abilities import Abilities
-from muster.agent.kubernetes.watching import Running, Watch
+from muster.agent.kubernetes.parts import Part, Running
 from muster.bus.gauges import LeaderGauges
-from muster.core import Fact, Instant
 from muster.kube.connection import KubeConnection
 from muster.kube.figures import ReflectorFigures
-from muster.kube.permissions import Feature
 
 LOOK_S = 5.0
 """Between two looks at the watches."""
@@ -42,24 +39,14 @@ _COUNTED: tuple[tuple[Counter, str], ...] = (
 """Counters, and the figures that they follow."""
 
 
-class MetricsPart:
+class MetricsPart(Part):
     """Implements `parts.Part`. watching: the watches that are kept up now."""
-
-    features: tuple[Feature, ...] = ()
 
     def __init__(self, watching: Callable[[], Sequence[Running]]) -> None:
         self._watching = watching
         self._shown = LeaderGauges()
         self._counted: dict[tuple[str, str], int] = {}
         self._sent = 0
-
-    def watches(self, abilities: Abilities) -> Sequence[Watch]:  # noqa: ARG002 - the port
-        """See `Part`."""
-        return ()
-
-    def picks_devices(self) -> bool:
-        """See `Part`."""
-        return False
 
     async def run(self, connection: KubeConnection) -> None:
         """See `Part`. What is shown is taken off the page with the leader's time."""
@@ -70,9 +57,6 @@ class MetricsPart:
                 await asyncio.sleep(LOOK_S)
         finally:
             self._shown.hide()
-
-    def after_fold(self, facts: Sequence[Fact], now: Instant) -> None:
-        """See `Part`. Facts say nothing of it."""
 
     def show(self, now_s: float, *, requests: int) -> None:
         """What there is now. now_s: of the event loop's clock. requests: sent so far on this connection."""

@@ -13,10 +13,8 @@ from muster.agent.core.kubernetes.calls import Call, Outcome
 from muster.agent.core.kubernetes.cluster import KubernetesCluster
 from muster.agent.kubernetes.abilities import Abilities, AbilityError, described, find_abilities
 from muster.agent.kubernetes.growing import LOOK_S, Lookout
-from muster.agent.kubernetes.parts import Part
-from muster.agent.kubernetes.performing import perform
-from muster.agent.kubernetes.watching import Running, Watch, all_synced
-from muster.agent.kubernetes.workers import Workers
+from muster.agent.kubernetes.parts import Part, Running, Watch, all_synced
+from muster.agent.kubernetes.workers import Workers, perform
 from muster.bus.clock import TimeSource
 from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.bus.service import Seat

@@ -7,7 +7,7 @@ from muster.agent.core.workloads.claim_templates import TemplateProjection, Temp
 from muster.agent.core.workloads.objects import WorkloadProjection
 from muster.agent.core.workloads.workloads import Workloads
 from muster.agent.kubernetes.abilities import Abilities
-from muster.agent.kubernetes.watching import KindWatch, Watch
+from muster.agent.kubernetes.parts import GrowingPart, KindWatch, Watch
 from muster.agent.kubernetes.workload_writer import WorkloadWriter
 from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.core import Fact, Instant
@@ -27,7 +27,7 @@ FEATURES = {
 }
 
 
-class WorkloadsPart:
+class WorkloadsPart(GrowingPart):
     """Implements `muster.agent.kubernetes.parts.Part`. now: the clock by which events are dated. by_claims: devices may
     be had by claims, as the settings say.
     """
@@ -55,12 +55,12 @@ class WorkloadsPart:
 
     @property
     def late_features(self) -> tuple[Feature, ...]:
-        """See `Growing`: kinds whose definitions people install."""
+        """See `GrowingPart`: kinds whose definitions people install."""
         claims = (Feature.CLAIM_TEMPLATES,) if self._by_claims else ()
         return (Feature.MUSTERJOBS, Feature.JOBSETS, Feature.MPIJOBS, *claims)
 
     def later(self, features: Collection[Feature]) -> Sequence[Watch]:
-        """See `Growing`."""
+        """See `GrowingPart`."""
         kinds = tuple(_kinds_of(features) - frozenset(self._workloads.watched))
         self._workloads.watched += kinds
         reads_templates = Feature.CLAIM_TEMPLATES in features and not self._workloads.templates.may_read
@@ -69,13 +69,9 @@ class WorkloadsPart:
         return (*((self._template_watch(),) if reads_templates else ()), *map(self._watch, kinds))
 
     def later_synced(self, features: Collection[Feature]) -> None:
-        """See `Growing`."""
+        """See `GrowingPart`."""
         for kind in _kinds_of(features):
             self._workloads.read(kind)
-
-    def picks_devices(self) -> bool:
-        """See `Part`."""
-        return False
 
     async def run(self, connection: KubeConnection) -> None:
         """See `Part`: write what objects should show."""
