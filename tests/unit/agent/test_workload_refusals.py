@@ -4,7 +4,7 @@ import pytest
 
 from kit.agent_workloads import SPEC, UNFIT, WatchingAgent, seen
 from muster.agent.core.workload_values import REFUSED, Shown, WorkloadKind, WorkloadView
-from muster.agent.core.workloads.refusals import AGAIN_S, AGAIN_S_MAX, PER_S, SOON_S
+from muster.agent.core.workloads.log import AGAIN_S, AGAIN_S_MAX, PER_S, SOON_S
 from muster.schemas.facts.queue import QueueChanged, QueueSpec
 from muster.schemas.facts.workload import WorkloadState
 from muster.schemas.job import JobSpec
@@ -183,8 +183,8 @@ def test_who_does_not_watch_keeps_no_moments(agent: WatchingAgent) -> None:
     for fact in agent.log:
         standby.apply(fact)
     assert standby.records["u-1"].is_refused
-    assert not standby._refusals._due
+    assert not standby.log.refusals._due
     standby.see(refused())
-    assert len(standby._refusals._due) == 2
+    assert len(standby.log.refusals._due) == 2
     standby.forget_views()
-    assert not standby._refusals._due
+    assert not standby.log.refusals._due

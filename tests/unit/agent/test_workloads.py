@@ -45,10 +45,10 @@ def test_an_object_whose_namespace_acts_for_another_team_now_is_asked_for_as_ano
     agent.refuse()
     asked = agent.asked().model_copy(update={"job_id": "B" * 26})
     agent.write("agent", "workload", "u-1", "submit-requested", asked)
-    record = agent.workloads.of_job("B" * 26)
+    record = agent.workloads.log.of_job("B" * 26)
     assert record is not None
     assert record.uid == "u-1"
-    assert agent.workloads.of_job(before) is None
+    assert agent.workloads.log.of_job(before) is None
 
 
 def test_an_object_made_anew_under_its_name_is_another_job(agent: WatchingAgent) -> None:

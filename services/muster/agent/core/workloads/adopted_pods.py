@@ -195,7 +195,7 @@ class WorkloadPods:
         deleted without a policy leaves them), nor one that does not let itself be held.
         """
         origin, key = _origin(order), (order.job_id, order.attempt)
-        kind, record = _kind(origin), self._workloads.of_job(order.job_id)
+        kind, record = _kind(origin), self._workloads.log.of_job(order.job_id)
         view = self._workloads.views.get(origin.uid)
         is_there = view is not None and not view.deleting
         if not self._is_asked(order):
@@ -231,7 +231,7 @@ class WorkloadPods:
 
     def _is_asked(self, order: CreatePods) -> bool:
         """Whether the object that the job says it stands for asked for it, as the log has it by this agent."""
-        record = self._workloads.of_job(order.job_id)
+        record = self._workloads.log.of_job(order.job_id)
         return record is not None and record.asked.origin == order.origin
 
     def answered(self, purpose: PatchObject, outcome: Outcome, now: Instant) -> None:

@@ -5,31 +5,26 @@ An object that asks to run and is unknown to the log becomes `submit-requested`;
 is `settled`. What is seen comes from watches, so only of kinds that were read whole is it known what is gone.
 """
 
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Iterator
 
 from muster.agent.core.kubernetes.views import PodView
 from muster.agent.core.workload_values import Unfit, WorkloadKind, WorkloadPolicy, WorkloadView
 from muster.agent.core.workloads import records
 from muster.agent.core.workloads.claim_templates import CLAIM_ONLY, NO_CLAIM, Templates, TemplateView
+from muster.agent.core.workloads.log import SOON_S, WorkloadLog
 from muster.agent.core.workloads.pod_gangs import PodGangs
-from muster.agent.core.workloads.records import Workload, moved
-from muster.agent.core.workloads.refusals import SOON_S, Refusals
+from muster.agent.core.workloads.records import Workload
 from muster.core import Draft, Fact, Instant, after
-from muster.schemas.facts import workload as facts
 from muster.schemas.facts.control import ClusterDescribed
-from muster.schemas.facts.job import JobRouted
 from muster.schemas.job import JobSpec
 from muster.schemas.registry import STATE_NAME
 
 DRAFTS_MAX = 500
 """Of one decision; the rest comes with the next."""
-REMEMBERED_MAX = 10_000
-"""Objects that are over or can be no job of which that is remembered while they stay; the objects show it too."""
 
 
 class Workloads:
-    """records: workloads that are not settled, by uid. views: objects as seen. rejected: generation by uid.
+    """log: what the log says; records and rejected are its. views: objects as seen.
 
     changed: uids whose standing somebody should show, or that are gone; whoever shows it takes them out. watched: kinds
     beside pods. takes_pods: whether ordinary pods are taken up: else nothing is known of them, nor that one is gone.
@@ -38,48 +33,40 @@ class Workloads:
 
     def __init__(self, policy: WorkloadPolicy) -> None:
         self.policy = policy
-        self.records: dict[str, Workload] = {}
         self.views: dict[str, WorkloadView] = {}
-        self.rejected: dict[str, tuple[int, Unfit]] = {}
+        self.log = WorkloadLog(self.views)
+        self.records = self.log.records
+        self.rejected = self.log.rejected
         self.changed: dict[str, None] = {}
         self.claims: bool | None = None
         self.takes_pods = True
         self.watched: tuple[WorkloadKind, ...] = ()
-        self.gangs = PodGangs(policy, self.members_of)
+        self.gangs = PodGangs(policy, self.log.members_of)
         self.templates = Templates()
-        self._refusals = Refusals(self.records, self.views)
         self._now = Instant(0)
-        self._settled: dict[str, None] = {}
-        self._by_job: dict[str, str] = {}
-        self._leads: dict[str, str] = {}  # uid of the workload by uid of each of its pods
         self._open: dict[str, None] = {}
         self._read: set[WorkloadKind] = set()
         self._is_all_read = False
-        self._handlers: dict[tuple[str, str], Callable[[Fact], bool]] = {
-            ("workload", "submit-requested"): self._asked,
-            ("workload", "cancel-requested"): self._cancelled,
-            ("workload", "rejected"): self._rejected,
-            ("workload", "settled"): self._is_settled,
-            ("workload", STATE_NAME): self._state,
-            ("job", "refusal-forwarded"): self._refused,
-            ("cluster", "described"): self._described,
-            ("cluster", STATE_NAME): self._described,
-            ("queue", "changed"): self._queue_changed,
-        }
 
     def apply(self, fact: Fact) -> bool:
         """Fold one fact, of whatever kind. False if it fits no state."""
         self._now = max(self._now, fact.time)
-        if fact.kind == "job" and fact.subject_id in self._by_job and fact.name != "refusal-forwarded":
-            return self._moved(fact)
-        handler = self._handlers.get((fact.kind, fact.name))
-        return handler is None or handler(fact)
+        if fact.kind == "cluster" and fact.name in ("described", STATE_NAME):
+            return self._described(fact)
+        uid = self.log.apply(fact)
+        if uid and (uid in self.records or uid not in self.log.settled):
+            self._touch(uid)
+        elif uid:
+            self._open.pop(uid, None)
+            if uid in self.views:  # else whoever shows it has yet to learn that it is gone
+                self.changed.pop(uid, None)
+        return uid is not None
 
     def see(self, view: WorkloadView) -> bool:
         """The object is so. True if something may follow from that."""
         record = self.records.get(view.uid)
         if record is not None and record.is_refused and view.uid not in self.views:
-            self._refusals.look_at(record)
+            self.log.refusals.look_at(record)
         self.views[view.uid] = view
         self._open[view.uid] = None
         if view.uid in self.records or view.uid in self.rejected or self.waits_for(view):
@@ -152,30 +139,20 @@ class Workloads:
         self.views.clear()
         self.gangs.clear()
         self.templates.clear()
-        self._refusals.forget_views()
+        self.log.refusals.forget_views()
         self._read.clear()
         self._is_all_read = False
         self.changed.clear()
         self._open.clear()
 
-    def members_of(self, uid: str) -> tuple[str, ...]:
-        """Uids of the pods, in the order of its slots, of the gang that this pod is in as the log has it; else none."""
-        lead = self._leads.get(uid)
-        return self.records[lead].asked.origin.members if lead is not None else ()
-
-    def of_job(self, job_id: str) -> Workload | None:
-        """The workload whose job that is."""
-        uid = self._by_job.get(job_id)
-        return None if uid is None else self.records.get(uid)
-
     def next_change(self) -> Instant | None:
         """When `decide` could answer differently by time alone."""
-        return self._refusals.next_change(self._may_be_asked_again)
+        return self.log.refusals.next_change(self._may_be_asked_again)
 
     def decide(self, now: Instant) -> list[Draft]:
         """What should be true and is not yet; the same again until it is folded."""
         self._now = max(self._now, now)
-        self._open.update(dict.fromkeys(self._refusals.come_due(self._now)))
+        self._open.update(dict.fromkeys(self.log.refusals.come_due(self._now)))
         drafts: list[Draft] = []
         for uid in tuple(self._open):
             draft = self._answer(uid)
@@ -189,8 +166,7 @@ class Workloads:
 
     def snapshot(self) -> Iterator[Draft]:
         """Workloads that are not settled."""
-        for uid, record in self.records.items():
-            yield Draft("workload", uid, STATE_NAME, record.as_body(facts.WorkloadState), trace=record.asked.trace)
+        return self.log.snapshot()
 
     def _follows(self, uid: str) -> bool:
         """Whether `decide` would say something of the object."""
@@ -216,7 +192,7 @@ class Workloads:
 
     def _taken_up(self, view: WorkloadView) -> Draft | None:
         """What an object that the log does not know asks."""
-        if view.deleting or view.finished or view.uid in self._settled:
+        if view.deleting or view.finished or view.uid in self.log.settled:
             return None
         match self._asks(view):
             case None:
@@ -291,107 +267,3 @@ class Workloads:
         self._open.update(dict.fromkeys(self.views))
         self.changed.update((uid, None) for uid, view in self.views.items() if view.templates)
         return True
-
-    def _asked(self, fact: Fact) -> bool:
-        payload = fact.payload
-        if not isinstance(payload, facts.WorkloadSubmitRequested):
-            return False
-        record = self.records.get(fact.subject_id)
-        if record is None:
-            self._enter(Workload(payload, fact.time, fact.id))
-            return True
-        if not record.is_refused:
-            return False
-        self._refusals.remove(record)
-        self._by_job.pop(record.job_id, None)  # its namespace may act for another team since
-        self._by_job[payload.job_id] = record.uid
-        record.asked, record.asked_at, record.asked_fact = payload, fact.time, fact.id
-        record.asked_again = True
-        self._touch(record.uid)
-        return True
-
-    def _queue_changed(self, fact: Fact) -> bool:
-        self._refusals.queue_changed(fact.subject_id, fact.time)
-        return True
-
-    def _enter(self, record: Workload) -> None:
-        self.records[record.uid] = record
-        self._by_job[record.job_id] = record.uid
-        self._leads.update(dict.fromkeys(record.asked.origin.members, record.uid))
-        self.rejected.pop(record.uid, None)
-        self._touch(record.uid)
-
-    def _cancelled(self, fact: Fact) -> bool:
-        record = self.records.get(fact.subject_id)
-        if record is None:
-            return False
-        record.cancelled = True
-        return True
-
-    def _rejected(self, fact: Fact) -> bool:
-        payload = fact.payload
-        if not isinstance(payload, facts.WorkloadRejected):
-            return False
-        self.rejected[fact.subject_id] = payload.generation, Unfit(payload.reason, payload.field, payload.cure)
-        _bound(self.rejected)
-        self._touch(fact.subject_id)
-        return True
-
-    def _is_settled(self, fact: Fact) -> bool:
-        record = self.records.pop(fact.subject_id, None)
-        if record is None:
-            return False
-        self._by_job.pop(record.job_id, None)
-        self._refusals.remove(record)
-        for member in record.asked.origin.members:
-            self._leads.pop(member, None)
-        self._open.pop(fact.subject_id, None)
-        if fact.subject_id in self.views:  # else whoever shows it has yet to learn that it is gone
-            self.changed.pop(fact.subject_id, None)
-        self._settled[fact.subject_id] = None
-        _bound(self._settled)
-        return True
-
-    def _refused(self, fact: Fact) -> bool:
-        """By the object, not by the job: where agent and gateway differ in its team, they differ in the job's id."""
-        if not isinstance(fact.payload, facts.JobRefused):
-            return False
-        record = self.records.get(fact.payload.workload)
-        if record is None:
-            return False
-        if record.standing.accepted:
-            return False  # a refusal that was overtaken by the job itself
-        if record.is_refused or fact.payload.wish not in ("", record.asked_fact):
-            return True  # the answer to a wish before the last one, told twice
-        record.refused, record.asked_again = fact.payload, False
-        self._refusals.add(record, fact.time)
-        self._touch(record.uid)
-        return True
-
-    def _moved(self, fact: Fact) -> bool:
-        record = self.records[self._by_job[fact.subject_id]]
-        if isinstance(fact.payload, JobRouted):
-            record.refused, record.asked_again = None, False
-            self._refusals.remove(record)
-        standing = moved(record.standing, fact)
-        if standing is not None:
-            record.standing = standing
-            self._touch(record.uid)
-        return True
-
-    def _state(self, fact: Fact) -> bool:
-        if not isinstance(fact.payload, facts.WorkloadState):
-            return False
-        record = Workload.restored(fact.payload)
-        self._enter(record)
-        if record.is_refused:
-            self._refusals.restore(record)
-        return True
-
-
-_Value = TypeVar("_Value")
-
-
-def _bound(remembered: dict[str, _Value]) -> None:
-    while len(remembered) > REMEMBERED_MAX:
-        del remembered[next(iter(remembered))]
