@@ -5,20 +5,12 @@ from collections.abc import Iterator
 from typing import Literal
 
 from muster.agent.core.behaviour import Behaviour, fails_to_come
-from muster.agent.core.cluster import AddNode, PlugDevice, RemoveNode
+from muster.agent.core.cluster import AddNode, PlugDevice, RemoveNode, on_grid
 from muster.agent.core.fleet import Groups
-from muster.core import NS_PER_S, Instant, after
-
-GRID_NS = 50 * NS_PER_S // 1000
-"""Events are seen on this grid, as a watch delivers them in bursts: every batch costs the log a guarded append."""
+from muster.core import Instant, after
 
 Change = AddNode | RemoveNode | PlugDevice
 _Key = tuple[Literal["add", "remove", "show"], str]
-
-
-def on_grid(moment: Instant) -> Instant:
-    """The first moment of the grid that is not before this one."""
-    return Instant(-(-moment // GRID_NS) * GRID_NS)
 
 
 class Changes:

@@ -24,10 +24,11 @@ from muster.agent.core.cluster import (
     RecallNode,
     RemoveNode,
     UnplugDevice,
+    on_grid,
 )
 from muster.agent.core.devices import is_shown, with_device, without_device
 from muster.agent.core.fleet import Groups, node_of
-from muster.agent.core.simulated_changes import Change, Changes, on_grid
+from muster.agent.core.simulated_changes import Change, Changes
 from muster.core import Instant, after
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.job import Slot

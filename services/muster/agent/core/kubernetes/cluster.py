@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from muster.agent.core.cluster import (
+    GRID_NS,
     OBSERVATIONS_MAX,
     ClusterSeen,
     Effect,
@@ -21,6 +22,7 @@ from muster.agent.core.cluster import (
     WordSeen,
     WorkOnNode,
     WorkSeen,
+    on_grid,
 )
 from muster.agent.core.kubernetes.calls import Outcome
 from muster.agent.core.kubernetes.context import Context, Notes
@@ -41,7 +43,6 @@ from muster.agent.core.kubernetes.ports import (
 from muster.agent.core.kubernetes.terminator import Orphans
 from muster.agent.core.kubernetes.views import NodeView, PodView
 from muster.agent.core.kubernetes.worklist import AT_ONCE, Task, Worklist
-from muster.agent.core.simulated_changes import GRID_NS, on_grid
 from muster.core import Instant
 from muster.schemas.facts.control import ClusterDescribed
 
