@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 from muster.agent.core.cluster import CreatePods
 from muster.agent.core.kubernetes.claims import ClaimView, Holders, Key
-from muster.agent.core.kubernetes.describing import DescribedDevices
+from muster.agent.core.kubernetes.describing import DescribedDevices, Devices
 from muster.agent.core.kubernetes.needs import OwnPods, PodNeeds
 from muster.agent.core.kubernetes.nodes import Nodes
 from muster.agent.core.kubernetes.orders import PodOrders
 from muster.agent.core.kubernetes.ownership import OwnNodes
-from muster.agent.core.kubernetes.ports import Watcher
+from muster.agent.core.kubernetes.ports import AuxiliaryObjects, Watcher
 from muster.agent.core.kubernetes.published import PublishedDevices
 from muster.agent.core.kubernetes.slices import DeviceIndex, SliceView
 from muster.agent.core.kubernetes.views import NodeView
@@ -39,7 +39,7 @@ class DevicePolicy:
     namespace: str = "muster"
 
 
-class ChosenDevices:
+class ChosenDevices(AuxiliaryObjects, Devices):
     """Implements `ports.AuxiliaryObjects`, also for pods without devices, and `describing.Devices`.
 
     After the cluster is made, tell `belongs_to` its nodes. Where no slice is ever seen, no device is published, every

@@ -26,7 +26,7 @@ from muster.agent.core.cluster import (
 )
 from muster.agent.core.kubernetes.calls import Outcome
 from muster.agent.core.kubernetes.context import Context, Notes
-from muster.agent.core.kubernetes.describing import Devices, NodePolicy, NoDevices
+from muster.agent.core.kubernetes.describing import Devices, NodePolicy
 from muster.agent.core.kubernetes.gangs import Gangs
 from muster.agent.core.kubernetes.machines import Machines, NoMachines
 from muster.agent.core.kubernetes.names import pod_name
@@ -37,8 +37,6 @@ from muster.agent.core.kubernetes.ports import (
     AdoptedPods,
     AuxiliaryObjects,
     Manifests,
-    NoAdoptedPods,
-    NoAuxiliaryObjects,
 )
 from muster.agent.core.kubernetes.terminator import Orphans
 from muster.agent.core.kubernetes.views import NodeView, PodView
@@ -84,12 +82,12 @@ class KubernetesCluster:
         self.notes = Notes()
         self.manifests = manifests
         self.machines = self._machines = machines or NoMachines()
-        self.nodes = Nodes(options.nodes, devices or NoDevices(), self._machines, lost_s=options.lost_s)
+        self.nodes = Nodes(options.nodes, devices or Devices(), self._machines, lost_s=options.lost_s)
         context = Context(
             worklist=self.worklist,
             manifests=manifests,
-            auxiliary=auxiliary or NoAuxiliaryObjects(),
-            adopted=adopted or NoAdoptedPods(),
+            auxiliary=auxiliary or AuxiliaryObjects(),
+            adopted=adopted or AdoptedPods(),
             nodes=self.nodes,
             notes=self.notes,
         )

@@ -10,7 +10,7 @@ from muster.agent.core.kubernetes.claim_steps import ClaimSteps, Counts, Need, S
 from muster.agent.core.kubernetes.claims import ClaimView, Holders, Key
 from muster.agent.core.kubernetes.names import PodKey, pod_name
 from muster.agent.core.kubernetes.orders import PodOrders
-from muster.agent.core.kubernetes.ports import Watcher
+from muster.agent.core.kubernetes.ports import AuxiliaryObjects, Watcher
 from muster.agent.core.kubernetes.slices import DeviceIndex, Place
 from muster.agent.core.kubernetes.worklist import Purpose, Worklist
 from muster.core import Instant
@@ -43,7 +43,7 @@ class OwnPods(Protocol):
         ...
 
 
-class PodNeeds:
+class PodNeeds(AuxiliaryObjects):
     """Implements `ports.AuxiliaryObjects`. index, holders: fed by whoever watches. names: of devices, by the log."""
 
     def __init__(

@@ -23,6 +23,7 @@ from muster.agent.core.cluster import (
     WordSeen,
 )
 from muster.agent.core.kubernetes.calls import CONFLICT, Kind, Merge, Outcome, Refused
+from muster.agent.core.kubernetes.machines import Machines
 from muster.agent.core.kubernetes.resources import instant
 from muster.agent.core.kubernetes.views import NOT_SEEN, NodeView
 from muster.agent.core.kubernetes.worklist import AT_ONCE, Purpose, Worklist
@@ -170,7 +171,7 @@ class Drift:
     now: int
 
 
-class MachineSets:
+class MachineSets(Machines):
     """Implements `machines.Machines`. tell: told of a node of which it became known for which choice it came."""
 
     def __init__(self, policy: MachinePolicy, worklist: Worklist) -> None:
