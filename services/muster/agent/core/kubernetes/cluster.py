@@ -147,8 +147,8 @@ class KubernetesCluster:
             self._machines.next_change(),
             self.works.next_change(),
         )
-        leftover = self._orphans.next_change() if self.gangs.is_synced else None
-        return min((moment for moment in (*moments, leftover) if moment is not None), default=None)
+        orphan = self._orphans.next_change() if self.gangs.is_synced else None
+        return min((moment for moment in (*moments, orphan) if moment is not None), default=None)
 
     @property
     def has_news(self) -> bool:

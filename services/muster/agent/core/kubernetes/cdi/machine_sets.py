@@ -25,7 +25,7 @@ from muster.agent.core.cluster import (
 from muster.agent.core.kubernetes.calls import CONFLICT, Kind, Merge, Outcome, Refused
 from muster.agent.core.kubernetes.machines import Machines
 from muster.agent.core.kubernetes.resources import instant
-from muster.agent.core.kubernetes.views import NOT_SEEN, NodeView
+from muster.agent.core.kubernetes.views import NOT_SEEN
 from muster.agent.core.kubernetes.worklist import AT_ONCE, Purpose, Worklist
 from muster.core import NS_PER_S, Instant, after
 from muster.kube.objects import JsonObject, at, integer, name_of, objects, strings, text, uid_of, version_of
@@ -286,12 +286,6 @@ class MachineSets(Machines):
         """See `Machines`."""
         machine = self._machines.get(self._of_node.get(node, ""))
         return machine.scale if machine is not None else ""
-
-    def node_seen(self, view: NodeView) -> None:
-        """See `Machines`. A machine says which node it became."""
-
-    def node_gone(self, name: str) -> None:
-        """See `Machines`."""
 
     def observations(self) -> Iterator[NodeObservation | WordSeen]:
         """See `Machines`."""
