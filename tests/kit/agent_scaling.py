@@ -6,7 +6,7 @@ from kit.agent import QUICK, VirtualAgent, fleet_of
 from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.fleet import Groups
 from muster.core import Draft, Fact
-from muster.core.scaling_settings import GroupSettings
+from muster.core.settings import GroupSettings
 from muster.schemas.devices import GPU, AttachmentPhase
 from muster.schemas.facts.device import (
     AttachmentRequested,

@@ -12,12 +12,9 @@ from muster.agent.unheard import Unheard
 from muster.bus.clock import SystemTime
 from muster.bus.declaration import Declaration
 from muster.bus.kubernetes_settings import KubernetesSettings
-from muster.bus.local_settings import LocalSettings
 from muster.bus.service import CoreService, Hosted
-from muster.bus.settings import FleetSettings, Settings
-from muster.core.preflight_settings import SimulatedWorkSettings
-from muster.core.scaling_settings import ScalingSettings
-from muster.core.simulation_settings import SimulationSettings
+from muster.bus.settings import FleetSettings, LocalSettings, Settings
+from muster.core.settings import ScalingSettings, SimulatedWorkSettings, SimulationSettings
 from muster.schemas.registry import StreamRole
 
 DECLARATION = Declaration(

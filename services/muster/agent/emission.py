@@ -9,14 +9,15 @@ import math
 from collections.abc import Sequence
 from typing import Protocol
 
+from muster.bus.staggered import TICK_S, StaggeredRounds
+
 from muster.agent.core.core import AgentCore
 from muster.agent.core.state import Attempt
 from muster.bus.clock import TimeSource
-from muster.bus.service import Seat
-from muster.bus.walking import TICK_S, Walk
+from muster.bus.service import LeaderHandle
 from muster.core import Core, Fact, Instant, seconds_between
 from muster.core.seeded import uniform
-from muster.core.simulation_settings import SimulationSettings
+from muster.core.settings import SimulationSettings
 from muster.schemas.subjects import output_subject
 from muster.schemas.telemetry import OutputLines
 
@@ -44,11 +45,11 @@ class Emission:
         self.dropped = 0
         self._cluster = cluster
         self._seed = settings.seed
-        self._jobs = Walk(settings.output_interval_s)
+        self._jobs = StaggeredRounds(settings.output_interval_s)
         self._task: asyncio.Task[None] | None = None
         self._clock = clock
 
-    async def open(self, core: Core, connection: Publisher, seat: Seat) -> None:  # noqa: ARG002 - the port
+    async def open(self, core: Core, connection: Publisher, seat: LeaderHandle) -> None:  # noqa: ARG002 - the port
         """See `Sink`."""
         assert isinstance(core, AgentCore), "the agent's emission follows the agent's core"
         if self._jobs.interval_s:

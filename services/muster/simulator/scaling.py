@@ -9,8 +9,7 @@ from muster.composer.core.core import ComposerCore
 from muster.composer.core.limits import Bounds
 from muster.composer.virtual import VirtualFabrics
 from muster.core import Core
-from muster.core.scaling_settings import GroupSettings
-from muster.core.simulation_settings import FabricBehaviour
+from muster.core.settings import FabricBehaviour, GroupSettings
 from muster.fabric.layout import device_uuids, machine_id, node_name, pool_device_uuid
 from muster.fabric.simulator.model import FabricModel
 from muster.fabric.simulator.operation import PoolDevice

@@ -8,8 +8,7 @@ from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.cluster import Cluster, NodeLostSeen
 from muster.agent.core.fleet import Groups, regular_fleet
 from muster.agent.core.simulated import SimulatedCluster
-from muster.core.preflight_settings import SimulatedWorkSettings
-from muster.core.scaling_settings import GroupSettings
+from muster.core.settings import GroupSettings, SimulatedWorkSettings
 
 FLEET = regular_fleet(
     nodes=2, gpus_per_node=8, gpu_model="H100", cpu_milli=1000, memory_mib=1000, rack_size=8, racks_per_block=8

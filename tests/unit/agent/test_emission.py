@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from muster.bus.staggered import TICK_S, StaggeredRounds
 
 from kit.agent import VirtualAgent, job, slot
 from muster.agent.core.core import AgentCore
 from muster.agent.emission import Emission, output_of
 from muster.bus.clock import FakeTime
-from muster.bus.service import Seat
-from muster.bus.walking import TICK_S, Walk
+from muster.bus.service import LeaderHandle
 from muster.core import Instant
-from muster.core.simulation_settings import SimulationSettings
+from muster.core.settings import SimulationSettings
 from muster.schemas.job import Slot
 from muster.schemas.telemetry import OutputLines
 
@@ -75,13 +75,13 @@ async def test_every_running_job_speaks_once_per_interval(agent: VirtualAgent) -
 
 async def test_an_interval_of_zero_switches_it_off(agent: VirtualAgent) -> None:
     emission = Emission(cluster="local", settings=SimulationSettings(output_interval_s=0.0), clock=FakeTime())
-    await emission.open(agent.core, Wire(), Seat())  # type: ignore[arg-type] - all that it needs of a connection
+    await emission.open(agent.core, Wire(), LeaderHandle())  # type: ignore[arg-type] - all that it needs of a connection
     assert [task for task in asyncio.all_tasks() if task.get_name() == "agent emission"] == []
     assert await emission.emit(agent.core, Wire(), at=Instant(1)) == 0
 
 
 def test_thousands_do_not_speak_in_one_burst() -> None:
-    walk, names = Walk(10.0), [str(number) for number in range(1750)]
+    walk, names = StaggeredRounds(10.0), [str(number) for number in range(1750)]
     turns = [len(walk.turn(lambda: names)) for _ in range(40)]
     assert sum(turns) == 1750
     assert set(turns) == {43, 44}
@@ -99,7 +99,7 @@ async def test_what_stops_the_emission_stops_the_service(agent: VirtualAgent) ->
         settings=SimulationSettings(output_interval_s=TICK_S),
         clock=FakeTime(),
     )
-    await emission.open(agent.core, Wire(fails=True), Seat())  # type: ignore[arg-type] - all that it needs of a connection
+    await emission.open(agent.core, Wire(fails=True), LeaderHandle())  # type: ignore[arg-type] - all that it needs of a connection
     (task,) = (task for task in asyncio.all_tasks() if task.get_name() == "agent emission")
     await asyncio.wait({task})
     with pytest.raises(RuntimeError, match="outbound"):
@@ -112,7 +112,7 @@ async def test_jobs_speak_on_though_nothing_is_folded(agent: VirtualAgent) -> No
     wire, clock = Wire(), FakeTime(wall_ns=77)
     settings = SimulationSettings(output_interval_s=TICK_S)
     emission = Emission(cluster="local", settings=settings, clock=clock)
-    await emission.open(agent.core, wire, Seat())  # type: ignore[arg-type] - all that it needs of a connection
+    await emission.open(agent.core, wire, LeaderHandle())  # type: ignore[arg-type] - all that it needs of a connection
     async with asyncio.timeout(10):
         await wire.spoke.wait()
     await emission.close()
@@ -121,7 +121,7 @@ async def test_jobs_speak_on_though_nothing_is_folded(agent: VirtualAgent) -> No
 
 async def test_closing_leaves_nothing_running(agent: VirtualAgent) -> None:
     emission = Emission(cluster="local", settings=SimulationSettings(), clock=FakeTime())
-    await emission.open(agent.core, Wire(), Seat())  # type: ignore[arg-type] - all that it needs of a connection
+    await emission.open(agent.core, Wire(), LeaderHandle())  # type: ignore[arg-type] - all that it needs of a connection
     await emission.close()
     await emission.close()
     assert [task.get_name() for task in asyncio.all_tasks() if task.get_name() == "agent emission"] == []
@@ -129,7 +129,7 @@ async def test_closing_leaves_nothing_running(agent: VirtualAgent) -> None:
 
 @given(st.integers(0, 50), st.integers(1, 20))
 def test_a_round_is_one_turn_each_in_even_slices(count: int, ticks: int) -> None:
-    walk, names = Walk(ticks * TICK_S), [str(number) for number in range(count)]
+    walk, names = StaggeredRounds(ticks * TICK_S), [str(number) for number in range(count)]
     for _ in range(2):
         turns = [list(walk.turn(lambda: names)) for _ in range(ticks)]
         assert [name for turn in turns for name in turn] == names

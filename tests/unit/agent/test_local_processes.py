@@ -13,8 +13,7 @@ from muster.agent.core.local.attempt import Key, StartProcess
 from muster.agent.local import processes
 from muster.agent.local.processes import NOT_STARTED, SIGNALLED, Processes
 from muster.core import Instant
-from muster.schemas.job import JobSpec, Slot, TaskGroup
-from muster.schemas.pod_options import PodOptions, SecretVariable
+from muster.schemas.job import JobSpec, PodOptions, SecretVariable, Slot, TaskGroup
 from waiting import until
 
 JOB = "J" * 26

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from muster.agent.local.processes import BYTES_MAX, SecretFileError, read_secrets
-from muster.schemas.pod_options import SecretVariable
+from muster.schemas.job import SecretVariable
 
 ASKED = (SecretVariable(variable="TOKEN", secret="hub", key="token"),)
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from muster.core.scaling_settings import GroupSettings
+from muster.core.settings import GroupSettings
 from muster.fabric.layout import device_uuids, machine_id, node_name
 from muster.openb.trace import parse_nodes
 from muster.schemas.facts.node import NodeJoined

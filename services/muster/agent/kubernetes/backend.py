@@ -34,8 +34,7 @@ from muster.agent.kubernetes.workloads import WorkloadsPart, workload_policy
 from muster.bus.clock import SystemTime
 from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.core import Instant
-from muster.core.preflight_settings import PreflightSettings
-from muster.core.scaling_settings import ScalingSettings
+from muster.core.settings import PreflightSettings, ScalingSettings
 from muster.kube.bounds import CONNECTIONS_MAX
 from muster.kube.connection import KubeConnection, user_agent_of
 from muster.kube.credentials import from_kubeconfig, in_cluster

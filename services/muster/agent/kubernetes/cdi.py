@@ -34,7 +34,7 @@ from muster.agent.kubernetes.abilities import Abilities
 from muster.agent.kubernetes.parts import KindWatch, Part, Watch, feeding
 from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.core import Instant
-from muster.core.scaling_settings import GroupSettings, ScalingSettings
+from muster.core.settings import GroupSettings, ScalingSettings
 from muster.kube import resources
 from muster.kube.connection import KubeConnection
 from muster.kube.errors import KubeError, NotFoundError

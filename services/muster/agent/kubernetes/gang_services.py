@@ -18,11 +18,10 @@ from muster.agent.kubernetes.abilities import Abilities
 from muster.agent.kubernetes.parts import Part, Watch
 from muster.core import Instant
 from muster.kube.connection import KubeConnection
-from muster.kube.errors import KubeError
+from muster.kube.errors import KubeError, backoff_s
 from muster.kube.objects import JsonObject, name_of, namespace_of, strings, uid_of
 from muster.kube.permissions import Feature
 from muster.kube.resources import SERVICES
-from muster.kube.retrying import backoff_s
 from muster.kube.shapes import Selection
 
 LOOK_S = 0.5

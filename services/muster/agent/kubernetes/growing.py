@@ -13,10 +13,9 @@ from muster.agent.kubernetes.abilities import GROUPS_OF, Abilities, find_abiliti
 from muster.agent.kubernetes.parts import GrowingPart, Part, Running, Watch, all_synced
 from muster.core.seeded import uniform
 from muster.kube.connection import KubeConnection
-from muster.kube.dialects import is_served
+from muster.kube.dialects import VersionedTransport, is_served
 from muster.kube.errors import KubeConfigError, KubeError
 from muster.kube.permissions import Feature
-from muster.kube.speaking import Speaking
 
 LOOK_S = 60.0
 """Between two looks, on average: from half of it to one and a half, so that replicas do not ask together."""
@@ -59,7 +58,7 @@ class Lookout:
                 except (KubeError, KubeConfigError) as error:
                     _logger.info("kinds are not looked for now: %s", error)
 
-    async def follow(self, speaking: Speaking) -> None:
+    async def follow(self, speaking: VersionedTransport) -> None:
         """Tell of it when an upgrade of the API server changes the version in which devices are spoken of.
 
         At most once in `look_s`: while replicas of the server differ, it may change with every answer.

@@ -17,12 +17,11 @@ from muster.agent.kubernetes.parts import Part, Running, Watch, all_synced
 from muster.agent.kubernetes.workers import Workers, perform
 from muster.bus.clock import TimeSource
 from muster.bus.kubernetes_settings import KubernetesSettings
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
 from muster.core import Core, Fact, Instant
 from muster.kube.connection import KubeConnection
-from muster.kube.errors import KubeConfigError, KubeError
+from muster.kube.errors import KubeConfigError, KubeError, backoff_s
 from muster.kube.permissions import Feature
-from muster.kube.retrying import backoff_s
 
 _logger = logging.getLogger(__name__)
 
@@ -70,7 +69,7 @@ class KubernetesSink:
         self._opened: _Open | None = None
         self._task: asyncio.Task[None] | None = None
 
-    async def open(self, core: Core, connection: object, seat: Seat) -> None:  # noqa: ARG002 - the port
+    async def open(self, core: Core, connection: object, seat: LeaderHandle) -> None:  # noqa: ARG002 - the port
         """See `Sink`."""
         assert isinstance(core, AgentCore), "the agent's sink follows the agent's core"
         cluster = core.cluster
@@ -112,7 +111,7 @@ class KubernetesSink:
         self._latest = max(self._latest, self._clock.wall())
         return self._latest
 
-    def _ended(self, cluster: KubernetesCluster, seat: Seat) -> None:
+    def _ended(self, cluster: KubernetesCluster, seat: LeaderHandle) -> None:
         """The shell asks when there is something to tell: so there is, if only why nothing goes on."""
         cluster.is_broken = True
         seat.wake()
@@ -217,7 +216,7 @@ class _Open:
     """One leader's time."""
 
     def __init__(
-        self, cluster: KubernetesCluster, parts: tuple[Part, ...], seat: Seat, now: Callable[[], Instant]
+        self, cluster: KubernetesCluster, parts: tuple[Part, ...], seat: LeaderHandle, now: Callable[[], Instant]
     ) -> None:
         self.cluster = cluster
         self.parts = parts

@@ -21,8 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from muster.agent.core.local.attempt import Key, Order, StartProcess, StopProcess
-from muster.schemas.job import Slot
-from muster.schemas.pod_options import SecretVariable
+from muster.schemas.job import SecretVariable, Slot
 
 PROCESSES_MAX = 1_024
 CHUNK_BYTES = 16 * 1024

@@ -12,8 +12,8 @@ from muster.agent.core.local.attempt import Key, StartProcess
 from muster.agent.core.local.cluster import LocalCluster
 from muster.agent.local.processes import Processes, checkpoint_file
 from muster.bus.clock import TimeSource
-from muster.bus.local_settings import LocalSettings
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
+from muster.bus.settings import LocalSettings
 from muster.core import Core, Fact, Instant
 from muster.schemas.base import TEXT_CHARS_MAX
 from muster.schemas.job import Slot
@@ -35,7 +35,7 @@ class LocalSink:
         self._task: asyncio.Task[None] | None = None
         self._saved: dict[Key, int] = {}  # of attempts that save their work, when that was, as far as it is known
 
-    async def open(self, core: Core, connection: Client, seat: Seat) -> None:
+    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:
         """See `Sink`. No process of an earlier leader lives: they went with it."""
         assert isinstance(core, AgentCore), "the agent's sink follows the agent's core"
         cluster = core.cluster
@@ -59,7 +59,7 @@ class LocalSink:
             if not task.cancelled():
                 task.result()
 
-    async def _run(self, cluster: LocalCluster, connection: Client, seat: Seat) -> None:
+    async def _run(self, cluster: LocalCluster, connection: Client, seat: LeaderHandle) -> None:
         def began(order: StartProcess) -> None:
             if order.spec.checkpointing is not None:  # what an earlier attempt saved is known
                 self._saved.setdefault(order.key, self._written_ns(order.key))

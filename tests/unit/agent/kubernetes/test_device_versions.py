@@ -22,7 +22,7 @@ from muster.agent.kubernetes.sink import KubernetesSink
 from muster.agent.kubernetes.workloads import WorkloadsPart
 from muster.bus.clock import SystemTime
 from muster.bus.kubernetes_settings import KubernetesSettings
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
 from muster.core import Instant
 from muster.kube import bounds
 from muster.kube.connection import KubeConnection
@@ -135,7 +135,7 @@ async def sinking(kube: FakeKube) -> AsyncIterator[tuple[KubernetesCluster, Call
         seen = [one.description for one in cluster.observe(clock.wall()) if isinstance(one, ClusterSeen)]
         return seen[-1] if seen else None
 
-    await sink.open(core, None, Seat(lambda: None, lambda: True))
+    await sink.open(core, None, LeaderHandle(lambda: None, lambda: True))
     try:
         yield cluster, described
     finally:

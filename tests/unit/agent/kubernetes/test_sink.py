@@ -20,7 +20,7 @@ from muster.agent.kubernetes.sink import KubernetesSink
 from muster.agent.kubernetes.workloads import WorkloadsPart
 from muster.bus.clock import SystemTime
 from muster.bus.kubernetes_settings import KubernetesSettings
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
 from muster.core import Instant
 from muster.kube.connection import KubeConnection
 from muster.kube.permissions import Feature
@@ -70,7 +70,7 @@ async def opened(
     sink = KubernetesSink(settings, connect=connect, watches=watches_of, parts=parts, clock=SystemTime(), look_s=look_s)
     sink.features = (Feature.DISRUPTION_BUDGETS,)
     here = Opened(kube, new_core("atlas", settings), sink)
-    await sink.open(here.core, None, Seat(lambda: here.woken.append(None), lambda: here.leads[0]))
+    await sink.open(here.core, None, LeaderHandle(lambda: here.woken.append(None), lambda: here.leads[0]))
     try:
         yield here
     finally:
@@ -157,7 +157,7 @@ async def test_a_new_term_sees_everything_anew_and_makes_nothing_twice(kube: Fak
         await here.turn()
         await until(lambda: kube.count("create", "pods/binding") == 1)
         await here.sink.close()
-        await here.sink.open(here.core, None, Seat(lambda: None, lambda: True))
+        await here.sink.open(here.core, None, LeaderHandle(lambda: None, lambda: True))
         await until(lambda: here.cluster.gangs.is_synced)
         await here.turn()
         await asyncio.sleep(0)

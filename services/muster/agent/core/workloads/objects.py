@@ -20,10 +20,11 @@ from muster.agent.core.workload_values import (
 )
 from muster.agent.core.workloads.claim_templates import template_of
 from muster.agent.core.workloads.pod_shapes import OPTION_FIELDS, options_of, shape_of, small_number, spec_of, words_of
-from muster.kube.camel import camel, job_body
 from muster.kube.objects import (
     JsonObject,
+    camel,
     integer,
+    job_body,
     mapping,
     name_of,
     namespace_of,
