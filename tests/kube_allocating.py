@@ -14,7 +14,7 @@ from muster.agent.core.kubernetes.names import PodKey
 from muster.agent.core.kubernetes.nodes import Nodes
 from muster.agent.core.kubernetes.options import PodPolicy
 from muster.agent.core.kubernetes.orders import PodOrders
-from muster.agent.core.kubernetes.ports import NoAdoptedPods
+from muster.agent.core.kubernetes.ports import AdoptedPods
 from muster.agent.core.kubernetes.projections import NodeProjection
 from muster.agent.core.kubernetes.views import NodeView
 from muster.agent.core.kubernetes.worklist import Worklist
@@ -94,7 +94,7 @@ class Choosing:
 async def choosing(kube: KubeConnection, policy: PodPolicy, *, own_nodes: bool = False) -> AsyncIterator[Choosing]:
     """With its watches in step, and its calls worked."""
     worklist, orders = Worklist(), PodOrders(policy)
-    chosen = ChosenDevices(DevicePolicy(own_nodes=own_nodes), worklist, orders, NoAdoptedPods())
+    chosen = ChosenDevices(DevicePolicy(own_nodes=own_nodes), worklist, orders, AdoptedPods())
     nodes = Nodes(NodePolicy(), chosen, NoMachines(), lost_s=40.0)
     chosen.belongs_to(nodes)
     agent = Choosing(kube, chosen, nodes, worklist, orders)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from muster.core import Instant
+from muster.core import NS_PER_S, Instant
 from muster.schemas.devices import GPU
 from muster.schemas.facts.control import ClusterDescribed
 from muster.schemas.facts.job import PodsExited
@@ -30,6 +30,8 @@ from muster.schemas.facts.operations import (
 from muster.schemas.job import JobSpec, Slot, WorkloadRef
 from muster.schemas.record import FactBody
 
+GRID_NS = 50 * NS_PER_S // 1000
+"""Events are seen on this grid, as a watch delivers them in bursts: every batch costs the log a guarded append."""
 OBSERVATIONS_MAX = 1000
 """Observations that one call of `observe` gives; the rest comes with the next."""
 RESULTS_PER_FACT = 200
@@ -345,3 +347,8 @@ class Cluster(Protocol):
     def next_change(self) -> Instant | None:
         """When `observe` could answer differently by time alone; None if never."""
         ...
+
+
+def on_grid(moment: Instant) -> Instant:
+    """The first moment of the grid that is not before this one."""
+    return Instant(-(-moment // GRID_NS) * GRID_NS)

@@ -31,9 +31,9 @@ from muster.agent.core.cluster import (
     WorkOnNode,
     WorkSeen,
     checks_seen,
+    on_grid,
 )
 from muster.agent.core.fleet import Groups
-from muster.agent.core.simulated_changes import on_grid
 from muster.agent.core.simulated_nodes import SimulatedNodes
 from muster.agent.core.simulated_pods import SimulatedPods, Step, new_pods
 from muster.agent.core.simulated_work import SimulatedWork

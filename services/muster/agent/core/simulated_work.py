@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.checking import action_ended, action_s, checks_s, results_of
-from muster.agent.core.cluster import WorkOnNode, WorkSeen
+from muster.agent.core.cluster import WorkOnNode, WorkSeen, on_grid
 from muster.agent.core.node_work import REPAIRS
-from muster.agent.core.simulated_changes import on_grid
 from muster.core import Instant, after
 from muster.schemas.facts.operations import (
     ActionOutcome,

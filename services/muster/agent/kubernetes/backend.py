@@ -11,7 +11,7 @@ from muster.agent.core.kubernetes.cdi.composable import ComposableMachines
 from muster.agent.core.kubernetes.chosen import ChosenDevices, DevicePolicy
 from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
 from muster.agent.core.kubernetes.cpus import read_cpu_set
-from muster.agent.core.kubernetes.describing import NodePolicy, NoDevices
+from muster.agent.core.kubernetes.describing import Devices, NodePolicy
 from muster.agent.core.kubernetes.names import GPU_TAINT, OWN_TAINT, TEAM
 from muster.agent.core.kubernetes.node_jobs import WorkPolicy
 from muster.agent.core.kubernetes.options import PodPolicy
@@ -92,7 +92,7 @@ def new_cluster(
         orders,
         worklist=worklist,
         auxiliary=devices,
-        devices=NoDevices() if settings.devices == "device-plugin" else devices,
+        devices=Devices() if settings.devices == "device-plugin" else devices,
         adopted=guests,
         machines=machines,
         works=work_policy(name, preflight),

@@ -3,7 +3,7 @@
 from muster.agent.core.cluster import PlugDevice, UnplugDevice
 from muster.agent.core.kubernetes.calls import Delete, Done, Outcome, Refused, Unanswered
 from muster.agent.core.kubernetes.cdi.hot_plug import BESIDE, COUNTS, HotPlug
-from muster.agent.core.kubernetes.describing import NodePolicy, NoDevices, described
+from muster.agent.core.kubernetes.describing import Devices, NodePolicy, described
 from muster.agent.core.kubernetes.projections import NodeProjection
 from muster.agent.core.kubernetes.views import PodView
 from muster.agent.core.kubernetes.worklist import Worklist
@@ -85,9 +85,7 @@ class Rack:
             "metadata": {"name": "n1"},
             "status": {"allocatable": {"cpu": "8", "memory": "8Gi", "nvidia.com/gpu": str(capacity)}},
         }
-        node = described(
-            NodeProjection()(raw), policy=NodePolicy(), devices=NoDevices(), attached=self.plugs.devices_of
-        )
+        node = described(NodeProjection()(raw), policy=NodePolicy(), devices=Devices(), attached=self.plugs.devices_of)
         return node.gpu_uuids
 
     def tell(self, capacity: int) -> None:

@@ -22,7 +22,7 @@ from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesClust
 from muster.agent.core.kubernetes.names import COMPLETION_INDEX, PodKey, pod_name
 from muster.agent.core.kubernetes.options import PodPolicy
 from muster.agent.core.kubernetes.orders import PodOrders
-from muster.agent.core.kubernetes.ports import NoAuxiliaryObjects
+from muster.agent.core.kubernetes.ports import AuxiliaryObjects
 from muster.agent.core.kubernetes.views import End, Member, Owner, PodView
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.agent.core.workload_values import WorkloadKind
@@ -89,7 +89,7 @@ def order(kind: WorkloadKind, slots: Sequence[Slot] = (), *, attempt: int = 1) -
     return CreatePods(JOB, attempt, at(0), tuple(slots) or (slot(0), slot(1)), spec, origin=origin, preflight=PLAN)
 
 
-class Telling(NoAuxiliaryObjects):
+class Telling(AuxiliaryObjects):
     """Implements `ports.AuxiliaryObjects`. told: what was asked, and whether for pods of ours."""
 
     def __init__(self) -> None:

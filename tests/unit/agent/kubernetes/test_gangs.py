@@ -15,7 +15,7 @@ from muster.agent.core.cluster import (
 from muster.agent.core.kubernetes.calls import Bind, Create, Delete, Done, Read, Refused, Unanswered
 from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
 from muster.agent.core.kubernetes.pod_creator import REFUSALS_MAX
-from muster.agent.core.kubernetes.ports import NoAuxiliaryObjects
+from muster.agent.core.kubernetes.ports import AuxiliaryObjects
 from muster.agent.core.kubernetes.verdicts import FOR_NODES_MAX, FOR_PODS_MAX
 from muster.core import Instant
 from muster.schemas.base import TEXT_CHARS_MAX
@@ -34,7 +34,7 @@ LABELS = {
 }
 
 
-class Unprepared(NoAuxiliaryObjects):
+class Unprepared(AuxiliaryObjects):
     """Pods get what they need later, when the test says so."""
 
     def prepare(self, order: CreatePods, slot: Slot, *, name: str, uid: str, now: Instant) -> bool:

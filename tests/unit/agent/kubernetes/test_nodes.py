@@ -12,7 +12,7 @@ from muster.agent.core.cluster import (
     NodeReturnedSeen,
     NodeSeen,
 )
-from muster.agent.core.kubernetes.describing import NodePolicy, NoDevices, described
+from muster.agent.core.kubernetes.describing import Devices, NodePolicy, described
 from muster.agent.core.kubernetes.views import PodView, Requests
 from muster.schemas.facts.node import NodeJoined
 from unit.agent.kubernetes.rig import GPU, Rig, failed, key, node, order, pod
@@ -152,14 +152,14 @@ def test_a_closed_node_is_asked_to_be_withheld_and_given_back_when_it_is_open() 
 @pytest.mark.parametrize(("reserved", "cpu_milli"), [(0, 62_000), (1, 62_000), (4, 60_000)])
 def test_cpus_that_the_kubelet_reserved_already_are_not_taken_off_twice(reserved: int, cpu_milli: int) -> None:
     view = node("n0", allocatable=Requests(62_000, 1024), capacity_cpu_milli=64_000)
-    told = described(view, policy=NodePolicy(reserved_cpus=reserved), devices=NoDevices())
+    told = described(view, policy=NodePolicy(reserved_cpus=reserved), devices=Devices())
     assert told.cpu_milli == cpu_milli
 
 
 def test_a_node_is_described_by_its_labels() -> None:
     labels = (("muster.dev/rack", "r7"), ("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3"))
     policy = NodePolicy(models={"NVIDIA-H100-80GB-HBM3": "H100"}, levels=(("rack", "muster.dev/rack"),))
-    told = described(node("n0", labels=labels), policy=policy, devices=NoDevices())
+    told = described(node("n0", labels=labels), policy=policy, devices=Devices())
     assert (told.gpu_model, told.domains, told.kubelet_picks) == ("H100", (("rack", "r7"),), True)
 
 

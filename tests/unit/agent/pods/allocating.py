@@ -8,6 +8,7 @@ from muster.agent.core.kubernetes.claims import project_claim
 from muster.agent.core.kubernetes.names import PodKey
 from muster.agent.core.kubernetes.needs import PodNeeds
 from muster.agent.core.kubernetes.orders import PodOrders
+from muster.agent.core.kubernetes.ports import AdoptedPods
 from muster.agent.core.kubernetes.slices import Device, DeviceIndex, Place, SliceView
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.core import Instant, after
@@ -39,7 +40,7 @@ class _Names:
 
 
 @dataclass
-class _Own:
+class _Own(AdoptedPods):
     """guests: jobs whose objects make their pods."""
 
     guests: set[str] = field(default_factory=set)

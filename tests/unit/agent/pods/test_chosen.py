@@ -6,7 +6,7 @@ from muster.agent.core.kubernetes.describing import NodePolicy
 from muster.agent.core.kubernetes.machines import NoMachines
 from muster.agent.core.kubernetes.nodes import Nodes
 from muster.agent.core.kubernetes.orders import PodOrders
-from muster.agent.core.kubernetes.ports import NoAdoptedPods
+from muster.agent.core.kubernetes.ports import AdoptedPods
 from muster.agent.core.kubernetes.slices import Device, SliceView
 from muster.agent.core.kubernetes.views import NodeView, Requests
 from muster.agent.core.kubernetes.worklist import Worklist
@@ -23,7 +23,7 @@ class Watched:
 
     def __init__(self) -> None:
         self.work = Worklist()
-        self.chosen = ChosenDevices(DevicePolicy(), self.work, PodOrders(POLICY), NoAdoptedPods())
+        self.chosen = ChosenDevices(DevicePolicy(), self.work, PodOrders(POLICY), AdoptedPods())
         self.nodes = Nodes(NodePolicy(), self.chosen, NoMachines(), lost_s=40.0)
         self.chosen.belongs_to(self.nodes)
         self.nodes.seen(NodeView(NODE, "uid", Requests(1000, 1000), 1000, ready=True), NOW)

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from muster.agent.core.kubernetes.pods import pod_manifest
-from muster.agent.core.kubernetes.preflight import meeting
-from muster.agent.core.kubernetes.rendezvous import EVERY_PEER_MAX, deciding_groups, hosts_lines, variables
+from muster.agent.core.kubernetes.rendezvous import EVERY_PEER_MAX, deciding_groups, hosts_lines, meeting, variables
 from muster.kube.objects import at, mapping, objects, strings, text
 from muster.schemas.job import JobKind, TaskGroup
 from unit.agent.pods.orders import gang, order, spec

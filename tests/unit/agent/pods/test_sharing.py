@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.agent.core.kubernetes.describing import NodePolicy, NoDevices, described
+from muster.agent.core.kubernetes.describing import Devices, NodePolicy, described
 from muster.agent.core.kubernetes.resources import NO_PARTS, PARTS_MILLI, Parts, parts_of, profile_for
 from muster.agent.core.kubernetes.views import NodeView, Requests
 from muster.placement import shapes
@@ -15,7 +15,7 @@ SLICES = {"nvidia.com/gpu.shared": 125}
 def node(policy: dict[str, int], *, resource: str = "nvidia.com/gpu", **extended: int) -> NodeJoined:
     offer = Requests(64_000, 64_000, tuple(sorted((f"nvidia.com/{name}", count) for name, count in extended.items())))
     view = NodeView("n", "uid", offer, 64_000, labels=(("nvidia.com/gpu.product", "H100"),), ready=True)
-    return described(view, policy=NodePolicy(resource=resource, sharing=policy), devices=NoDevices())
+    return described(view, policy=NodePolicy(resource=resource, sharing=policy), devices=Devices())
 
 
 def test_a_job_gets_the_smallest_part_that_is_large_enough() -> None:

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 from muster.agent.core.cluster import CreatePods
 from muster.agent.core.kubernetes.claims import ClaimView, Holders, Key
-from muster.agent.core.kubernetes.describing import DescribedDevices
-from muster.agent.core.kubernetes.needs import OwnPods, PodNeeds
+from muster.agent.core.kubernetes.describing import DescribedDevices, Devices
+from muster.agent.core.kubernetes.needs import PodNeeds
 from muster.agent.core.kubernetes.nodes import Nodes
 from muster.agent.core.kubernetes.orders import PodOrders
 from muster.agent.core.kubernetes.ownership import OwnNodes
-from muster.agent.core.kubernetes.ports import Watcher
+from muster.agent.core.kubernetes.ports import AdoptedPods, AuxiliaryObjects, Watcher
 from muster.agent.core.kubernetes.published import PublishedDevices
 from muster.agent.core.kubernetes.slices import DeviceIndex, SliceView
 from muster.agent.core.kubernetes.views import NodeView
@@ -39,14 +39,14 @@ class DevicePolicy:
     namespace: str = "muster"
 
 
-class ChosenDevices:
+class ChosenDevices(AuxiliaryObjects, Devices):
     """Implements `ports.AuxiliaryObjects`, also for pods without devices, and `describing.Devices`.
 
     After the cluster is made, tell `belongs_to` its nodes. Where no slice is ever seen, no device is published, every
     kubelet picks, and what is left are the gangs' Services. on_claim, on_claim_gone: whoever else follows claims.
     """
 
-    def __init__(self, policy: DevicePolicy, worklist: Worklist, orders: PodOrders, own_pods: OwnPods) -> None:
+    def __init__(self, policy: DevicePolicy, worklist: Worklist, orders: PodOrders, own_pods: AdoptedPods) -> None:
         index, holders = DeviceIndex(policy.driver), Holders()
         self.needs = PodNeeds(worklist, orders, own_pods, index, holders=holders)
         self.own_nodes = OwnNodes(worklist, policy.driver, policy.namespace) if policy.own_nodes else None
@@ -126,10 +126,6 @@ class ChosenDevices:
     def watched_by(self, watcher: Watcher) -> None:
         """See `AuxiliaryObjects`."""
         self.needs.watched_by(watcher)
-
-    def begin(self, order: CreatePods, now: Instant) -> None:
-        """See `AuxiliaryObjects`."""
-        self.needs.begin(order, now)
 
     def prepare(self, order: CreatePods, slot: Slot, *, name: str, uid: str, now: Instant) -> bool:
         """See `AuxiliaryObjects`."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from muster.agent.core.cluster import (
+    GRID_NS,
     OBSERVATIONS_MAX,
     ClusterSeen,
     Effect,
@@ -21,10 +22,11 @@ from muster.agent.core.cluster import (
     WordSeen,
     WorkOnNode,
     WorkSeen,
+    on_grid,
 )
 from muster.agent.core.kubernetes.calls import Outcome
 from muster.agent.core.kubernetes.context import Context, Notes
-from muster.agent.core.kubernetes.describing import Devices, NodePolicy, NoDevices
+from muster.agent.core.kubernetes.describing import Devices, NodePolicy
 from muster.agent.core.kubernetes.gangs import Gangs
 from muster.agent.core.kubernetes.machines import Machines, NoMachines
 from muster.agent.core.kubernetes.names import pod_name
@@ -35,13 +37,10 @@ from muster.agent.core.kubernetes.ports import (
     AdoptedPods,
     AuxiliaryObjects,
     Manifests,
-    NoAdoptedPods,
-    NoAuxiliaryObjects,
 )
 from muster.agent.core.kubernetes.terminator import Orphans
 from muster.agent.core.kubernetes.views import NodeView, PodView
 from muster.agent.core.kubernetes.worklist import AT_ONCE, Task, Worklist
-from muster.agent.core.simulated_changes import GRID_NS, on_grid
 from muster.core import Instant
 from muster.schemas.facts.control import ClusterDescribed
 
@@ -83,12 +82,12 @@ class KubernetesCluster:
         self.notes = Notes()
         self.manifests = manifests
         self.machines = self._machines = machines or NoMachines()
-        self.nodes = Nodes(options.nodes, devices or NoDevices(), self._machines, lost_s=options.lost_s)
+        self.nodes = Nodes(options.nodes, devices or Devices(), self._machines, lost_s=options.lost_s)
         context = Context(
             worklist=self.worklist,
             manifests=manifests,
-            auxiliary=auxiliary or NoAuxiliaryObjects(),
-            adopted=adopted or NoAdoptedPods(),
+            auxiliary=auxiliary or AuxiliaryObjects(),
+            adopted=adopted or AdoptedPods(),
             nodes=self.nodes,
             notes=self.notes,
         )
@@ -148,8 +147,8 @@ class KubernetesCluster:
             self._machines.next_change(),
             self.works.next_change(),
         )
-        leftover = self._orphans.next_change() if self.gangs.is_synced else None
-        return min((moment for moment in (*moments, leftover) if moment is not None), default=None)
+        orphan = self._orphans.next_change() if self.gangs.is_synced else None
+        return min((moment for moment in (*moments, orphan) if moment is not None), default=None)
 
     @property
     def has_news(self) -> bool:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from muster.agent.core.kubernetes.machines import NO_DEVICES, CountedDevices
 from muster.agent.core.kubernetes.resources import NO_PARTS, parts_of
@@ -49,19 +48,11 @@ class DescribedDevices:
     socket_cpu_milli: tuple[int, ...] = ()
 
 
-class Devices(Protocol):
-    """Who knows the devices of nodes, where their drivers publish them."""
-
-    def of_node(self, node: NodeView, *, cpu_milli: int) -> DescribedDevices | None:
-        """None: the node's driver publishes none, and its kubelet picks. cpu_milli: that the node gives to jobs."""
-        ...
-
-
-class NoDevices:
-    """Implements `Devices` for a cluster of device plugins."""
+class Devices:
+    """Knows the devices of nodes, where their drivers publish them; by itself, of a cluster of device plugins."""
 
     def of_node(self, node: NodeView, *, cpu_milli: int) -> DescribedDevices | None:  # noqa: ARG002 - the port
-        """See `Devices`."""
+        """None: the node's driver publishes none, and its kubelet picks. cpu_milli: that the node gives to jobs."""
         return None
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 from muster.agent.core.cluster import AddNode, NodeEffect, NodeObservation, ProvisionFailedSeen, WordSeen
 from muster.agent.core.kubernetes.views import NodeView, PodView
@@ -23,64 +22,55 @@ class CountedDevices:
 NO_DEVICES = CountedDevices()
 
 
-class Machines(Protocol):
+class Machines:
     """Carries out what concerns nodes. Calls go to the worklist that it was made with."""
 
     def carry_out(self, effect: NodeEffect) -> None:
         """See `Cluster`."""
-        ...
 
     def acknowledge(self, seen: NodeObservation | WordSeen, at: Instant) -> None:
         """See `Cluster`: every observation of nodes, also those that others made."""
-        ...
 
     def node_seen(self, view: NodeView) -> None:
         """A node is so."""
-        ...
 
     def plugin_seen(self, view: PodView) -> None:
         """A pod of a device plugin, or of what goes with it, is so."""
-        ...
 
     def plugin_gone(self, view: PodView) -> None:
         """It is no more."""
-        ...
 
-    def devices_of(self, node: str, capacity: int) -> CountedDevices:
+    def devices_of(self, node: str, capacity: int) -> CountedDevices:  # noqa: ARG002 - the port
         """What is known of the devices of a node whose kubelet picks. capacity: that it has by itself."""
-        ...
+        return NO_DEVICES
 
     def node_gone(self, name: str) -> None:
         """A node is no more."""
-        ...
 
     def synced(self) -> None:
         """All that there is was seen."""
-        ...
 
     def settle(self, now: Instant) -> None:
         """Look at what changed, or whose moment has come."""
-        ...
 
     def observations(self) -> Iterator[NodeObservation | WordSeen]:
         """What is so and not acknowledged; as of the last `settle`."""
-        ...
+        return iter(())
 
-    def scale_of(self, node: str) -> str:
+    def scale_of(self, node: str) -> str:  # noqa: ARG002 - the port
         """The scaler's choice by which this node was added, "" if none."""
-        ...
+        return ""
 
     def next_change(self) -> Instant | None:
         """When `settle` could find something by time alone; a past moment where there is something to tell."""
-        ...
+        return None
 
     def reset(self) -> None:
         """Another leads."""
-        ...
 
 
-class NoMachines:
-    """Implements `Machines` where nodes come and go without Muster: a node that is asked for is seen not to come.
+class NoMachines(Machines):
+    """Where nodes come and go without Muster: a node that is asked for is seen not to come.
 
     What a fabric plugs and unplugs is seen at the node itself.
     """
@@ -99,39 +89,10 @@ class NoMachines:
         if isinstance(seen, ProvisionFailedSeen):
             self._failed.pop(seen.scale, None)
 
-    def node_seen(self, view: NodeView) -> None:
-        """See `Machines`."""
-
-    def plugin_seen(self, view: PodView) -> None:
-        """See `Machines`."""
-
-    def plugin_gone(self, view: PodView) -> None:
-        """See `Machines`."""
-
-    def devices_of(self, node: str, capacity: int) -> CountedDevices:  # noqa: ARG002 - the port
-        """See `Machines`."""
-        return NO_DEVICES
-
-    def node_gone(self, name: str) -> None:
-        """See `Machines`."""
-
-    def synced(self) -> None:
-        """See `Machines`."""
-
-    def settle(self, now: Instant) -> None:
-        """See `Machines`."""
-
     def observations(self) -> Iterator[NodeObservation | WordSeen]:
         """See `Machines`."""
         yield from self._failed.values()
 
-    def scale_of(self, node: str) -> str:  # noqa: ARG002 - the port
-        """See `Machines`."""
-        return ""
-
     def next_change(self) -> Instant | None:
         """See `Machines`."""
         return Instant(0) if self._failed else None
-
-    def reset(self) -> None:
-        """See `Machines`."""

@@ -1,4 +1,7 @@
-"""What pods of the agent need beside themselves: the Service of their gang, and the claim of their devices."""
+"""What pods of the agent need beside themselves: the Service of their gang, and the claim of their devices.
+
+A Service is to have an owner, with which it goes: it is asked for with the first pod, not when the gang begins.
+"""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,7 +13,7 @@ from muster.agent.core.kubernetes.claim_steps import ClaimSteps, Counts, Need, S
 from muster.agent.core.kubernetes.claims import ClaimView, Holders, Key
 from muster.agent.core.kubernetes.names import PodKey, pod_name
 from muster.agent.core.kubernetes.orders import PodOrders
-from muster.agent.core.kubernetes.ports import Watcher
+from muster.agent.core.kubernetes.ports import AdoptedPods, AuxiliaryObjects, Watcher
 from muster.agent.core.kubernetes.slices import DeviceIndex, Place
 from muster.agent.core.kubernetes.worklist import Purpose, Worklist
 from muster.core import Instant
@@ -27,30 +30,14 @@ class DeviceNames(Protocol):
         ...
 
 
-class NoNames:
-    """Implements `DeviceNames` until there is who knows them."""
-
-    def uuids(self, node: str, devices: tuple[int, ...]) -> tuple[str, ...]:  # noqa: ARG002 - the port
-        """See `DeviceNames`."""
-        return ()
-
-
-class OwnPods(Protocol):
-    """Which attempts have pods that Muster did not make."""
-
-    def makes_own_pods(self, order: CreatePods) -> bool:
-        """Whether the job's object makes its pods, and with them their claims, itself."""
-        ...
-
-
-class PodNeeds:
+class PodNeeds(AuxiliaryObjects):
     """Implements `ports.AuxiliaryObjects`. index, holders: fed by whoever watches. names: of devices, by the log."""
 
     def __init__(
         self,
         worklist: Worklist,
         orders: PodOrders,
-        own_pods: OwnPods,
+        own_pods: AdoptedPods,
         index: DeviceIndex,
         names: DeviceNames | None = None,
         *,
@@ -58,7 +45,7 @@ class PodNeeds:
     ) -> None:
         self.orders = orders
         self.index = index
-        self.names: DeviceNames = NoNames() if names is None else names
+        self.names = names
         self.holders = Holders() if holders is None else holders
         self.counts = Counts()
         self._own_pods = own_pods
@@ -70,9 +57,6 @@ class PodNeeds:
     def watched_by(self, watcher: Watcher) -> None:
         """See `AuxiliaryObjects`."""
         self._steps.watcher = watcher
-
-    def begin(self, order: CreatePods, now: Instant) -> None:
-        """See `AuxiliaryObjects`: nothing is due yet, for a Service is to have an owner, with which it goes."""
 
     def end(self, order: CreatePods, now: Instant) -> None:  # noqa: ARG002 - the port
         """See `AuxiliaryObjects`."""
@@ -153,7 +137,7 @@ class PodNeeds:
 
     def _places(self, slot: Slot) -> tuple[tuple[Place, ...], str]:
         """Where the slot's devices are, or the one that is not there."""
-        uuids = self.names.uuids(slot.node, slot.devices)
+        uuids = () if self.names is None else self.names.uuids(slot.node, slot.devices)
         if len(uuids) < len(slot.devices):
             return (), f"at one of the places {slot.devices}"
         found = [(uuid, self.index.find(slot.node, uuid)) for uuid in uuids]

@@ -12,9 +12,8 @@ from muster.agent.core.cluster import CreatePods
 from muster.agent.core.kubernetes import claims, names
 from muster.agent.core.kubernetes.names import CHECKS, GATE_VOLUME
 from muster.agent.core.kubernetes.options import PodPolicy
-from muster.agent.core.kubernetes.pods import PodOrder, gang_service, is_share, pod_labels, pod_manifest
+from muster.agent.core.kubernetes.pods import PodOrder, gang_service, is_share, plan_apart, pod_labels, pod_manifest
 from muster.agent.core.kubernetes.ports import ImpossiblePodError
-from muster.agent.core.kubernetes.preflight import plan_apart
 from muster.agent.core.kubernetes.rendezvous import Gang
 from muster.kube.objects import JsonObject, mapping, objects, text
 from muster.schemas.job import Slot

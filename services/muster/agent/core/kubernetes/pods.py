@@ -5,10 +5,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from muster.agent.core.kubernetes import names, options, preflight, resources
+from muster.agent.core.kubernetes import names, options, resources
+from muster.agent.core.kubernetes.names import CHECKS, GATE, GATE_ANNOTATION, GATE_FILE, GATE_FOLDER, GATE_VOLUME
 from muster.agent.core.kubernetes.options import PodPolicy
 from muster.agent.core.kubernetes.ports import ImpossiblePodError
-from muster.agent.core.kubernetes.rendezvous import Gang, hosts_lines, service_manifest, variables
+from muster.agent.core.kubernetes.rendezvous import Gang, hosts_lines, meeting, service_manifest, variables
+from muster.checks import catalogue
+from muster.checks.plan import orders_for
 from muster.kube.objects import JsonObject, mapping, objects, text
 from muster.schemas.facts.operations import PreflightPlan
 from muster.schemas.job import Slot, TaskGroup
@@ -158,7 +161,7 @@ def _spec(order: PodOrder) -> JsonObject:
     }
     if order.checks is not None:
         spec["initContainers"] = _checking(order, order.checks, container)
-        volumes = [*volumes, preflight.gate_volume()]
+        volumes = [*volumes, _gate_volume()]
     if volumes:
         spec["volumes"] = volumes
     if asked.service_account is not None:
@@ -203,11 +206,11 @@ def _checking(order: PodOrder, plan: PreflightPlan, container: JsonObject) -> li
     they say is evidence against the node.
     """
     paths = tuple(one.parameters["path"] for one in plan.checks if one.parameters.get("path"))
-    return preflight.init_containers(
+    return _init_containers(
         plan,
         gpus=order.gpus,
         image=order.policy.preflight_image,
-        told=_told(order) | preflight.meeting(order.gang, order.slot),
+        told=_told(order) | meeting(order.gang, order.slot),
         resources=mapping(container, "resources"),
         plain=options.quantities(order.gang.spec, order.group, devices={}),
         security=mapping(container, "securityContext"),
@@ -272,3 +275,54 @@ def _tolerations(order: PodOrder) -> list[JsonObject]:
     if order.gpus or order.share_milli:
         found.append({"key": names.GPU_TAINT, "operator": "Exists", "effect": "NoSchedule"})
     return found
+
+
+def _init_containers(
+    plan: PreflightPlan,
+    *,
+    gpus: int,
+    image: str,
+    told: dict[str, str],
+    resources: JsonObject,
+    plain: JsonObject,
+    security: JsonObject,
+    mounts: list[JsonObject],
+) -> list[JsonObject]:
+    """Both containers. told: variables by which pods of the gang find each other. resources: with the devices, which
+    the kubelet gives to the job's container after these; plain: without.
+    """
+    orders = orders_for(plan, gpus=gpus)
+    mine = plan.model_copy(update={"checks": orders}) if orders else None
+    variables = {**told, "MUSTER_PREFLIGHT_GPUS": str(gpus)}
+    variables["MUSTER_PREFLIGHT_PLAN"] = mine.model_dump_json(exclude_defaults=True) if mine is not None else ""
+    checks: JsonObject = {
+        "name": CHECKS,
+        "image": image,
+        "command": ["muster", "preflight", "run"],
+        "env": [{"name": name, "value": value} for name, value in variables.items()],
+        "resources": resources,
+        "securityContext": security,
+        "terminationMessagePolicy": "File",
+    }
+    if mounts:
+        checks["volumeMounts"] = mounts
+    gate: JsonObject = {
+        "name": GATE,
+        "image": image,
+        "command": ["muster", "preflight", "gate", "--file", f"{GATE_FOLDER}/{GATE_FILE}"],
+        "resources": plain,
+        "securityContext": security,
+        "volumeMounts": [{"name": GATE_VOLUME, "mountPath": GATE_FOLDER, "readOnly": True}],
+    }
+    return [checks, gate]
+
+
+def _gate_volume() -> JsonObject:
+    """The pod's own annotation, as a file."""
+    item: JsonObject = {"path": GATE_FILE, "fieldRef": {"fieldPath": f"metadata.annotations['{GATE_ANNOTATION}']"}}
+    return {"name": GATE_VOLUME, "downwardAPI": {"items": [item]}}
+
+
+def plan_apart(plan: PreflightPlan) -> PreflightPlan:
+    """What of a plan says anything in a pod that only checks: its own file system is no storage of the job's."""
+    return plan.model_copy(update={"checks": tuple(one for one in plan.checks if one.check != catalogue.STORAGE)})

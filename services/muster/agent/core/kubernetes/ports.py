@@ -70,164 +70,84 @@ class AdoptionWatcher(Watcher, Protocol):
         ...
 
 
-class AuxiliaryObjects(Protocol):
-    """Keeps what pods need. Every call may come again: after a change of leader all of them do."""
+class AuxiliaryObjects:
+    """Keeps what pods need; by itself, of pods that need nothing.
+
+    Every call may come again: after a change of leader all of them do.
+    """
 
     def watched_by(self, watcher: Watcher) -> None:
         """Tell this one, from now on."""
-        ...
 
     def begin(self, order: CreatePods, now: Instant) -> None:
         """The gang's pods are about to be made: what they have in common (a service) is due."""
-        ...
-
-    def prepare(self, order: CreatePods, slot: Slot, *, name: str, uid: str, now: Instant) -> bool:
-        """The pod exists, unbound. True: it has what it needs; False: `is_ready` or `is_refused` will say."""
-        ...
-
-    def release(self, order: CreatePods, slot: Slot, now: Instant) -> None:
-        """The pod ended, or is gone, or was never made: take back what was its own."""
-        ...
-
-    def end(self, order: CreatePods, now: Instant) -> None:
-        """No pod of the gang is left and the log has that: take back what they had in common."""
-        ...
-
-    def clear(self) -> None:
-        """Another leads: forget what was under way."""
-        ...
-
-
-class NoAuxiliaryObjects:
-    """Implements `AuxiliaryObjects` for pods that need nothing."""
-
-    def watched_by(self, watcher: Watcher) -> None:
-        """See `AuxiliaryObjects`."""
-
-    def begin(self, order: CreatePods, now: Instant) -> None:
-        """See `AuxiliaryObjects`."""
 
     def prepare(self, order: CreatePods, slot: Slot, *, name: str, uid: str, now: Instant) -> bool:  # noqa: ARG002 - the port
-        """See `AuxiliaryObjects`."""
+        """The pod exists, unbound. True: it has what it needs; False: `is_ready` or `is_refused` will say."""
         return True
 
     def release(self, order: CreatePods, slot: Slot, now: Instant) -> None:
-        """See `AuxiliaryObjects`."""
+        """The pod ended, or is gone, or was never made: take back what was its own."""
 
     def end(self, order: CreatePods, now: Instant) -> None:
-        """See `AuxiliaryObjects`."""
+        """No pod of the gang is left and the log has that: take back what they had in common."""
 
     def clear(self) -> None:
-        """See `AuxiliaryObjects`."""
+        """Another leads: forget what was under way."""
 
 
-class AdoptedPods(Protocol):
-    """Pods that others made for a job - a person, or an object's controller: which is whose, and how they end."""
+class AdoptedPods:
+    """Pods that others made for a job - a person, or an object's controller: which is whose, and how they end.
+
+    By itself, where every pod is Muster's own.
+    """
 
     def watched_by(self, watcher: AdoptionWatcher) -> None:
         """Tell this one of pods that will never be made, or never end, from now on."""
-        ...
 
     @property
     def has_news(self) -> bool:
         """Whether objects were seen of which the log has to hear."""
-        ...
+        return False
 
     def seen(self, pod: PodView) -> None:
         """A pod is so, whosever it is: it may ask to run by itself."""
-        ...
 
     def gone(self, pod: PodView) -> None:
         """A pod, as it was last seen, is no more."""
-        ...
 
     def synced(self) -> None:
         """All objects and pods were seen: what is not among them is not there."""
-        ...
 
     def clear(self) -> None:
         """Another leads: nothing is known of objects until they are seen again."""
-        ...
-
-    def refusal(self, order: CreatePods) -> str:
-        """Why the job must have no pods here: the object that it stands for never asked for it. "" if it may."""
-        ...
-
-    def makes_own_pods(self, order: CreatePods) -> bool:
-        """Whether the job's object makes its pods itself, so that they are waited for and bound, never created."""
-        ...
-
-    def keys_of_order(self, order: CreatePods) -> tuple[str, ...]:
-        """By which pods of this attempt may be known: uids or names of objects that own them."""
-        ...
-
-    def keys_of_pod(self, pod: PodView) -> tuple[str, ...]:
-        """The same of a pod: it may be the attempt's where one key is equal."""
-        ...
-
-    def place_of(self, order: CreatePods, pod: PodView) -> tuple[int, int] | None:
-        """Group and replica of the attempt that this pod is; None: it is none of them."""
-        ...
-
-    def begin(self, order: CreatePods, now: Instant) -> None:
-        """The attempt's pods may come: let its object make them. May come again."""
-        ...
-
-    def stop(self, order: CreatePods, *, grace_s: float, now: Instant) -> bool:
-        """End the attempt's pods by its object (suspend it). False: delete them one by one. May come again."""
-        ...
-
-    def forget(self, order: CreatePods) -> None:
-        """The log has the attempt's end."""
-        ...
-
-
-class NoAdoptedPods:
-    """Implements `AdoptedPods` where every pod is Muster's own."""
-
-    has_news = False
-
-    def watched_by(self, watcher: AdoptionWatcher) -> None:
-        """See `AdoptedPods`."""
-
-    def seen(self, pod: PodView) -> None:
-        """See `AdoptedPods`."""
-
-    def gone(self, pod: PodView) -> None:
-        """See `AdoptedPods`."""
-
-    def synced(self) -> None:
-        """See `AdoptedPods`."""
-
-    def clear(self) -> None:
-        """See `AdoptedPods`."""
 
     def refusal(self, order: CreatePods) -> str:  # noqa: ARG002 - the port
-        """See `AdoptedPods`."""
+        """Why the job must have no pods here: the object that it stands for never asked for it. "" if it may."""
         return ""
 
     def makes_own_pods(self, order: CreatePods) -> bool:  # noqa: ARG002 - the port
-        """See `AdoptedPods`."""
+        """Whether the job's object makes its pods itself, so that they are waited for and bound, never created."""
         return False
 
     def keys_of_order(self, order: CreatePods) -> tuple[str, ...]:  # noqa: ARG002 - the port
-        """See `AdoptedPods`."""
+        """By which pods of this attempt may be known: uids or names of objects that own them."""
         return ()
 
     def keys_of_pod(self, pod: PodView) -> tuple[str, ...]:  # noqa: ARG002 - the port
-        """See `AdoptedPods`."""
+        """The same of a pod: it may be the attempt's where one key is equal."""
         return ()
 
     def place_of(self, order: CreatePods, pod: PodView) -> tuple[int, int] | None:  # noqa: ARG002 - the port
-        """See `AdoptedPods`."""
+        """Group and replica of the attempt that this pod is; None: it is none of them."""
         return None
 
     def begin(self, order: CreatePods, now: Instant) -> None:
-        """See `AdoptedPods`."""
+        """The attempt's pods may come: let its object make them. May come again."""
 
     def stop(self, order: CreatePods, *, grace_s: float, now: Instant) -> bool:  # noqa: ARG002 - the port
-        """See `AdoptedPods`."""
+        """End the attempt's pods by its object (suspend it). False: delete them one by one. May come again."""
         return False
 
     def forget(self, order: CreatePods) -> None:
-        """See `AdoptedPods`."""
+        """The log has the attempt's end."""

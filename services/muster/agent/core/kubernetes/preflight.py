@@ -1,4 +1,4 @@
-"""Checks before the first step of a job's pods: two init containers, what they leave behind, and the gate.
+"""What the checks before the first step of a job's pods found, and the gate that waits for the verdict.
 
 `muster-preflight` runs the checks and leaves what they found as its termination message; it ends well whatever they
 found, so that the gang stands until there is a verdict. `muster-gate` waits until the agent writes the verdict into an
@@ -13,22 +13,15 @@ from muster.agent.core.kubernetes.calls import Done, Kind, Merge, Outcome, Refus
 from muster.agent.core.kubernetes.context import Context, OpenPodGate
 from muster.agent.core.kubernetes.live import LiveAttempt, LivePod, was_turned_away
 from muster.agent.core.kubernetes.names import (
-    CHECKS,
-    GATE,
     GATE_ANNOTATION,
-    GATE_FILE,
-    GATE_FOLDER,
-    GATE_VOLUME,
     OPEN,
 )
-from muster.agent.core.kubernetes.rendezvous import Gang
-from muster.checks import catalogue
+from muster.agent.core.kubernetes.pods import plan_apart
 from muster.checks.plan import orders_for
 from muster.checks.report import cannot_run, load
 from muster.core import Instant, after
 from muster.kube.objects import JsonObject
 from muster.schemas.facts.operations import CheckOrder, CheckOutcome, CheckResult, PreflightPlan
-from muster.schemas.job import Slot
 
 AGAIN_S = 15.0
 """Until a gate is opened again whose opening the API server refused: somebody has to grant it."""
@@ -37,70 +30,6 @@ STUCK_S = 60.0
 NO_IMAGE = "no image of the administrator is named that could check the nodes: `preflight.image`"
 NO_GATE = "the agent may not open gates (`described`)"
 _WORST = {CheckOutcome.PASS: 0, CheckOutcome.CANNOT_RUN: 1, CheckOutcome.FAIL: 2}
-
-
-def init_containers(
-    plan: PreflightPlan,
-    *,
-    gpus: int,
-    image: str,
-    told: dict[str, str],
-    resources: JsonObject,
-    plain: JsonObject,
-    security: JsonObject,
-    mounts: list[JsonObject],
-) -> list[JsonObject]:
-    """Both containers. told: variables by which pods of the gang find each other. resources: with the devices, which
-    the kubelet gives to the job's container after these; plain: without.
-    """
-    orders = orders_for(plan, gpus=gpus)
-    mine = plan.model_copy(update={"checks": orders}) if orders else None
-    variables = {**told, "MUSTER_PREFLIGHT_GPUS": str(gpus)}
-    variables["MUSTER_PREFLIGHT_PLAN"] = mine.model_dump_json(exclude_defaults=True) if mine is not None else ""
-    checks: JsonObject = {
-        "name": CHECKS,
-        "image": image,
-        "command": ["muster", "preflight", "run"],
-        "env": [{"name": name, "value": value} for name, value in variables.items()],
-        "resources": resources,
-        "securityContext": security,
-        "terminationMessagePolicy": "File",
-    }
-    if mounts:
-        checks["volumeMounts"] = mounts
-    gate: JsonObject = {
-        "name": GATE,
-        "image": image,
-        "command": ["muster", "preflight", "gate", "--file", f"{GATE_FOLDER}/{GATE_FILE}"],
-        "resources": plain,
-        "securityContext": security,
-        "volumeMounts": [{"name": GATE_VOLUME, "mountPath": GATE_FOLDER, "readOnly": True}],
-    }
-    return [checks, gate]
-
-
-def meeting(gang: Gang, slot: Slot) -> dict[str, str]:
-    """Variables by which pods of a gang meet for the checks of all: those with whole GPUs, in the order of their ranks.
-
-    The others have nothing to reduce, and whoever waited for them would wait for ever.
-    """
-    shapes = gang.spec.task_groups
-    taking = [slots for slots in gang.groups.values() if shapes[slots[0].group].gpus]
-    if not gang.has_service or not shapes[slot.group].gpus:
-        return {}
-    before = (slots for slots in gang.groups.values() if slots[0].group < slot.group)
-    left_out = sum(len(slots) for slots in before if not shapes[slots[0].group].gpus)
-    return {
-        "MUSTER_PREFLIGHT_RANK": str(gang.ranks[slot.group, slot.replica] - left_out),
-        "MUSTER_PREFLIGHT_NODES": str(sum(map(len, taking))),
-        "MUSTER_PREFLIGHT_FIRST": gang.host(taking[0][0]),
-    }
-
-
-def gate_volume() -> JsonObject:
-    """The pod's own annotation, as a file."""
-    item: JsonObject = {"path": GATE_FILE, "fieldRef": {"fieldPath": f"metadata.annotations['{GATE_ANNOTATION}']"}}
-    return {"name": GATE_VOLUME, "downwardAPI": {"items": [item]}}
 
 
 def next_report(one: LiveAttempt) -> ChecksSeen | None:
@@ -167,11 +96,6 @@ def _found_apart(plan: PreflightPlan, pod: LivePod, *, gpus: int) -> tuple[Check
         *_not_here(here.checks, mine, node),
         *cannot_run(not_tried, node=node, why="the pod that checks has none of the job's volumes"),
     )
-
-
-def plan_apart(plan: PreflightPlan) -> PreflightPlan:
-    """What of a plan says anything in a pod that only checks: its own file system is no storage of the job's."""
-    return plan.model_copy(update={"checks": tuple(one for one in plan.checks if one.check != catalogue.STORAGE)})
 
 
 def _not_here(all_orders: tuple[CheckOrder, ...], mine: tuple[CheckOrder, ...], node: str) -> Iterator[CheckResult]:

@@ -227,3 +227,21 @@ def _dmlc(gang: Gang, slot: Slot) -> Iterator[tuple[str, str]]:
 
 def _address(gang: Gang, slot: Slot) -> str:
     return f"{gang.host(slot)}:{TENSORFLOW_PORT}"
+
+
+def meeting(gang: Gang, slot: Slot) -> dict[str, str]:
+    """Variables by which pods of a gang meet for the checks of all: those with whole GPUs, in the order of their ranks.
+
+    The others have nothing to reduce, and whoever waited for them would wait for ever.
+    """
+    shapes = gang.spec.task_groups
+    taking = [slots for slots in gang.groups.values() if shapes[slots[0].group].gpus]
+    if not gang.has_service or not shapes[slot.group].gpus:
+        return {}
+    before = (slots for slots in gang.groups.values() if slots[0].group < slot.group)
+    left_out = sum(len(slots) for slots in before if not shapes[slots[0].group].gpus)
+    return {
+        "MUSTER_PREFLIGHT_RANK": str(gang.ranks[slot.group, slot.replica] - left_out),
+        "MUSTER_PREFLIGHT_NODES": str(sum(map(len, taking))),
+        "MUSTER_PREFLIGHT_FIRST": gang.host(taking[0][0]),
+    }

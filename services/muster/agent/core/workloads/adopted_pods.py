@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from muster.agent.core.cluster import CreatePods
 from muster.agent.core.kubernetes.calls import Kind, Merge, Outcome, Refused
 from muster.agent.core.kubernetes.names import COMPLETION_INDEX, PodKey
-from muster.agent.core.kubernetes.ports import AdoptionWatcher
+from muster.agent.core.kubernetes.ports import AdoptedPods, AdoptionWatcher
 from muster.agent.core.kubernetes.views import NOT_SEEN, End, PodView
 from muster.agent.core.kubernetes.worklist import Purpose, Worklist
 from muster.agent.core.workload_values import WorkloadKind
@@ -100,7 +100,7 @@ class ObjectRequests:
             self._worklist.ask(PatchObject(uid, request), request.call)
 
 
-class WorkloadPods:
+class WorkloadPods(AdoptedPods):
     """worklist: where objects are let go and held."""
 
     def __init__(self, worklist: Worklist, workloads: Workloads) -> None:

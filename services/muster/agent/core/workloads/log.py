@@ -21,7 +21,7 @@ AGAIN_S, AGAIN_S_MAX = 15.0, 600.0
 """Until a refused object is asked for again: the first time, and at most, as long as few wait."""
 PER_S = 2.0
 SOON_S = 2.0
-"""From a refusal, or a change of the queue, to the next request: whoever judges it learns of the same change meanwhile."""
+"""From a refusal, or a change of the queue, to the next request: whoever judges it learns of it meanwhile."""
 REMEMBERED_MAX = 10_000
 """Objects that are over or can be no job of which that is remembered while they stay; the objects show it too."""
 _Value = TypeVar("_Value")

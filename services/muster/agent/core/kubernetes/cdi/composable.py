@@ -19,14 +19,14 @@ from muster.agent.core.kubernetes.cdi.request_book import RequestBook
 from muster.agent.core.kubernetes.cdi.requests import Requests
 from muster.agent.core.kubernetes.cdi.signals import KIND as AUTOSCALER
 from muster.agent.core.kubernetes.cdi.signals import Signals
-from muster.agent.core.kubernetes.machines import CountedDevices, NoMachines
+from muster.agent.core.kubernetes.machines import CountedDevices, Machines, NoMachines
 from muster.agent.core.kubernetes.nodes import Nodes
 from muster.agent.core.kubernetes.views import NodeView, PodView
 from muster.agent.core.kubernetes.worklist import AT_ONCE
 from muster.core import Fact, Instant
 
 
-class ComposableMachines:
+class ComposableMachines(Machines):
     """Implements `machines.Machines`. sets: who adds and removes nodes. group_label: node label with the node group."""
 
     def __init__(

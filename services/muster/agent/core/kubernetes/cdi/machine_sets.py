@@ -23,8 +23,9 @@ from muster.agent.core.cluster import (
     WordSeen,
 )
 from muster.agent.core.kubernetes.calls import CONFLICT, Kind, Merge, Outcome, Refused
+from muster.agent.core.kubernetes.machines import Machines
 from muster.agent.core.kubernetes.resources import instant
-from muster.agent.core.kubernetes.views import NOT_SEEN, NodeView
+from muster.agent.core.kubernetes.views import NOT_SEEN
 from muster.agent.core.kubernetes.worklist import AT_ONCE, Purpose, Worklist
 from muster.core import NS_PER_S, Instant, after
 from muster.kube.objects import JsonObject, at, integer, name_of, objects, strings, text, uid_of, version_of
@@ -170,7 +171,7 @@ class Drift:
     now: int
 
 
-class MachineSets:
+class MachineSets(Machines):
     """Implements `machines.Machines`. tell: told of a node of which it became known for which choice it came."""
 
     def __init__(self, policy: MachinePolicy, worklist: Worklist) -> None:
@@ -285,12 +286,6 @@ class MachineSets:
         """See `Machines`."""
         machine = self._machines.get(self._of_node.get(node, ""))
         return machine.scale if machine is not None else ""
-
-    def node_seen(self, view: NodeView) -> None:
-        """See `Machines`. A machine says which node it became."""
-
-    def node_gone(self, name: str) -> None:
-        """See `Machines`."""
 
     def observations(self) -> Iterator[NodeObservation | WordSeen]:
         """See `Machines`."""
