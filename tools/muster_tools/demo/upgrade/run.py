@@ -18,7 +18,7 @@ from muster.simulator.load.play import EXPLAIN_EVERY_S, TRIAL_MS_PER_S, pace_of
 from muster.simulator.setup import join_nodes, set_queue
 from muster.upgrader.core import UpgraderCore
 from muster.upgrader.core.config import UpgradeConfig, Validation
-from muster.upgrader.core.share import nodes_of
+from muster.upgrader.core.outlook import nodes_of
 from muster_tools.demo.upgrade.account import Account
 from muster_tools.demo.upgrade.naive import NaiveDrain
 from muster_tools.demo.upgrade.scene import GANG_NODES, GPUS, QUEUE, SHORT_S, Scene
