@@ -1,6 +1,6 @@
-"""Jobs that want a cluster and did not get one at once, in lanes: of one team, one rule and one size.
+"""Pending queues: jobs that want a cluster and did not get one at once, by team, rule and size.
 
-If the first of a lane gets no cluster, none behind it does, so a lane that was judged is left alone until something
+If the first of a queue gets no cluster, none behind it does, so a queue that was judged is left alone until something
 changed that may help. Which jobs stand here follows from the rest of the state.
 """
 
@@ -10,39 +10,41 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
-class LaneKey(NamedTuple):
-    """What the jobs of a lane agree in. rule: by name, "" without rules. to: clusters asked for in place of the rule's.
-
-    avoid: clusters that it may not go to. left: the lost cluster that still has it, "" if none has. ends: nobody wants
-    it any more, so it only has to be taken from there. last: where it goes only if no other takes it, "" for nowhere.
-    """
+class QueueKey(NamedTuple):
+    """What the jobs of a queue have in common."""
 
     team: str
     rule: str
+    """By name, "" without rules."""
     milli: int
     to: tuple[str, ...] = ()
+    """Clusters that were requested in place of the rule's."""
     avoid: tuple[str, ...] = ()
+    """Clusters that they may not go to."""
     left: str = ""
+    """The lost cluster that still has them, "" if none has."""
     ends: bool = False
+    """They were canceled, and only have to be taken from the lost cluster."""
     last: str = ""
+    """The cluster where they go only if no other takes them, "" for none."""
 
 
 @dataclass(slots=True)
-class Lane:
+class PendingQueue:
     """jobs: (submitted, id), the oldest first. judged: at which version nothing was found for the first of them."""
 
-    key: LaneKey
+    key: QueueKey
     jobs: list[tuple[int, str]] = field(default_factory=list)
     judged: int = -1
 
 
-class Lanes:
-    """All lanes. version: grows when something changed that may help those who wait."""
+class PendingQueues:
+    """All pending queues. version: grows when something changed that may help those who wait."""
 
     def __init__(self) -> None:
-        self.lanes: dict[LaneKey, Lane] = {}
+        self.queues: dict[QueueKey, PendingQueue] = {}
         self.version = 0
-        self._keys: dict[str, tuple[LaneKey, int]] = {}
+        self._keys: dict[str, tuple[QueueKey, int]] = {}
 
     def __contains__(self, job_id: str) -> bool:
         return job_id in self._keys
@@ -50,14 +52,14 @@ class Lanes:
     def __len__(self) -> int:
         return len(self._keys)
 
-    def add(self, key: LaneKey, *, submitted_at: int, job_id: str) -> None:
+    def add(self, key: QueueKey, *, submitted_at: int, job_id: str) -> None:
         """The job waits here; if it stood elsewhere, not there any more."""
         self.remove(job_id)
-        lane = self.lanes.setdefault(key, Lane(key))
+        queue = self.queues.setdefault(key, PendingQueue(key))
         place = submitted_at, job_id
-        if not lane.jobs or place < lane.jobs[0]:
-            lane.judged = -1
-        insort(lane.jobs, place)
+        if not queue.jobs or place < queue.jobs[0]:
+            queue.judged = -1
+        insort(queue.jobs, place)
         self._keys[job_id] = key, submitted_at
 
     def remove(self, job_id: str) -> None:
@@ -66,24 +68,24 @@ class Lanes:
         if found is None:
             return
         key, submitted_at = found
-        lane = self.lanes[key]
-        at = bisect_left(lane.jobs, (submitted_at, job_id))
-        del lane.jobs[at]
-        if not lane.jobs:
-            del self.lanes[key]
+        queue = self.queues[key]
+        at = bisect_left(queue.jobs, (submitted_at, job_id))
+        del queue.jobs[at]
+        if not queue.jobs:
+            del self.queues[key]
 
-    def stir(self) -> None:
-        """Something changed: lanes that were judged are worth trying again."""
+    def mark_dirty(self) -> None:
+        """Something changed: queues that were judged are worth trying again."""
         self.version += 1
 
-    def open(self) -> Iterator[Lane]:
-        """Lanes worth trying."""
-        return (lane for lane in self.lanes.values() if lane.judged != self.version)
+    def open(self) -> Iterator[PendingQueue]:
+        """PendingQueues worth trying."""
+        return (queue for queue in self.queues.values() if queue.judged != self.version)
 
-    def of(self, job_id: str) -> Lane | None:
+    def of(self, job_id: str) -> PendingQueue | None:
         """Where the job waits."""
         found = self._keys.get(job_id)
-        return self.lanes[found[0]] if found is not None else None
+        return self.queues[found[0]] if found is not None else None
 
     def jobs(self) -> Iterator[str]:
         """All jobs that wait."""
