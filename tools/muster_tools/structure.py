@@ -44,11 +44,11 @@ _EXPECTED = "a file says only what it expects of the outcome"
 _FACTS = "facts keep their fields, and each grows by optional fields of its own"
 
 TWINS_KEPT: Mapping[Pair, str] = {
-    ("muster.bus.archive_file.ArchivedMessage", "muster.bus.stored.StoredMessage"): (
+    ("muster.bus.archive_file.ArchivedMessage", "muster.bus.decode.StoredMessage"): (
         "the lines of an archive are a format of files, with text or base64 for a body"
     ),
     ("muster.core.fact.Fact", "muster.schemas.views.FactView"): "the view has the body as JSON, for clients",
-    ("muster.fabric.inventory.MachineDevice", "muster.schemas.facts.fabric.OrphanFound"): (
+    ("muster.fabric.driver.MachineDevice", "muster.schemas.facts.fabric.OrphanFound"): (
         "drivers report more than the fact says, and the fact keeps its fields"
     ),
     ("muster.gateway.accept.Shape", "muster.openb.trace.OpenbNode"): (

@@ -7,7 +7,7 @@ from nats.aio.client import Client
 from prometheus_client import Counter, Gauge
 
 from muster.bus.gauges import LeaderGauges
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
 from muster.core import NS_PER_S, Fact, Instant
 from muster.core.fact import Core
 from muster.core.instant import seconds_between
@@ -54,7 +54,7 @@ class FederationSink:
         self._core: FederationCore | None = None
         self._shown_at = Instant(0)
 
-    async def open(self, core: Core, connection: Client, seat: Seat) -> None:  # noqa: ARG002 - the port
+    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:  # noqa: ARG002 - the port
         """See Sink.open."""
         assert isinstance(core, FederationCore), "these are metrics of the federation"
         self._core, self._shown_at = core, Instant(0)

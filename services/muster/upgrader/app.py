@@ -2,10 +2,9 @@
 
 from muster.bus.declaration import Declaration, QueryType
 from muster.bus.service import CoreService, Hosted
-from muster.bus.settings import Settings
-from muster.bus.upgrade_settings import UpgradeSettings
+from muster.bus.settings import Settings, UpgradeSettings
 from muster.checks.suites import policy_of
-from muster.core.preflight_settings import PreflightSettings
+from muster.core.settings import PreflightSettings
 from muster.schemas import campaigns
 from muster.schemas.registry import StreamRole
 from muster.upgrader.core import UpgraderCore, answers

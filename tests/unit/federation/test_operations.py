@@ -6,8 +6,8 @@ from kit.federation import VirtualFederation
 from muster.federation.core import MemberPlan
 from muster.federation.core.requests import REQUESTS_KEPT
 from muster.schemas.base import Payload
-from muster.schemas.facts.cordons import CordonRequested
 from muster.schemas.facts.health import BrakeResetRequested
+from muster.schemas.facts.node import CordonRequested
 
 TWO = (MemberPlan("atlas"), MemberPlan("boreas"))
 

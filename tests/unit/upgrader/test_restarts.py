@@ -7,7 +7,7 @@ import pytest
 from kit.upgrader import CONFIG, DAY, HOUR, VirtualUpgrader, a_campaign, node_named
 from muster.core import Draft, Fact, after
 from muster.core.virtual import recover
-from muster.schemas.facts.cordons import CordonRequested
+from muster.schemas.facts.node import CordonRequested
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.facts.upgrade import CampaignEnded, CampaignSpec, CampaignStartRequested, Step
 from muster.simulator.engine import START, Engine, join_nodes, set_queue

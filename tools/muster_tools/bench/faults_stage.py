@@ -8,7 +8,7 @@ from muster.composer.core.core import ComposerCore
 from muster.composer.core.limits import Bounds
 from muster.composer.virtual import VirtualFabrics
 from muster.core import Fact, Instant
-from muster.core.simulation_settings import FabricBehaviour
+from muster.core.settings import FabricBehaviour
 from muster.core.virtual import recover
 from muster.fabric.layout import machine_id, node_name, pool_device_uuid
 from muster.fabric.simulator.model import FabricModel

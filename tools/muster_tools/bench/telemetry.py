@@ -26,7 +26,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from muster.bus.clock import SystemTime
 from muster.bus.host import COLLECTOR_THRESHOLDS
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
 from muster.cli import output
 from muster.cli.machine import this_machine
 from muster.cli.options import Output
@@ -182,7 +182,7 @@ async def _rounds(
     """Processor and wall seconds, MiB, pages that came and that did not, over whole rounds."""
     counted = _Counted(client)
     sink = _scrapes(plan, url=f"http://{LOOPBACK}:{port}/nodes/{{node}}/metrics")
-    await sink.open(core, counted, Seat())
+    await sink.open(core, counted, LeaderHandle())
     try:
         began_s, began_cpu_s = time.monotonic(), _cpu_s()
         for number in range(1, plan.rounds + 1):

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.fleet import Fleet, regular_fleet
-from muster.core.preflight_settings import SimulatedWorkSettings
+from muster.core.settings import SimulatedWorkSettings
 from muster.schemas import ids, labels
 from muster.schemas.job import RUN_TIME_S_MAX, Checkpointing, Job, JobSpec, TaskGroup
 from muster.simulator.failures.calendar import RATE, Odds

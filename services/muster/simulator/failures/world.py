@@ -12,10 +12,9 @@ from muster.core import Fact, Instant, after, seconds_between
 from muster.core.seeded import lognormal, uniform
 from muster.fabric.layout import device_uuids
 from muster.health.core.core import HealthCore
-from muster.schemas.facts.cordons import CordonRequested
 from muster.schemas.facts.health import HealthMoved, HealthPhase, VerifyRequested
 from muster.schemas.facts.job import PodsExited, PodsOutcome
-from muster.schemas.facts.node import NodeLost
+from muster.schemas.facts.node import CordonRequested, NodeLost
 from muster.schemas.facts.operations import ActionOutcome, NodeAction, NodeActionEnded, NodeActionRequested
 from muster.schemas.telemetry import DeviceSample, NodeSample, WatchLevel, WatchReading
 from muster.simulator.engine import START, Engine

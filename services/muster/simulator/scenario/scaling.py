@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 from pydantic import JsonValue
 
 from muster.core import Fact
-from muster.core.scaling_settings import GroupSettings, ScalingSettings
-from muster.core.simulation_settings import FabricBehaviour
+from muster.core.settings import FabricBehaviour, GroupSettings, ScalingSettings
 from muster.scaler.core.groups import ScalingConfig, ScalingConfigError, check_group
 from muster.schemas.facts.scale import NothingChosen, ScaleChosen, ScaleEnded
 from muster.simulator.engine import Engine

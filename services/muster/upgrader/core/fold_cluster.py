@@ -5,14 +5,20 @@ from collections.abc import Callable
 
 from muster.cluster import HOLD_FACTS
 from muster.core import Fact
-from muster.schemas.facts.cordons import Cordon, CordonRequested
 from muster.schemas.facts.job import (
     JobQueued,
     JobRouted,
     JobState,
     PodsExited,
 )
-from muster.schemas.facts.node import GrantState, Withheld, WithholdRequested, WithholdWithdrawn
+from muster.schemas.facts.node import (
+    Cordon,
+    CordonRequested,
+    GrantState,
+    Withheld,
+    WithholdRequested,
+    WithholdWithdrawn,
+)
 from muster.schemas.facts.operations import ActionOutcome, CheckOutcome, ChecksReported, NodeActionEnded
 from muster.schemas.facts.upgrade import CampaignSpec, Step
 from muster.schemas.registry import STATE_NAME

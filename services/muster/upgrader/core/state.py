@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from muster.cluster import Holds, Nodes
 from muster.core import Instant, after
 from muster.schemas.base import LABEL_CHARS_MAX
-from muster.schemas.facts.cordons import Cordon
-from muster.schemas.facts.node import NodeJoined, WithholdRequested, WithholdWish
+from muster.schemas.facts.node import Cordon, NodeJoined, WithholdRequested, WithholdWish
 from muster.schemas.facts.upgrade import (
     CampaignSpec,
     CampaignState,

@@ -9,7 +9,7 @@ import pytest
 import typer.main
 from pydantic import BaseModel
 
-from muster.bus.counters import LogCounters
+from muster.bus.ports import LogCounters
 from muster.bus.settings import Settings
 from muster.cli.main import app
 from muster.schemas.registry import STATE_TABLE, TABLE

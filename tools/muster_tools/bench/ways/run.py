@@ -9,8 +9,7 @@ from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.fleet import Fleet, regular_fleet
 from muster.core import Fact
 from muster.core.instant import seconds_between
-from muster.core.scaling_settings import GroupSettings, ModelSettings, ScalingSettings
-from muster.core.simulation_settings import FabricBehaviour
+from muster.core.settings import FabricBehaviour, GroupSettings, ModelSettings, ScalingSettings
 from muster.scaler.core.groups import ScalingConfig
 from muster.schemas.job import Phase
 from muster.simulator.engine import START, Engine, join_nodes, set_queue, survey_fabrics
