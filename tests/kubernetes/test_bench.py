@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from muster.cli.main import app
 from muster_tools.bench.kubernetes.counting import Requests, requests_of
-from muster_tools.bench.kubernetes.followers import informers
 from muster_tools.bench.kubernetes.manifests import namespace, pod
 from muster_tools.bench.kubernetes.plan import Contender
+from muster_tools.bench.kubernetes.scenarios.churn import informers
 from muster_tools.local_kubernetes.fleet import create_all
 from muster_tools.local_kubernetes.plane import ControlPlane
 from waiting import until, until_async

@@ -16,10 +16,10 @@ from muster.guard.core.flow import BALLAST
 from muster.guard.core.look import FlowLook, Look
 from muster.guard.observer import ClusterObserver
 from muster.guard.replicas import Place
-from muster_tools.demo.guard.balancer import Balancer
 from muster_tools.demo.guard.burst import Burst, burst
-from muster_tools.demo.guard.filling import READERS, fill, let_read
 from muster_tools.demo.guard.limits import BURST
+from muster_tools.demo.guard.stage import READERS, fill, let_read
+from muster_tools.demo.guard.story_skew import Balancer
 from muster_tools.local_kubernetes.access import write_kubeconfig
 from muster_tools.local_kubernetes.options import PlaneOptions
 from muster_tools.local_kubernetes.plane import ControlPlane

@@ -19,7 +19,7 @@ from muster.guard.core.config import GuardConfig
 from muster.guard.core.look import Look
 from muster.guard.observer import ClusterObserver
 from muster.guard.replicas import Place
-from muster_tools.demo.guard.filling import READERS, fill, let_read
+from muster_tools.demo.guard.stage import READERS, fill, let_read
 from muster_tools.local_kubernetes.options import PlaneOptions
 from muster_tools.local_kubernetes.plane import ControlPlane
 from muster_tools.local_kubernetes.ports import LOOPBACK, free_ports

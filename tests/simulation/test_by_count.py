@@ -10,9 +10,8 @@ from muster.schemas.facts.job import PodsStarted
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import Job, JobSpec, Phase, Slot, TaskGroup
 from muster.schemas.labels import RUN_S
-from muster.simulator.engine import START, Engine
+from muster.simulator.engine import START, Engine, join_nodes, set_queue
 from muster.simulator.load.trace import job_of
-from muster.simulator.setup import join_nodes, set_queue
 
 NODES, GPUS = 4, 8
 

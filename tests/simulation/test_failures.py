@@ -11,8 +11,7 @@ from muster.bus.settings import Settings
 from muster.core import NS_PER_S, Instant
 from muster.health.config import config_of
 from muster.simulator.failures.account import Account, Bucket
-from muster.simulator.failures.calendar import Odds, incidents, lemons_of
-from muster.simulator.failures.mix import MIX, PLANNED, PUBLISHED, RATE, Mend, Shown
+from muster.simulator.failures.calendar import MIX, PLANNED, PUBLISHED, RATE, Mend, Odds, Shown, incidents, lemons_of
 from muster.simulator.failures.run import play
 from muster.simulator.failures.scene import GPUS, Scene
 

@@ -67,9 +67,7 @@ TWINS_KEPT: Mapping[Pair, str] = {
     ("muster.simulator.scenario.model.Scenario", "muster.simulator.scenario.plan.Plan"): (
         "the file names equal nodes and jobs by their number; in the plan each stands alone, in the wire's units"
     ),
-    ("muster.simulator.scenario.scaling.ChoiceOutcome", "muster.simulator.scenario.scaling_model.ExpectedChoice"): (
-        _EXPECTED
-    ),
+    ("muster.simulator.scenario.model.ExpectedChoice", "muster.simulator.scenario.scaling.ChoiceOutcome"): (_EXPECTED),
 }
 """Why each of the twins that there are stays."""
 

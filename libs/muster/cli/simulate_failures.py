@@ -14,8 +14,7 @@ from muster.cli.output import print_line
 from muster.cli.progress import measured
 from muster.health.config import config_of
 from muster.simulator.failures.account import Bucket
-from muster.simulator.failures.calendar import Odds
-from muster.simulator.failures.mix import (
+from muster.simulator.failures.calendar import (
     MIX,
     PLANNED,
     PUBLISHED,
@@ -23,6 +22,7 @@ from muster.simulator.failures.mix import (
     PUBLISHED_GPUS,
     PUBLISHED_PLANNED,
     RATE,
+    Odds,
 )
 from muster.simulator.failures.run import Outcome, play
 from muster.simulator.failures.scene import GPUS, Scene, Times

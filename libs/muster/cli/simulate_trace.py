@@ -32,9 +32,8 @@ from muster.simulator.live import scenario_of
 from muster.simulator.load.page import page
 from muster.simulator.load.play import STEP_S, Load, Played, play, play_from
 from muster.simulator.load.policy import Assigner, PolicyFile, default_policy, parse_policy
-from muster.simulator.load.report import Report, report_of
+from muster.simulator.load.report import Report, jobs_csv, report_of
 from muster.simulator.load.synthetic import synthetic_load
-from muster.simulator.load.tables import jobs_csv
 from muster.simulator.load.trace import arrivals, openb_nodes, qos_by_task
 from muster.simulator.scenario import Scenario
 from muster.simulator.scenario.plan import Plan, plan_of

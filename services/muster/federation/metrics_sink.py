@@ -93,7 +93,7 @@ class FederationSink:
             if one.lost_after_s:
                 self._gauges.show(_HEARD, one.heard_at / NS_PER_S, one.name)
         waiting = Sums[str]()
-        for lane in told.waiting:
-            waiting[lane.reason] += lane.jobs
+        for queue in told.waiting:
+            waiting[queue.reason] += queue.jobs
         for reason in REASONS:
             self._gauges.show(_WAITING, waiting[reason], reason)

@@ -13,7 +13,9 @@ from muster.scheduler.core import SchedulerCore
 from muster.scheduler.core.cycle import Limits
 from muster.schemas.facts.job import JobRouted
 from muster.schemas.facts.node import NodeJoined
+from muster.schemas.facts.queue import QueueChangeRefused, QueueChangeRequested, QueueSpec
 from muster.schemas.job import Job
+from muster.simulator.errors import InputError
 from muster.simulator.scaling import Scaled
 
 CLUSTER = "sim"
@@ -98,3 +100,28 @@ class Engine(VirtualCluster):
         """Let another scheduler fold the log, which must be kept: what the old one remembered besides is gone."""
         self.scheduler = recover(SchedulerCore(cluster=CLUSTER, limits=self._limits), (), self.log)
         self.replace("scheduler", self.scheduler)
+
+
+PRINCIPAL = "simulator"
+SURVEY_ROUNDS = 4
+"""Decisions in which the composer asks for a look at each fabric and hears what it showed."""
+
+
+def join_nodes(engine: Engine) -> None:
+    """Every node joins, now; none is released yet."""
+    engine.settle_core("agent")
+
+
+def survey_fabrics(engine: Engine) -> None:
+    """Fabrics are looked at before anything scales: their pools, and what stands on machines, are known."""
+    for _ in range(SURVEY_ROUNDS if "composer" in engine.cores else 0):
+        engine.decide_once("composer")
+
+
+def set_queue(engine: Engine, spec: QueueSpec, *, at: str) -> None:
+    """Make or change a queue, now. at: where it stands, for errors. Raises InputError if the scheduler refuses it."""
+    wish = QueueChangeRequested(spec=spec, principal=PRINCIPAL)
+    engine.write("federation", "queue", spec.name, "change-forwarded", wish)
+    for fact in engine.settle_core("scheduler", only=lambda draft: draft.kind == "queue"):
+        if isinstance(fact.payload, QueueChangeRefused):
+            raise InputError(f"{at}.{fact.payload.field}", fact.payload.reason)

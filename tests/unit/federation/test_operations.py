@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from kit.federation import VirtualFederation
 from muster.federation.core import MemberPlan
-from muster.federation.core.requested import REQUESTS_KEPT
+from muster.federation.core.requests import REQUESTS_KEPT
 from muster.schemas.base import Payload
 from muster.schemas.facts.health import BrakeResetRequested
 from muster.schemas.facts.node import CordonRequested

@@ -57,7 +57,7 @@ def test_a_job_that_is_cancelled_while_it_waits_ends_here() -> None:
     world.cancel(one)
     world.settle()
     assert world.names(one) == ["cancelled"]
-    assert len(world.core.state.lanes) == 0
+    assert len(world.core.state.pending) == 0
 
 
 @given(

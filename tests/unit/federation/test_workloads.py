@@ -75,4 +75,4 @@ def test_a_job_of_an_object_that_its_cluster_gives_back_goes_there_again_and_now
     assert world.names(one).count("routed") == 2
     again = world.last("routed", one.id)
     assert (again.cluster, again.payload.assignment) == ("borg", 2)
-    assert not len(world.core.state.lanes)
+    assert not len(world.core.state.pending)

@@ -13,9 +13,8 @@ from muster.schemas.facts.node import WithholdRequested
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import Job, JobSpec, Phase, TaskGroup
 from muster.schemas.labels import RUN_S
-from muster.simulator.engine import START, Engine, Pace
+from muster.simulator.engine import START, Engine, Pace, join_nodes, set_queue
 from muster.simulator.load.trace import job_of
-from muster.simulator.setup import join_nodes, set_queue
 
 
 def job(name: str, *, gpus: int = 1, run_s: float = 60.0, at_s: float = 0.0) -> Job:

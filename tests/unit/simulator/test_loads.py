@@ -14,9 +14,8 @@ from muster.simulator.errors import InputError
 from muster.simulator.load.page import page
 from muster.simulator.load.play import Load, Played, play
 from muster.simulator.load.policy import Assigner, default_policy, parse_policy
-from muster.simulator.load.report import grouping, jain, report_of
+from muster.simulator.load.report import grouping, jain, jobs_csv, report_of
 from muster.simulator.load.synthetic import synthetic_load
-from muster.simulator.load.tables import jobs_csv
 from muster.simulator.load.trace import arrivals, openb_nodes, qos_by_task
 
 NODES = (OpenbNode("n0", 64_000, 262_144, 8, "V100"),)

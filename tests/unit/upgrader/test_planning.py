@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from muster.core import NS_PER_S, Instant
 from muster.schemas.facts.upgrade import Window
-from muster.upgrader.core import windows
+from muster.upgrader.core import turns
+from muster.upgrader.core.outlook import nodes_of
 from muster.upgrader.core.planning import Busy, Candidate, Room, _Use, plan
-from muster.upgrader.core.share import nodes_of
 
 NOW = Instant(1_000 * NS_PER_S)
 TAKES_NS = 100 * NS_PER_S
@@ -117,17 +117,17 @@ def test_limits_hold_at_every_moment(
 def test_a_window_opens_every_week() -> None:
     nights = (Window(days=(4,), from_min=22 * 60, to_min=6 * 60),)
     friday = Instant(MONDAY + 4 * DAY_NS + 22 * 60 * MINUTE_NS)
-    assert windows.open_at(nights, MONDAY) == friday
-    assert windows.open_at(nights, friday) == friday
+    assert turns.open_at(nights, MONDAY) == friday
+    assert turns.open_at(nights, friday) == friday
     saturday_5 = Instant(friday + 7 * 60 * MINUTE_NS)
-    assert windows.open_at(nights, saturday_5) == saturday_5, "it lasts over midnight"
+    assert turns.open_at(nights, saturday_5) == saturday_5, "it lasts over midnight"
     saturday_6 = Instant(friday + 8 * 60 * MINUTE_NS)
-    assert windows.open_at(nights, saturday_6) == friday + 7 * DAY_NS
+    assert turns.open_at(nights, saturday_6) == friday + 7 * DAY_NS
 
 
 def test_a_window_over_the_turn_of_the_week() -> None:
     sunday_night = (Window(days=(6,), from_min=23 * 60, to_min=60),)
-    assert windows.open_at(sunday_night, MONDAY) == MONDAY
+    assert turns.open_at(sunday_night, MONDAY) == MONDAY
 
 
 def test_shares_are_rounded_down_but_leave_one() -> None:

@@ -10,8 +10,7 @@ from muster.core.virtual import recover
 from muster.schemas.facts.node import CordonRequested
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.facts.upgrade import CampaignEnded, CampaignSpec, CampaignStartRequested, Step
-from muster.simulator.engine import START, Engine
-from muster.simulator.setup import join_nodes, set_queue
+from muster.simulator.engine import START, Engine, join_nodes, set_queue
 from muster.upgrader.core import UpgraderCore
 from muster_tools.demo.upgrade.scene import QUEUE, Scene
 

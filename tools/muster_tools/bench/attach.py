@@ -10,8 +10,8 @@ would reach who does not know beforehand how long a switch takes.
 import asyncio
 import math
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Coroutine, Sequence
+from dataclasses import asdict, dataclass
 from heapq import heapreplace
 from pathlib import Path
 
@@ -23,11 +23,14 @@ from muster.bus.archive import export_log
 from muster.bus.archive_file import read_archive
 from muster.cli.bus_session import on_bus
 from muster.cli.errors import refused
+from muster.cli.machine import this_machine
+from muster.cli.options import Output
 from muster.core.instant import Instant, seconds_between
 from muster.schemas.devices import AllocationPolicy, AttachmentPhase, ComposabilitySpec, RequestPhase, RequestView
 from muster.schemas.facts.device import DeviceAttached
 from muster.schemas.subjects import cluster_log, parse_subject
-from muster_tools.bench.fresh_stack import FreshStack, Progress, Say, fresh_stack
+from muster_tools.bench.figures import print_figures
+from muster_tools.bench.fresh_stack import FreshStack, Progress, Say, fresh_stack, run_in_fresh_directory
 
 FABRIC, GROUP, REQUEST = "bench", "bench", "bench"
 MODEL = "NVIDIA-H100-SXM5-80GB"
@@ -245,3 +248,30 @@ async def _moments(stack: FreshStack, file: Path) -> Moments:
                 device = DeviceAttached.model_validate_json(message.content)
                 outcomes.append((intents[parsed.subject_id], at, device.device_id))
     return Moments(accepted, tuple(outcomes))
+
+
+def run(plan: Plan, form: Output) -> None:
+    """Measure and print. Raises CliError."""
+    machine = this_machine()
+
+    def run_once(directory: Path, say: Say, progress: Progress) -> Coroutine[None, None, AttachReport]:
+        return measure(plan, directory, say=say, progress=progress)
+
+    found = run_in_fresh_directory(run_once, total=plan.gpus, what="attached")
+    document = {**asdict(found), "switch_s_median": plan.switch_s, "switch_sigma": plan.sigma, "seed": plan.seed}
+    print_figures(machine, document, _rows(found), form=form)
+
+
+def _rows(found: AttachReport) -> list[tuple[str, str]]:
+    bound = f"{found.lower_bound_s:.2f} s: no schedule of these switches on {found.limit} lanes is shorter"
+    listed = f"{found.list_schedule_s:.2f} s: each on the first free lane, without any delay"
+    return [
+        ("attached", f"{found.gpus} GPUs on one fabric, at most {found.limit} at a time ({found.most_at_once} were)"),
+        ("measured", f"{found.wall_s:.2f} s from accepted to the last one attached"),
+        ("lower bound", f"{bound}; measured is {found.wall_to_lower_bound:.3f} x"),
+        ("list schedule", f"{listed}; measured is {found.wall_to_list_schedule:.3f} x"),
+        ("one by one", f"{found.serial_s:.2f} s; measured is {found.serial_to_wall:.1f} times faster"),
+        ("longest switch", f"{found.longest_s:.2f} s"),
+        ("overhead of a call", f"{found.call_overhead_s_median * 1000:.0f} ms median, from intent to outcome"),
+        ("accepted after", f"{found.accepted_s * 1000:.0f} ms"),
+    ]

@@ -34,12 +34,12 @@ def surge(
     rss_mib {process: n}, log_messages describe the cold run; `warm` holds the same keys; `machine` the machine.
     With --rate jobs run for 15 s, so that the fleet never fills; without, none ends before all are placed.
     """
-    from muster_tools.bench import surge_report
+    from muster_tools.bench import surge
 
-    plan = surge_report.Plan(
+    plan = surge.Plan(
         nodes=nodes, workloads=workloads, rate=rate, duration_s=duration, connections=connections, split=split
     )
-    surge_report.run(plan, output)
+    surge.run(plan, output)
 
 
 @app.command()
@@ -49,9 +49,9 @@ def log(
     output: As = Output.TABLE,
 ) -> None:
     """Append and fold with 10,000, 100,000 and 1,000,000 facts stored, on a nats-server of its own. Flat is good."""
-    from muster_tools.bench import log_report
+    from muster_tools.bench import log
 
-    log_report.run(sorted(facts or [10_000, 100_000, 1_000_000]), output)
+    log.run(sorted(facts or [10_000, 100_000, 1_000_000]), output)
 
 
 @app.command()
@@ -67,10 +67,10 @@ def health(
 
     JSON: avoided_ms, requeued_ms, told_ms {p50, p99, max}, sent_per_s, told_per_s, health_cpu_s, and `machine`.
     """
-    from muster_tools.bench import health_report
+    from muster_tools.bench import health
 
-    plan = health_report.Plan(nodes=nodes, gangs=gangs, rate=rate, duration_s=duration)
-    health_report.run(plan, output)
+    plan = health.Plan(nodes=nodes, gangs=gangs, rate=rate, duration_s=duration)
+    health.run(plan, output)
 
 
 @app.command()
@@ -87,9 +87,9 @@ def telemetry(
     JSON: library_ms, first_ms, read_ms, whole_ms (of a page), cpu_pct, library_cpu_pct, memory_mib, read, failed, late,
     and `machine`.
     """
-    from muster_tools.bench import telemetry_report
+    from muster_tools.bench import telemetry
 
-    telemetry_report.run(telemetry_report.Plan(nodes=nodes, gpus=gpus, interval_s=interval, rounds=rounds), output)
+    telemetry.run(telemetry.Plan(nodes=nodes, gpus=gpus, interval_s=interval, rounds=rounds), output)
 
 
 @app.command()
@@ -139,10 +139,10 @@ def cycle(
     output: As = Output.TABLE,
 ) -> None:
     """Time the scheduler's decisions alone: at first, when little changed, and when nothing did."""
-    from muster_tools.bench import cycle_report
+    from muster_tools.bench import cycle
     from muster_tools.bench.cycle_input import Scale
 
-    cycle_report.run(Scale(gpus=gpus, pending=pending, queues=queues, shapes=shapes), changes=changes, form=output)
+    cycle.run(Scale(gpus=gpus, pending=pending, queues=queues, shapes=shapes), changes=changes, form=output)
 
 
 @app.command()
@@ -154,9 +154,9 @@ def kueue(
     output: As = Output.TABLE,
 ) -> None:
     """Run the workload of Kueue's baseline performance test, 15,000 jobs at its generators' pace, through the bus."""
-    from muster_tools.bench import kueue_report
+    from muster_tools.bench import kueue
 
-    kueue_report.run(kueue_report.Plan(share=share, connections=connections, split=split), output)
+    kueue.run(kueue.Plan(share=share, connections=connections, split=split), output)
 
 
 @app.command()
@@ -175,9 +175,9 @@ def attach(
     lane, without delay. JSON: gpus, limit, wall_s, lower_bound_s, list_schedule_s, serial_s, longest_s,
     wall_to_lower_bound, wall_to_list_schedule, serial_to_wall, call_overhead_s_median, accepted_s, most_at_once, ...
     """
-    from muster_tools.bench import attach_report
+    from muster_tools.bench import attach
 
-    attach_report.run(attach_report.Plan(gpus=gpus, limit=limit, switch_s=switch_s, seed=seed), output)
+    attach.run(attach.Plan(gpus=gpus, limit=limit, switch_s=switch_s, seed=seed), output)
 
 
 @app.command()
@@ -194,10 +194,9 @@ def faults(
     fabric goes on. JSON: cycles, calls, timeouts_after_success, leader_changes_in_attach, retries, adoptions,
     orphans_found, leaked, doubly_attached, ...; exit code 3 if a device was lost or given twice.
     """
-    from muster_tools.bench import faults_report
-    from muster_tools.bench.faults import Plan
+    from muster_tools.bench.faults import Plan, run
 
-    faults_report.run(Plan(cycles=cycles, faults=faults, seed=seed), output)
+    run(Plan(cycles=cycles, faults=faults, seed=seed), output)
 
 
 @app.command()
@@ -237,10 +236,10 @@ def scale(
     output: As = Output.TABLE,
 ) -> None:
     """Time the scaler alone: from the fact that a job or gang finds no place to the choice of GPUs or nodes for it."""
-    from muster_tools.bench import scale_report
+    from muster_tools.bench import scale
     from muster_tools.bench.scale_input import Scale
 
-    scale_report.run(Scale(nodes=nodes, pool=pool), decisions=decisions, form=output)
+    scale.run(Scale(nodes=nodes, pool=pool), decisions=decisions, form=output)
 
 
 app.command()(kubernetes)

@@ -8,8 +8,12 @@ else the machine does.
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
+from muster.cli import output
+from muster.cli.machine import this_machine
+from muster.cli.options import Output
+from muster.cli.progress import counting
 from muster.core import NS_PER_S, Draft, Fact, Instant, after
 from muster.core.virtual import VirtualCluster
 from muster.scheduler.core import SchedulerCore
@@ -28,6 +32,7 @@ from muster.schemas.facts.job import (
 from muster.schemas.facts.queue import QueueChangeRequested
 from muster.schemas.job import Job
 from muster_tools.bench.cycle_input import Scale, comers, fleet, holders, pick, queues, waiters
+from muster_tools.bench.figures import print_figures
 
 CLUSTER = "bench"
 START = Instant(1_700_000_000 * NS_PER_S)
@@ -290,3 +295,38 @@ def _idle(cell: Cell, count: int) -> list[Spent]:
         assert not said, f"nothing changed, and still it says {said[0].name}"
         found.append(meter.spent())
     return found
+
+
+def run(scale: Scale, *, changes: int, form: Output) -> None:
+    """Measure and print."""
+    machine = this_machine()
+    with counting("changes", total=changes) as advance:
+        found = measure(scale, changes=changes, say=output.print_note, done=advance)
+    print_figures(machine, asdict(found), _rows(found), form=form)
+
+
+def _rows(found: CycleReport) -> list[tuple[str, str]]:
+    return [
+        (
+            "input",
+            f"{found.gpus} GPUs, all held by {found.running} jobs; {found.pending} wait in {found.queues} queues",
+        ),
+        ("fill the fleet", _once(found.fill)),
+        ("first, all jobs new", f"{_once(found.first)}, {found.first_decisions} decisions"),
+        ("  longest decision", _once(found.first_decide_max)),
+        (f"  {WAITING_S / 60:.0f} minutes later", f"{_once(found.waiting)} in all, {found.victims} made way"),
+        ("one ended, one came", _often(found.changed)),
+        ("nothing changed", _often(found.idle)),
+        ("during the changes", f"{found.placed} placed, {found.preempted} preempted"),
+    ]
+
+
+def _once(spent: Spent) -> str:
+    return f"{spent.wall_ms:,.1f} ms ({spent.cpu_ms:,.1f} ms CPU)"
+
+
+def _often(spread: Spread) -> str:
+    return (
+        f"{spread.wall_median_ms:.2f} ms median, {spread.wall_min_ms:.2f} least, {spread.wall_max_ms:.2f} most "
+        f"({spread.cpu_median_ms:.2f} ms CPU median) of {spread.runs}"
+    )

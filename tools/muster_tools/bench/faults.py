@@ -4,14 +4,94 @@ The composer's core over a model of a fabric, in virtual time. Calls of a depose
 carries them on. What the fabric really holds is compared with what the log says, at every quiet moment and at the end.
 """
 
+import itertools
+import time
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 
-from muster.core import after
+from muster.cli.errors import refused
+from muster.cli.machine import this_machine
+from muster.cli.options import Output
+from muster.cli.progress import counting
+from muster.core import Fact, after
+from muster.core.seeded import uniform
+from muster.schemas.devices import ComposabilitySpec, RequestPhase
+from muster.schemas.facts.composability import ComposeRequested, DecomposeRequested, RequestMoved
+from muster.schemas.facts.scale import ScaleChosen, ScalePart
 from muster_tools.bench.faults_house import START
-from muster_tools.bench.faults_people import People
 from muster_tools.bench.faults_plan import CHECKPOINTS, Found, Plan
-from muster_tools.bench.faults_stage import House
+from muster_tools.bench.faults_stage import FABRIC, MODEL, House
+from muster_tools.bench.figures import print_figures
+
+
+class People:
+    """Asks for devices and gives them back, `busy` requests at a time: half by hand, half as the scaler does."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._numbers = itertools.count(1)
+        self._open: set[str] = set()
+        self.goes_on = True
+        house.folds.append(self._fold)
+
+    def start(self) -> None:
+        """All at once."""
+        for _ in range(self._house.plan.busy):
+            self._ask()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is asked any more."""
+        return not self._open
+
+    def _ask(self) -> None:
+        house, number = self._house, next(self._numbers)
+        size = 1 + int(3 * self._draw("size", number))
+        if number % 2:
+            name = f"r{number:05}"
+            spec = ComposabilitySpec(model=MODEL, size=size)
+            self._open.add(name)
+            house.write(
+                "federation", "composability", name, "compose-forwarded", ComposeRequested(spec=spec, principal="ann")
+            )
+            return
+        name = f"s{number:06}"
+        node = list(house.machines)[int(house.plan.nodes * self._draw("node", number))]
+        parts = (ScalePart(node=node, count=size, fabric=FABRIC, device_model=MODEL),)
+        self._open.add(name)
+        house.write("scaler", "scale", name, "gpu-attach-chosen", ScaleChosen(case=1, count=size, parts=parts))
+
+    def _fold(self, fact: Fact) -> None:
+        if fact.kind != "composability" or fact.subject_id not in self._open:
+            return
+        name, house = fact.subject_id, self._house
+        if isinstance(fact.payload, RequestMoved) and fact.payload.phase is RequestPhase.RUNNING:
+            hold_s = 20.0 * self._draw("hold", name)
+            house.at(after(house.now, hold_s), lambda: self._give_back(name))
+        elif fact.name in ("ended", "refused"):
+            self._open.discard(name)
+            if self.goes_on:
+                house.at(after(house.now, 0.1), self._ask)
+
+    def _give_back(self, name: str) -> None:
+        house = self._house
+        if name not in self._open:
+            return
+        if name.startswith("r"):
+            payload = DecomposeRequested(principal="ann")
+            house.write("federation", "composability", name, "decompose-forwarded", payload)
+            return
+        request = house.core.state.requests[name]
+        devices = tuple(house.core.state.attachments[one].device_uuid for one in request.attachments)
+        if devices:
+            chosen = ScaleChosen(case=3, devices=devices)
+            house.write("scaler", "scale", f"{name}-back-{house.seq}", "gpu-remove-chosen", chosen)
+            house.at(after(house.now, 150.0), lambda: self._give_back(name))
+
+    def _draw(self, *purpose: str | int) -> float:
+        return uniform(self._house.plan.seed, "people", *purpose)
+
 
 DAY_S = 86_400.0
 QUIET_S = 1_800.0
@@ -44,3 +124,46 @@ def measure(plan: Plan, *, done: Callable[[], None] = lambda: None) -> Found:
 def _is_reached(house: House, plan: Plan, target: int) -> bool:
     """So many cycles, and a call to attach is under way: that is when leaders change."""
     return house.ledger.cycles >= target and bool(house.ledger.attaching or target >= plan.cycles)
+
+
+def run(plan: Plan, form: Output) -> None:
+    """Measure and print. Raises CliError if a device was lost or given twice: then the composer is broken."""
+    machine = this_machine()
+    begun_s = time.perf_counter()
+    with counting("turns", total=len(plan.turns)) as advance:
+        found = measure(plan, done=advance)
+    took_s = time.perf_counter() - begun_s
+    document = {**asdict(plan), **asdict(found), "took_s": round(took_s, 3)}
+    print_figures(machine, document, _rows(plan, found, took_s), form=form)
+    wrong = found.leaked + found.doubly_attached + found.misplaced + found.withheld
+    if wrong:
+        raise refused(f"log and fabric disagree about {wrong} devices; run it again with seed {plan.seed} to see why")
+
+
+def _rows(plan: Plan, found: Found, took_s: float) -> list[tuple[str, str]]:
+    told = ", ".join(f"{count} {what}" for what, count in sorted(found.told.items()))
+    return [
+        (
+            "input",
+            f"{plan.nodes} nodes, {plan.pool} devices in the pool, {plan.limit} calls at a time, seed {plan.seed}",
+        ),
+        ("time", f"{took_s:.1f} s for {found.virtual_s / 3600:.1f} h of virtual time and {found.facts:,} facts"),
+        ("cycles", f"{found.cycles:,} attached and detached, {found.calls:,} calls, {plan.faults:.1%} with a fault"),
+        ("outcomes", told),
+        (
+            "time-outs after success",
+            f"{found.timeouts_after_success:,}, {found.timeouts_after_attach:,} of attachments",
+        ),
+        ("leader changes", f"{found.leader_changes:,}, {found.leader_changes_in_attach:,} in mid-attach"),
+        ("  calls lost with a leader", f"{found.calls_lost:,}"),
+        ("retries", f"{found.retries:,}"),
+        ("adoptions", f"{found.adoptions:,}"),
+        ("orphans", f"{found.orphans_found:,} found, {found.orphans_returned:,} returned or adopted"),
+        ("given up", f"{found.detachments_given_up:,} detachments, {found.requests_failed:,} requests"),
+        ("calls at a time", f"{found.in_flight_max} at most, {found.limit} allowed"),
+        ("compared with the fabric", f"{found.quiet_moments:,} times and at the end"),
+        ("leaked", str(found.leaked)),
+        ("doubly attached", str(found.doubly_attached)),
+        ("not where the log says", str(found.misplaced)),
+        ("withheld for nothing", str(found.withheld)),
+    ]

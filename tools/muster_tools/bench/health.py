@@ -6,8 +6,8 @@ from the GPU to the reading takes one scrape interval at most. Both parts are re
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from nats.aio.client import Client
@@ -18,13 +18,16 @@ from muster.bus.archive_file import read_archive
 from muster.cli.bus_session import on_bus
 from muster.cli.errors import refused
 from muster.cli.fleet_ready import fleet_ready
+from muster.cli.machine import this_machine
+from muster.cli.options import Output
 from muster.core.instant import seconds_between
 from muster.schemas.facts.health import FaultObserved
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import JobSpec, Phase, TaskGroup
 from muster.schemas.subjects import cluster_log, parse_subject, telemetry_subject
 from muster.schemas.telemetry import DeviceSample, NodeSample
-from muster_tools.bench.fresh_stack import FreshStack, Progress, Say, fresh_stack
+from muster_tools.bench.figures import print_figures
+from muster_tools.bench.fresh_stack import FreshStack, Progress, Say, fresh_stack, run_in_fresh_directory
 from muster_tools.bench.workload import TEAM
 
 GPUS_PER_NODE = 8
@@ -285,3 +288,28 @@ def spread_ms(seconds: Sequence[float]) -> Spread:
     last = len(ordered) - 1
     p50, p99 = ordered[last // 2], ordered[round(last * 0.99)]
     return Spread(round(p50 * 1000, 1), round(p99 * 1000, 1), round(ordered[-1] * 1000, 1))
+
+
+def run(plan: Plan, form: Output) -> None:
+    """Measure and print. Raises CliError."""
+    machine = this_machine()
+
+    def run_once(directory: Path, say: Say, progress: Progress) -> Coroutine[None, None, HealthReport]:
+        return measure(plan, directory, say=say, progress=progress)
+
+    found = run_in_fresh_directory(run_once, total=plan.gangs, what="gangs hurt")
+    print_figures(machine, asdict(found), _rows(found), form=form)
+
+
+def _rows(found: HealthReport) -> list[tuple[str, str]]:
+    return [
+        ("node avoided", f"{_words(found.avoided_ms)} after a page showed its fault ({found.gangs} gangs)"),
+        ("gang in its queue", f"{_words(found.requeued_ms)} after the fault was told"),
+        ("events", f"{found.events} on {found.nodes} nodes, sent at {found.sent_per_s:.0f}/s"),
+        ("told", f"{found.told}, {found.told_per_s:.0f}/s; each {_words(found.told_ms)} after its page"),
+        ("health's processor time", f"{found.health_cpu_s:.2f} s"),
+    ]
+
+
+def _words(spread: Spread) -> str:
+    return f"{spread.p50:.0f} ms median, {spread.p99:.0f} ms p99, {spread.max:.0f} ms at most"

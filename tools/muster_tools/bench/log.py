@@ -2,19 +2,26 @@
 
 import asyncio
 import subprocess
+import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import nats
+import uvloop
 from nats.aio.client import Client
 
 from muster.bus.nats_log import NatsLog
 from muster.bus.ports import LogAppender
 from muster.bus.settings import Settings
 from muster.bus.streams import bootstrap
+from muster.cli import output
+from muster.cli.machine import sentence, this_machine
+from muster.cli.options import Output
+from muster.cli.output import print_line
+from muster.cli.progress import measured
 from muster.core.fact import Draft, Fact
 from muster.schemas.facts.job import JobPlaced
 from muster.schemas.ids import job_id, trace_id, traceparent
@@ -155,3 +162,32 @@ async def _connected(url: str, monitor_port: int) -> Client:
         while not await http_ok(monitor_port, "/healthz"):  # noqa: ASYNC110 - another process tells nobody
             await asyncio.sleep(PROBE_S)
     return await nats.connect(url)
+
+
+HEADINGS = ("STORED", "BATCH OF 500 p50", "p99", "APPENDED/s", "SINGLE p50", "p99", "FOLDED/s", "PER FACT")
+
+
+def run(levels: Sequence[int], form: Output) -> None:
+    """Measure at each level and print."""
+    machine = this_machine()
+    found = uvloop.run(_measured(levels))
+    if form is Output.JSON:
+        output.emit_json({"levels": [asdict(one) for one in found], "machine": asdict(machine)})
+        return
+    print_line(sentence(machine))
+    output.table(HEADINGS, map(_row, found), right=HEADINGS)
+
+
+async def _measured(levels: Sequence[int]) -> list[LogFigures]:
+    with tempfile.TemporaryDirectory(prefix="muster-bench-") as name, measured("stored", total=max(levels)) as reached:
+        directory = Path(name)
+        async with own_server(directory) as client:
+            return await measure(client, directory, levels, reached)
+
+
+def _row(one: LogFigures) -> tuple[str, ...]:
+    return (
+        f"{one.stored:,}", f"{one.batch_ms.p50:.1f} ms", f"{one.batch_ms.p99:.1f} ms", f"{one.appended_per_s:,.0f}",
+        f"{one.single_ms.p50:.2f} ms", f"{one.single_ms.p99:.2f} ms", f"{one.folded_per_s:,.0f}",
+        f"{one.fold_us_per_fact:.0f} us",
+    )  # fmt: skip

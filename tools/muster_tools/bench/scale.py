@@ -9,12 +9,17 @@ import gc
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from muster.bus.host import COLLECTOR_THRESHOLDS
+from muster.cli import output
+from muster.cli.machine import this_machine
+from muster.cli.options import Output
+from muster.cli.progress import counting
 from muster.core import Fact
 from muster.schemas.facts.scale import ScaleChosen
 from muster.schemas.job import TaskGroup
+from muster_tools.bench.figures import print_figures
 from muster_tools.bench.scale_cell import Cell
 from muster_tools.bench.scale_input import Scale, job, wanting
 
@@ -156,3 +161,31 @@ def _nothing(cell: Cell) -> float:
     begin = time.perf_counter()
     cell.core.decide(cell.now)
     return round(1e3 * (time.perf_counter() - begin), 3)
+
+
+def run(scale: Scale, *, decisions: int, form: Output) -> None:
+    """Measure and print."""
+    machine = this_machine()
+    with counting("decisions", total=decisions) as advance:
+        found = measure(scale, decisions=decisions, say=output.print_note, done=advance)
+    print_figures(machine, asdict(found), _rows(found), form=form)
+
+
+def _rows(found: ScaleReport) -> list[tuple[str, str]]:
+    burst = (
+        f"{found.burst_served} served in {found.burst_decisions} decisions, {found.burst_ms:,.0f} ms in all, "
+        f"{found.burst_longest_ms:,.1f} ms the longest"
+    )
+    chosen = ", ".join(f"{n} {name}" for name, n in found.chosen.items())
+    return [
+        ("input", f"{found.nodes} nodes, {found.attached} GPUs on them, {found.held} jobs, {found.pool} in the pool"),
+        ("from fact to choice", f"{_words(found.decision)} of {found.decisions}"),
+        ("  of it processor time", _words(found.cpu)),
+        ("chosen", f"{chosen}; {found.gpus} GPUs in all"),
+        (f"{found.burst} jobs at once", burst),
+        ("nothing changed", f"{found.nothing_ms:.3f} ms"),
+    ]
+
+
+def _words(latency: Latency) -> str:
+    return f"{latency.p50_ms:.1f} ms median, {latency.p99_ms:.1f} ms p99, {latency.max_ms:.1f} ms most"

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Coroutine
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -10,11 +11,22 @@ from pydantic import JsonValue
 from muster.bus import jsapi
 from muster.bus.access import READER
 from muster.bus.connection import connect_once
+from muster.cli import output
 from muster.cli.fleet_ready import fleet_ready
+from muster.cli.machine import sentence, this_machine
+from muster.cli.options import Output
+from muster.cli.output import print_line
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import Phase
 from muster.schemas.subjects import FED_LOG, cluster_log
-from muster_tools.bench.fresh_stack import FreshStack, Progress, Say, fresh_stack, refuse_unless_all_accepted
+from muster_tools.bench.fresh_stack import (
+    FreshStack,
+    Progress,
+    Say,
+    fresh_stack,
+    refuse_unless_all_accepted,
+    run_in_fresh_directory,
+)
 from muster_tools.bench.load import Submitted, in_parallel, steady, submit
 from muster_tools.bench.workload import LONG_RUN_S, TEAM, Times, bodies, times
 
@@ -171,3 +183,50 @@ class _Bench:
         finally:
             await client.close()
         return sum(info.state.last_seq for info in infos if info is not None)
+
+
+def run(plan: Plan, form: Output) -> None:
+    """Measure and print. Raises CliError."""
+    machine = this_machine()
+    cold, warm = _measured(plan)
+    if form is Output.JSON:
+        output.emit_json(
+            {
+                **cold.document(),
+                "warm": warm.document(),
+                "nodes": plan.nodes,
+                "workloads": plan.count,
+                "rate": plan.rate,
+                "machine": asdict(machine),
+            }
+        )
+        return
+    print_line(sentence(machine))
+    rows: list[tuple[str, ...]] = list(zip(_NAMES, _cells(cold), _cells(warm), strict=True))
+    rows += [
+        (f"  {name}", f"{mib:.0f} MiB", f"{warm.rss_mib.get(name, 0.0):.0f} MiB") for name, mib in cold.rss_mib.items()
+    ]
+    output.table(("", "COLD", "WARM"), rows, right=("COLD", "WARM"))
+
+
+def _measured(plan: Plan) -> tuple[Round, Round]:
+    def run_once(directory: Path, say: Say, progress: Progress) -> Coroutine[None, None, tuple[Round, Round]]:
+        return measure(plan, directory, say=say, progress=progress)
+
+    return run_in_fresh_directory(run_once, total=plan.count)
+
+
+_NAMES = (
+    "placed", "stranded", "first submit to last placed", "first submit to last running", "placed per second",
+    "accepted per second", "submit to placed p50", "p99", "max", "messages in the logs", "memory",
+)  # fmt: skip
+
+
+def _cells(one: Round) -> tuple[str, ...]:
+    waits = one.times.submit_to_placed_ms
+    return (
+        f"{one.times.placed}", f"{one.times.stranded}", f"{one.times.wall_placed_s:.2f} s",
+        f"{one.times.wall_running_s:.2f} s", f"{one.times.placed_per_s:.0f}/s", f"{one.submit_per_s:.0f}/s",
+        f"{waits.p50:.0f} ms", f"{waits.p99:.0f} ms", f"{waits.max:.0f} ms", f"{one.log_messages}",
+        f"{sum(one.rss_mib.values()):.0f} MiB",
+    )  # fmt: skip

@@ -10,21 +10,27 @@ import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TypeVar
 
 import psutil
+import uvloop
 from nats.aio.client import Client
 from prometheus_client.parser import text_string_to_metric_families
 
 from muster.bus.clock import SystemTime
 from muster.bus.host import COLLECTOR_THRESHOLDS
 from muster.bus.service import LeaderHandle
+from muster.cli import output
+from muster.cli.machine import this_machine
+from muster.cli.options import Output
+from muster.cli.progress import measured
 from muster.core import after
 from muster.schemas.telemetry import ExporterState
 from muster.stack.ports import LOOPBACK, free_port
@@ -34,6 +40,7 @@ from muster.telemetry.core.core import TelemetryCore
 from muster.telemetry.core.plans import Pages
 from muster.telemetry.simulator.world import World
 from muster.telemetry.sink import Answer, Scrapes
+from muster_tools.bench.figures import print_figures
 from muster_tools.bench.log import own_server
 from muster_tools.bench.telemetry_exporters import COLLECT_S, SEED
 from muster_tools.bench.telemetry_fleet import CLUSTER, fleet_facts, node_name
@@ -239,3 +246,35 @@ def _median_ms(times: int, prepare: Callable[[], T], work: Callable[[T], object]
 def _cpu_s() -> float:
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
+
+
+def run(plan: Plan, form: Output) -> None:
+    """Measure and print."""
+    machine = this_machine()
+    with tempfile.TemporaryDirectory(prefix="muster-bench-") as name, measured("rounds", total=plan.rounds) as reached:
+        rounds = 0
+
+        def done() -> None:
+            nonlocal rounds
+            rounds += 1
+            reached(rounds, f"{rounds * plan.nodes} pages")
+
+        found = uvloop.run(measure(plan, Path(name), say=output.print_note, done=done))
+    print_figures(machine, asdict(found), _rows(found), form=form)
+
+
+def _rows(found: TelemetryReport) -> list[tuple[str, str]]:
+    return [
+        ("a page", f"{found.gpus} GPUs, {found.page_lines} lines, {found.page_bytes:,} bytes"),
+        ("read by prometheus-client", f"{found.library_ms:.2f} ms, so {found.library_cpu_pct:.0f} % of a core for all"),
+        ("read here", f"{found.first_ms:.2f} ms the first of a node, {found.read_ms:.2f} ms every other"),
+        ("and all that follows", f"{found.whole_ms:.2f} ms until the message is ready"),
+        ("a message", f"{found.message_bytes:,} bytes"),
+        ("rounds", f"{found.rounds} over {found.nodes} nodes, one in {found.interval_s:g} s"),
+        ("pages", f"{found.read:,} read, {found.failed} failed, {found.late} late"),
+        (
+            "processor",
+            f"{found.cpu_pct:.0f} % of a core, connections and publishing included: {found.page_cpu_ms:.2f} ms a page",
+        ),
+        ("memory", f"{found.memory_mib:.0f} MiB"),
+    ]

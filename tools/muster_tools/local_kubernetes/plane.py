@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,14 +14,67 @@ import aiohttp
 
 from muster_tools.local_kubernetes import access, bounds, commands, programs
 from muster_tools.local_kubernetes.child import Child, Command, Usage
-from muster_tools.local_kubernetes.commands import Layout, Ports
+from muster_tools.local_kubernetes.commands import CLIENT_BURST, CLIENT_QPS, Layout, Ports
 from muster_tools.local_kubernetes.errors import LocalPlaneError, PortTakenError
 from muster_tools.local_kubernetes.options import ADMIN, PlaneOptions, Profile
 from muster_tools.local_kubernetes.pki import make_pki
 from muster_tools.local_kubernetes.ports import LOOPBACK, free_ports
-from muster_tools.local_kubernetes.probes import Probe, answers
-from muster_tools.local_kubernetes.profiles import configuration
 from muster_tools.local_kubernetes.programs import Programs, locate
+
+Probe = Callable[[], Awaitable[bool]]
+_OK = 200
+
+
+def answers(url: str, *, tls: ssl.SSLContext | bool = True) -> Probe:
+    """Whether `GET url` is answered with 200. tls: whom to trust; False for a certificate that nobody signed."""
+
+    async def is_ready() -> bool:
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=bounds.PROBE_S_MAX)) as session,
+                session.get(url, ssl=tls) as answer,
+            ):
+                return answer.status == _OK
+        except (aiohttp.ClientError, OSError, TimeoutError):
+            return False
+
+    return is_ready
+
+
+GPU = "nvidia.com/gpu"
+TOPOLOGY_PLUGIN = "NodeTopology"
+"""As go/topology-scheduler calls it."""
+
+
+def configuration(profile: Profile, *, scheduler_name: str, kubeconfig: Path) -> Mapping[str, object]:
+    """The whole configuration of one scheduler with one profile."""
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "clientConnection": {"kubeconfig": str(kubeconfig), "qps": CLIENT_QPS, "burst": CLIENT_BURST},
+        "profiles": [{"schedulerName": scheduler_name, **_profile(profile)}],
+    }
+
+
+def _profile(profile: Profile) -> Mapping[str, object]:
+    match profile:
+        case Profile.DEFAULT:
+            return {}
+        case Profile.BIN_PACKING:
+            return {"pluginConfig": [_FULLEST_FIRST], "plugins": {"score": _NO_BALANCE}}
+        case Profile.TOPOLOGY:
+            by_zone = {"enabled": [{"name": TOPOLOGY_PLUGIN, "weight": 2}]}
+            return {"pluginConfig": [_FULLEST_FIRST], "plugins": {"multiPoint": by_zone, "score": _NO_BALANCE}}
+
+
+_FULLEST_FIRST = {
+    "name": "NodeResourcesFit",
+    "args": {"scoringStrategy": {"type": "MostAllocated", "resources": [{"name": GPU, "weight": 1}]}},
+}
+"""Judged by GPUs alone: what keeps whole nodes free for large pods."""
+_NO_BALANCE = {"disabled": [{"name": "NodeResourcesBalancedAllocation"}]}
+
 
 STAGES = Path(__file__).parent / "stages.yaml"
 KWOK_CONFIG = Path(__file__).parent / "kwok.yaml"

@@ -1,4 +1,4 @@
-"""AsyncAPI documents as pages for people: Markdown that the documentation site turns into HTML. Pure.
+"""AsyncAPI documents as pages for people: Markdown that the documentation site turns into HTML.
 
 The published renderers are JavaScript applications that load themselves from elsewhere; the documents need tables only.
 One page per service says what it writes, folds and answers; one page holds every body once, since services share them.
@@ -6,9 +6,31 @@ One page per service says what it writes, folds and answers; one page holds ever
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import cast
 
+import yaml
 from pydantic import JsonValue
+
+SECTION = "reference/events"
+SOURCES = "proto-schemas/asyncapi"
+
+
+def read(directory: Path) -> dict[str, str]:
+    """The documents by service. Raises OSError; FileNotFoundError if there is none."""
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(directory.glob("*.yaml"))}
+    if not texts:
+        raise FileNotFoundError(f"{directory} holds no AsyncAPI documents; `muster schemas export` writes them")
+    return texts
+
+
+def contents(texts: Mapping[str, str]) -> dict[str, str]:
+    """Every file of the section by name: the pages, and the documents themselves. (The C loader: ten times as fast.)"""
+    documents: dict[str, dict[str, JsonValue]] = {
+        service: yaml.load(text, Loader=yaml.CSafeLoader) for service, text in texts.items()
+    }
+    return {**pages(documents), **{f"{service}.yaml": text for service, text in texts.items()}}
+
 
 Document = Mapping[str, JsonValue]
 

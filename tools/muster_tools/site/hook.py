@@ -12,7 +12,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from muster_tools.site import asyncapi_files, foreign, links, listing, reference
+from muster_tools.site import asyncapi_pages, foreign, links, listing, reference
 
 LISTED = ("decisions", "runbooks")
 
@@ -20,9 +20,9 @@ LISTED = ("decisions", "runbooks")
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Called by mkdocs first: folders of the navigation become their pages."""
     docs = Path(config.docs_dir)
-    events = asyncapi_files.contents(asyncapi_files.read(_root(config) / asyncapi_files.SOURCES))
+    events = asyncapi_pages.contents(asyncapi_pages.read(_root(config) / asyncapi_pages.SOURCES))
     pages = [path.relative_to(docs).as_posix() for path in docs.rglob("*.md")]
-    pages += [f"{asyncapi_files.SECTION}/{name}" for name in events if name.endswith(".md")]
+    pages += [f"{asyncapi_pages.SECTION}/{name}" for name in events if name.endswith(".md")]
     pages += [links.place(source) for source in _sources(_root(config), config) if links.is_readme(source)]
     config.nav = listing.expanded(config.nav or [], pages)
     return config
@@ -31,9 +31,9 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Called once mkdocs knows the site's files: the reference, pages and files from elsewhere in the repository."""
     root = _root(config)
-    events = asyncapi_files.contents(asyncapi_files.read(root / asyncapi_files.SOURCES))
+    events = asyncapi_pages.contents(asyncapi_pages.read(root / asyncapi_pages.SOURCES))
     for name, text in events.items():
-        files.append(File.generated(config, f"{asyncapi_files.SECTION}/{name}", content=text))
+        files.append(File.generated(config, f"{asyncapi_pages.SECTION}/{name}", content=text))
     for name, text in reference.contents(events).items():
         files.append(File.generated(config, f"{reference.SECTION}/{name}", content=text))
     for path in (*_sources(root, config), *sorted(_linked(root, config))):

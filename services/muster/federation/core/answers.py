@@ -1,13 +1,12 @@
 """Answers to questions, from the core's state alone. A question changes nothing and is never a fact."""
 
 from muster.core import Core, Instant
-from muster.federation.core.contact import GREETING
+from muster.federation.core.clusters import GREETING
 from muster.federation.core.core import FederationCore
-from muster.federation.core.lanes import Lane
-from muster.federation.core.members import Member
+from muster.federation.core.pending import PendingQueue
 from muster.federation.core.policy import refusal
 from muster.federation.core.routes import GPU_MILLI, Proposed, Route
-from muster.federation.core.state import RoutedJob, State
+from muster.federation.core.state import Member, RoutedJob, State
 from muster.federation.core.turns import (
     LEASED,
     NO_CLUSTER,
@@ -39,10 +38,10 @@ def answer_federation(core: Core, _ask: Wire, now: Instant) -> FederationView:
     """`federation`: all clusters, and what waits for one."""
     state = _state(core)
     stranded = _stranded(state)
-    lanes = sorted(state.lanes.lanes.values(), key=lambda lane: lane.jobs[0])[: LANES_MAX - len(stranded)]
+    queues = sorted(state.pending.queues.values(), key=lambda queue: queue.jobs[0])[: LANES_MAX - len(stranded)]
     return FederationView(
         clusters=tuple(_member(state, member) for member in state.members.values()),
-        waiting=(*stranded, *(_waiting(state, lane, now) for lane in lanes)),
+        waiting=(*stranded, *(_waiting(state, queue, now) for queue in queues)),
     )
 
 
@@ -67,8 +66,8 @@ def answer_assignment(core: Core, ask: Wire, now: Instant) -> AssignmentView:
     record = state.jobs.get(ask.job_id)
     if record is None:
         return AssignmentView()
-    lane = state.lanes.of(ask.job_id)
-    waiting = _waiting(state, lane, now) if lane is not None and not record.phase.is_terminal else None
+    queue = state.pending.of(ask.job_id)
+    waiting = _waiting(state, queue, now) if queue is not None and not record.phase.is_terminal else None
     if ask.job_id in state.stranded:
         waiting = _without_member(state, record, jobs=1)
     return AssignmentView(
@@ -112,20 +111,20 @@ def _member(state: State, member: Member) -> MemberView:
     )
 
 
-def _waiting(state: State, lane: Lane, now: Instant) -> WaitingView:
+def _waiting(state: State, queue: PendingQueue, now: Instant) -> WaitingView:
     limits, _ = limits_of(state.policy)
-    submitted_at, job_id = lane.jobs[0]
-    found = judge(state, state.jobs[job_id], lane.key, limits=limits, proposed=Proposed(), now=now)
+    submitted_at, job_id = queue.jobs[0]
+    found = judge(state, state.jobs[job_id], queue.key, limits=limits, proposed=Proposed(), now=now)
     reason = _GOES if isinstance(found, Route) else found
     return WaitingView(
-        team=lane.key.team,
-        rule=lane.key.rule,
-        gpus=lane.key.milli / GPU_MILLI,
-        jobs=len(lane.jobs),
+        team=queue.key.team,
+        rule=queue.key.rule,
+        gpus=queue.key.milli / GPU_MILLI,
+        jobs=len(queue.jobs),
         oldest_at=submitted_at,
         reason=reason,
-        detail=_detail(state, lane, reason, limits),
-        leaving=lane.key.left,
+        detail=_detail(state, queue, reason, limits),
+        leaving=queue.key.left,
     )
 
 
@@ -154,9 +153,9 @@ def _without_member(state: State, record: RoutedJob, *, jobs: int) -> WaitingVie
     )
 
 
-def _detail(state: State, lane: Lane, reason: str, limits: dict[str, int]) -> str:
+def _detail(state: State, queue: PendingQueue, reason: str, limits: dict[str, int]) -> str:
     """Why, with the numbers."""
-    key = lane.key
+    key = queue.key
     if reason == TEAM_LIMIT:
         used, limit = state.used.get(key.team, 0) / GPU_MILLI, limits.get(key.team, 0) / GPU_MILLI
         needs = key.milli / GPU_MILLI

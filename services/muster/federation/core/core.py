@@ -3,9 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from muster.core import Draft, Fact, Instant
-from muster.federation.core import contact, fold_jobs, job_wishes, moves, policy, refusals, requested, standing, wishes
-from muster.federation.core.members import Member, MemberPlan
-from muster.federation.core.state import RoutedJob, State
+from muster.federation.core import clusters, fold_jobs, policy, requests, reroutes
+from muster.federation.core.state import Member, MemberPlan, RoutedJob, State
 from muster.federation.core.turns import Turns, enlist, take_turns
 from muster.schemas.facts.control import CheckpointRequested, ClusterSummary
 from muster.schemas.facts.federation import ClusterPhase, MemberState, RoutingState
@@ -54,7 +53,7 @@ class FederationCore:
         """Fold one fact; one that fits no state is counted in `state.anomalies`."""
         state = self.state
         handler = _HANDLERS.get((fact.kind, fact.name))
-        if handler is not None and requested.is_first(state, fact):
+        if handler is not None and requests.is_first(state, fact):
             handler(state, fact)
         if fact.name != STATE_NAME:
             state.facts += 1
@@ -64,9 +63,9 @@ class FederationCore:
         """What should be true and is not yet; the same again until something is folded."""
         self._now = now
         state = self.state
-        drafts = list(wishes.forwarded(state, tuple(state.members), most=DRAFTS_MAX))
-        drafts += refusals.forwarded(state, most=DRAFTS_MAX)
-        drafts += standing.drafts(state)
+        drafts = list(requests.forwarded(state, tuple(state.members), most=DRAFTS_MAX))
+        drafts += requests.refusals_forwarded(state, most=DRAFTS_MAX)
+        drafts += clusters.drain_drafts(state)
         drafts += policy.drafts(state)
         self._more = False
         for job_id in tuple(state.dirty):
@@ -80,7 +79,7 @@ class FederationCore:
                 del state.dirty[job_id]
         held_up = self._give_turns(now, drafts)
         if any(member.lost_after_s for member in state.members.values()):
-            drafts += contact.drafts(state, now, margin_s=self._margin_s, held_up=held_up)
+            drafts += clusters.contact_drafts(state, now, margin_s=self._margin_s, held_up=held_up)
         if state.facts >= self._checkpoint_every_facts:
             reason = CheckpointRequested(reason=f"{state.facts} facts since the last one")
             drafts.append(Draft("log", CHECKPOINT_SUBJECT, "checkpoint-requested", reason, (state.checkpoint_cause,)))
@@ -90,19 +89,19 @@ class FederationCore:
         """When a silent cluster is given up, or what it had may go to others; or at once what was left over."""
         if self._more:
             return self._now
-        moments = [moment for moment in (contact.next_loss(self.state), self._leased) if moment is not None]
+        moments = [moment for moment in (clusters.next_loss(self.state), self._leased) if moment is not None]
         return min(moments, default=None)
 
     def snapshot(self) -> Iterator[Draft]:
         """State of routing, clusters and jobs, and what was not yet forwarded."""
         state = self.state
         yield from policy.snapshot(state)
-        yield from standing.snapshot(state)
+        yield from clusters.standing_snapshot(state)
         for cluster, summary in state.clusters.items():
             yield Draft("cluster", cluster, STATE_NAME, summary)
-        yield from wishes.snapshot(state)
-        yield from refusals.snapshot(state)
-        yield from requested.snapshot(state)
+        yield from requests.snapshot(state)
+        yield from requests.refusals_snapshot(state)
+        yield from requests.folded_snapshot(state)
         for job_id, record in state.jobs.items():
             if job_id not in state.ended:
                 yield Draft("job", job_id, STATE_NAME, record.as_body(RoutedState), trace=record.job.trace)
@@ -113,12 +112,12 @@ class FederationCore:
     def _give_turns(self, now: Instant, drafts: list[Draft]) -> set[str]:
         """Jobs that waited get clusters. Returns the lost clusters whose jobs go to others, or will soon."""
         state, self._leased = self.state, None
-        if not len(state.lanes):
+        if not len(state.pending):
             return set()
         room = DRAFTS_MAX - len(drafts)
         turns = take_turns(state, now, most=room) if room > 0 else Turns(has_more=True)
         for one in turns.given:
-            drafts += moves.given(state, one, now)
+            drafts += reroutes.given(state, one, now)
         self._more = self._more or turns.has_more
         moments = [*turns.leased.values(), *filter(None, (turns.settles_at,))]
         self._leased = Instant(min(moments)) if moments else None
@@ -138,7 +137,7 @@ class FederationCore:
             causes = (record.cancel_fact,)
             name = "cancel-forwarded"
             return [Draft("job", job.id, name, record.cancel, causes, job.trace, cluster=record.cluster)]
-        draft = moves.asked(state, record) or job_wishes.forwarded(record)
+        draft = reroutes.asked(state, record) or fold_jobs.request_forwarded(record)
         return [draft] if draft is not None else []
 
     def _stranded(self, record: RoutedJob) -> list[Draft]:
@@ -148,27 +147,27 @@ class FederationCore:
         to come back: only there is known whether it runs.
         """
         if not record.cluster and record.cancel is not None:
-            return [moves.cancelled(record)]
-        refused = moves.asked(self.state, record)
+            return [reroutes.cancelled(record)]
+        refused = reroutes.asked(self.state, record)
         return [refused] if refused is not None else []
 
     def _unrouted(self, record: RoutedJob) -> list[Draft]:
         """A job that no cluster has: it ends if nobody wants it, and goes at once where nothing has to be weighed."""
         job, state = record.job, self.state
         if record.cancel is not None and job.origin is None:
-            return [moves.cancelled(record)]
-        refused = moves.asked(state, record)
+            return [reroutes.cancelled(record)]
+        refused = reroutes.asked(state, record)
         if refused is not None:
             return [refused]
-        if job.id in state.lanes:
+        if job.id in state.pending:
             return []
         if job.origin is not None:
-            return [moves.routed(record, cluster=job.origin.cluster, rule="", lost_after_s=0.0)]
+            return [reroutes.routed(record, cluster=job.origin.cluster, rule="", lost_after_s=0.0)]
         if not record.assignment and record.reroute is None and not (state.policy.rules or state.policy.teams):
             open_ones = (m for m in state.members.values() if m.phase is ClusterPhase.ACTIVE)
             member = next(open_ones, None)
-            if member is not None and len(state.lanes) == 0 and not member.is_silent(self._now):
-                return [moves.routed(record, cluster=member.name, rule="", lost_after_s=member.lost_after_s)]
+            if member is not None and len(state.pending) == 0 and not member.is_silent(self._now):
+                return [reroutes.routed(record, cluster=member.name, rule="", lost_after_s=member.lost_after_s)]
         enlist(state, record)
         return []
 
@@ -184,7 +183,7 @@ def _summarised(state: State, fact: Fact) -> None:
     state.clusters[fact.subject_id] = summary
     member = state.members.get(fact.subject_id)
     if member is not None:
-        contact.summarised(state, member, summary)
+        clusters.summarised(state, member, summary)
 
 
 def _checkpoint_requested(state: State, _fact: Fact) -> None:
@@ -198,20 +197,20 @@ def _state_recorded(state: State, fact: Fact) -> None:
         case ClusterSummary() as summary:
             state.clusters[fact.subject_id] = summary
         case MemberState() as member:
-            standing.restore(state, fact.subject_id, member)
+            clusters.restore_standing(state, fact.subject_id, member)
         case RoutingState() as routing:
             policy.restore(state, routing)
         case _:
-            wishes.restore(state, fact.payload)
-            refusals.restore(state, fact.payload)
+            requests.restore(state, fact.payload)
+            requests.restore_refusals(state, fact.payload)
 
 
 _HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
     **fold_jobs.HANDLERS,
-    **wishes.HANDLERS,
-    **refusals.HANDLERS,
-    **standing.HANDLERS,
-    **contact.HANDLERS,
+    **requests.HANDLERS,
+    **requests.REFUSAL_HANDLERS,
+    **clusters.STANDING_HANDLERS,
+    **clusters.CONTACT_HANDLERS,
     **policy.HANDLERS,
     ("cluster", "cluster-summarised"): _summarised,
     ("log", "checkpoint-requested"): _checkpoint_requested,

@@ -1,14 +1,70 @@
-"""How facts about jobs change what the federation believes. What fits no state is counted and changes nothing."""
+"""How facts about jobs change the state, and requests for a job beside its end, of which the newest is forwarded.
+
+What fits no state is counted and changes nothing.
+"""
 
 from collections.abc import Callable
+from functools import partial
 
-from muster.core import Fact
-from muster.federation.core import job_wishes, moves
+from muster.core import Draft, Fact
+from muster.federation.core import reroutes
 from muster.federation.core.state import RoutedJob, State
 from muster.federation.core.turns import enlist
 from muster.schemas.facts.federation import ClusterPhase
 from muster.schemas.facts.job import JobCancelRequested, JobEnded, JobRouted, JobSubmitted, RoutedState
+from muster.schemas.facts.job_wishes import (
+    Ask,
+    JobHoldRequested,
+    JobPriorityRequested,
+    JobWish,
+    job_wish,
+    with_wish,
+    without_wishes,
+)
 from muster.schemas.job import Phase
+
+
+def request_forwarded(record: RoutedJob) -> Draft | None:
+    """The first wish for a job that was routed, as its cluster is told it; None if there is none."""
+    if not record.wishes:
+        return None
+    job, wish = record.job, record.wishes[0]
+    name = f"{wish.ask.value}-forwarded"
+    return Draft("job", job.id, name, _request_payload(wish), (wish.fact,), job.trace, cluster=record.cluster)
+
+
+def _request_payload(wish: JobWish) -> JobHoldRequested | JobPriorityRequested:
+    if wish.priority is None:
+        return JobHoldRequested(principal=wish.principal, reason=wish.reason)
+    return JobPriorityRequested(principal=wish.principal, priority=wish.priority, reason=wish.reason)
+
+
+def _job_requested(state: State, fact: Fact, *, ask: Ask) -> None:
+    assert isinstance(fact.payload, JobHoldRequested | JobPriorityRequested)
+    record = state.jobs.get(fact.subject_id)
+    if record is None or record.phase.is_terminal:
+        state.anomalies[f"{fact.name} of no live job"] += 1
+        return
+    record.wishes = with_wish(record.wishes, job_wish(fact.id, ask, fact.payload))
+    state.dirty[record.job.id] = None
+
+
+def _job_request_forwarded(state: State, fact: Fact) -> None:
+    record = state.jobs.get(fact.subject_id)
+    if record is None or record.phase.is_terminal:
+        state.anomalies[f"{fact.name} of no live job"] += 1
+        return
+    told = [wish for wish in record.wishes if wish.fact in fact.causes]
+    record.wishes, record.last_fact = without_wishes(record.wishes, fact.causes), fact.id
+    for wish in told:  # another cluster would have to be told as well
+        record.standing = with_wish(record.standing, wish)
+    state.dirty[record.job.id] = None
+
+
+REQUEST_HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
+    **{("job", f"{ask.value}-requested"): partial(_job_requested, ask=ask) for ask in Ask},
+    **{("job", f"{ask.value}-forwarded"): _job_request_forwarded for ask in Ask},
+}
 
 
 def load(state: State, stored: RoutedState) -> None:
@@ -55,7 +111,7 @@ def _cancel_requested(state: State, fact: Fact) -> None:
         return
     record.cancel, record.cancel_fact, record.cancel_requested = fact.payload, fact.id, True
     state.dirty[record.job.id] = None
-    if record.job.id in state.lanes:
+    if record.job.id in state.pending:
         enlist(state, record)
 
 
@@ -68,7 +124,7 @@ def _routed(state: State, fact: Fact) -> None:
     record.last_fact = fact.id
     state.assign(record, routed, at=fact.time)
     state.dirty[record.job.id] = None
-    moves.leave_if_drained(state, record, fact)
+    reroutes.leave_if_drained(state, record, fact)
 
 
 def _cancel_forwarded(state: State, fact: Fact) -> None:
@@ -96,7 +152,7 @@ def _job_ended(state: State, fact: Fact) -> None:
         state.anomalies["job-ended out of turn"] += 1
         return
     if (record.cluster, record.assignment) != (ended.cluster, ended.assignment):
-        moves.settle(state, record, ended.cluster, ended.assignment)
+        reroutes.settle(state, record, ended.cluster, ended.assignment)
         return
     record.last_fact = fact.id
     member = state.member_of(record)
@@ -113,6 +169,6 @@ HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
     ("job", "cancel-forwarded"): _cancel_forwarded,
     ("job", "cancelled"): _cancelled,
     ("job", "job-ended"): _job_ended,
-    **job_wishes.HANDLERS,
-    **moves.HANDLERS,
+    **REQUEST_HANDLERS,
+    **reroutes.HANDLERS,
 }

@@ -60,10 +60,10 @@ def restore(state: State, stored: RoutingState) -> None:
 
 
 def _sort_again(state: State) -> None:
-    """Those that wait stand in the lanes of the new rules."""
-    for job_id in tuple(state.lanes.jobs()):
+    """Those that wait stand in the queues of the new rules."""
+    for job_id in tuple(state.pending.jobs()):
         enlist(state, state.jobs[job_id])
-    state.lanes.stir()
+    state.pending.mark_dirty()
 
 
 def _requested(state: State, fact: Fact) -> None:

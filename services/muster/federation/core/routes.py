@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from muster.core import Instant
-from muster.federation.core.members import Member
+from muster.federation.core.state import Member
 from muster.schemas.facts.control import ClusterSummary
 from muster.schemas.facts.federation import ClusterPhase
 from muster.schemas.job import Job

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from muster.core import Instant, after
-from muster.federation.core.lanes import Lane, LaneKey
-from muster.federation.core.members import Member
+from muster.federation.core.pending import PendingQueue, QueueKey
 from muster.federation.core.routes import GPU_MILLI, Proposed, Route, choices, choose, rule_for
-from muster.federation.core.state import RoutedJob, State
+from muster.federation.core.state import Member, RoutedJob, State
 from muster.schemas.facts.federation import ClusterPhase
 from muster.schemas.routing import Choice, RoutingPolicy
 
@@ -51,7 +50,7 @@ class Turns:
 
 
 def enlist(state: State, record: RoutedJob) -> None:
-    """The job waits for a cluster; what it agrees in with others says in which lane. None waits that is cancelled, but
+    """The job waits for a cluster; what it agrees in with others says in which queue. None waits that is cancelled, but
     for one that a lost cluster has; nor one that stands for an object of a cluster, since no other may ever have it.
     """
     job, ends = record.job, record.cancel is not None
@@ -59,14 +58,16 @@ def enlist(state: State, record: RoutedJob) -> None:
         state.dirty[job.id] = None
         return
     if ends and not record.cluster:
-        state.lanes.remove(job.id)
+        state.pending.remove(job.id)
         return
     rule = rule_for(job, state.policy)
     to = record.reroute.to if record.reroute is not None else ()
     avoid = tuple(dict.fromkeys((*(one.cluster for one in record.owed), *filter(None, (record.cluster,)))))
     last = record.reroute.left if record.reroute is not None and not to else ""
-    key = LaneKey(job.spec.team, "" if rule is None else rule.name, record.milli, to, avoid, record.cluster, ends, last)
-    state.lanes.add(key, submitted_at=job.submitted_at, job_id=job.id)
+    key = QueueKey(
+        job.spec.team, "" if rule is None else rule.name, record.milli, to, avoid, record.cluster, ends, last
+    )
+    state.pending.add(key, submitted_at=job.submitted_at, job_id=job.id)
 
 
 def limits_of(policy: RoutingPolicy) -> tuple[dict[str, int], dict[str, float]]:
@@ -76,46 +77,46 @@ def limits_of(policy: RoutingPolicy) -> tuple[dict[str, int], dict[str, float]]:
 
 
 def take_turns(state: State, now: Instant, *, most: int) -> Turns:
-    """The next jobs that get a cluster, at most `most`; lanes of which nothing can go are marked as judged."""
+    """The next jobs that get a cluster, at most `most`; queues of which nothing can go are marked as judged."""
     turns, proposed = Turns(), Proposed()
     limits, weights = limits_of(state.policy)
-    lanes: dict[str, list[tuple[tuple[int, str], LaneKey, int]]] = {}
-    for lane in state.lanes.open():
-        lanes.setdefault(lane.key.team, []).append((lane.jobs[0], lane.key, 0))
+    queues: dict[str, list[tuple[tuple[int, str], QueueKey, int]]] = {}
+    for queue in state.pending.open():
+        queues.setdefault(queue.key.team, []).append((queue.jobs[0], queue.key, 0))
 
     def share(team: str) -> float:
         return (state.used.get(team, 0) + proposed.used.get(team, 0)) / weights.get(team, 1.0)
 
-    for heads in lanes.values():
+    for heads in queues.values():
         heapq.heapify(heads)
-    teams = [(share(team), heads[0][0], team) for team, heads in lanes.items()]
+    teams = [(share(team), heads[0][0], team) for team, heads in queues.items()]
     heapq.heapify(teams)
     while teams:
         if len(turns.given) >= most:
             turns.has_more = True
             break
         _, _, team = heapq.heappop(teams)
-        heads = lanes[team]
+        heads = queues[team]
         place, key, at = heapq.heappop(heads)
-        lane = state.lanes.lanes[key]
+        queue = state.pending.queues[key]
         record = state.jobs[place[1]]
         found = judge(state, record, key, limits=limits, proposed=proposed, now=now)
         if isinstance(found, Route):
             if found.cluster:
                 proposed.add(team=team, cluster=found.cluster, milli=record.milli)
             turns.given.append(Given(record, found))
-            if at + 1 < len(lane.jobs):
-                heapq.heappush(heads, (lane.jobs[at + 1], key, at + 1))
+            if at + 1 < len(queue.jobs):
+                heapq.heappush(heads, (queue.jobs[at + 1], key, at + 1))
         else:
-            _put_off(state, lane, found, turns, at=at, now=now)
+            _put_off(state, queue, found, turns, at=at, now=now)
         if heads:
             heapq.heappush(teams, (share(team), heads[0][0], team))
     return turns
 
 
-def _put_off(state: State, lane: Lane, why: str, turns: Turns, *, at: int, now: Instant) -> None:
-    """Nothing more of the lane goes now. What was proposed in front of it counts against it until it is folded."""
-    left = state.members.get(lane.key.left)
+def _put_off(state: State, queue: PendingQueue, why: str, turns: Turns, *, at: int, now: Instant) -> None:
+    """Nothing more of the queue goes now. What was proposed in front of it counts against it until it is folded."""
+    left = state.members.get(queue.key.left)
     if why == LEASED and left is not None:
         turns.leased[left.name] = left.granted_until
     elif why == SETTLING and left is not None:
@@ -123,13 +124,13 @@ def _put_off(state: State, lane: Lane, why: str, turns: Turns, *, at: int, now: 
         still = (moment for moment in back if moment > now)  # whoever has settled already is not what it waits for
         turns.settles_at = min(filter(None, (turns.settles_at, *still)))
     elif not turns.given and not at:
-        lane.judged = state.lanes.version
+        queue.judged = state.pending.version
 
 
 def judge(
-    state: State, record: RoutedJob, key: LaneKey, *, limits: dict[str, int], proposed: Proposed, now: Instant
+    state: State, record: RoutedJob, key: QueueKey, *, limits: dict[str, int], proposed: Proposed, now: Instant
 ) -> Route | str:
-    """Where the first of a lane goes, or that it ends (""); why it waits, if it does."""
+    """Where the first of a queue goes, or that it ends (""); why it waits, if it does."""
     team = key.team
     left = state.members.get(key.left)
     if key.ends:
@@ -149,7 +150,7 @@ def judge(
 
 
 def _choose(
-    state: State, record: RoutedJob, key: LaneKey, *, proposed: Proposed, now: Instant
+    state: State, record: RoutedJob, key: QueueKey, *, proposed: Proposed, now: Instant
 ) -> tuple[str | None, str]:
     """The cluster, and by which rule, in words."""
     rule, avoid = rule_for(record.job, state.policy), frozenset(key.avoid)
@@ -185,6 +186,6 @@ def _has_just_come_back(member: Member, left: Member, now: Instant) -> bool:
     return member.returned_at > left.since and now < after(Instant(member.returned_at), SETTLE_S)
 
 
-def _takes_jobs(members: dict[str, Member], key: LaneKey) -> bool:
-    """Whether any cluster takes jobs that this lane may go to."""
+def _takes_jobs(members: dict[str, Member], key: QueueKey) -> bool:
+    """Whether any cluster takes jobs that this queue may go to."""
     return any(m.phase is ClusterPhase.ACTIVE and m.name not in key.avoid for m in members.values())

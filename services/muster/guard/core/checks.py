@@ -339,7 +339,7 @@ STREAMS = "http2-streams"
 _ROUND = 250
 
 
-def check_streams(look: Look, config: GuardConfig) -> list[Finding] | None:  # noqa: ARG001 - a check_streams
+def check_streams(look: Look, config: GuardConfig) -> list[Finding] | None:  # noqa: ARG001 - a check
     """From what the API servers offer in their SETTINGS frame and the busiest node's secrets and config maps."""
     offered = min((replica.streams_max for replica in look.up if replica.streams_max), default=0)
     if look.pods is None or not offered:
@@ -367,7 +367,7 @@ def check_streams(look: Look, config: GuardConfig) -> list[Finding] | None:  # n
 ENDED_PODS = "pod-garbage"
 
 
-def check_ended_pods(look: Look, config: GuardConfig) -> list[Finding] | None:  # noqa: ARG001 - a check_ended_pods
+def check_ended_pods(look: Look, config: GuardConfig) -> list[Finding] | None:  # noqa: ARG001 - a check
     """From the pods' phases; None if they may not be read."""
     if look.pods is None:
         return None

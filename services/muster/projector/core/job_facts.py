@@ -120,7 +120,7 @@ class JobFacts:
         row.phase = phase
 
     def _hold(self, job: LiveJob, slots: tuple[Slot, ...], *, slots_added: tuple[Slot, ...] = ()) -> None:
-        """The job has these slots, and holds those that are slots_added to it as well."""
+        """The job has these slots, and holds those of `slots_added` as well."""
         row = job.row
         row.slots, job.coming = slots, slots_added
         row.nodes = tuple(dict.fromkeys(slot.node for slot in slots))

@@ -12,14 +12,12 @@ from muster.health.core.fold_health import LEMON
 from muster.scheduler.core.cycle import Limits
 from muster.schemas.facts.health import FaultObserved, HealthMoved
 from muster.schemas.facts.queue import QueueSpec
-from muster.simulator.engine import CHECKPOINT_NEVER, START, Engine
-from muster.simulator.failures.account import Account, Bucket
+from muster.simulator.engine import CHECKPOINT_NEVER, START, Engine, join_nodes, set_queue
+from muster.simulator.failures.account import Account, Bucket, RunWatch
 from muster.simulator.failures.calendar import DAY_S, Incident, incidents, lemons_of
-from muster.simulator.failures.run_watch import RunWatch
 from muster.simulator.failures.scene import GPUS, QUEUE, Scene
 from muster.simulator.failures.world import World
 from muster.simulator.load.play import EXPLAIN_EVERY_S, TRIAL_MS_PER_S, pace_of
-from muster.simulator.setup import join_nodes, set_queue
 
 STEP_S = 1.0
 SURVEY_EVERY_S = 6 * 3600.0

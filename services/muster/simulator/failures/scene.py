@@ -7,8 +7,7 @@ from muster.agent.core.fleet import Fleet, regular_fleet
 from muster.core.settings import SimulatedWorkSettings
 from muster.schemas import ids, labels
 from muster.schemas.job import RUN_TIME_S_MAX, Checkpointing, Job, JobSpec, TaskGroup
-from muster.simulator.failures.calendar import Odds
-from muster.simulator.failures.mix import RATE
+from muster.simulator.failures.calendar import RATE, Odds
 
 GPUS = 8
 QUEUE = "training"

@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 
 from muster.simulator.load.report import OTHERS, Report, Wait
-from muster.simulator.load.style import style_sheet
-from muster.simulator.load.svg import Series, bars, lines, stacked
+from muster.simulator.load.svg import Series, bars, lines, stacked, style_sheet
 
 QUEUES_MAX = 60
 """Rows of the table by queue; jobs.csv has everything."""

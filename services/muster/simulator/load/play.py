@@ -8,12 +8,11 @@ from muster.core import NS_PER_S, Instant, after, seconds_between
 from muster.scheduler.core.cycle import Limits
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.facts.queue import QueueSpec
-from muster.simulator.engine import CHECKPOINT_NEVER, START, Engine, Pace
+from muster.simulator.engine import CHECKPOINT_NEVER, START, Engine, Pace, join_nodes, set_queue
 from muster.simulator.load.recorder import Recorder
 from muster.simulator.load.trace import Arrival
 from muster.simulator.scenario.history import engine_at_start
 from muster.simulator.scenario.plan import Plan
-from muster.simulator.setup import join_nodes, set_queue
 
 SAMPLES = 400
 """Moments at which a report looks at the whole fleet, at least; it has less than twice as many."""

@@ -23,7 +23,7 @@ from muster.schemas.labels import EXIT_CODE, RUN_S
 from muster.simulator.document import checked, read
 from muster.simulator.errors import InputError
 from muster.simulator.scenario.model import Number, Queue, RunTime, Slice, Switch, Whole
-from muster.simulator.scenario.queues import queue_specs
+from muster.simulator.scenario.resources import queue_specs
 
 RULES_MAX = 1_000
 RUN_S_MAX = RUN_TIME_S_MAX / 2

@@ -5,6 +5,7 @@ its own doing; nothing else of what it would decide in the past is written down.
 released at the beginning only, so that nobody is placed before.
 """
 
+import dataclasses
 from collections.abc import Callable
 from itertools import groupby
 
@@ -12,18 +13,42 @@ from muster.agent.core.behaviour import Behaviour
 from muster.core import Draft, Instant, after
 from muster.core.virtual import Watch
 from muster.scheduler.core.cycle import Limits
-from muster.schemas.facts.job import JobCheckpointed, JobFinished, JobPlaced, JobRunning, PodsStarted
+from muster.schemas.facts.job import JobCheckpointed, JobFinished, JobPlaced, JobReserved, JobRunning, PodsStarted
 from muster.schemas.facts.job_wishes import JobHoldRequested
 from muster.schemas.facts.node import NodeLost, Released, WithholdRequested
 from muster.schemas.facts.reservation import BookingRefused, ReserveRequested
 from muster.schemas.job import Slot
-from muster.simulator.engine import Engine, Pace
+from muster.simulator.engine import Engine, Pace, join_nodes, set_queue, survey_fabrics
 from muster.simulator.errors import InputError
 from muster.simulator.scenario.jobs import PlannedJob, Run
 from muster.simulator.scenario.model import NodeState
 from muster.simulator.scenario.plan import NOW, Plan
-from muster.simulator.scenario.starving import grant, keep_for_starving
-from muster.simulator.setup import join_nodes, set_queue, survey_fabrics
+
+_GRANTS = frozenset({"released", "withheld", "booked"})
+
+
+def release_nodes(engine: Engine) -> None:
+    """Release the nodes and book what is reserved in advance; nothing else is decided."""
+    engine.settle_core("scheduler", only=lambda draft: draft.name in _GRANTS and draft.kind != "job")
+
+
+def reserve_for_starving(engine: Engine, plan: Plan, started: Callable[[Plan], Engine]) -> None:
+    """Say in the engine, whose nodes are released, what was reserved before. started: an engine that folded a plan."""
+    waiting = [job for job in plan.jobs if job.run is None]
+    if all(job.starves_at > NOW for job in waiting):
+        return
+    earlier = tuple(job for job in plan.jobs if job.run is not None or job.starves_at <= NOW)
+    before = started(dataclasses.replace(plan, jobs=earlier))
+    release_nodes(before)
+    before.settle_core("scheduler", only=_is_reservation)
+    for record in before.scheduler.state.jobs.records.values():
+        if record.reserved is not None:
+            engine.write("scheduler", "job", record.id, "reserved", record.reserved, trace=record.job.trace)
+
+
+def _is_reservation(draft: Draft) -> bool:
+    return isinstance(draft.payload, JobReserved) and not draft.payload.victims
+
 
 DAY_S = 86_400.0
 FOR_EVER_S = 1e9
@@ -50,8 +75,8 @@ def engine_at_start(
         return _with_past(of, behaviour=behaviour, watch=watch, limits=limits, pace=pace)
 
     engine = started(plan, watch)
-    grant(engine)
-    keep_for_starving(engine, plan, started)
+    release_nodes(engine)
+    reserve_for_starving(engine, plan, started)
     return engine
 
 

@@ -13,8 +13,7 @@ from muster.schemas.labels import EXIT_CODE, RUN_S
 from muster.simulator.document import path
 from muster.simulator.errors import InputError
 from muster.simulator.scenario import model
-from muster.simulator.scenario.queues import inherited
-from muster.simulator.scenario.units import cpu_milli, gpus_of, memory_mib, names_of
+from muster.simulator.scenario.resources import cpu_milli, gpus_of, inherited, memory_mib, names_of
 
 PAST_SLICE_S = 1.0
 """A running job that does not say since when it runs is so far past its slice."""

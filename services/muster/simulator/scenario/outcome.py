@@ -1,5 +1,6 @@
-"""What became of a scenario, as `muster simulate scenario` prints it."""
+"""What became of a scenario, as `muster simulate scenario` prints it, and where that is not as expected."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
@@ -14,7 +15,8 @@ from muster.schemas.facts.queue import GPU
 from muster.schemas.job import Phase
 from muster.schemas.queries import AskFleet, AskJob, QueuesAnswer, WhyAnswer
 from muster.simulator.engine import Engine
-from muster.simulator.scenario.scaling import ScalingOutcome
+from muster.simulator.scenario.model import Expected, ExpectedJob, ExpectedQueue
+from muster.simulator.scenario.scaling import ScalingOutcome, scaling_differences
 
 _STATES = {
     Phase.SUBMITTED: "pending",
@@ -115,11 +117,13 @@ class Ways:
 def outcome_of(engine: Engine, names: dict[str, str], ways: Ways, *, stable: bool, rounds: int) -> ScenarioOutcome:
     """The engine's present. names: of the jobs, by id."""
     records = engine.scheduler.state.jobs.records
-    jobs = {name: _job(engine, records[job_id], names, ways) for job_id, name in names.items() if job_id in records}
-    return ScenarioOutcome(jobs, _queues(engine), stable, rounds)
+    jobs = {
+        name: _job_outcome(engine, records[job_id], names, ways) for job_id, name in names.items() if job_id in records
+    }
+    return ScenarioOutcome(jobs, _queue_outcomes(engine), stable, rounds)
 
 
-def _job(engine: Engine, record: JobRecord, names: dict[str, str], ways: Ways) -> JobOutcome:
+def _job_outcome(engine: Engine, record: JobRecord, names: dict[str, str], ways: Ways) -> JobOutcome:
     slots = record.slots if record.phase in HOLDING else ()
     for_whom = ways.made.get(record.id)
     reason, detail, expected_s = "", "", None
@@ -143,7 +147,7 @@ def _job(engine: Engine, record: JobRecord, names: dict[str, str], ways: Ways) -
     )
 
 
-def _queues(engine: Engine) -> dict[str, QueueOutcome]:
+def _queue_outcomes(engine: Engine) -> dict[str, QueueOutcome]:
     answer = answer_queues(engine.scheduler, AskFleet(), engine.now)
     assert isinstance(answer, QueuesAnswer)
     found = {}
@@ -157,3 +161,68 @@ def _queues(engine: Engine) -> dict[str, QueueOutcome]:
             running=view.jobs_running,
         )
     return found
+
+
+SHARE_ROUNDING = 1e-3
+START_ROUNDING_S = 1.0
+
+
+def differences(expected: Expected, outcome: ScenarioOutcome) -> tuple[str, ...]:
+    """One sentence for each field that is not as expected; only what the scenario names is compared."""
+    found = [] if outcome.stable else ["stable: expected true, found false"]
+    for name, job in expected.jobs.items():
+        found += _all_differences(f"jobs.{name}", _job_pairs(job, outcome.jobs.get(name)))
+    for name, queue in expected.queues.items():
+        found += _all_differences(f"queues.{name}", _queue_pairs(queue, outcome.queues.get(name)))
+    if expected.scaling is not None:
+        found += (
+            ["scaling: expected, and not there"]
+            if outcome.scaling is None
+            else (scaling_differences(expected.scaling, outcome.scaling))
+        )
+    return tuple(found)
+
+
+_Pairs = Mapping[str, tuple[object, object]]
+
+
+def _all_differences(at: str, pairs: _Pairs | None) -> Iterator[str]:
+    if pairs is None:
+        yield f"{at}: expected, and not there"
+        return
+    for name, (wanted, is_so) in pairs.items():
+        if wanted != is_so:
+            yield f"{at}.{name}: expected {wanted!r}, found {is_so!r}"
+
+
+def _job_pairs(wanted: ExpectedJob, job: JobOutcome | None) -> _Pairs | None:
+    if job is None:
+        return None
+    pairs: dict[str, tuple[object, object]] = {
+        field: (getattr(wanted, field), getattr(job, field))
+        for field in ("state", "replicas", "preempted_for", "reason")
+        if field in wanted.model_fields_set
+    }
+    if wanted.nodes is not None:
+        pairs["nodes"] = (sorted(wanted.nodes), sorted(job.nodes))
+    if wanted.expected_start_s is not None:
+        is_so = job.expected_start_s
+        near = is_so is not None and abs(is_so - wanted.expected_start_s) <= START_ROUNDING_S
+        pairs["expected_start_s"] = (wanted.expected_start_s, wanted.expected_start_s if near else is_so)
+    return pairs
+
+
+def _queue_pairs(wanted: ExpectedQueue, queue: QueueOutcome | None) -> _Pairs | None:
+    if queue is None:
+        return None
+    pairs: dict[str, tuple[object, object]] = {
+        field: (getattr(wanted, field), getattr(queue, field))
+        for field in ("pending", "running")
+        if getattr(wanted, field) is not None
+    }
+    for resource, amount in (wanted.held or {}).items():
+        pairs[f"held.{resource}"] = (amount, queue.held.get(resource, 0))
+    if wanted.share is not None:
+        near = abs(queue.share - wanted.share) <= SHARE_ROUNDING
+        pairs["share"] = (wanted.share, wanted.share if near else queue.share)
+    return pairs

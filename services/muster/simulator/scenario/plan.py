@@ -13,11 +13,10 @@ from muster.simulator.engine import START
 from muster.simulator.errors import InputError
 from muster.simulator.scaling import Scaling
 from muster.simulator.scenario import model
+from muster.simulator.scenario.assignments import Assignments, assign_slots
 from muster.simulator.scenario.jobs import PlannedJob, planned_jobs
-from muster.simulator.scenario.nodes import PlannedNode, planned_nodes
-from muster.simulator.scenario.queues import queue_specs
+from muster.simulator.scenario.resources import PlannedNode, planned_nodes, queue_specs
 from muster.simulator.scenario.scaling import planned_scaling
-from muster.simulator.scenario.seats import Seats, seats_of
 
 NOW = START
 """The moment at which a scenario begins."""
@@ -33,7 +32,7 @@ class Plan:
     nodes: dict[str, PlannedNode]
     queues: tuple[tuple[str, QueueSpec], ...]
     jobs: tuple[PlannedJob, ...]
-    seats: Seats
+    seats: Assignments
     reservations: tuple[tuple[str, ReservationSpec], ...]
     scaling: Scaling | None = None
 
@@ -47,7 +46,7 @@ def plan_of(scenario: model.Scenario) -> Plan:
     specs = queue_specs(scenario.queues)
     jobs = planned_jobs(scenario.jobs, queues={queue.name: queue for queue in scenario.queues}, now=NOW)
     reservations = _reservations(scenario.reservations, nodes, jobs)
-    return Plan(nodes, specs, jobs, seats_of(jobs, nodes), reservations, scaling)
+    return Plan(nodes, specs, jobs, assign_slots(jobs, nodes), reservations, scaling)
 
 
 def _of_groups(scaling: Scaling, nodes: Mapping[str, PlannedNode]) -> dict[str, PlannedNode]:

@@ -12,8 +12,8 @@ from muster.schemas.facts.scale import NothingChosen, ScaleChosen, ScaleEnded
 from muster.simulator.engine import Engine
 from muster.simulator.errors import InputError
 from muster.simulator.scaling import Scaled, Scaling
-from muster.simulator.scenario.scaling_model import ExpectedScaling, ScaledGroup, ScalingPart
-from muster.simulator.scenario.units import cpu_milli, memory_mib
+from muster.simulator.scenario.model import ExpectedScaling, ScaledGroup, ScalingPart
+from muster.simulator.scenario.resources import cpu_milli, memory_mib
 
 FABRIC = "fabric"
 """The one fabric of a scenario."""

@@ -18,13 +18,11 @@ from muster.schemas.campaigns import (
     TurnView,
 )
 from muster.schemas.facts.upgrade import CampaignAsk, CampaignWish, Step
-from muster.upgrader.core.asking import refusal, selected
-from muster.upgrader.core.campaigns import Campaign, Turn
+from muster.upgrader.core.campaigns import failed_nodes, refusal, selected, summary
 from muster.upgrader.core.core import UpgraderCore
-from muster.upgrader.core.ending import failed_nodes, summary
 from muster.upgrader.core.forecast import courses, in_turns
 from muster.upgrader.core.outlook import free_at, hindrance, is_out, room_of
-from muster.upgrader.core.state import State
+from muster.upgrader.core.state import Campaign, State, Turn
 from muster.upgrader.core.turns import planned
 
 NO_ROOM = "as many nodes are out of use as may be"

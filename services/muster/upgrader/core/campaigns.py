@@ -1,88 +1,148 @@
-"""Campaigns, and the turn of each of their nodes."""
+"""Campaigns: requests are answered; a campaign stops by itself after failures, and ends when nothing is left to do."""
 
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterator
 
-from muster.core import Instant
-from muster.schemas.base import LABEL_CHARS_MAX
-from muster.schemas.facts.node import NodeJoined
+from muster.core import Draft, Instant, seconds_between
 from muster.schemas.facts.upgrade import (
+    FAILED_TOLD_MAX,
+    CampaignAccepted,
+    CampaignAsk,
+    CampaignChanged,
+    CampaignEnded,
+    CampaignRefused,
     CampaignSpec,
-    CampaignState,
+    CampaignStopped,
+    CampaignWish,
     Step,
-    TurnState,
 )
-from muster.upgrader.core.nodes import version
+from muster.upgrader.core.state import Campaign, State
+
+_DONE = {CampaignAsk.PAUSE: "paused", CampaignAsk.RESUME: "resumed", CampaignAsk.ABORT: "aborted"}
 
 
-@dataclass(slots=True, kw_only=True)
-class Turn(TurnState):
-    """One node in one campaign."""
-
-    node: str
-
-    @property
-    def is_open(self) -> bool:
-        """Whether its turn has come and is not over."""
-        return self.step is not Step.PLANNED and not self.step.is_end
-
-
-@dataclass(slots=True, kw_only=True)
-class Campaign(CampaignState):
-    """One campaign."""
-
-    name: str
-    spec: CampaignSpec
-    turns: dict[str, Turn] = field(default_factory=dict)
-    """By node."""
-    open: dict[str, None] = field(default_factory=dict)
-    """Nodes whose turn has come and is not over."""
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether further nodes may be taken."""
-        return self.ended is None and not (self.paused or self.stopped or self.aborted)
-
-    def move(self, turn: Turn, step: Step, at: Instant) -> None:
-        """The turn is at this step from now on."""
-        turn.step, turn.since = step, at
-        if turn.is_open:
-            self.open[turn.node] = None
+def answer_requests(state: State) -> Iterator[Draft]:
+    """The answer to the oldest request of each campaign; the next one follows once that was folded."""
+    answered, started = set[str](), 0
+    for wish in state.wishes.values():
+        if wish.name in answered:
+            continue
+        answered.add(wish.name)
+        refused = refusal(state, wish, started=started)
+        if refused is not None:
+            said = CampaignRefused(ask=wish.ask, field=refused[0], reason=refused[1], principal=wish.principal)
+            yield Draft("campaign", wish.name, "refused", said, (wish.fact,), wish.trace)
+        elif wish.spec is not None:
+            started += 1
+            yield _acceptance(state, wish, wish.spec)
         else:
-            self.open.pop(turn.node, None)
+            change = CampaignChanged(principal=wish.principal, reason=wish.reason)
+            yield Draft("campaign", wish.name, _DONE[wish.ask], change, (wish.fact,), wish.trace)
 
-    def put(self, turn: Turn) -> None:
-        """A turn as a checkpoint says."""
-        self.turns[turn.node] = turn
-        self.move(turn, turn.step, turn.since)
 
-    def drop(self, node: str) -> None:
-        """The node is none of this campaign's any more."""
-        self.turns.pop(node, None)
-        self.open.pop(node, None)
+def refusal(state: State, wish: CampaignWish, *, started: int = 0) -> tuple[str, str] | None:
+    """(field, why) of what cannot be; None if it can. started: campaigns that are accepted in the same breath."""
+    campaign = state.campaigns.get(wish.name)
+    live = campaign is not None and campaign.ended is None
+    if wish.spec is not None:
+        return _start_refusal(state, wish.spec, live=live, started=started)
+    if campaign is None or not live:
+        return "", f"no campaign {wish.name} goes on"
+    return _change_refusal(state, campaign, wish.ask)
 
-    @property
-    def request_prefix(self) -> str:
-        """How ids of its requests begin: campaign and number hold no dots."""
-        return f"{self.name}.{self.number}."
 
-    def request_id(self, turn: Turn, what: str) -> str:
-        """Id of the next request of a turn: unique for the node, the campaign, the attempt, and when the node came.
+def _start_refusal(state: State, spec: CampaignSpec, *, live: bool, started: int) -> tuple[str, str] | None:
+    if live:
+        return "name", f"campaign {spec.name} goes on: give this one another name, or abort that one first"
+    if len(state.live) + started >= state.config.campaigns_max:
+        return "", f"{state.config.campaigns_max} campaigns go on already (upgrades.campaigns_max): wait, or abort one"
+    if spec.suite not in state.config.suites:
+        return "suite", f"there is no suite {spec.suite}; there are {', '.join(sorted(state.config.suites))}"
+    if not selected(state, spec):
+        return "select", "no node fits: `muster nodes` shows names, groups and models"
+    missing = next((name for name in spec.select.nodes if name not in state.nodes), "")
+    if missing:
+        return "select.nodes", f"there is no node {missing}"
+    return None
 
-        A node that left and came again has another turn, and the agent has not forgotten what it did in the first one.
-        """
-        return f"{self.request_prefix}{turn.number}.{turn.attempt}.{turn.asks}.{what}.{turn.node}"[:LABEL_CHARS_MAX]
 
-    def selects(self, node: str, described: NodeJoined) -> bool:
-        """Whether the node is one of this campaign."""
-        select = self.spec.select
-        labels = dict(described.labels)
-        return (
-            (not select.nodes or node in select.nodes)
-            and (not select.groups or described.group in select.groups)
-            and (not select.models or described.gpu_model in select.models)
-            and all(labels.get(name) == value for name, value in select.labels.items())
-        )
+def selected(state: State, spec: CampaignSpec) -> list[str]:
+    """Nodes that a campaign would have, by name."""
+    thought = Campaign(name=spec.name, spec=spec)
+    return sorted(name for name, node in state.nodes.items() if thought.selects(name, node.description))
 
-    def is_at_version(self, described: NodeJoined) -> bool:
-        """Whether nothing is to be done there."""
-        return bool(self.spec.version) and version(described, self.spec.component.value) == self.spec.version
+
+def _change_refusal(state: State, campaign: Campaign, ask: CampaignAsk) -> tuple[str, str] | None:
+    if campaign.aborted:
+        return "", f"campaign {campaign.name} was aborted: what is under way ends, nothing else is done"
+    if ask is CampaignAsk.PAUSE and campaign.paused:
+        return "", f"campaign {campaign.name} is paused already"
+    if ask is CampaignAsk.RESUME:
+        failed = any(turn.step is Step.FAILED for turn in campaign.turns.values())
+        if not (campaign.paused or campaign.stopped or failed):
+            return "", f"campaign {campaign.name} goes on"
+        if state.braked:
+            return "", f"health's brake is on ({state.braked}): reset it first"
+    return None
+
+
+def _acceptance(state: State, wish: CampaignWish, spec: CampaignSpec) -> Draft:
+    names = selected(state, spec)
+    thought = Campaign(name=spec.name, spec=spec)
+    there = sum(thought.is_at_version(state.nodes[name].description) for name in names)
+    said = CampaignAccepted(spec=spec, principal=wish.principal, nodes=len(names), at_version=there)
+    return Draft("campaign", wish.name, "accepted", said, (wish.fact,), wish.trace)
+
+
+SECONDS_PER_HOUR = 3600.0
+
+
+def course(state: State, campaign: Campaign, now: Instant) -> list[Draft]:
+    """`ended` once nothing is left to do, else `stopped` once it must not go on by itself."""
+    if _is_over(campaign):
+        return [_draft(campaign, "ended", summary(campaign, now))]
+    if not campaign.goes_on:
+        return []
+    failures = campaign.failures - campaign.failures_forgiven
+    if failures >= campaign.spec.failures_max:
+        count = f"{failures} nodes" if failures > 1 else "1 node"
+        reason = f"{count} failed, of {campaign.spec.failures_max} that may"
+        return [_draft(campaign, "stopped", CampaignStopped(reason=reason, failed=failed_nodes(campaign)))]
+    if state.braked:
+        return [_draft(campaign, "stopped", CampaignStopped(reason=f"health's brake is on: {state.braked}"[:1024]))]
+    return []
+
+
+def summary(campaign: Campaign, now: Instant) -> CampaignEnded:
+    """How it stands at this moment, as its end would say."""
+    tally = Counter(turn.step for turn in campaign.turns.values())
+    lost_gpu_s = sum(turn.lost_gpu_s for turn in campaign.turns.values())
+    ended = tally[Step.DONE] + tally[Step.FAILED] + tally[Step.ROLLED_BACK]
+    return CampaignEnded(
+        aborted=bool(campaign.aborted),
+        done=tally[Step.DONE],
+        failed=tally[Step.FAILED],
+        rolled_back=tally[Step.ROLLED_BACK],
+        left_out=len(campaign.turns) - ended,
+        took_s=seconds_between(campaign.accepted_at, now),
+        gpu_hours_lost=round(lost_gpu_s / SECONDS_PER_HOUR, 3),
+        failed_nodes=failed_nodes(campaign),
+        reason=campaign.aborted,
+    )
+
+
+def failed_nodes(campaign: Campaign) -> tuple[str, ...]:
+    """Nodes that are withheld because their upgrade failed."""
+    failed = (name for name, turn in campaign.turns.items() if turn.step is Step.FAILED and turn.request_id)
+    return tuple(sorted(failed)[:FAILED_TOLD_MAX])
+
+
+def _is_over(campaign: Campaign) -> bool:
+    if campaign.open:
+        return False
+    waits = [turn for turn in campaign.turns.values() if turn.step is Step.PLANNED]
+    return not waits or (bool(campaign.aborted) and not any(turn.request_id for turn in waits))
+
+
+def _draft(campaign: Campaign, name: str, payload: CampaignEnded | CampaignStopped) -> Draft:
+    return Draft("campaign", campaign.name, name, payload, (campaign.last_fact,), campaign.trace)

@@ -5,13 +5,10 @@ from collections.abc import Iterator
 from muster.core import Draft, Fact, Instant, after
 from muster.schemas.facts.node import WithholdWithdrawn
 from muster.upgrader.core import limits
-from muster.upgrader.core.asking import answers
+from muster.upgrader.core.campaigns import answer_requests, course
 from muster.upgrader.core.config import UpgradeConfig
-from muster.upgrader.core.ending import course
-from muster.upgrader.core.fold import fold
-from muster.upgrader.core.fold_states import states
-from muster.upgrader.core.grants import MINE
-from muster.upgrader.core.state import State
+from muster.upgrader.core.fold import fold, states
+from muster.upgrader.core.state import MINE, State
 from muster.upgrader.core.steps import due_at, give_back, next_step
 from muster.upgrader.core.turns import changes, planned
 
@@ -45,7 +42,7 @@ class UpgraderCore:
         if state.moves == self._moves and (self._wake is None or now < self._wake):
             return list(self._said)
         self._moves = state.moves
-        drafts = [*answers(state), *self._given_back()]
+        drafts = [*answer_requests(state), *self._given_back()]
         drafts += self._steps(now)
         drafts += self._planning(now)
         self._said = drafts[: limits.DRAFTS_MAX]

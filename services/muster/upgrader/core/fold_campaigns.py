@@ -19,9 +19,7 @@ from muster.schemas.facts.upgrade import (
     Step,
 )
 from muster.upgrader.core import limits
-from muster.upgrader.core.campaigns import Campaign, Turn
-from muster.upgrader.core.nodes import version
-from muster.upgrader.core.state import State
+from muster.upgrader.core.state import Campaign, State, Turn, version
 
 NO_REASON = "as asked"
 _FAILURES = frozenset({Step.ROLLING_BACK, Step.FAILED})

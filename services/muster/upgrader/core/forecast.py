@@ -11,11 +11,8 @@ from muster.core import NS_PER_S, Instant, after, seconds_between
 from muster.schemas.campaigns import Course
 from muster.schemas.facts.node import RunningJobs
 from muster.schemas.facts.upgrade import Step
-from muster.upgrader.core.campaigns import Campaign
-from muster.upgrader.core.jobs import Job
-from muster.upgrader.core.nodes import MILLI, gpus
 from muster.upgrader.core.outlook import free_at, room_of
-from muster.upgrader.core.state import State
+from muster.upgrader.core.state import MILLI, Campaign, Job, State, gpus
 from muster.upgrader.core.turns import planned
 
 CAMPAIGN, NAIVE, WAIT = "campaign", "naive drain", "cordon and wait"

@@ -3,21 +3,26 @@
 from muster.core import Instant, after
 from muster.schemas.facts.node import RunningJobs
 from muster.schemas.facts.upgrade import Step
-from muster.upgrader.core import limits, share
-from muster.upgrader.core.campaigns import Campaign, Turn
-from muster.upgrader.core.nodes import domain
+from muster.upgrader.core import limits
 from muster.upgrader.core.planning import Busy, Candidate, Room
-from muster.upgrader.core.state import State
+from muster.upgrader.core.state import Campaign, State, Turn, domain
+
+
+def nodes_of(share: str, selected: int) -> int:
+    """Nodes that may be out of use: `share` is a number, or a part of `selected` like "5%", at least one node."""
+    if share.endswith("%"):
+        return max(1, selected * int(share[:-1]) // 100)
+    return int(share)
 
 
 def room_of(campaign: Campaign) -> Room:
     """Its limits, in nodes."""
     spec, selected = campaign.spec, len(campaign.turns)
     return Room(
-        total=share.nodes_of(spec.max_unavailable, selected),
+        total=nodes_of(spec.max_unavailable, selected),
         parallel=spec.parallel,
-        per_rack=share.nodes_of(spec.per_rack, selected) if spec.per_rack else 0,
-        per_group=share.nodes_of(spec.per_group, selected) if spec.per_group else 0,
+        per_rack=nodes_of(spec.per_rack, selected) if spec.per_rack else 0,
+        per_group=nodes_of(spec.per_group, selected) if spec.per_group else 0,
     )
 
 

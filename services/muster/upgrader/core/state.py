@@ -1,16 +1,211 @@
-"""All that the upgrader believes. Folds change it (`fold*.py`), decisions only read it."""
+"""The state of the upgrader: campaigns with the turns of their nodes, jobs, and the requests to drain nodes.
+
+Folds change it (`fold*.py`), decisions only read it.
+"""
 
 from collections import Counter
 from dataclasses import dataclass, field
 
 from muster.cluster import Holds, Nodes
-from muster.schemas.facts.node import Cordon
-from muster.schemas.facts.upgrade import CampaignWish
-from muster.upgrader.core.campaigns import Campaign, Turn
+from muster.core import Instant, after
+from muster.schemas.base import LABEL_CHARS_MAX
+from muster.schemas.facts.node import Cordon, NodeJoined, WithholdRequested, WithholdWish
+from muster.schemas.facts.upgrade import (
+    CampaignSpec,
+    CampaignState,
+    CampaignWish,
+    Step,
+    TurnState,
+)
+from muster.schemas.job import JobKind, JobSpec
 from muster.upgrader.core.config import UpgradeConfig
-from muster.upgrader.core.grants import Grant
-from muster.upgrader.core.jobs import Job
-from muster.upgrader.core.nodes import MILLI, gpus
+
+MILLI = 1000
+
+
+def gpus(described: NodeJoined | None) -> int:
+    """Return the number of devices that are there."""
+    return 0 if described is None else len(described.present)
+
+
+def domain(described: NodeJoined | None, level: str) -> str:
+    """Return the node's domain of a level, "" without one."""
+    return "" if described is None else dict(described.domains).get(level, "")
+
+
+def version(described: NodeJoined | None, component: str) -> str:
+    """Return the version of one of the node's components, "" if that is not known."""
+    return "" if described is None else dict(described.versions).get(component, "")
+
+
+@dataclass(slots=True)
+class Job:
+    """One live job. ran_s: over its ended runs; exited_s: of the run that ended and is not answered for yet.
+
+    total_s: over all runs, slice_s: of each at the least, as its queue allows. running_at: 0 before its run begins.
+    """
+
+    id: str
+    spec: JobSpec
+    total_s: float
+    ran_s: float = 0.0
+    exited_s: float = 0.0
+    running_at: int = 0
+    slice_s: float = 0.0
+
+    @property
+    def can_move(self) -> bool:
+        """Whether it allows to be stopped after a checkpoint and queued again."""
+        spec = self.spec
+        return spec.checkpointing is not None and spec.preemptible and spec.kind is not JobKind.INFERENCE
+
+    def ends_by(self, now: Instant) -> Instant:
+        """When its run is over at the latest: then it is ended as timed-out."""
+        began = self.running_at or now
+        return max(now, after(Instant(began), max(0.0, self.total_s - self.ran_s)))
+
+    def slice_ends(self, now: Instant) -> Instant:
+        """Until when it is not to be stopped."""
+        began = self.running_at or now
+        return max(now, after(Instant(began), self.slice_s))
+
+    def leaves_by(self, now: Instant, *, moving: bool) -> Instant:
+        """When its nodes are free of it: at the end of its run, or of its slice if it may be moved."""
+        end = self.ends_by(now)
+        return min(end, self.slice_ends(now)) if moving and self.can_move else end
+
+
+MINE = "upgrader"
+
+
+@dataclass(slots=True)
+class Grant:
+    """The grant of one node."""
+
+    wishes: tuple[WithholdWish, ...] = ()
+    """Who asked to withhold it, in the order of the requests."""
+    cordon: Cordon | None = None
+    """By a person, while it stands."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody keeps jobs from the node, and nobody asked to."""
+        return not self.wishes and self.cordon is None
+
+    def taken_by_others(self, now: int) -> str:
+        """Which other service keeps jobs from it at this moment; "" if none does."""
+        return next((wish.by or "a service" for wish in self.wishes if wish.by != MINE and wish.from_at <= now), "")
+
+    def ask(self, asked: WithholdRequested, *, fact: str, by: str) -> None:
+        """A request, or the same once more, with another moment or treatment."""
+        known = self.wish(asked.request_id)
+        if known is not None and known.answered:
+            return
+        wish = WithholdWish(
+            request_id=asked.request_id,
+            fact=fact,
+            by=by,
+            running=asked.running,
+            from_at=asked.from_at,
+            reason=asked.reason,
+        )
+        self.wishes = (*(one for one in self.wishes if one is not known), wish)
+
+    def answer(self, request_id: str, *, fact: str) -> None:
+        """`withheld` was said: the answer stands, also of a request that was withdrawn meanwhile."""
+        known = self.wish(request_id) or WithholdWish(request_id=request_id, fact=fact, by=MINE)
+        answered = known.model_copy(update={"answered": True})
+        self.wishes = (*(one for one in self.wishes if one.request_id != request_id), answered)
+
+    def withdraw(self, request_id: str, *, after_withheld: bool) -> bool:
+        """Nobody asks for it any more; False if the answer stands."""
+        known = self.wish(request_id)
+        if known is None or (known.answered and not after_withheld):
+            return False
+        self.wishes = tuple(one for one in self.wishes if one is not known)
+        return True
+
+    def drop_answered(self) -> None:
+        """It was released, or left: requests that were answered are settled."""
+        self.wishes = tuple(one for one in self.wishes if not one.answered)
+
+    def wish(self, request_id: str) -> WithholdWish | None:
+        """The request of this id that stands."""
+        return next((one for one in self.wishes if one.request_id == request_id), None)
+
+
+@dataclass(slots=True, kw_only=True)
+class Turn(TurnState):
+    """One node in one campaign."""
+
+    node: str
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its turn has come and is not over."""
+        return self.step is not Step.PLANNED and not self.step.is_end
+
+
+@dataclass(slots=True, kw_only=True)
+class Campaign(CampaignState):
+    """One campaign."""
+
+    name: str
+    spec: CampaignSpec
+    turns: dict[str, Turn] = field(default_factory=dict)
+    """By node."""
+    open: dict[str, None] = field(default_factory=dict)
+    """Nodes whose turn has come and is not over."""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether further nodes may be taken."""
+        return self.ended is None and not (self.paused or self.stopped or self.aborted)
+
+    def move(self, turn: Turn, step: Step, at: Instant) -> None:
+        """The turn is at this step from now on."""
+        turn.step, turn.since = step, at
+        if turn.is_open:
+            self.open[turn.node] = None
+        else:
+            self.open.pop(turn.node, None)
+
+    def put(self, turn: Turn) -> None:
+        """A turn as a checkpoint says."""
+        self.turns[turn.node] = turn
+        self.move(turn, turn.step, turn.since)
+
+    def drop(self, node: str) -> None:
+        """The node is none of this campaign's any more."""
+        self.turns.pop(node, None)
+        self.open.pop(node, None)
+
+    @property
+    def request_prefix(self) -> str:
+        """How ids of its requests begin: campaign and number hold no dots."""
+        return f"{self.name}.{self.number}."
+
+    def request_id(self, turn: Turn, what: str) -> str:
+        """Id of the next request of a turn: unique for the node, the campaign, the attempt, and when the node came.
+
+        A node that left and came again has another turn, and the agent has not forgotten what it did in the first one.
+        """
+        return f"{self.request_prefix}{turn.number}.{turn.attempt}.{turn.asks}.{what}.{turn.node}"[:LABEL_CHARS_MAX]
+
+    def selects(self, node: str, described: NodeJoined) -> bool:
+        """Whether the node is one of this campaign."""
+        select = self.spec.select
+        labels = dict(described.labels)
+        return (
+            (not select.nodes or node in select.nodes)
+            and (not select.groups or described.group in select.groups)
+            and (not select.models or described.gpu_model in select.models)
+            and all(labels.get(name) == value for name, value in select.labels.items())
+        )
+
+    def is_at_version(self, described: NodeJoined) -> bool:
+        """Whether nothing is to be done there."""
+        return bool(self.spec.version) and version(described, self.spec.component.value) == self.spec.version
 
 
 @dataclass(slots=True)

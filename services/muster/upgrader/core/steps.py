@@ -6,9 +6,8 @@ from muster.schemas.facts.node import RunningJobs, WithholdRequested, WithholdWi
 from muster.schemas.facts.operations import ActionOutcome, ChecksRequested, NodeActionRequested
 from muster.schemas.facts.upgrade import NodeStepped, Step
 from muster.upgrader.core import limits
-from muster.upgrader.core.campaigns import Campaign, Turn
 from muster.upgrader.core.outlook import free_at
-from muster.upgrader.core.state import State
+from muster.upgrader.core.state import Campaign, State, Turn
 
 NO_SUITE = "no such suite of checks any more"
 SECOND_STEP = ".back-checks."

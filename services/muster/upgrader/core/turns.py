@@ -1,16 +1,47 @@
 """Which nodes wait for which turn: asked for ahead of time, so that nothing starts there that would end later."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from muster.core import NS_PER_S, Draft, Instant, after
 from muster.schemas.facts.node import RunningJobs
-from muster.schemas.facts.upgrade import Step
-from muster.upgrader.core import limits, windows
-from muster.upgrader.core.campaigns import Campaign, Turn
+from muster.schemas.facts.upgrade import DAY_MIN, Step, Window
+from muster.upgrader.core import limits
 from muster.upgrader.core.outlook import busy_of, candidates, is_out, room_of
 from muster.upgrader.core.planning import plan
-from muster.upgrader.core.state import State
+from muster.upgrader.core.state import Campaign, State, Turn
 from muster.upgrader.core.steps import ask, give_back, take
+
+_MINUTE_NS = 60 * NS_PER_S
+_WEEK_MIN = 7 * DAY_MIN
+_EPOCH_WEEKDAY = 3
+"""1 January 1970 was a Thursday; Monday is 0."""
+
+
+def open_at(windows: Sequence[Window], moment: Instant) -> Instant:
+    """The first moment, not before this one, at which a node may be taken. No windows: this one."""
+    if not windows:
+        return moment
+    week_start, into = _week(moment)
+    best: int | None = None
+    for window in windows:
+        length = (window.to_min - window.from_min) % DAY_MIN or DAY_MIN
+        for day in window.days or range(7):
+            opens = (day * DAY_MIN + window.from_min) * _MINUTE_NS
+            for start in (opens - _WEEK_MIN * _MINUTE_NS, opens, opens + _WEEK_MIN * _MINUTE_NS):
+                if into < start + length * _MINUTE_NS:
+                    found = max(start, into)
+                    best = found if best is None else min(best, found)
+                    break
+    assert best is not None, "a window opens every week"
+    return Instant(week_start + best)
+
+
+def _week(moment: Instant) -> tuple[int, int]:
+    """The Monday, 00:00, before a moment, and how far into its week that is. Nanoseconds."""
+    since_monday = moment + _EPOCH_WEEKDAY * DAY_MIN * _MINUTE_NS
+    into = since_monday % (_WEEK_MIN * _MINUTE_NS)
+    return moment - into, into
+
 
 NOT_YET = "its turn comes too late to keep it until then"
 CLOSED = "it cannot be taken now"
@@ -27,7 +58,7 @@ def planned(state: State, campaign: Campaign, now: Instant) -> dict[str, Instant
         room_of(campaign),
         now=now,
         takes_ns=round(spec.takes_s * NS_PER_S),
-        opens=lambda moment: windows.open_at(spec.windows, Instant(max(moment, spec.starts_at))),
+        opens=lambda moment: open_at(spec.windows, Instant(max(moment, spec.starts_at))),
     )
     return dict(sorted(turns.items(), key=lambda turn: (turn[1], turn[0])))
 

@@ -8,7 +8,7 @@ from muster.core import NS_PER_S, Instant
 from muster.scaler.config import config_of
 from muster.schemas.views import FactView
 from muster.stack.options import StartOptions, asked_settings
-from muster_tools.demo.live import fact_line, is_shown
+from muster_tools.demo.devices import fact_line, is_shown
 from muster_tools.demo.settings import demo_settings
 from muster_tools.demo.stage import DemoFailedError, trace_id
 from muster_tools.demo.stories import require_order

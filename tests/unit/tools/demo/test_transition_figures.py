@@ -14,8 +14,7 @@ from muster.schemas.base import Payload
 from muster.schemas.facts.control import Fence
 from muster.schemas.facts.job import JobEnded, JobRouted
 from muster.schemas.job import Job, JobSpec, Phase, TaskGroup
-from muster_tools.demo.transition import tell
-from muster_tools.demo.transition_figures import Figures, Logs, figures
+from muster_tools.demo.transition import Figures, Logs, figures, tell
 
 NAMES = ("runs", "waits", "late")
 IDS = {name: ids.job_id(team="lab", principal="ada", idempotency_key=name) for name in NAMES}

@@ -10,7 +10,7 @@ from muster_tools.local_kubernetes.commands import Layout, Ports
 from muster_tools.local_kubernetes.errors import OptionError
 from muster_tools.local_kubernetes.options import NODE_LIFECYCLE, PlaneOptions, Profile, Scheduler, User
 from muster_tools.local_kubernetes.pki import Pki
-from muster_tools.local_kubernetes.profiles import configuration
+from muster_tools.local_kubernetes.plane import configuration
 from muster_tools.local_kubernetes.programs import ALL, Programs
 
 

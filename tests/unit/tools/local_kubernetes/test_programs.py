@@ -8,9 +8,17 @@ from pathlib import Path
 import pytest
 
 from muster_tools.local_kubernetes import bounds
-from muster_tools.local_kubernetes.building import MODULES, GoModule, build, command_of, digest_of, module_dir
 from muster_tools.local_kubernetes.errors import BuildFailedError, NoProgramsError
-from muster_tools.local_kubernetes.programs import locate, variable_of
+from muster_tools.local_kubernetes.programs import (
+    MODULES,
+    GoModule,
+    build,
+    command_of,
+    digest_of,
+    locate,
+    module_dir,
+    variable_of,
+)
 
 FAKE_GO = """#!/bin/sh
 echo built >> "$GO_SAYS"
@@ -46,7 +54,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GoModule:
     source = tmp_path / "go" / "tools"
     source.mkdir(parents=True)
     (source / "go.mod").write_text("module tools\n")
-    monkeypatch.setattr("muster_tools.local_kubernetes.building.SOURCES", source.parent)
+    monkeypatch.setattr("muster_tools.local_kubernetes.programs.SOURCES", source.parent)
     return GoModule("tools", {"tool": "example.invalid/tool"}, {"version": "1"})
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from muster_tools.site.asyncapi_files import SOURCES, contents, read
-from muster_tools.site.asyncapi_pages import BODIES, INDEX, pages, type_words
+from muster_tools.site.asyncapi_pages import BODIES, INDEX, SOURCES, contents, pages, read, type_words
 
 ROOT = Path(__file__).parents[4]
 

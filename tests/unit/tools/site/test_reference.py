@@ -14,8 +14,8 @@ from muster.bus.settings import Settings
 from muster.cli.main import app
 from muster.schemas.registry import STATE_TABLE, TABLE
 from muster_tools.site import command_pages, settings_pages
-from muster_tools.site.asyncapi_files import SOURCES, read
-from muster_tools.site.asyncapi_files import contents as event_contents
+from muster_tools.site.asyncapi_pages import SOURCES, read
+from muster_tools.site.asyncapi_pages import contents as event_contents
 from muster_tools.site.markdown import documented
 from muster_tools.site.reference import contents
 

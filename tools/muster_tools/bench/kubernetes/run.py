@@ -14,14 +14,35 @@ from muster.cli.output import print_note
 from muster.cli.progress import measured
 from muster.stack.control import StartFailedError
 from muster.stack.state_dir import StateDirError
-from muster_tools.bench.kubernetes.contenders import scenario_of
 from muster_tools.bench.kubernetes.observing import WatchLostError
-from muster_tools.bench.kubernetes.plan import GPUS_PER_NODE, Plan
+from muster_tools.bench.kubernetes.plan import GPUS_PER_NODE, Contender, Plan
 from muster_tools.bench.kubernetes.result import Result
-from muster_tools.bench.kubernetes.stage import Say, play
+from muster_tools.bench.kubernetes.scenarios.floor import Floor
+from muster_tools.bench.kubernetes.scenarios.muster import MusterStack
+from muster_tools.bench.kubernetes.scenarios.old_stack import OldStack
+from muster_tools.bench.kubernetes.scenarios.scheduled import KubeScheduler
+from muster_tools.bench.kubernetes.stage import Say, Scenario, play
 from muster_tools.local_kubernetes.errors import LocalPlaneError
+from muster_tools.local_kubernetes.options import Profile
 from muster_tools.local_kubernetes.plane import programs_of
 from muster_tools.local_kubernetes.programs import Programs, locate
+
+
+def scenario_of(contender: Contender) -> Scenario:
+    """The contender's scenario."""
+    match contender:
+        case Contender.FLOOR:
+            return Floor()
+        case Contender.DEFAULT:
+            return KubeScheduler(contender, Profile.DEFAULT)
+        case Contender.BIN_PACKING:
+            return KubeScheduler(contender, Profile.BIN_PACKING)
+        case Contender.OLD_STACK:
+            return OldStack()
+        case Contender.CLAIMS:
+            return KubeScheduler(contender, Profile.DEFAULT, claims=True)
+        case Contender.MUSTER | Contender.MUSTER_CLAIMS:
+            return MusterStack(contender, claims=contender is Contender.MUSTER_CLAIMS)
 
 
 @dataclass(frozen=True, slots=True)

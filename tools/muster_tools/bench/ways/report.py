@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 from pydantic import JsonValue
 
 from muster.core.settings import GroupSettings, ModelSettings
-from muster.simulator.load.style import poster_style
-from muster.simulator.load.svg import Series, bars, lines, poster
+from muster.simulator.load.svg import Series, bars, lines, poster, poster_style
 from muster_tools.bench.ways.load import RUN_S_MAX, SPARSE_SHARE, TAIL_S, Amount, Work
 from muster_tools.bench.ways.meter import Point
 from muster_tools.bench.ways.run import (

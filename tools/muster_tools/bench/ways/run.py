@@ -12,12 +12,11 @@ from muster.core.instant import seconds_between
 from muster.core.settings import FabricBehaviour, GroupSettings, ModelSettings, ScalingSettings
 from muster.scaler.core.groups import ScalingConfig
 from muster.schemas.job import Phase
-from muster.simulator.engine import START, Engine
+from muster.simulator.engine import START, Engine, join_nodes, set_queue, survey_fabrics
 from muster.simulator.load.play import LIMITS, pace_of
 from muster.simulator.load.recorder import JobTrack, Recorder
 from muster.simulator.load.trace import Arrival
 from muster.simulator.scaling import Scaling
-from muster.simulator.setup import join_nodes, set_queue, survey_fabrics
 from muster_tools.bench.ways.load import Work, queue
 from muster_tools.bench.ways.meter import J_PER_KWH, Meter, Point, Power
 

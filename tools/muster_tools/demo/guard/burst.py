@@ -5,12 +5,38 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import aiohttp
 
-from muster_tools.demo.guard import proc
 from muster_tools.demo.guard.limits import BURST, CALM_S, POLL_S, READ_BYTES, REQUEST_S_MAX
 from muster_tools.local_kubernetes.plane import ControlPlane
+
+KIB_PER_MIB = 1024.0
+_RESET_PEAK = "5"  # proc(5): clear_refs
+
+
+def peak_mib(pid: int) -> float:
+    """Peak resident memory since `reset_peak`, or since the start (VmHWM). Raises OSError."""
+    return _field(pid, "VmHWM") / KIB_PER_MIB
+
+
+def rss_mib(pid: int) -> float:
+    """Resident memory now (VmRSS). Raises OSError."""
+    return _field(pid, "VmRSS") / KIB_PER_MIB
+
+
+def reset_peak(pid: int) -> None:
+    """Count the peak from now on. Raises OSError."""
+    Path(f"/proc/{pid}/clear_refs").write_text(_RESET_PEAK)
+
+
+def _field(pid: int, name: str) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return float(line.split()[1])
+    raise OSError(f"process {pid} tells no {name}")
+
 
 _LEVELS = "/debug/api_priority_and_fairness/dump_priority_levels"
 _WAITING, _EXECUTING = 4, 5
@@ -42,8 +68,8 @@ class Burst:
 async def burst(plane: ControlPlane, user: str, *, path: str = "/api/v1/secrets", lists: int = BURST) -> Burst:
     """Sends `lists` LISTs at once, each on a connection of its own, as slow clients do. Raises OSError."""
     pid = plane.pids[API_SERVER]
-    idle_mib = proc.rss_mib(pid)
-    proc.reset_peak(pid)
+    idle_mib = rss_mib(pid)
+    reset_peak(pid)
     outcomes: Counter[int] = Counter()
     times: list[float] = []
     sizes: list[int] = []
@@ -53,7 +79,7 @@ async def burst(plane: ControlPlane, user: str, *, path: str = "/api/v1/secrets"
             for _ in range(lists):
                 tasks.create_task(_list(client, path, outcomes, times, sizes))
         seconds = time.monotonic() - began_s
-        peak_mib = proc.peak_mib(pid)
+        peak = peak_mib(pid)
     await asyncio.sleep(CALM_S)
     return Burst(
         lists=lists,
@@ -64,8 +90,8 @@ async def burst(plane: ControlPlane, user: str, *, path: str = "/api/v1/secrets"
         queued=levels.queued,
         mib=max(sizes, default=0) / 2**20,
         idle_mib=idle_mib,
-        peak_mib=peak_mib,
-        after_mib=proc.rss_mib(pid),
+        peak_mib=peak,
+        after_mib=rss_mib(pid),
         seconds=seconds,
         slowest_s=max(times, default=0.0),
     )

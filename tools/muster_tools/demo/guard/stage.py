@@ -1,11 +1,15 @@
-"""Where the demonstration takes place: a local control plane in a folder that goes with it, and a guard's eyes."""
+"""Where the demonstration takes place: a local control plane in a folder that goes with it, and a guard's observing."""
 
 import asyncio
+import base64
+import os
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
+
+import aiohttp
 
 from muster.bus.clock import SystemTime
 from muster.guard.core.checks import CHECKS, Finding
@@ -13,11 +17,51 @@ from muster.guard.core.config import GuardConfig, Subjects
 from muster.guard.core.look import Look
 from muster.guard.observer import ClusterObserver
 from muster.guard.replicas import Place
-from muster_tools.demo.guard.filling import READERS
-from muster_tools.demo.guard.limits import POLL_S, SEEN_S_MAX
+from muster_tools.demo.guard.limits import POLL_S, SECRET_BYTES, SECRETS, SEEN_S_MAX, WRITES
 from muster_tools.local_kubernetes.options import PlaneOptions
 from muster_tools.local_kubernetes.plane import ControlPlane, control_plane
 from muster_tools.local_kubernetes.ports import LOOPBACK
+
+READERS = "muster:readers"
+"""The group that may list secrets."""
+NAMESPACE = "default"
+
+
+async def let_read(plane: ControlPlane, *, group: str = READERS) -> None:
+    """Let a group read secrets and pods everywhere. Raises aiohttp.ClientError."""
+    rules = [{"apiGroups": [""], "resources": ["secrets", "pods", "configmaps"], "verbs": ["get", "list", "watch"]}]
+    role = {"metadata": {"name": "muster-readers"}, "rules": rules}
+    binding = {
+        "metadata": {"name": "muster-readers"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "muster-readers"},
+        "subjects": [{"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": group}],
+    }
+    base = "/apis/rbac.authorization.k8s.io/v1"
+    async with plane.client() as client:
+        await create(client, f"{base}/clusterroles", [role])
+        await create(client, f"{base}/clusterrolebindings", [binding])
+
+
+async def fill(plane: ControlPlane, *, secrets: int = SECRETS, size_bytes: int = SECRET_BYTES) -> None:
+    """Make so many secrets of random bytes. Raises aiohttp.ClientError."""
+    body = base64.b64encode(os.urandom(size_bytes)).decode()
+    objects = ({"metadata": {"name": f"bulk-{number:04}"}, "data": {"blob": body}} for number in range(secrets))
+    async with plane.client() as client:
+        await create(client, f"/api/v1/namespaces/{NAMESPACE}/secrets", objects)
+
+
+async def create(client: aiohttp.ClientSession, path: str, objects: Iterable[object]) -> None:
+    """POST each, some at a time. Raises aiohttp.ClientError."""
+    room = asyncio.Semaphore(WRITES)
+
+    async def one(body: object) -> None:
+        async with room, client.post(path, json=body) as answer:
+            answer.raise_for_status()
+
+    async with asyncio.TaskGroup() as tasks:
+        for body in objects:
+            tasks.create_task(one(body))
+
 
 READER = "reader"
 """An ordinary user who may list secrets; flow control exempts the admin."""
@@ -37,7 +81,7 @@ async def stage(options: PlaneOptions) -> AsyncIterator[ControlPlane]:
 
 
 @asynccontextmanager
-async def eyes(
+async def observing(
     plane: ControlPlane, config: GuardConfig = CONFIG, *, audit_port: int = 0, audit_token: Path | None = None
 ) -> AsyncIterator[ClusterObserver]:
     """A guard without a stack: it looks, and applies where it is told to."""

@@ -1,9 +1,8 @@
 """LISTs let through two at a time: fifty LISTs at once with and without, on an older and on this version."""
 
 from muster_tools.demo.guard.burst import Burst, burst
-from muster_tools.demo.guard.filling import fill, let_read
 from muster_tools.demo.guard.result import Measure, Story
-from muster_tools.demo.guard.stage import READER, USERS, eyes, stage
+from muster_tools.demo.guard.stage import READER, USERS, fill, let_read, observing, stage
 from muster_tools.local_kubernetes.options import PlaneOptions
 
 
@@ -32,7 +31,7 @@ async def measured(*, emulated_version: str, limited: bool) -> Burst:
     async with stage(PlaneOptions(kwok=False, emulated_version=emulated_version, users=USERS)) as plane:
         await let_read(plane)
         await fill(plane)
-        async with eyes(plane) as observer:
+        async with observing(plane) as observer:
             if limited:
                 await observer.keep()
         return await burst(plane, READER)

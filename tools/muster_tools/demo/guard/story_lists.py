@@ -10,10 +10,9 @@ import aiohttp
 from muster.cli.guard_audit import TOKEN, files
 from muster.guard.core.checks import LISTS
 from muster.guard.core.look import Look
-from muster_tools.demo.guard.filling import fill, let_read
 from muster_tools.demo.guard.limits import AUDIT_WAIT_S, POLLED_SECRETS, POLLS_PER_S, POLLS_S, READ_BYTES
 from muster_tools.demo.guard.result import Measure, Story
-from muster_tools.demo.guard.stage import READER, USERS, eyes, said, stage
+from muster_tools.demo.guard.stage import READER, USERS, fill, let_read, observing, said, stage
 from muster_tools.local_kubernetes.options import PlaneOptions
 from muster_tools.local_kubernetes.plane import ControlPlane
 from muster_tools.local_kubernetes.ports import LOOPBACK, free_ports
@@ -55,7 +54,7 @@ _Client = Callable[[aiohttp.ClientSession], Awaitable[int]]
 
 async def _seen_during(plane: ControlPlane, run: _Client, port: int, token: Path) -> tuple[Look, float]:
     """What the guard sees while a client runs, and MiB a minute that were sent to it."""
-    async with eyes(plane, audit_port=port, audit_token=token) as observer, plane.client(READER) as client:
+    async with observing(plane, audit_port=port, audit_token=token) as observer, plane.client(READER) as client:
         client.headers["User-Agent"] = AGENT
         await observer.look()
         received = await run(client)

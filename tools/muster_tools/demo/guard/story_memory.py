@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from muster.guard.core.checks import GARBAGE, live_mib_of
 from muster.guard.core.look import Look
 from muster_tools.demo.guard.burst import API_SERVER, Burst, burst
-from muster_tools.demo.guard.filling import fill, let_read
 from muster_tools.demo.guard.limits import GC_LISTS, GC_ROUNDS, GOGC_ADVISED, GOMEMLIMIT_ADVISED
 from muster_tools.demo.guard.result import Measure, Story
-from muster_tools.demo.guard.stage import READER, USERS, eyes, said, stage
+from muster_tools.demo.guard.stage import READER, USERS, fill, let_read, observing, said, stage
 from muster_tools.local_kubernetes.options import PlaneOptions
 
 _DEFAULT = {"GOGC": "100"}
@@ -66,7 +65,7 @@ async def _run(environment: Mapping[str, str], emulated_version: str) -> _Run:
     async with stage(options) as plane:
         await let_read(plane)
         await fill(plane)
-        async with eyes(plane) as observer:
+        async with observing(plane) as observer:
             used_s = plane.usage()[API_SERVER].cpu_s
             bursts = tuple([await burst(plane, READER, lists=GC_LISTS) for _ in range(GC_ROUNDS)])
             look = await observer.look()

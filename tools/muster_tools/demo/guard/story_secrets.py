@@ -11,10 +11,9 @@ import aiohttp
 
 from muster.guard.core.checks import SECRETS
 from muster.guard.core.look import Look
-from muster_tools.demo.guard.filling import NAMESPACE, create, let_read
 from muster_tools.demo.guard.limits import WORKLOAD_NODES, WORKLOAD_PODS, WORKLOAD_SECRETS, WRITES
 from muster_tools.demo.guard.result import Measure, Story
-from muster_tools.demo.guard.stage import READER, USERS, eyes, said, seen, stage
+from muster_tools.demo.guard.stage import NAMESPACE, READER, USERS, create, let_read, observing, said, seen, stage
 from muster_tools.local_kubernetes.options import PlaneOptions
 from muster_tools.local_kubernetes.plane import ControlPlane
 
@@ -46,7 +45,7 @@ async def credentials() -> Story:
 async def _run(secrets: int) -> tuple[Look, float, float]:
     """What the guard sees; LISTs by name, and watches of single secrets, as the API server counts them."""
     names = [f"credential-{number:03}" for number in range(secrets)]
-    async with stage(PlaneOptions(kwok=False, users=USERS)) as plane, eyes(plane) as observer:
+    async with stage(PlaneOptions(kwok=False, users=USERS)) as plane, observing(plane) as observer:
         await let_read(plane)
         async with plane.client() as client:
             await create(client, _SECRETS, (_secret(name, WORKLOAD_SECRETS // secrets) for name in names))

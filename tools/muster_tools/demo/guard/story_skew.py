@@ -1,32 +1,224 @@
 """Skew: after a restart every connection stays at the other API server, and so does the memory."""
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+import subprocess
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
+
+import aiohttp
 
 from muster.guard.core.checks import MEMORY_SKEW, skew_of
 from muster.guard.core.look import Look
-from muster_tools.demo.guard.balancer import Balancer
-from muster_tools.demo.guard.filling import fill, let_read
+from muster.kube.connection import KubeConnection
+from muster.kube.errors import KubeError
 from muster_tools.demo.guard.limits import (
     GOAWAY_CHANCE,
     NEVER_S,
+    READ_BYTES,
     RENEWAL_S,
     SKEW_CLIENTS,
     SKEW_LIST_S,
+    SKEW_REQUESTS_PER_S,
     SKEW_S,
     SKEW_SECRETS,
     SKEW_SPREAD_S,
+    STOP_S,
 )
 from muster_tools.demo.guard.result import Measure, Story
-from muster_tools.demo.guard.skew_clients import Client, kubectls, ours
-from muster_tools.demo.guard.stage import READER, USERS, eyes, said, stage
+from muster_tools.demo.guard.stage import READER, USERS, fill, let_read, observing, said, stage
 from muster_tools.local_kubernetes.access import write_kubeconfig
 from muster_tools.local_kubernetes.options import PlaneOptions
 from muster_tools.local_kubernetes.plane import ControlPlane
+from muster_tools.local_kubernetes.ports import LOOPBACK
 from muster_tools.local_kubernetes.programs import KUBECTL
+
+_READ_BYTES = 64 * 1024
+
+
+class Balancer:
+    """Listens on a port of its own. Each new connection goes to the next API server, or the one after if it is down.
+
+    open: connections by API server, now.
+    """
+
+    def __init__(self, servers: Sequence[str]) -> None:
+        self._targets = [(urlsplit(url).hostname or "", urlsplit(url).port or 443) for url in servers]
+        self._next = 0
+        self._server: asyncio.Server | None = None
+        self._pipes: set[asyncio.Task[None]] = set()
+        self.open: Counter[int] = Counter()
+
+    @property
+    def url(self) -> str:
+        """Where clients connect."""
+        assert self._server is not None, "it is entered first"
+        return f"https://{LOOPBACK}:{self._server.sockets[0].getsockname()[1]}"
+
+    async def __aenter__(self) -> "Balancer":
+        self._server = await asyncio.start_server(self._accept, LOOPBACK, 0)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._server is not None:
+            self._server.close()
+        for pipe in list(self._pipes):
+            pipe.cancel()
+        await asyncio.gather(*self._pipes, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._pipes.add(task)
+        try:
+            await self._serve(reader, writer)
+        except asyncio.CancelledError:
+            return  # by __aexit__; a cancelled task of a stream server would be told as a defect
+        finally:
+            self._pipes.discard(task)
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        first = self._next = (self._next + 1) % len(self._targets)
+        for step in range(len(self._targets)):
+            index = (first + step) % len(self._targets)
+            try:
+                to_server = await asyncio.open_connection(*self._targets[index])
+            except OSError:
+                continue
+            self.open[index] += 1
+            try:
+                await _joined((reader, writer), to_server)
+            finally:
+                self.open[index] -= 1
+            return
+
+
+_Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def _joined(client: _Ends, server: _Ends) -> None:
+    """Until one side leaves; then the other is let go too."""
+    pipes = [
+        asyncio.create_task(_pipe(client[0], server[1])),
+        asyncio.create_task(_pipe(server[0], client[1])),
+    ]
+    try:
+        await asyncio.wait(pipes, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for pipe in pipes:
+            pipe.cancel()
+        await asyncio.gather(*pipes, return_exceptions=True)
+        server[1].close()
+
+
+async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while chunk := await reader.read(_READ_BYTES):
+            writer.write(chunk)
+            await writer.drain()
+
+
+_LIST, _SMALL = "/api/v1/secrets", "/version"
+_SERVES = "Starting to serve on "
+
+
+class Client:
+    """Sends small requests all the time, and a LIST now and then, on the one connection that it has."""
+
+    async def send(self, path: str) -> None:
+        """One request, answered and read. A failed one is no matter: the connection is made anew."""
+        raise NotImplementedError
+
+    async def run(self, seconds: float, *, first_list_s: float) -> None:
+        """For so long, with the first LIST after `first_list_s`."""
+        loop = asyncio.get_running_loop()
+        end_s, next_list_s = loop.time() + seconds, loop.time() + first_list_s
+        while (now_s := loop.time()) < end_s:
+            await self.send(_LIST if now_s >= next_list_s else _SMALL)
+            if now_s >= next_list_s:
+                next_list_s = now_s + SKEW_LIST_S
+            await asyncio.sleep(1 / SKEW_REQUESTS_PER_S)
+
+
+class Ours(Client):
+    """A client of Muster's own kind."""
+
+    def __init__(self, connection: KubeConnection) -> None:
+        self._connection = connection
+
+    async def send(self, path: str) -> None:
+        """See `Client.send`."""
+        try:
+            async with self._connection.lines(path) as lines:
+                async for _ in lines.batches():
+                    pass
+        except KubeError:
+            return
+
+
+class Kubectls(Client):
+    """`kubectl proxy`: what it is asked over HTTP/1.1 it asks the API server over one HTTP/2 connection."""
+
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self._session = session
+
+    async def send(self, path: str) -> None:
+        """See `Client.send`."""
+        try:
+            async with self._session.get(path) as answer:
+                async for _ in answer.content.iter_chunked(READ_BYTES):
+                    pass
+        except (aiohttp.ClientError, TimeoutError):
+            return
+
+
+@asynccontextmanager
+async def ours(kubeconfig: Path, count: int, *, age_s: float) -> AsyncIterator[list[Client]]:
+    """Clients that renew their connections after so long."""
+    async with AsyncExitStack() as stack:
+        found: list[Client] = []
+        for seed in range(count):
+            connection = await KubeConnection.open(
+                kubeconfig=kubeconfig, user_agent="muster-demo/1", seed=seed, connection_age_s_max=age_s
+            )
+            stack.push_async_callback(connection.close)
+            found.append(Ours(connection))
+        yield found
+
+
+@asynccontextmanager
+async def kubectls(kubectl: Path, kubeconfig: Path, count: int) -> AsyncIterator[list[Client]]:
+    """Clients of client-go's kind. Raises OSError."""
+    async with AsyncExitStack() as stack:
+        found: list[Client] = []
+        for _ in range(count):
+            address = await stack.enter_async_context(_proxy(kubectl, kubeconfig))
+            found.append(Kubectls(await stack.enter_async_context(aiohttp.ClientSession(f"http://{address}"))))
+        yield found
+
+
+@asynccontextmanager
+async def _proxy(kubectl: Path, kubeconfig: Path) -> AsyncIterator[str]:
+    process = await asyncio.create_subprocess_exec(
+        str(kubectl), "--kubeconfig", str(kubeconfig), "proxy", "--port=0",
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        async with asyncio.timeout(STOP_S):
+            said = (await process.stdout.readline()).decode().strip()
+        if not said.startswith(_SERVES):
+            raise OSError(f"kubectl proxy does not serve: {said}")
+        yield said.removeprefix(_SERVES)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
 
 _RESTARTED = "kube-apiserver-1"
 _STAYED_INDEX, _RESTARTED_INDEX = 0, 1
@@ -85,7 +277,7 @@ async def _run(emulated_version: str, *, flags: tuple[str, ...], age_s: float) -
         clients = [*old, *new]
         await asyncio.gather(*(client.send("/version") for client in clients))
         await plane.start(_RESTARTED)
-        observer = await stack.enter_async_context(eyes(plane))
+        observer = await stack.enter_async_context(observing(plane))
         before = await observer.look()
         await _all_run(clients)
         look = await observer.look()

@@ -13,12 +13,11 @@ from muster.schemas.facts.operations import CheckOrder
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.facts.upgrade import CampaignEnded, CampaignSpec, CampaignStartRequested
 from muster.schemas.job import Phase
-from muster.simulator.engine import CHECKPOINT_NEVER, START, Engine
+from muster.simulator.engine import CHECKPOINT_NEVER, START, Engine, join_nodes, set_queue
 from muster.simulator.load.play import EXPLAIN_EVERY_S, TRIAL_MS_PER_S, pace_of
-from muster.simulator.setup import join_nodes, set_queue
 from muster.upgrader.core import UpgraderCore
 from muster.upgrader.core.config import UpgradeConfig, Validation
-from muster.upgrader.core.share import nodes_of
+from muster.upgrader.core.outlook import nodes_of
 from muster_tools.demo.upgrade.account import Account
 from muster_tools.demo.upgrade.naive import NaiveDrain
 from muster_tools.demo.upgrade.scene import GANG_NODES, GPUS, QUEUE, SHORT_S, Scene

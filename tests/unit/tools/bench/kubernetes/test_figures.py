@@ -13,11 +13,10 @@ from muster_tools.bench.kubernetes.charts import chart
 from muster_tools.bench.kubernetes.counting import Requests, parse
 from muster_tools.bench.kubernetes.observing import Seen
 from muster_tools.bench.kubernetes.plan import GPUS_PER_NODE, Contender, Plan, packed
-from muster_tools.bench.kubernetes.report import document, rows
+from muster_tools.bench.kubernetes.report import document, rows, verdicts
 from muster_tools.bench.kubernetes.result import API_SERVER, Crowd, Result
 from muster_tools.bench.kubernetes.run import Comparison
 from muster_tools.bench.kubernetes.scenarios.old_stack import PER_ZONE, ZONES, free_by_zone, topology
-from muster_tools.bench.kubernetes.verdict import verdicts
 from muster_tools.bench.workload import Quantiles
 
 METRICS = """

@@ -15,7 +15,7 @@ from muster_tools.bench.kubernetes.manifests import binding, pod, pod_name
 from muster_tools.bench.kubernetes.observing import Seen
 from muster_tools.bench.kubernetes.plan import Contender, Plan, packed
 from muster_tools.bench.kubernetes.scenarios.ordinary import USER, USERS, rights
-from muster_tools.bench.kubernetes.scenarios.own_pods import OwnPods
+from muster_tools.bench.kubernetes.scenarios.scheduled import OwnPods
 from muster_tools.bench.kubernetes.stage import Running, Stage
 from muster_tools.local_kubernetes.fleet import create_all, post
 from muster_tools.local_kubernetes.nodes import Manifest, NodeShape

@@ -20,7 +20,7 @@ from muster_tools.bench.kubernetes import bounds
 from muster_tools.bench.kubernetes.manifests import pod, pod_name
 from muster_tools.bench.kubernetes.observing import Seen
 from muster_tools.bench.kubernetes.plan import GPUS_PER_NODE, Contender, Plan
-from muster_tools.bench.kubernetes.scenarios.own_pods import OwnPods
+from muster_tools.bench.kubernetes.scenarios.scheduled import OwnPods
 from muster_tools.bench.kubernetes.stage import Running, Stage
 from muster_tools.local_kubernetes.fleet import create_all
 from muster_tools.local_kubernetes.nodes import GPU, Manifest, NodeShape

@@ -14,9 +14,9 @@ from muster.schemas.job import Slot, TaskGroup
 from muster.simulator.errors import InputError
 from muster.simulator.scenario.jobs import PlannedJob
 from muster.simulator.scenario.model import NodeState
-from muster.simulator.scenario.nodes import PlannedNode
+from muster.simulator.scenario.resources import PlannedNode
 
-Seats = dict[str, tuple[Slot, ...]]
+Assignments = dict[str, tuple[Slot, ...]]
 """Slots of running jobs by job name."""
 
 
@@ -41,7 +41,7 @@ class _Wanted:
         return DEVICE_MILLI if self.shape.gpus or self.takes_all else self.shape.gpu_milli
 
 
-def seats_of(jobs: Iterable[PlannedJob], nodes: Mapping[str, PlannedNode]) -> Seats:
+def assign_slots(jobs: Iterable[PlannedJob], nodes: Mapping[str, PlannedNode]) -> Assignments:
     """Slots of every running job. Raises InputError where a node has not so much."""
     running = [job for job in jobs if job.run is not None]
     fleet = _fleet(nodes)

@@ -1,8 +1,16 @@
-"""How facts about nodes change what the upgrader believes: what is there, and who keeps jobs from it."""
+"""How facts of jobs and nodes change the state: who holds which node and until when, and who asked to drain it."""
 
+from collections import Counter
 from collections.abc import Callable
 
+from muster.cluster import HOLD_FACTS
 from muster.core import Fact
+from muster.schemas.facts.job import (
+    JobQueued,
+    JobRouted,
+    JobState,
+    PodsExited,
+)
 from muster.schemas.facts.node import (
     Cordon,
     CordonRequested,
@@ -13,10 +21,95 @@ from muster.schemas.facts.node import (
 )
 from muster.schemas.facts.operations import ActionOutcome, CheckOutcome, ChecksReported, NodeActionEnded
 from muster.schemas.facts.upgrade import CampaignSpec, Step
-from muster.upgrader.core.campaigns import Turn
+from muster.schemas.registry import STATE_NAME
 from muster.upgrader.core.fold_campaigns import note_node
-from muster.upgrader.core.grants import MINE, Grant
-from muster.upgrader.core.state import State
+from muster.upgrader.core.state import MINE, Grant, Job, State, Turn
+
+
+def _routed(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, JobRouted)
+    job = fact.payload.job
+    if job.id not in state.jobs:
+        state.jobs[job.id] = Job(job.id, job.spec, job.spec.total_run_time_s, slice_s=job.spec.min_slice_s)
+
+
+def _queued(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, JobQueued)
+    _job_held(state, fact)
+    job = state.jobs.get(fact.subject_id)
+    if job is None:
+        return
+    payload = fact.payload
+    job.ran_s += job.exited_s
+    job.exited_s = 0.0
+    job.running_at = 0
+    job.total_s = job.spec.total_run_time_s if payload.total_run_time_s is None else payload.total_run_time_s
+    job.slice_s = job.spec.min_slice_s if payload.min_slice_s is None else payload.min_slice_s
+
+
+def _running(state: State, fact: Fact) -> None:
+    job = state.jobs.get(fact.subject_id)
+    if job is not None:
+        job.running_at = fact.time
+        state.moves += bool(state.campaigns)
+
+
+def _exited(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, PodsExited)
+    _job_held(state, fact)
+    job = state.jobs.get(fact.subject_id)
+    if job is not None:
+        job.exited_s = fact.payload.ran_s
+
+
+def _job_ended(state: State, fact: Fact) -> None:
+    _job_held(state, fact)
+    state.jobs.pop(fact.subject_id, None)
+
+
+def load_job(state: State, fact: Fact) -> None:
+    """A job as a checkpoint says."""
+    stored = fact.payload
+    assert isinstance(stored, JobState)
+    if stored.phase.is_terminal:
+        return
+    spec = stored.job.spec
+    state.jobs[stored.job.id] = Job(
+        stored.job.id,
+        spec,
+        spec.total_run_time_s if stored.total_run_time_s is None else stored.total_run_time_s,
+        slice_s=spec.min_slice_s if stored.min_slice_s is None else stored.min_slice_s,
+        ran_s=stored.ran_s,
+        exited_s=stored.exited.ran_s if stored.exited is not None else 0.0,
+        running_at=stored.running_at,
+    )
+    _job_held(state, fact)
+
+
+def _job_held(state: State, fact: Fact) -> None:
+    """What is held changes; up to then, what was not held of a node that is kept was idle."""
+    change = state.holds.apply(fact)
+    if change is None:
+        return
+    taken_milli: Counter[str] = Counter()
+    for slot in change.taken:
+        taken_milli[slot.node] += slot.gpu_milli_held
+    for slot in change.freed:
+        taken_milli[slot.node] -= slot.gpu_milli_held
+    for name, milli in taken_milli.items():
+        if state.campaigns and fact.name != STATE_NAME:
+            state.count_idle(name, fact.time, taken_milli=milli)
+            state.moves += 1
+
+
+JOB_HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
+    ("job", "routed"): _routed,
+    **{("job", name): _job_held for name in HOLD_FACTS},
+    ("job", "queued"): _queued,
+    ("job", "running"): _running,
+    ("job", "pods-exited"): _exited,
+    **{("job", name): _job_ended for name in ("succeeded", "failed", "cancelled", "timed-out", "returned")},
+}
 
 
 def _joined(state: State, fact: Fact) -> None:
@@ -30,7 +123,7 @@ def _lost(state: State, fact: Fact) -> None:
         state.moves += bool(state.campaigns)
 
 
-def _left(state: State, fact: Fact) -> None:
+def _node_left(state: State, fact: Fact) -> None:
     """Its turns are over; if it comes again, it gets new ones."""
     name = fact.subject_id
     state.count_idle(name, fact.time)
@@ -149,9 +242,9 @@ def _action_ended(state: State, fact: Fact) -> None:
         if turn.work_id and turn.work_id == fact.payload.request_id and turn.outcome is None:
             ended, wanted = fact.payload, _version_wanted(state.campaigns[turn.campaign].spec, turn)
             if ended.outcome is ActionOutcome.DONE and ended.version and wanted and ended.version != wanted:
-                _settle(state, turn, fact, ActionOutcome.FAILED, f"it has version {ended.version}, not {wanted}")
+                _settle_turn(state, turn, fact, ActionOutcome.FAILED, f"it has version {ended.version}, not {wanted}")
             else:
-                _settle(state, turn, fact, ended.outcome, ended.detail)
+                _settle_turn(state, turn, fact, ended.outcome, ended.detail)
 
 
 def _version_wanted(spec: CampaignSpec, turn: Turn) -> str:
@@ -172,15 +265,15 @@ def _checks_reported(state: State, fact: Fact) -> None:
         if bad:
             said = "failed" if bad[0].outcome is CheckOutcome.FAIL else "could not run"
             detail = f"check {bad[0].check} {said}{': ' if bad[0].detail else ''}{bad[0].detail}"[:1024]
-            _settle(state, turn, fact, ActionOutcome.FAILED, detail)
+            _settle_turn(state, turn, fact, ActionOutcome.FAILED, detail)
         elif report.is_last:
-            _settle(state, turn, fact, ActionOutcome.DONE, "")
+            _settle_turn(state, turn, fact, ActionOutcome.DONE, "")
 
 
 _PASS = (CheckOutcome.PASS,)
 
 
-def _settle(state: State, turn: Turn, fact: Fact, outcome: ActionOutcome, detail: str) -> None:
+def _settle_turn(state: State, turn: Turn, fact: Fact, outcome: ActionOutcome, detail: str) -> None:
     turn.outcome, turn.detail, turn.last_fact = outcome, detail, fact.id
     state.moves += 1
 
@@ -193,11 +286,11 @@ def load_grant(state: State, name: str, stored: GrantState) -> None:
             state.strays[name] = None
 
 
-HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
+NODE_HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
     ("node", "joined"): _joined,
     ("node", "lost"): _lost,
     ("node", "returned"): _lost,
-    ("node", "left"): _left,
+    ("node", "left"): _node_left,
     ("node", "withhold-requested"): _withhold_requested,
     ("node", "withhold-withdrawn"): _withdrawn,
     ("node", "withheld"): _withheld,

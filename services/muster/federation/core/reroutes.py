@@ -128,7 +128,7 @@ def _reroute_requested(state: State, fact: Fact) -> None:
     forwarded = record.reroute is not None and record.reroute.forwarded
     record.reroute = Reroute(fact=fact.id, to=to, principal=wish.principal, reason=wish.reason, forwarded=forwarded)
     state.dirty[record.job.id] = None
-    if not record.cluster and record.job.id in state.lanes:
+    if not record.cluster and record.job.id in state.pending:
         enlist(state, record)
 
 
@@ -140,7 +140,7 @@ def _reroute_refused(state: State, fact: Fact) -> None:
     record.reroute, record.last_fact = None, fact.id
     state.dirty[record.job.id] = None
     leave_if_drained(state, record, fact)
-    if not record.cluster and record.job.id in state.lanes:
+    if not record.cluster and record.job.id in state.pending:
         enlist(state, record)
 
 
@@ -179,7 +179,7 @@ def settle(state: State, record: RoutedJob, cluster: str, number: int) -> None:
         state.anomalies["word of an assignment that is over"] += 1
         return
     record.owed = tuple(one for one in record.owed if one != over)
-    if record.job.id in state.lanes:
+    if record.job.id in state.pending:
         enlist(state, record)
 
 

@@ -1,0 +1,307 @@
+"""Where clusters stand: in contact, silent, lost and back, without equal clocks; drained and resumed by people."""
+
+from collections.abc import Callable, Collection, Iterator
+
+from muster.core import NS_PER_S, Draft, Fact, Instant, after
+from muster.federation.core.reroutes import leave_if_drained
+from muster.federation.core.state import Member, State
+from muster.federation.core.turns import enlist
+from muster.schemas.facts.control import ClusterSummary, TermStarted
+from muster.schemas.facts.federation import (
+    CONTACTS_MAX,
+    ClusterDrainRequested,
+    ClusterMoved,
+    ClusterPhase,
+    ClusterResumeRequested,
+    ClusterWish,
+    ContactRenewed,
+    Heartbeat,
+    MemberState,
+)
+from muster.schemas.registry import STATE_NAME
+
+GREETING = 1
+"""A number that no summary has: the first answer lets nothing run, and has the cluster number its summaries."""
+
+
+def summarised(state: State, member: Member, summary: ClusterSummary) -> None:
+    """A summary was folded: it may say which answer the cluster has."""
+    member.came = member.went = 0
+    state.pending.mark_dirty()
+    got = [renewal for renewal in member.renewals if renewal.number <= summary.contact]
+    if got:
+        member.confirmed, member.confirmed_at = got[-1].number, got[-1].at
+        member.renewals = member.renewals[len(got) :]
+
+
+def contact_drafts(state: State, now: Instant, *, margin_s: float, held_up: Collection[str]) -> Iterator[Draft]:
+    """`lost`, `returned` and `contact-renewed` as they are due.
+
+    held_up: lost clusters of which a job is being given to others, or would be if its time there were over.
+    """
+    for member in state.members.values():
+        until = member.gives_up_at()
+        if until is None and not member.lost_after_s:
+            continue
+        if until is not None and now >= until and member.phase in (ClusterPhase.ACTIVE, ClusterPhase.DRAINING):
+            yield _moved(member, "lost", f"silent for {member.lost_after_s:g} s and the margin")
+            continue
+        if member.phase is ClusterPhase.LOST and member.confirmed:
+            yield _moved(member, "returned", "it answers again")
+            continue
+        if not member.answered:
+            yield _renewal(member, GREETING, margin_s)
+            continue
+        summary = state.clusters.get(member.name)
+        is_asked = summary is not None and summary.number > member.answered
+        if summary is None or not is_asked or member.name in held_up or _is_deaf(member, now):
+            continue
+        yield _renewal(member, summary.number, margin_s)
+
+
+def _renewal(member: Member, number: int, margin_s: float) -> Draft:
+    renewed = ContactRenewed(number=number, lost_after_s=member.lost_after_s, margin_s=margin_s)
+    return Draft("cluster", member.name, "contact-renewed", renewed, cluster=member.name)
+
+
+def next_loss(state: State) -> Instant | None:
+    """When the first cluster is given up, if nothing is heard."""
+    moments = (
+        member.gives_up_at()
+        for member in state.members.values()
+        if member.phase in (ClusterPhase.ACTIVE, ClusterPhase.DRAINING)
+    )
+    return min((moment for moment in moments if moment is not None), default=None)
+
+
+def _is_deaf(member: Member, now: Instant) -> bool:
+    """Whether it has not said for `lost_after_s` that it gets the answers. One that is lost or drained is always
+    answered: its jobs are gone, or nobody else takes them.
+    """
+    if member.phase in (ClusterPhase.LOST, ClusterPhase.DRAINED) or not member.renewals:
+        return False
+    return now - member.renewals[0].at > member.lost_after_s * NS_PER_S
+
+
+def _moved(member: Member, name: str, reason: str) -> Draft:
+    moved = ClusterMoved(reason=reason, jobs=len(member.jobs), to=member.drain.to if member.drain else ())
+    causes = (member.fact,) if member.fact else ()
+    return Draft("cluster", member.name, name, moved, causes)
+
+
+def _renewed(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, ContactRenewed)
+    member, renewed = state.members.get(fact.subject_id), fact.payload
+    if member is None or renewed.number <= member.answered:
+        state.anomalies["contact-renewed out of turn"] += 1
+        return
+    member.answered, member.answered_at = renewed.number, fact.time
+    kept = member.renewals
+    if len(kept) >= CONTACTS_MAX:
+        kept = (kept[0], *kept[2:])  # the oldest says for how long the cluster has been deaf
+    member.renewals = (*kept, Heartbeat(number=renewed.number, at=fact.time))
+    member.grant(after(fact.time, renewed.lost_after_s + renewed.margin_s))
+    state.pending.mark_dirty()
+
+
+def _lost(state: State, fact: Fact) -> None:
+    """Its jobs want another cluster; what it says of answers that were given before counts for nothing."""
+    member = state.members.get(fact.subject_id)
+    if member is None:
+        state.anomalies["lost out of turn"] += 1
+        return
+    member.move(ClusterPhase.LOST, at=fact.time, fact=fact.id)
+    member.renewals, member.confirmed = (), 0
+    strand(state, member)
+
+
+def strand(state: State, member: Member) -> None:
+    """Jobs of a lost cluster that others may have wait for one of these."""
+    for job_id in member.jobs:
+        record = state.jobs[job_id]
+        if record.lost_after_s:
+            enlist(state, record)
+    state.pending.mark_dirty()
+
+
+def _cluster_returned(state: State, fact: Fact) -> None:
+    member = state.members.get(fact.subject_id)
+    if member is None or member.phase is not ClusterPhase.LOST:
+        state.anomalies["returned out of turn"] += 1
+        return
+    member.move(ClusterPhase.ACTIVE if member.drain is None else ClusterPhase.DRAINING, at=fact.time, fact=fact.id)
+    member.returned_at = fact.time
+    for job_id in member.jobs:
+        state.pending.remove(job_id)
+        state.dirty[job_id] = None
+    state.pending.mark_dirty()
+
+
+def _term_started(state: State, fact: Fact) -> None:
+    """A new leader: while there was none nobody was answered, so nobody was silent. Later is always safe."""
+    if fact.writer != "federation" or not isinstance(fact.payload, TermStarted):
+        return
+    for member in state.members.values():
+        if member.granted_until:
+            member.grant(after(fact.time, 2 * member.lost_after_s))
+
+
+CONTACT_HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
+    ("cluster", "contact-renewed"): _renewed,
+    ("cluster", "lost"): _lost,
+    ("cluster", "returned"): _cluster_returned,
+    ("log", "term-started"): _term_started,
+}
+
+
+def drain_drafts(state: State) -> Iterator[Draft]:
+    """The answer to the oldest wish for every cluster, and `drained` of those that nothing is left on."""
+    for strange in state.strange_wishes.values():
+        refused = ClusterMoved(principal=_principal(strange), reason=_no_cluster(state, strange.cluster))
+        name = "drain-refused" if strange.drain is not None else "resume-refused"
+        yield Draft("cluster", strange.cluster, name, refused, (strange.fact,), strange.trace)
+    for member in state.members.values():
+        wish = next(iter(member.wishes), None)
+        if wish is not None:
+            yield _answer(state, member, wish)
+        elif member.phase is ClusterPhase.DRAINING and not member.jobs:
+            drained = ClusterMoved(to=member.drain.to if member.drain is not None else ())
+            yield Draft("cluster", member.name, "drained", drained, (member.fact,))
+
+
+def _principal(wish: ClusterWish) -> str:
+    asked = wish.drain or wish.resume
+    return asked.principal if asked is not None else ""
+
+
+def _no_cluster(state: State, name: str) -> str:
+    return f"there is no cluster {name}; there are {', '.join(state.members)}"
+
+
+def _answer(state: State, member: Member, wish: ClusterWish) -> Draft:
+    causes = (wish.fact,)
+    if wish.drain is not None:
+        asked = wish.drain
+        reason = _refusal(state, member, asked)
+        name, words = ("drain-refused", reason) if reason else ("draining", asked.reason)
+        moved = ClusterMoved(principal=asked.principal, reason=words, to=asked.to, jobs=len(member.jobs))
+        return Draft("cluster", member.name, name, moved, causes, wish.trace)
+    assert wish.resume is not None, f"{wish.fact}: a wish for a cluster is a drain or a resume"
+    name, words = "resumed", wish.resume.reason
+    if member.drain is None:
+        name, words = "resume-refused", f"it is {member.phase.value}, and nobody drains it"
+    moved = ClusterMoved(principal=wish.resume.principal, reason=words, jobs=len(member.jobs))
+    return Draft("cluster", member.name, name, moved, causes, wish.trace)
+
+
+def _refusal(state: State, member: Member, asked: ClusterDrainRequested) -> str:
+    """Why it cannot be drained so; "" if it can."""
+    for name in asked.to:
+        if name == member.name:
+            return f"to: {name} is the cluster itself; name others, or none"
+        if name not in state.members:
+            return f"to: {_no_cluster(state, name)}"
+    return ""
+
+
+def standing_snapshot(state: State) -> Iterator[Draft]:
+    """Clusters of which more is known than the settings say, and wishes for those that are none."""
+    for member in state.members.values():
+        if not member.is_at_home:
+            yield Draft("member", member.name, STATE_NAME, member.as_body(MemberState))
+    strange: dict[str, list[ClusterWish]] = {}
+    for wish in state.strange_wishes.values():
+        strange.setdefault(wish.cluster, []).append(wish)
+    for name, asked in strange.items():
+        yield Draft("member", name, STATE_NAME, MemberState(wishes=tuple(asked)))
+
+
+def restore_standing(state: State, name: str, stored: MemberState) -> None:
+    """What a checkpoint says of a cluster. One that is no member any more says nothing."""
+    member = state.members.get(name)
+    if member is None:
+        state.strange_wishes.update({wish.fact: wish for wish in stored.wishes})
+        return
+    restored = Member.restored(stored, name=name, lost_after_s=member.lost_after_s)
+    state.members[name] = restored
+    if restored.phase is ClusterPhase.LOST:
+        strand(state, restored)
+
+
+def _requested(state: State, fact: Fact) -> None:
+    wish = ClusterWish(fact=fact.id, cluster=fact.subject_id, trace=fact.trace)
+    match fact.payload:
+        case ClusterDrainRequested() as asked:
+            wish = wish.model_copy(update={"drain": asked})
+        case ClusterResumeRequested() as asked:
+            wish = wish.model_copy(update={"resume": asked})
+        case _:
+            raise AssertionError(f"{fact.id}: {fact.name} of a cluster asks for nothing known")
+    member = state.members.get(fact.subject_id)
+    if member is None:
+        state.strange_wishes[fact.id] = wish
+    else:
+        member.wishes = (*member.wishes, wish)
+
+
+def _answered(state: State, fact: Fact) -> Member | None:
+    """The member that this fact is about, without the wish that it answers."""
+    member = state.members.get(fact.subject_id)
+    for cause in fact.causes:
+        state.strange_wishes.pop(cause, None)
+    if member is not None and member.wishes:
+        member.wishes = tuple(wish for wish in member.wishes if wish.fact not in fact.causes)
+    return member
+
+
+def _draining(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, ClusterMoved)
+    member, moved = _answered(state, fact), fact.payload
+    if member is None:
+        state.anomalies["draining out of turn"] += 1
+        return
+    member.drain = ClusterDrainRequested(principal=moved.principal, reason=moved.reason, to=moved.to)
+    if member.phase is not ClusterPhase.LOST:
+        member.move(ClusterPhase.DRAINING, at=fact.time, fact=fact.id)
+    for job_id in member.jobs:
+        leave_if_drained(state, state.jobs[job_id], fact)
+    state.pending.mark_dirty()
+
+
+def _drained(state: State, fact: Fact) -> None:
+    member = state.members.get(fact.subject_id)
+    if member is None or member.phase is not ClusterPhase.DRAINING:
+        state.anomalies["drained out of turn"] += 1
+        return
+    member.move(ClusterPhase.DRAINED, at=fact.time, fact=fact.id)
+
+
+def _resumed(state: State, fact: Fact) -> None:
+    """Jobs that were not asked back yet stay."""
+    member = _answered(state, fact)
+    if member is None or member.drain is None:
+        state.anomalies["resumed out of turn"] += 1
+        return
+    member.drain, member.renewals = None, ()  # whether it hears is seen from here on
+    if member.phase is not ClusterPhase.LOST:
+        member.move(ClusterPhase.ACTIVE, at=fact.time, fact=fact.id)
+    for job_id in member.jobs:
+        record = state.jobs[job_id]
+        if record.reroute is not None and not record.reroute.forwarded and not record.reroute.principal:
+            record.reroute = None
+    state.pending.mark_dirty()
+
+
+def _refused(state: State, fact: Fact) -> None:
+    _answered(state, fact)
+
+
+STANDING_HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
+    ("cluster", "drain-requested"): _requested,
+    ("cluster", "resume-requested"): _requested,
+    ("cluster", "draining"): _draining,
+    ("cluster", "drain-refused"): _refused,
+    ("cluster", "drained"): _drained,
+    ("cluster", "resumed"): _resumed,
+    ("cluster", "resume-refused"): _refused,
+}
