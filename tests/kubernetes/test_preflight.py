@@ -20,7 +20,7 @@ from muster.agent.core.kubernetes.node_jobs import WORK_ANNOTATION
 from muster.agent.core.kubernetes.pods import PodOrder, pod_manifest
 from muster.agent.core.kubernetes.preflight_names import CHECKS, GATE, GATE_ANNOTATION
 from muster.bus.kubernetes_settings import KubernetesSettings
-from muster.cli.permitting import rbac_yaml
+from muster.cli.kubernetes_commands import rbac_yaml
 from muster.core.preflight_settings import NodeActionSettings, NodeWorkSettings, PreflightSettings
 from muster.core.scaling_settings import ScalingSettings
 from muster.kube.connection import KubeConnection

@@ -10,7 +10,6 @@ import typer
 from muster.cli import (
     cluster_commands,
     cordon_commands,
-    dashboard_command,
     device_commands,
     guard_commands,
     health_commands,
@@ -59,7 +58,6 @@ for module in (
     scale_commands,
     watch_commands,
     replay_commands,
-    dashboard_command,
     login_commands,
 ):
     module.register(app)
