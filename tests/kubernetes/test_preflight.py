@@ -21,8 +21,7 @@ from muster.agent.core.kubernetes.pods import PodOrder, pod_manifest
 from muster.agent.core.kubernetes.preflight_names import CHECKS, GATE, GATE_ANNOTATION
 from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.cli.kubernetes_commands import rbac_yaml
-from muster.core.preflight_settings import NodeActionSettings, NodeWorkSettings, PreflightSettings
-from muster.core.scaling_settings import ScalingSettings
+from muster.core.settings import NodeActionSettings, NodeWorkSettings, PreflightSettings, ScalingSettings
 from muster.kube.connection import KubeConnection
 from muster.kube.objects import JsonObject, at, mapping, name_of, objects, strings, text
 from muster.kube.permissions import Feature
