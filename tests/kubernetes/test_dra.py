@@ -13,7 +13,7 @@ from kube_manifests import K8S, kubectl
 from kube_planes import ORDINARY, AnyPlane
 from muster.agent.core.cluster import CreatePods
 from muster.agent.core.kubernetes.options import PodPolicy
-from muster.cli.permitting import rbac_yaml
+from muster.cli.kubernetes_commands import rbac_yaml
 from muster.core import Instant
 from muster.kube.connection import KubeConnection
 from muster.kube.errors import NotFoundError

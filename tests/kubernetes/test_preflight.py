@@ -19,7 +19,7 @@ from muster.agent.core.kubernetes.names import CHECK_POD_LABEL, CHECKS, GATE, GA
 from muster.agent.core.kubernetes.node_jobs import WORK_ANNOTATION
 from muster.agent.core.kubernetes.pods import PodOrder, pod_manifest
 from muster.bus.kubernetes_settings import KubernetesSettings
-from muster.cli.permitting import rbac_yaml
+from muster.cli.kubernetes_commands import rbac_yaml
 from muster.core.settings import NodeActionSettings, NodeWorkSettings, PreflightSettings, ScalingSettings
 from muster.kube.connection import KubeConnection
 from muster.kube.objects import JsonObject, at, mapping, name_of, objects, strings, text

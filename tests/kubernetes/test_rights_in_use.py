@@ -13,7 +13,7 @@ from kube_manifests import K8S, kubectl
 from kube_planes import open_plane
 from kubernetes_house import NAMESPACE, open_kubernetes_house
 from living_stack import TEAM, House, job
-from muster.cli.permitting import rbac_yaml
+from muster.cli.kubernetes_commands import rbac_yaml
 from muster.kube.connection import KubeConnection
 from muster.kube.objects import JsonObject, mapping, text
 from muster.kube.permissions import AGENT, permissions_of

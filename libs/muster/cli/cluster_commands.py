@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from muster.cli.options import As, Output, StateDir
+from muster.cli.options import As, Output, Reason, StateDir
 
 clusters = typer.Typer(name="cluster", help="Clusters of the federation: drain and resume them.", no_args_is_help=True)
 routes = typer.Typer(
@@ -14,7 +14,6 @@ routes = typer.Typer(
 GROUPS = (clusters, routes)
 
 _Cluster = Annotated[str, typer.Argument(help="Name of the cluster.", metavar="CLUSTER")]
-_Reason = Annotated[str, typer.Option(help="Kept in the log.")]
 _File = Annotated[Path, typer.Argument(help="Rules and teams, as YAML or JSON.", metavar="FILE")]
 
 
@@ -46,7 +45,7 @@ def drain(
     to: Annotated[
         list[str] | None, typer.Option(help="Takes its jobs; repeat for more, the first that can takes them.")
     ] = None,
-    reason: _Reason = "",
+    reason: Reason = "",
     output: As = Output.TABLE,
 ) -> None:
     """Give a cluster no new jobs (operators and admins). Jobs that have not started move, keeping their age.
@@ -59,7 +58,7 @@ def drain(
 
 
 @clusters.command()
-def resume(*, name: _Cluster, state_dir: StateDir, reason: _Reason = "", output: As = Output.TABLE) -> None:
+def resume(*, name: _Cluster, state_dir: StateDir, reason: Reason = "", output: As = Output.TABLE) -> None:
     """Give a cluster jobs again (operators and admins)."""
     from muster.cli import clustering
 
@@ -109,7 +108,7 @@ def reroute(
     job: Annotated[str, typer.Argument(help="Id of the job.", metavar="JOB")],
     state_dir: StateDir,
     to: Annotated[str, typer.Option(help="By default another one, as the rules say.", metavar="CLUSTER")] = "",
-    reason: _Reason = "",
+    reason: Reason = "",
     output: As = Output.TABLE,
 ) -> None:
     """Move a job that has not started to another cluster. It keeps its id and its age."""

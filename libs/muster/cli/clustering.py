@@ -24,8 +24,7 @@ ANY = "any"
 def show(state_dir: Path, form: Output) -> None:
     """All clusters, and below them what waits."""
     found = call(state_dir, lambda muster: muster.federation())
-    if form is Output.JSON:
-        output.emit_model(found)
+    if output.emitted(found, form):
         return
     now_ns = SystemTime().wall()
     output.table(CLUSTERS, (_cluster_row(one, now_ns=now_ns) for one in found.clusters), right=NUMBERS)
@@ -74,8 +73,7 @@ def check_routes(file: Path) -> None:
 def reroute(state_dir: Path, job: str, *, to: str, reason: str, form: Output) -> None:
     """Ask for it; the log says what becomes of it."""
     found = call(state_dir, lambda muster: muster.reroute(job, to=to, reason=reason))
-    if form is Output.JSON:
-        output.emit_model(found)
+    if output.emitted(found, form):
         return
     print_line(f"{job} reroute requested, it is {f'on {found.cluster}' if found.cluster else 'on no cluster'}")
 
@@ -152,8 +150,7 @@ def _ago(at_ns: int, now_ns: int) -> str:
 
 
 def _told(found: MemberView, form: Output) -> None:
-    if form is Output.JSON:
-        output.emit_model(found)
+    if output.emitted(found, form):
         return
     jobs = "1 job" if found.jobs == 1 else f"{found.jobs} jobs"
     print_line(f"{found.name} {found.state.value}, {jobs} there")

@@ -1,11 +1,19 @@
 """`muster cordon`, `drain`, `resume`: nodes that people close."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from muster.cli.options import As, Output, StateDir
 
+if TYPE_CHECKING:
+    from muster.client import Muster
+    from muster.schemas.views import NodeView
+
+Ask = Literal["cordon", "drain", "resume"]
+_REPORTED = {"cordon": "cordoned", "drain": "drained", "resume": "resumed"}
 _Nodes = Annotated[list[str], typer.Argument(help="Nodes, by name.", metavar="NODE...")]
 _Reason = Annotated[str, typer.Option(help="Kept in the log, and shown by `muster nodes --reasons`.")]
 _Cluster = Annotated[str, typer.Option(help="Whose nodes, where several clusters have some of that name.")]
@@ -21,9 +29,7 @@ def cordon(
     *, nodes: _Nodes, state_dir: StateDir, output: As = Output.TABLE, reason: _Reason = "", cluster: _Cluster = ""
 ) -> None:
     """Place nothing new on nodes (operators and admins). What runs there runs on."""
-    from muster.cli import cordoning
-
-    cordoning.close(state_dir, nodes, "cordon", reason=reason, cluster=cluster, form=output)
+    _ask_each(state_dir, nodes, "cordon", reason=reason, cluster=cluster, form=output)
 
 
 def drain(
@@ -34,15 +40,40 @@ def drain(
     Jobs that checkpoint and may be preempted are stopped after a checkpoint, once their slice is over, and go on
     elsewhere; the others finish where they are.
     """
-    from muster.cli import cordoning
-
-    cordoning.close(state_dir, nodes, "drain", reason=reason, cluster=cluster, form=output)
+    _ask_each(state_dir, nodes, "drain", reason=reason, cluster=cluster, form=output)
 
 
 def resume(
     *, nodes: _Nodes, state_dir: StateDir, output: As = Output.TABLE, reason: _Reason = "", cluster: _Cluster = ""
 ) -> None:
     """Use nodes again that people closed (operators and admins). What services withhold them for stands."""
-    from muster.cli import cordoning
+    _ask_each(state_dir, nodes, "resume", reason=reason, cluster=cluster, form=output)
 
-    cordoning.close(state_dir, nodes, "resume", reason=reason, cluster=cluster, form=output)
+
+def _ask_each(state_dir: Path, nodes: Sequence[str], ask: Ask, *, reason: str, cluster: str, form: Output) -> None:
+    """Ask it of each node. Raises CliError at the first refusal."""
+    from muster.cli.output import emitted, print_line
+    from muster.cli.session import call
+
+    async def ask_all(muster: "Muster") -> "list[NodeView]":
+        method = {"cordon": muster.cordon, "drain": muster.drain, "resume": muster.resume}[ask]
+        return [await method(node, reason=reason, cluster=cluster) for node in nodes]
+
+    found = call(state_dir, ask_all)
+    if emitted(found, form):
+        return
+    for node in found:
+        print_line(f"{node.name} {_outcome(node, ask)}")
+
+
+def _outcome(node: "NodeView", ask: Ask) -> str:
+    """What came of it, in words: how many jobs are there, or why it is still not used."""
+    now = {reason.what for reason in node.reasons}
+    is_so = not now & set(_REPORTED.values()) if ask == "resume" else _REPORTED[ask] in now
+    if not is_so:
+        return f"{ask} requested"
+    if ask != "resume":
+        jobs = "1 job" if len(node.jobs) == 1 else f"{len(node.jobs)} jobs"
+        return f"{_REPORTED[ask]}, {jobs} there"
+    against = [reason for reason in node.reasons if reason.what != "planned" and not reason.device]
+    return f"resumed, but {against[0].what}: {against[0].reason or against[0].request_id}" if against else "resumed"

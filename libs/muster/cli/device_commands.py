@@ -6,11 +6,9 @@ from typing import Annotated
 import typer
 
 from muster.cli.errors import usage
-from muster.cli.options import As, Cluster, Output, StateDir
+from muster.cli.options import As, Cluster, Output, Reason, StateDir
 
 app = typer.Typer(name="device", help="Devices of composable fabrics: attach, detach, look.", no_args_is_help=True)
-
-_Reason = Annotated[str, typer.Option(help="Kept in the log.")]
 
 
 @app.command()
@@ -51,7 +49,7 @@ def detach(
     output: As = Output.TABLE,
     request: Annotated[str, typer.Option(help="All devices of this request, which ends.", metavar="NAME")] = "",
     force: Annotated[bool, typer.Option("--force", help="Also what jobs hold: they are stopped.")] = False,
-    reason: _Reason = "",
+    reason: Reason = "",
     cluster: Cluster = "",
 ) -> None:
     """Give a device, or all of a request, back to the pool as soon as no job holds it (operators and admins).

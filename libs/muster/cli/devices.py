@@ -136,8 +136,7 @@ def _since(at_ns: int, *, now_ns: int) -> str:
 def devices(state_dir: Path, form: Output, *, cluster: str) -> None:
     """Devices on nodes, and on their way."""
     found = call(state_dir, lambda muster: muster.devices(cluster=cluster))
-    if form is Output.JSON:
-        output.emit_models(found)
+    if output.emitted(found, form):
         return
     wide = form is Output.WIDE
     headings = DEVICES_WIDE if wide else DEVICES
@@ -147,8 +146,7 @@ def devices(state_dir: Path, form: Output, *, cluster: str) -> None:
 def requests(state_dir: Path, form: Output, *, cluster: str) -> None:
     """All ComposabilityRequests."""
     found = call(state_dir, lambda muster: muster.composability_requests(cluster=cluster))
-    if form is Output.JSON:
-        output.emit_models(found)
+    if output.emitted(found, form):
         return
     wide = form is Output.WIDE
     headings = REQUESTS_WIDE if wide else REQUESTS
@@ -159,8 +157,7 @@ def requests(state_dir: Path, form: Output, *, cluster: str) -> None:
 def one_request(state_dir: Path, form: Output, name: str, *, cluster: str) -> None:
     """One of them in full, with its devices."""
     found = call(state_dir, lambda muster: muster.composability_request(name, cluster=cluster))
-    if form is Output.JSON:
-        output.emit_model(found)
+    if output.emitted(found, form):
         return
     now_ns = SystemTime().wall()
     output.details(request_pairs(found, now_ns=now_ns))
@@ -173,8 +170,7 @@ def one_request(state_dir: Path, form: Output, name: str, *, cluster: str) -> No
 def fabrics(state_dir: Path, form: Output, *, cluster: str) -> None:
     """All fabrics."""
     found = call(state_dir, lambda muster: muster.fabrics(cluster=cluster))
-    if form is Output.JSON:
-        output.emit_models(found)
+    if output.emitted(found, form):
         return
     rows = fabric_rows(found, now_ns=SystemTime().wall())
     output.table(FABRICS, rows, right=NUMBERS)
@@ -248,9 +244,9 @@ def attach(state_dir: Path, form: Output, requests: Sequence[Named], *, cluster:
 def detach_device(state_dir: Path, form: Output, uuid: str, *, force: bool, reason: str, cluster: str) -> None:
     """Ask that it be given back. Raises CliError, which names who holds it."""
     device = call(state_dir, lambda muster: muster.detach(uuid, force=force, reason=reason, cluster=cluster))
-    if form is Output.JSON:
-        output.emit_model(device)
-    elif device.phase is AttachmentPhase.DETACHED:
+    if output.emitted(device, form):
+        return
+    if device.phase is AttachmentPhase.DETACHED:
         print_line(f"{uuid}: detached from {device.node}")
     else:
         held = f"; held by {', '.join(device.holders)}" if device.holders else ""
@@ -260,9 +256,9 @@ def detach_device(state_dir: Path, form: Output, uuid: str, *, force: bool, reas
 def detach_request(state_dir: Path, form: Output, name: str, *, force: bool, reason: str, cluster: str) -> None:
     """Ask that all devices of a request be given back. Raises CliError."""
     request = call(state_dir, lambda muster: muster.decompose(name, force=force, reason=reason, cluster=cluster))
-    if form is Output.JSON:
-        output.emit_model(request)
-    elif request.phase is RequestPhase.ENDED:
+    if output.emitted(request, form):
+        return
+    if request.phase is RequestPhase.ENDED:
         print_line(f"{name}: ended, nothing of it is attached")
     else:
         print_line(f"{name}: end requested, {request.phase.value}, {progress(request)}")

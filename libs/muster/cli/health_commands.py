@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from muster.cli.options import As, Cluster, Output, StateDir
+from muster.cli.options import As, Cluster, Output, Reason, StateDir
 
 _HELP = "Sick nodes and GPUs: what is seen, what is done, the brake, the rules."
 app = typer.Typer(name="health", help=_HELP, invoke_without_command=True)
@@ -14,7 +14,6 @@ brake_app = typer.Typer(name="brake", help="What stops health where too much loo
 app.add_typer(rules_app)
 app.add_typer(brake_app)
 
-_Reason = Annotated[str, typer.Option(help="Kept in the log.")]
 _Node = Annotated[str, typer.Argument(help="Name of the node.")]
 
 
@@ -42,7 +41,7 @@ def verify(
     state_dir: StateDir,
     output: As = Output.TABLE,
     trust: Annotated[bool, typer.Option("--trust", help="Your word stands for the checks.")] = False,
-    reason: _Reason = "",
+    reason: Reason = "",
     cluster: Cluster = "",
 ) -> None:
     """Say that a node was looked after (operators and admins): it is checked, and given back if all checks pass."""
@@ -57,7 +56,7 @@ def reset(
     state_dir: StateDir,
     output: As = Output.TABLE,
     skip: Annotated[bool, typer.Option("--skip", help="Drop what waited for the brake.")] = False,
-    reason: _Reason = "",
+    reason: Reason = "",
     cluster: Cluster = "",
 ) -> None:
     """Let health act again after its brake tripped (operators and admins)."""

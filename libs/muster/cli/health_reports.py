@@ -31,8 +31,7 @@ def report(state_dir: Path, form: Output, *, cluster: str) -> None:
 def report_node(state_dir: Path, node: str, form: Output, *, cluster: str) -> None:
     """One node. Raises CliError."""
     answer = call(state_dir, lambda muster: muster.condition(node, cluster=cluster))
-    if form is Output.JSON:
-        output.emit_model(answer)
+    if output.emitted(answer, form):
         return
     now_ns = SystemTime().wall()
     if answer.conditions:
@@ -48,8 +47,7 @@ def report_node(state_dir: Path, node: str, form: Output, *, cluster: str) -> No
 def verify(state_dir: Path, node: str, form: Output, *, trust: bool, reason: str, cluster: str) -> None:
     """Have a node checked and given back. Raises CliError."""
     answer = call(state_dir, lambda muster: muster.verify(node, trust=trust, reason=reason, cluster=cluster))
-    if form is Output.JSON:
-        output.emit_model(answer)
+    if output.emitted(answer, form):
         return
     phases = ", ".join(dict.fromkeys(one.phase.value for one in answer.conditions)) or "healthy"
     print_line(f"{node} {phases}")
@@ -61,8 +59,7 @@ def reset_brake(state_dir: Path, form: Output, *, skip: bool, reason: str, clust
 
 
 def _print(answer: ConditionsAnswer, form: Output) -> None:
-    if form is Output.JSON:
-        output.emit_model(answer)
+    if output.emitted(answer, form):
         return
     now_ns = SystemTime().wall()
     for line in summary(answer):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli.errors import usage
-from muster.cli.options import As, Output, StateDir
+from muster.cli.options import As, Output, Reason, StateDir
 
 if TYPE_CHECKING:
     from muster.schemas.job import JobSpec
@@ -23,8 +23,6 @@ def register(app: typer.Typer) -> None:
 
 
 _SHAPE = "One job without a file"
-
-Reason = Annotated[str, typer.Option(help="Kept in the log.")]
 
 
 def submit(
@@ -126,7 +124,7 @@ def cancel(
     """Ask that jobs end; running pods are stopped."""
     from muster.cli import submitting
 
-    submitting.cancel(state_dir, ids, reason=reason, form=output)
+    submitting.ask_each(state_dir, ids, "cancel", reason=reason, form=output)
 
 
 def hold(
@@ -139,7 +137,7 @@ def hold(
     """Ask that waiting jobs are not started; they keep their places in line."""
     from muster.cli import submitting
 
-    submitting.hold(state_dir, ids, reason=reason, form=output)
+    submitting.ask_each(state_dir, ids, "hold", reason=reason, form=output)
 
 
 def release(
@@ -152,7 +150,7 @@ def release(
     """Ask that held jobs may be started again."""
     from muster.cli import submitting
 
-    submitting.release(state_dir, ids, reason=reason, form=output)
+    submitting.ask_each(state_dir, ids, "release", reason=reason, form=output)
 
 
 def priority(

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from muster.cli.options import As, Output, StateDir, Yes
+from muster.cli.options import As, Output, Reason, StateDir, Yes
 
 app = typer.Typer(
     name="log", help="The event logs: export, import, trim, skip, repair, dead letters.", no_args_is_help=True
@@ -66,7 +66,7 @@ def skip(
     service: Annotated[str, typer.Option(help="The service that stopped at it.")],
     state_dir: StateDir,
     name: LogArgument = "",
-    reason: Annotated[str, typer.Option(help="Kept in the log.")] = "",
+    reason: Reason = "",
     yes: Yes = False,
 ) -> None:
     """Have one service step over one fact that it cannot fold; every other service keeps it."""

@@ -1,17 +1,20 @@
-"""`muster login` and `muster whoami`: a token from an identity provider, and who one is with it."""
+"""`muster login`, `whoami`, `dashboard`: a token from an identity provider, its bearer, and a page opened with it."""
 
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import quote
 
 import typer
 
+from muster.cli.errors import refused, usage
 from muster.cli.options import As, Output, StateDir
+from muster.cli.output import emitted, print_line, print_note, table
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    app.command()(login)
-    app.command()(whoami)
+    for command in (dashboard, login, whoami):
+        app.command()(command)
 
 
 def login(
@@ -35,21 +38,76 @@ def login(
     ] = None,
 ) -> None:
     """Log in at an identity provider by a code that you enter in any browser; later commands with --url use it."""
-    from muster.cli import logging_in
+    import asyncio
+    import os
 
-    logging_in.login(
-        state_dir,
-        issuer=issuer,
-        client_id=client_id,
-        scope=scope,
-        audience=audience,
-        id_token=id_token,
-        ca_file=issuer_ca_file,
-    )
+    from muster.bus.clock import SystemTime
+    from muster.cli.api_access import chosen_access
+    from muster.cli.login import Provider, Wanted, log_in, login_file, store
+    from muster.client.tokens import TokenError
+
+    url = chosen_access().url.rstrip("/") or _url_of(state_dir)
+    wanted = Wanted(url, issuer, client_id, scope, audience, "id_token" if id_token else "access_token", issuer_ca_file)
+    file = login_file(os.environ, home=Path.home())
+
+    async def logged_in() -> None:
+        async with Provider(issuer, ca_file=issuer_ca_file) as provider:
+            store(await log_in(provider, wanted, show=print_note, time=SystemTime()), file)
+
+    try:
+        asyncio.run(logged_in())
+    except TokenError as error:
+        raise refused(str(error)) from error
+    print_line(f"logged in for {url}; use it with --url {url}, or MUSTER_URL")
 
 
 def whoami(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
     """Show the name, role and teams that the gateway knows you by."""
-    from muster.cli import logging_in
+    from muster.cli.session import call
 
-    logging_in.whoami(state_dir, output)
+    found = call(state_dir, lambda muster: muster.me())
+    if emitted(found, output):
+        return
+    table(("PRINCIPAL", "ROLE", "TEAMS"), [(found.principal, found.role.value, ",".join(found.teams))])
+
+
+def dashboard(
+    *,
+    state_dir: StateDir,
+    browser: Annotated[
+        bool, typer.Option("--open", help="Open it in this machine's browser, too; its process list shows the address.")
+    ] = False,
+) -> None:
+    """Print the dashboard's address with your token in it: whoever has it is you."""
+    from muster.cli.session import call
+
+    call(state_dir, lambda muster: muster.me())
+    address = login_address(state_dir)
+    print_line(address)
+    if browser and typer.launch(address) != 0:
+        raise refused("no browser could be opened here; open the printed address in one")
+
+
+def login_address(state_dir: Path) -> str:
+    """Where a running stack's dashboard is, with the token behind `#`, which browsers send to no server.
+
+    Raises OSError if nothing runs on the state directory.
+    """
+    from muster.schemas.access import Endpoints
+    from muster.stack.state_dir import StateDir as Directory
+
+    state = Directory(state_dir)
+    endpoints = Endpoints.model_validate_json(state.endpoints.read_bytes())
+    return f"{endpoints.http}/#token={quote(state.token.read_text().strip(), safe='')}"
+
+
+def _url_of(state_dir: Path) -> str:
+    """Return where the stack of this directory listens. Raises CliError."""
+    from pydantic import ValidationError
+
+    from muster.schemas.access import Endpoints
+
+    try:
+        return Endpoints.model_validate_json((state_dir / "run" / "endpoints.json").read_bytes()).http
+    except (OSError, ValidationError) as error:
+        raise usage("--url: name the gateway that the login is for; no stack runs from the state directory") from error

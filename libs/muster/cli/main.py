@@ -11,7 +11,6 @@ import typer
 from muster.cli import (
     cluster_commands,
     cordon_commands,
-    dashboard_command,
     device_commands,
     guard_commands,
     health_commands,
@@ -63,7 +62,6 @@ for module in (
     scale_commands,
     watch_commands,
     replay_commands,
-    dashboard_command,
     login_commands,
 ):
     module.register(app)

@@ -41,3 +41,4 @@ Team = Annotated[str, typer.Option("--team", help="Only this team's.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Cluster = Annotated[str, typer.Option(help="Of which cluster; by default the first one.")]
 """Of commands that one cluster's services answer."""
+Reason = Annotated[str, typer.Option(help="Kept in the log.")]

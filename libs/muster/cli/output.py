@@ -13,6 +13,7 @@ import typer
 
 from muster.bus.printable import printable, printable_json, printable_lines
 from muster.cli.errors import usage
+from muster.cli.options import Output
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -91,6 +92,17 @@ def emit_model(model: "Document") -> None:
 def emit_models(models: Iterable["Document"]) -> None:
     """Views as one JSON array."""
     _emit("[" + ",\n".join(model.model_dump_json() for model in models) + "]")
+
+
+def emitted(found: "Document | Sequence[Document]", form: Output) -> bool:
+    """Print views as JSON if that is the form; return whether it is, and nothing is left to print."""
+    if form is not Output.JSON:
+        return False
+    if isinstance(found, Sequence):
+        emit_models(found)
+    else:
+        emit_model(found)
+    return True
 
 
 def emit_lines(models: Iterable["Document"]) -> None:

@@ -81,6 +81,6 @@ def trace(job_id: JobIdArgument, *, state_dir: StateDir, output: As = Output.TAB
 
 def quota(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
     """Show the request limits of the token in use, and what is left of them at the gateway that answers."""
-    from muster.cli import tokens
+    from muster.cli import reading
 
-    tokens.quota(state_dir, output)
+    reading.quota(state_dir, output)

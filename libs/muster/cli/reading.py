@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from muster.bus.clock import SystemTime
-from muster.cli import cordoning, output, queue_tree, tables, trace_tree
+from muster.cli import output, queue_tree, tables, trace_tree
 from muster.cli.errors import refused
 from muster.cli.options import Output
 from muster.cli.output import print_line
@@ -46,8 +46,7 @@ def queue(state_dir: Path, form: Output, *, team: str, queue: str, all_phases: b
 def queues(state_dir: Path, form: Output) -> None:
     """All queues, with their shares."""
     known = call(state_dir, lambda muster: muster.queues(shares=True))
-    if form is Output.JSON:
-        output.emit_models(known)
+    if output.emitted(known, form):
         return
     _print_queues(known, wide=form is Output.WIDE)
 
@@ -63,8 +62,7 @@ def _print_queues(queues: Sequence[QueueView], *, wide: bool) -> None:
 def job(state_dir: Path, form: Output, job_id: str) -> None:
     """One job."""
     found = call(state_dir, lambda muster: muster.get(job_id))
-    if form is Output.JSON:
-        output.emit_model(found)
+    if output.emitted(found, form):
         return
     output.details(tables.job_pairs(found, now_ns=SystemTime().wall()))
 
@@ -72,8 +70,7 @@ def job(state_dir: Path, form: Output, job_id: str) -> None:
 def why(state_dir: Path, form: Output, job_id: str) -> None:
     """Why a job is where it is."""
     answer = call(state_dir, lambda muster: muster.why(job_id))
-    if form is Output.JSON:
-        output.emit_model(answer)
+    if output.emitted(answer, form):
         return
     output.details(tables.why_pairs(answer, now_ns=SystemTime().wall()))
 
@@ -82,12 +79,11 @@ def nodes(state_dir: Path, form: Output, *, reasons: bool) -> None:
     """All nodes, or only those of which something speaks against their use, now or later."""
     found: list[NodeView] = list(call(state_dir, lambda muster: muster.nodes()))
     shown = [node for node in found if not reasons or not node.usable or node.reasons]
-    if form is Output.JSON:
-        output.emit_models(shown)
+    if output.emitted(shown, form):
         return
     if reasons and form is Output.TABLE:
-        rows = cordoning.reason_rows(shown, now_ns=SystemTime().wall())
-        output.table(cordoning.REASONS, rows, right=cordoning.NUMBERS)
+        rows = tables.reason_rows(shown, now_ns=SystemTime().wall())
+        output.table(tables.NODE_REASONS, rows, right=tables.NUMBERS)
         return
     wide = form is Output.WIDE
     told = tables.node_rows(shown, wide=wide)
@@ -98,11 +94,24 @@ def nodes(state_dir: Path, form: Output, *, reasons: bool) -> None:
 def clusters(state_dir: Path, form: Output) -> None:
     """All clusters."""
     found = call(state_dir, lambda muster: muster.clusters())
-    if form is Output.JSON:
-        output.emit_models(found)
+    if output.emitted(found, form):
         return
     for cluster in found:
         output.details(tables.cluster_pairs(cluster))
+
+
+def quota(state_dir: Path, form: Output) -> None:
+    """The limits of the token that is used."""
+    me = call(state_dir, lambda muster: muster.me())
+    if output.emitted(me, form):
+        return
+    who = f"{me.principal} ({me.role.value}{' of ' + ', '.join(me.teams) if me.teams else ''})"
+    if not me.limits:
+        print_line(f"{who} has no limits")
+        return
+    print_line(who)
+    rows = ((one.what, one.team or "-", str(one.per_min), str(one.burst), str(one.left)) for one in me.limits)
+    output.table(("LIMIT", "TEAM", "PER_MIN", "AT_ONCE", "LEFT"), rows, right=("PER_MIN", "AT_ONCE", "LEFT"))
 
 
 def job_trace(state_dir: Path, job_id: str) -> trace_tree.JobTrace:

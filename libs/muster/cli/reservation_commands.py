@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from muster.cli.errors import usage
-from muster.cli.options import As, Output, StateDir
+from muster.cli.options import As, Output, Reason, StateDir
 
 _WHAT, _WHOM, _WHEN = "What is kept", "For whom", "When"
 
@@ -30,7 +30,7 @@ def reserve(
     starts_in: Annotated[str, typer.Option("--in", help="From now: 2h.", rich_help_panel=_WHEN)] = "",
     length: Annotated[str, typer.Option("--for", help="How long: 4h, 90m.", rich_help_panel=_WHEN)] = "",
     weekly: Annotated[bool, typer.Option("--weekly", help="Again each week.", rich_help_panel=_WHEN)] = False,
-    reason: Annotated[str, typer.Option(help="Kept in the log.")] = "",
+    reason: Reason = "",
     end: Annotated[bool, typer.Option("--end", help="End the reservation of this name.")] = False,
 ) -> None:
     """Keep nodes or GPUs from a moment on, for a queue, a job or maintenance (operators and admins)."""

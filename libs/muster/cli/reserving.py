@@ -93,8 +93,7 @@ def end(state_dir: Path, name: str, *, reason: str) -> None:
 def show(state_dir: Path, form: Output) -> None:
     """All that is booked."""
     found = call(state_dir, lambda muster: muster.reservations())
-    if form is Output.JSON:
-        output.emit_models(found)
+    if output.emitted(found, form):
         return
     wide = form is Output.WIDE
     shown = rows(found, now_ns=SystemTime().wall(), wide=wide)

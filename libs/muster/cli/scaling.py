@@ -112,8 +112,7 @@ def _jobs(jobs: Sequence[str]) -> str:
 def choices(state_dir: Path, form: Output, *, verbose: bool, limit: int, cluster: str) -> None:
     """The newest choices as a table; verbose: each in full."""
     found = call(state_dir, lambda muster: muster.scale_choices(cluster=cluster))[:limit]
-    if form is Output.JSON:
-        output.emit_models(found)
+    if output.emitted(found, form):
         return
     if verbose:
         for number, one in enumerate(found):

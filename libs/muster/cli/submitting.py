@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from muster.bus.clock import SystemTime
 from muster.cli import output, tables, watching
@@ -20,6 +20,7 @@ from muster.schemas.views import JobView
 if TYPE_CHECKING:
     from muster.client import Muster
 
+Ask = Literal["cancel", "hold", "release"]
 PART_JOBS = 100  # jobs of a file that are sent together, and told as accepted together
 PROGRESS_FROM = 50  # jobs from which on a bar is worth its line
 
@@ -82,47 +83,25 @@ def dry_run(state_dir: Path, specs: Sequence[JobSpec], form: Output) -> None:
             raise refused(f"{spec.name}: {_refusal(answer)}")
 
 
-def cancel(state_dir: Path, ids: Sequence[str], *, reason: str, form: Output) -> None:
-    """Ask that each job end. Raises CliError at the first refusal."""
+def ask_each(state_dir: Path, ids: Sequence[str], ask: Ask, *, reason: str, form: Output) -> None:
+    """Ask it of each job. Raises CliError at the first refusal."""
 
-    async def ask(muster: "Muster") -> list[JobView]:
-        return [await muster.cancel(job_id, reason=reason) for job_id in ids]
+    async def ask_all(muster: "Muster") -> list[JobView]:
+        method = {"cancel": muster.cancel, "hold": muster.hold, "release": muster.release}[ask]
+        return [await method(job_id, reason=reason) for job_id in ids]
 
-    _tell(call(state_dir, ask), "cancel requested", form)
-
-
-def hold(state_dir: Path, ids: Sequence[str], *, reason: str, form: Output) -> None:
-    """Ask that each job is not started. Raises CliError at the first refusal."""
-
-    async def ask(muster: "Muster") -> list[JobView]:
-        return [await muster.hold(job_id, reason=reason) for job_id in ids]
-
-    _tell(call(state_dir, ask), "hold requested", form)
-
-
-def release(state_dir: Path, ids: Sequence[str], *, reason: str, form: Output) -> None:
-    """Ask that each job may be started again. Raises CliError at the first refusal."""
-
-    async def ask(muster: "Muster") -> list[JobView]:
-        return [await muster.release(job_id, reason=reason) for job_id in ids]
-
-    _tell(call(state_dir, ask), "release requested", form)
+    _tell(call(state_dir, ask_all), f"{ask} requested", form)
 
 
 def prioritise(state_dir: Path, job_id: str, priority: int, *, reason: str, form: Output) -> None:
     """Ask that a job has this priority. Raises CliError if it is refused."""
-
-    async def ask(muster: "Muster") -> list[JobView]:
-        return [await muster.prioritise(job_id, priority, reason=reason)]
-
-    (job,) = jobs = call(state_dir, ask)
-    _tell(jobs, f"priority {priority} requested, had {job.priority}", form)
+    job = call(state_dir, lambda muster: muster.prioritise(job_id, priority, reason=reason))
+    _tell([job], f"priority {priority} requested, had {job.priority}", form)
 
 
 def _tell(jobs: Sequence[JobView], asked: str, form: Output) -> None:
     """What was asked of these jobs, and where they stood."""
-    if form is Output.JSON:
-        output.emit_models(jobs)
+    if output.emitted(jobs, form):
         return
     for job in jobs:
         print_line(f"{job.id}: {asked}, was {'held' if job.held else job.phase.value}")
@@ -154,8 +133,7 @@ def _consequences(answer: DryRunAnswer, *, now_ns: int) -> list[str]:
 
 
 def _print_submitted(jobs: Sequence[JobView], form: Output) -> None:
-    if form is Output.JSON:
-        output.emit_models(jobs)
+    if output.emitted(jobs, form):
         return
     for job in jobs:
         print_line(f"{job.id}  {job.name}  {job.phase.value}  (muster why {job.id})")

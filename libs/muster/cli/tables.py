@@ -9,7 +9,7 @@ from muster.cli.trace_tree import JOB, JobTrace, Shown, Span, without_repeats
 from muster.core.instant import NS_PER_S
 from muster.schemas.apiserver import ClusterView
 from muster.schemas.queries import WhyAnswer
-from muster.schemas.views import FactView, JobView, NodeView
+from muster.schemas.views import FactView, JobView, NodeReason, NodeView
 
 Rows = Iterable[tuple[str, ...]]
 
@@ -17,6 +17,7 @@ JOBS = ("JOBID", "QUEUE", "NAME", "USER", "ST", "TIME", "GPUS", "NODES", "NODELI
 JOBS_WIDE = (*JOBS, "TEAM", "KIND", "PRIO", "TRY", "CLUSTER", "PREEMPTED", "SLICE_ENDS", "MADE_WAY_FOR")
 NODES = ("NODE", "STATE", "MODEL", "GPUS", "USED", "CPUS", "JOBS", "REASON")
 NODES_WIDE = (*NODES, "MEMORY_MIB", "USED_MIB", "DOMAINS", "GROUP")
+NODE_REASONS = ("NODE", "WHAT", "BY", "DEVICE", "FROM", "JOBS", "THERE", "REASON")
 LABEL_MAX = 96  # columns of a line of a job's tree before its times
 DEPTH_MAX = 12  # a retried job's tree is as deep as its history, a screen is not so wide
 NUMBERS = (
@@ -85,6 +86,20 @@ def node_rows(nodes: Iterable[NodeView], *, wide: bool = False) -> Iterable[tupl
         )  # fmt: skip
         domains = ",".join(f"{level}={domain}" for level, domain in node.domains)
         yield (*row, str(node.memory_mib), str(node.memory_mib_held), domains, node.group) if wide else row
+
+
+def reason_rows(nodes: Iterable[NodeView], *, now_ns: int) -> Iterable[tuple[str, ...]]:
+    """Each reason a row; a node that cannot be used and has none, too."""
+    for node in nodes:
+        for reason in node.reasons or (NodeReason(what="" if node.usable else "closed", reason=node.reason),):
+            if not reason.what:
+                continue
+            becomes = reason.running.value if reason.running is not None else ""
+            from_ = moments.when(reason.from_at, now_ns=now_ns) if reason.what == "planned" else ""
+            why = reason.reason or reason.request_id
+            yield (
+                node.name, reason.what, reason.by, reason.device, from_, str(len(node.jobs)), becomes, why,
+            )  # fmt: skip
 
 
 def cluster_pairs(cluster: ClusterView) -> Sequence[tuple[str, str]]:

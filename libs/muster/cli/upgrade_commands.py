@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from muster.cli.options import As, Cluster, Output, StateDir
+from muster.cli.options import As, Cluster, Output, Reason, StateDir
 
 app = typer.Typer(
     name="upgrade", help="Upgrade nodes in turns that jobs leave room for; nobody is killed.", no_args_is_help=True
@@ -63,7 +63,6 @@ _Move = Annotated[
     ),
 ]
 _Name = Annotated[str, typer.Option(help="By default made of the component.")]
-_Reason = Annotated[str, typer.Option(help="Kept in the log.")]
 _Campaign = Annotated[str, typer.Argument(help="Name of the campaign.", metavar="NAME")]
 
 
@@ -92,7 +91,7 @@ def start(
     limit: _Limit = "30m",
     move: _Move = False,
     name: _Name = "",
-    reason: _Reason = "",
+    reason: Reason = "",
     cluster: Cluster = "",
 ) -> None:
     """Start a campaign (operators and admins). `muster upgrade plan` with the same options says what it would come to.
@@ -171,7 +170,7 @@ def status(
 
 
 @app.command()
-def pause(*, name: _Campaign, state_dir: StateDir, reason: _Reason = "", cluster: Cluster = "") -> None:
+def pause(*, name: _Campaign, state_dir: StateDir, reason: Reason = "", cluster: Cluster = "") -> None:
     """Take no further node (operators and admins). What is being upgraded goes on to its end."""
     from muster.cli import upgrading
 
@@ -179,7 +178,7 @@ def pause(*, name: _Campaign, state_dir: StateDir, reason: _Reason = "", cluster
 
 
 @app.command()
-def resume(*, name: _Campaign, state_dir: StateDir, reason: _Reason = "", cluster: Cluster = "") -> None:
+def resume(*, name: _Campaign, state_dir: StateDir, reason: Reason = "", cluster: Cluster = "") -> None:
     """Go on after a pause or a stop (operators and admins). Nodes that failed are tried again."""
     from muster.cli import upgrading
 
@@ -187,7 +186,7 @@ def resume(*, name: _Campaign, state_dir: StateDir, reason: _Reason = "", cluste
 
 
 @app.command()
-def abort(*, name: _Campaign, state_dir: StateDir, reason: _Reason = "", cluster: Cluster = "") -> None:
+def abort(*, name: _Campaign, state_dir: StateDir, reason: Reason = "", cluster: Cluster = "") -> None:
     """End a campaign before all nodes had their turn (operators and admins). What is under way ends."""
     from muster.cli import upgrading
 

@@ -113,8 +113,7 @@ def plan(state_dir: Path, wanted: Wanted, *, cluster: str, form: Output) -> None
     """What it would come to. Raises CliError."""
     spec = spec_of(wanted)
     found = call(state_dir, lambda muster: muster.preview_campaign(spec, cluster=cluster))
-    if form is Output.JSON:
-        output.emit_model(found)
+    if output.emitted(found, form):
         return
     now_ns = SystemTime().wall()
     print_line(told(found))

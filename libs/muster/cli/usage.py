@@ -39,8 +39,7 @@ class Wanted:
 def stats(state_dir: Path, job: str, form: Output) -> None:
     """One job. Raises CliError."""
     answer = call(state_dir, lambda muster: muster.stats(job))
-    if form is Output.JSON:
-        output.emit_model(answer)
+    if output.emitted(answer, form):
         return
     for line in job_lines(answer):
         print_line(line)
@@ -60,8 +59,7 @@ def top(state_dir: Path, form: Output, *, wanted: Wanted) -> None:
             by=wanted.by, order=wanted.order, team=wanted.team, limit=wanted.limit, cluster=wanted.cluster
         ),
     )
-    if form is Output.JSON:
-        output.emit_model(answer)
+    if output.emitted(answer, form):
         return
     for line in fleet_lines(answer):
         print_line(line)
@@ -75,8 +73,7 @@ def top(state_dir: Path, form: Output, *, wanted: Wanted) -> None:
 def idle(state_dir: Path, form: Output, *, team: str, limit: int, cluster: str) -> None:
     """Held GPUs that do nothing. Raises CliError."""
     answer = call(state_dir, lambda muster: muster.idle(team=team, limit=limit, cluster=cluster))
-    if form is Output.JSON:
-        output.emit_model(answer)
+    if output.emitted(answer, form):
         return
     for line in idle_lines(answer):
         print_line(line)
@@ -90,8 +87,7 @@ def energy(state_dir: Path, form: Output, *, by: EnergyBy, days: int, wanted: Wa
         state_dir,
         lambda muster: muster.energy(by=by, days=days, team=wanted.team, limit=wanted.limit, cluster=wanted.cluster),
     )
-    if form is Output.JSON:
-        output.emit_model(answer)
+    if output.emitted(answer, form):
         return
     print_line(f"{answer.energy_kwh:,.2f} kWh in {days} days, today included (UTC)")
     rows = (energy_row(row, answer) for row in answer.rows)

@@ -4,10 +4,8 @@ from typing import Annotated
 
 import typer
 
-from muster.cli.options import As, Output, StateDir
+from muster.cli.options import As, Cluster, Output, StateDir
 from muster.schemas.usage_words import DAYS_MAX, ROWS_MAX, EnergyBy, TopBy, TopOrder
-
-_Cluster = Annotated[str, typer.Option(help="Of which cluster; by default the first one.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -39,7 +37,7 @@ def top(
     idle: Annotated[bool, typer.Option("--idle", help="GPUs that are held and do nothing, by team.")] = False,
     energy: Annotated[bool, typer.Option("--energy", help="What teams used over days; --by queue: queues.")] = False,
     days: Annotated[int, typer.Option(min=1, max=DAYS_MAX, help="Of --energy, today included.")] = 30,
-    cluster: _Cluster = "",
+    cluster: Cluster = "",
 ) -> None:
     """Show who uses GPUs just now, and how much of that is work; nodes whose exporter does not answer."""
     from muster.cli import usage

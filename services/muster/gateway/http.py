@@ -16,9 +16,9 @@ from muster.gateway.api import (
     health,
     jobs,
     nodes,
+    openapi,
     queues,
     readings,
-    reference,
     reservations,
     usage,
 )
@@ -43,14 +43,14 @@ _OF_FLEET = (
     clusters.router,
     clusters.federation_router,
 )
-_ROUTERS = (*_OF_JOBS, *_OF_FLEET, events.router, dashboard.router, access.router, health.router, reference.router)
+_ROUTERS = (*_OF_JOBS, *_OF_FLEET, events.router, dashboard.router, access.router, health.router, openapi.router)
 
 
 def make_app(context: AppContext) -> FastAPI:
     """Return the HTTP API over these ports."""
     app = _described()
     app.state.context = context
-    app.state.pages = reference.Pages(app)
+    app.state.pages = openapi.Pages(app)
     for error in _REFUSED:
         app.add_exception_handler(error, answers.refuse)
     app.add_middleware(
@@ -78,7 +78,7 @@ def _described() -> FastAPI:
         summary="A control plane for GPU fleets",
         docs_url=None,
         redoc_url=None,
-        openapi_url=None,  # `reference` answers it, as bytes that are made once
+        openapi_url=None,  # `openapi` answers it, as bytes that are made once
         separate_input_output_schemas=False,  # what is read and what is answered are the same models
         redirect_slashes=False,  # a redirect would be built from the Host header, which a stranger may have chosen
     )

@@ -101,6 +101,9 @@ class FakeMuster:
     async def list(self, **_: object) -> Sequence[JobView]:
         return list(self.jobs.values())
 
+    async def cancel(self, job_id: str, *, reason: str = "") -> JobView:
+        return self._ask("cancel", job_id, reason)
+
     async def hold(self, job_id: str, *, reason: str = "") -> JobView:
         return self._ask("hold", job_id, reason)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.cli.dashboard_command import login_address
+from muster.cli.login_commands import login_address
 from muster.cli.main import run
 from muster.cli.starting import where
 from muster.schemas.access import Endpoints

@@ -20,8 +20,8 @@ def jobs(muster: FakeMuster) -> None:
         )
 
 
-@pytest.mark.parametrize("command", ["hold", "release"])
-def test_several_jobs_are_held_and_released_by_one_command(
+@pytest.mark.parametrize("command", ["cancel", "hold", "release"])
+def test_several_jobs_are_canceled_held_and_released_by_one_command(
     muster: FakeMuster, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run([command, ONE, TWO, "--reason", "wrong data"]) == 0

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 import yaml
 
-from muster.cli.permitting import rbac_yaml
+from muster.cli.kubernetes_commands import rbac_yaml
 from muster.kube.objects import JsonObject, at, objects, text
 from muster.kube.permissions import AGENT, GATEWAY, GUARD, PATHS, TABLE, Feature, Permission
 from muster.kube.rbac import OF_FABRICS, READING, Scope, asked_in, manifests

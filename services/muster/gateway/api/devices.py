@@ -5,13 +5,16 @@ hurt. Without force, too, a detached device is one that no team may have any mor
 pool that all share; so submitters get devices by their jobs, through the scaler and within their quota.
 """
 
+import re
 from collections.abc import Awaitable
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Response
 from pydantic import ValidationError
+from pydantic_core import from_json
 
-from muster.gateway import answers, composing
+from muster.gateway import answers
 from muster.gateway.api.dependencies import Caller, FirstClusterContext
 from muster.gateway.api.openapi import OF_BODIES, accepted, listing, refusals
 from muster.gateway.api.parameters import AnyBody, Force, Identified, Reason
@@ -19,8 +22,10 @@ from muster.gateway.authorise import Principal, force_refusal, refuse_unless
 from muster.gateway.changes import until_so
 from muster.gateway.context import AppContext
 from muster.gateway.ports import UnreachableError
-from muster.gateway.problems import ProblemError, not_found
+from muster.gateway.problems import ProblemError, conflict, invalid, not_found
+from muster.schemas import ids
 from muster.schemas.access import Role
+from muster.schemas.base import parse_request
 from muster.schemas.devices import (
     AttachmentPhase,
     ComposabilityBody,
@@ -33,6 +38,9 @@ from muster.schemas.devices import (
 )
 from muster.schemas.facts.composability import ComposeRequested, DecomposeRequested, DetachRequested
 from muster.schemas.queries import AskCompose, AskDetach, DeviceCheckAnswer, RequestsAnswer, ScaleAnswer
+
+SCALER_NAMES = re.compile(r"s[0-9]{6,}")  # the scaler's choices are requests of these names
+_OF_MANIFESTS = frozenset({"apiVersion", "kind"})
 
 FORCE = "force"
 FORCE_DETACH = "force_detach"
@@ -47,6 +55,70 @@ _Name = Annotated[str, Path(description="Name of the request")]
 UUID_CHARS_TOLD = 100
 _DEVICE_ENDS = frozenset({AttachmentPhase.WITHHOLDING, AttachmentPhase.DETACHING, AttachmentPhase.DETACHED})
 _Uuid = Annotated[str, Path(description="The device, as its node shows it")]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What somebody wants. name_path, spec_path: where the body says it, to name wrong fields by."""
+
+    name: str
+    spec: ComposabilitySpec
+    name_path: str
+    spec_path: str
+
+    def path(self, field: str) -> str:
+        """Where the body says a field of the specification; another field is named as it is."""
+        if field == "name":
+            return self.name_path
+        return f"{self.spec_path}.{field}" if field.partition(".")[0] in ComposabilitySpec.model_fields else field
+
+
+def parse_asked(body: bytes, *, principal: str, key: str) -> Asked:
+    """A manifest as it stands, or `{name?, spec}`. Without a name one is made of who asks and the idempotency key.
+
+    Raises pydantic.ValidationError, ProblemError (422) for a name that is the scaler's.
+    """
+    if _is_manifest(body):
+        manifest = parse_request(ComposabilityManifest, body)
+        asked = Asked(manifest.metadata.name or "", manifest.spec.resource, "metadata.name", "spec.resource")
+    else:
+        short = parse_request(ComposabilityBody, body)
+        asked = Asked(short.name or "", short.spec, "name", "spec")
+    if SCALER_NAMES.fullmatch(asked.name):
+        raise invalid(
+            f"{asked.name} is a name of the scaler's own requests", field=asked.name_path, cure="Use another name."
+        )
+    return Asked(asked.name or ids.request_name(principal, key), asked.spec, asked.name_path, asked.spec_path)
+
+
+def refuse_to_compose(verdict: DeviceCheckAnswer, asked: Asked) -> None:
+    """Raises ProblemError if the composer would refuse: 409 if somebody stands in the way, else 422."""
+    if verdict.field:
+        raise _refusal(verdict, field=asked.path(verdict.field))
+
+
+def refuse_to_detach(verdict: DeviceCheckAnswer, *, what: str, name: str) -> None:
+    """Raises ProblemError if the composer would refuse: 404 for what it does not know, else as above."""
+    if verdict.unknown:
+        raise not_found(what, name)
+    if verdict.field:
+        raise _refusal(verdict, field=verdict.field)
+
+
+def _refusal(verdict: DeviceCheckAnswer, *, field: str) -> ProblemError:
+    if not verdict.holder:
+        return invalid(verdict.reason, field=field)
+    told = "" if verdict.holder in verdict.reason else f" (in the way: {verdict.holder})"
+    return conflict(f"{verdict.reason}{told}", field=field, holder=verdict.holder)
+
+
+def _is_manifest(body: bytes) -> bool:
+    """What is no JSON at all is told by whoever parses it."""
+    try:
+        document = from_json(body)
+    except ValueError:
+        return False
+    return isinstance(document, dict) and not _OF_MANIFESTS.isdisjoint(document)
 
 
 async def refuse_unless_may_detach(
@@ -72,7 +144,7 @@ async def refuse_unless_may_compose(context: AppContext, principal: Principal, b
     if principal.is_at_least(Role.OPERATOR):
         return
     try:
-        asked = composing.parse(body, principal=principal.name, key=key)
+        asked = parse_asked(body, principal=principal.name, key=key)
     except (ProblemError, ValidationError):
         asked = None
     if asked is not None and asked.spec.force_detach:
@@ -132,11 +204,11 @@ async def compose(
     """Operators only. One of the same name gets the new specification. Asks the composer first whether it may be."""
     key = identified.key
     await refuse_unless_may_compose(context, caller, body, key=key)
-    asked = composing.parse(body, principal=caller.name, key=key)
+    asked = parse_asked(body, principal=caller.name, key=key)
     before: RequestView | None = None
     try:
         question = AskCompose(name=asked.name, spec=asked.spec, may_force=True)
-        composing.refuse_to_compose(await context.composer.compose_check(question), asked)
+        refuse_to_compose(await context.composer.compose_check(question), asked)
         before = await _request(context, asked.name)
     except UnreachableError:
         before = None  # the composer decides when it folds the request
@@ -152,7 +224,7 @@ async def compose(
         return answers.model(ComposabilityBody(name=asked.name, spec=asked.spec), status=202)
     if stands.phase is RequestPhase.REFUSED or stands.spec != asked.spec:
         verdict = DeviceCheckAnswer(field=stands.field or "spec", reason=stands.error)
-        composing.refuse_to_compose(verdict, asked)
+        refuse_to_compose(verdict, asked)
     return stands
 
 
@@ -187,7 +259,7 @@ async def decompose(
     if before.phase is RequestPhase.ENDED:
         return before
     verdict = await context.composer.detach_check(AskDetach(request=name, force=force, may_force=True))
-    composing.refuse_to_detach(verdict, what=WHAT, name=name)
+    refuse_to_detach(verdict, what=WHAT, name=name)
     payload = DecomposeRequested(
         principal=operator.name, reason=reason, force=force, may_force=True, cluster=context.composer.cluster
     )
@@ -279,7 +351,7 @@ async def detach(
     if before is None:
         raise not_found("device", uuid[:UUID_CHARS_TOLD])
     verdict = await context.composer.detach_check(AskDetach(device_uuid=uuid, force=force, may_force=True))
-    composing.refuse_to_detach(verdict, what="device", name=uuid[:UUID_CHARS_TOLD])
+    refuse_to_detach(verdict, what="device", name=uuid[:UUID_CHARS_TOLD])
     payload = DetachRequested(
         principal=operator.name, reason=reason, force=force, may_force=True, cluster=context.composer.cluster
     )
