@@ -88,7 +88,7 @@ class Cycle:
         changes = queue_changes(state)
         drafts = [
             *changes,
-            *grant_answers(state.grants, state.later_requests, state.ledger, now, requeue),
+            *grant_answers(state.grants, state.later_requests, state.holders, now, requeue),
             *follow_ups(state, now, requeue, blame_s=blame_s),
             *summary(state, now, requeue, heartbeat_s=self._heartbeat_s),
             *self._reservations.make(now),
