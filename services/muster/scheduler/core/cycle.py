@@ -1,7 +1,7 @@
-"""One decision: who is placed, released, stopped, ended and told, given what is believed now.
+"""One decision: which jobs are placed, stopped, ended and told why they wait, and what is released, as of now.
 
 Every part is bounded by a count, because a core has no clock; what is left over is done by the next decision, and
-`Remains.more` says so. The order of the drafts is the order in the log: `queued` of a job stands before its `placed`.
+`Requeue.more` says so. The order of the drafts is the order in the log: `queued` of a job stands before its `placed`.
 """
 
 from dataclasses import dataclass
