@@ -3,9 +3,15 @@
 from muster.core import Fact
 from muster.scheduler.core.fold.updates import Handler, note_node
 from muster.scheduler.core.state import State
-from muster.schemas.facts.cordons import Cordon, CordonRequested
 from muster.schemas.facts.device import DeviceDetached
-from muster.schemas.facts.node import NodeJoined, Withheld, WithholdRequested, WithholdWithdrawn
+from muster.schemas.facts.node import (
+    Cordon,
+    CordonRequested,
+    NodeJoined,
+    Withheld,
+    WithholdRequested,
+    WithholdWithdrawn,
+)
 
 
 def _joined(state: State, fact: Fact) -> None:
