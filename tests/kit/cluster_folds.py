@@ -51,7 +51,7 @@ def view_of_holds() -> View:
 
 
 def other_views() -> dict[str, View]:
-    """The folds of services that do not use `Holds`; "ledger" is the one by which tests check invariants."""
+    """The folds of services that keep one of their own; "ledger" is the one by which tests check invariants."""
     services = services_of(LOG)
     cores: dict[str, Any] = {name: new_folder(service).core for name, service in services.items()}
     scheduler, scaler, agent = cores["scheduler"], cores["scaler"], cores["agent"]
@@ -60,7 +60,7 @@ def other_views() -> dict[str, View]:
         "scheduler": View(
             scheduler,
             lambda: {one.id: held_by(one.held_slots) for one in _records(scheduler) if one.phase in HOLDING},
-            lambda _, uuid, *__: scheduler.state.ledger.holders("device", uuid),
+            lambda _, uuid, *__: scheduler.state.holders.of("device", uuid),
         ),
         "scaler": View(
             scaler,

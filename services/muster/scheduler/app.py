@@ -30,7 +30,7 @@ def blame_s_of(settings: Settings) -> float:
 
 def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
     """The scheduler of one cluster."""
-    told = SchedulerSink()
+    sink = SchedulerSink()
     limits = Limits(
         unschedulable_interval_s=settings.scheduler.unschedulable_interval_s,
         checkpoint_every_facts=settings.scheduler.checkpoint_every_facts,
@@ -45,7 +45,7 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
             declaration=DECLARATION,
             role=StreamRole.LOG,
             core=lambda: SchedulerCore(cluster=settings.cluster, limits=limits),
-            sink=lambda: told,
+            sink=lambda: sink,
             queries={
                 "job": answers.answer_job,
                 "why": answers.answer_why,

@@ -2,9 +2,9 @@
 
 What `Holds` says is settled by the schema: `JobPlaced`, `JobResizeRequested`, `JobState.picked`, `Slot.places`; each
 meaning has a test in test_holds.py. These services keep folds of their own because they ask something else. The
-scheduler writes what is held, and keeps a ledger of places and shares, as the scaler does, which asks `Holds` for
-devices. The agent follows the pods that it makes: a slot counts while its pods are there or are to come. The projector
-fills rows of the read model, and a row shows where its job was also after the job is over.
+scheduler writes what is held, and keeps a ledger of places and shares, as the scaler does; both ask `Holds` who holds a
+device. The agent follows the pods that it makes: a slot counts while its pods are there or are to come. The
+projector fills rows of the read model, and a row shows where its job was also after the job is over.
 """
 
 from random import Random
@@ -24,8 +24,6 @@ WIDE = (
 
 KNOWN: dict[Departure, str] = {
     ("agent", "slots"): f"it follows pods: {GAVE_UP}, and a resize is done with `pods-resized`",
-    ("scheduler", "too few of picked devices"): PART,
-    ("scheduler", "too many of picked devices"): WIDE,
 }
 """Why a fold differs, by which and in what."""
 

@@ -205,7 +205,7 @@ class TestADeviceThatIsAskedFor:
         world = self.world()
         world.picked(world.submit("one", gpus=2), "GPU-c", "GPU-d")
         assert len(self.ask(world, "GPU-a")) == 1
-        assert world.core.state.ledger.holders("device", "GPU-c") != ()
+        assert world.core.state.holders.of("device", "GPU-c") != ()
 
     def test_a_job_that_was_seen_with_it_keeps_it_until_it_ends(self) -> None:
         world = self.world()
@@ -233,9 +233,9 @@ class TestADeviceThatIsAskedFor:
     def test_what_was_seen_survives_a_checkpoint(self) -> None:
         world = self.world()
         world.picked(world.submit("one", gpus=1), "GPU-b")
-        holders = world.recover().state.ledger.holders
+        holders = world.recover().state.holders.of
         assert holders("device", "GPU-a") == ()
-        assert holders("device", "GPU-b") == world.core.state.ledger.holders("device", "GPU-b") != ()
+        assert holders("device", "GPU-b") == world.core.state.holders.of("device", "GPU-b") != ()
 
 
 class _Watched(CountingScheduler, Watched):

@@ -1,7 +1,7 @@
-"""One decision: who is placed, released, stopped, ended and told, given what is believed now.
+"""One decision: which jobs are placed, stopped, ended and told why they wait, and what is released, as of now.
 
 Every part is bounded by a count, because a core has no clock; what is left over is done by the next decision, and
-`Remains.more` says so. The order of the drafts is the order in the log: `queued` of a job stands before its `placed`.
+`Requeue.more` says so. The order of the drafts is the order in the log: `queued` of a job stands before its `placed`.
 """
 
 from dataclasses import dataclass
@@ -88,7 +88,7 @@ class Cycle:
         changes = queue_changes(state)
         drafts = [
             *changes,
-            *grant_answers(state.grants, state.later_requests, state.ledger, now, requeue),
+            *grant_answers(state.grants, state.later_requests, state.holders, now, requeue),
             *follow_ups(state, now, requeue, blame_s=blame_s),
             *summary(state, now, requeue, heartbeat_s=self._heartbeat_s),
             *self._reservations.make(now),

@@ -1,4 +1,4 @@
-"""What one decision leaves to the next, and the bound that most of its parts share."""
+"""When to decide again, and how much one decision does."""
 
 from dataclasses import dataclass
 
@@ -10,13 +10,13 @@ DRAFTS_MAX = 1_024
 
 @dataclass(slots=True)
 class Requeue:
-    """When to ask again. more: at once, something was left over. due: then, something becomes possible."""
+    """When to decide again. more: at once, since something was left over. due: when something becomes possible."""
 
     more: bool = False
     due: Instant | None = None
 
     def wait_until(self, moment: Instant) -> None:
-        """Ask again at this moment, if not earlier."""
+        """Decide again at this moment, if not earlier."""
         self.due = moment if self.due is None else min(self.due, moment)
 
 

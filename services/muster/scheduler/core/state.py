@@ -17,6 +17,7 @@ from muster.scheduler.core.stores.bookings import Bookings
 from muster.scheduler.core.stores.capacity import Capacity
 from muster.scheduler.core.stores.drains import LaterRequests, PlannedDrains
 from muster.scheduler.core.stores.due import DueJobs
+from muster.scheduler.core.stores.holders import Holders
 from muster.scheduler.core.stores.jobs import JobBook
 from muster.scheduler.core.stores.pending_queues import PendingQueues
 from muster.scheduler.core.stores.proposals import Proposals
@@ -42,6 +43,7 @@ class State:
     capacity: Capacity = field(default_factory=Capacity)
     grants: Grants = field(init=False)
     ledger: Ledger = field(init=False)
+    holders: Holders = field(init=False)
     bookings: Bookings = field(init=False)
     reservations: Reservations = field(init=False)
     proposals: Proposals = field(init=False)
@@ -60,5 +62,6 @@ class State:
         self.grants = Grants(self.nodes, self.fleet, on_change=self.drains.follow)
         listener = LedgerListener(bookings.give_way, bookings.touch, self.proposals.clear)
         self.ledger = Ledger(self.nodes, self.fleet, self.grants, listener)
+        self.holders = Holders(self.nodes)
         self.reservations = Reservations(bookings)
         self.pending = PendingQueues(self.fleet.rooms, self.queues)

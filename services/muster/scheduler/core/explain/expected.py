@@ -69,7 +69,7 @@ def expected_start(state: State, record: JobRecord, now: Instant) -> Expected:
 
 
 def _passing(state: State, record: JobRecord, now: Instant) -> Expected:
-    """On nodes that services want free only if the job has left by then; see `outlook`."""
+    """On nodes that services want free only if the job has left by then; see `forecast`."""
     bookings = state.bookings
     opened, found = passable(bookings, record, now), UNKNOWN
     for last in range(PASSES_MAX):

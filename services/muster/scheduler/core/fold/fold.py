@@ -28,6 +28,7 @@ from muster.schemas.job import Phase
 
 def fold(state: State, fact: Fact) -> None:
     """One fact further. Facts that the scheduler has no use for cost one look-up."""
+    state.holders.holds.apply(fact)
     handler = HANDLERS.get((fact.kind, fact.name))
     if handler is not None:
         handler(state, fact)
@@ -111,7 +112,6 @@ def _load_job(state: State, stored: JobState) -> None:
         state.arrivals.jobs[record.id] = None
     if record.phase in HOLDING:
         enter_slots(state, record.id, record.held_slots, record.job_class.gang)
-        state.ledger.pick(record.id, record.slots, record.picked)
         recount(state, record)
     if record.phase is Phase.RUNNING:
         begin_run(state, record)

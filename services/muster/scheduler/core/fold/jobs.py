@@ -99,8 +99,8 @@ def _pods_started(state: State, fact: Fact) -> None:
     if record is not None and not record.started_fact:
         record.started_fact, record.started_at = fact.id, fact.time
         state.due.mark_dirty(record.id)
-        uuids = chain.from_iterable(fact.payload.device_uuids)
-        record.picked = state.ledger.pick(record.id, record.slots, uuids)
+        if any(slot.gpus for slot in record.slots):  # else the scheduler chose the devices
+            record.picked = tuple(chain.from_iterable(fact.payload.device_uuids))
 
 
 def _pods_exited(state: State, fact: Fact) -> None:

@@ -47,7 +47,7 @@ def _withhold_requested(state: State, fact: Fact) -> None:
     asked = fact.payload
     if not state.grants.ask(fact.kind, fact.subject_id, asked, fact=fact.id, by=fact.writer, at=fact.time):
         state.anomalies["withhold requested twice"] += 1
-    for job_id in state.ledger.holders(fact.kind, fact.subject_id):
+    for job_id in state.holders.of(fact.kind, fact.subject_id):
         state.due.mark_dirty(job_id)  # it may have ended for what is wrong there
     state.summary.is_stale = True
 

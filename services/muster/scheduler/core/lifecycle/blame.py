@@ -7,10 +7,10 @@ nothing would come of that: telemetry tells what jobs used only of pages that it
 """
 
 from muster.cluster.grants import Grants
-from muster.cluster.ledger import Ledger
 from muster.cluster.node_records import DEVICE, NodeTable
 from muster.core import Instant, after
 from muster.scheduler.core.lifecycle import preflight
+from muster.scheduler.core.stores.holders import Holders
 from muster.scheduler.core.stores.jobs import JobRecord
 from muster.schemas.facts.job import PodsOutcome
 from muster.schemas.facts.node import WithholdWish
@@ -22,7 +22,7 @@ HEALTH = "health"
 """Who withholds what fails."""
 
 
-def infrastructure(record: JobRecord, nodes: NodeTable, grants: Grants, ledger: Ledger) -> str:
+def infrastructure(record: JobRecord, nodes: NodeTable, grants: Grants, holders: Holders) -> str:
     """What is wrong with something that the job holds, in words; "" if nothing is known to be."""
     for name in dict.fromkeys(slot.node for slot in record.slots):
         node = nodes.get(name)
@@ -34,7 +34,7 @@ def infrastructure(record: JobRecord, nodes: NodeTable, grants: Grants, ledger: 
             return f"health withholds node {name}: {wish.reason or wish.request_id}"
     for uuid, device in grants.devices.items():
         wish = _of_health(device.wishes)
-        if wish is not None and record.id in ledger.holders(DEVICE, uuid):
+        if wish is not None and record.id in holders.of(DEVICE, uuid):
             return f"health withholds device {uuid}: {wish.reason or wish.request_id}"
     return ""
 

@@ -89,7 +89,7 @@ def _of_run(state: State, record: JobRecord, now: Instant, blame_s: float) -> Dr
     if record.exited is not None:
         because = ""
         if record.exited.outcome is PodsOutcome.FAILED and record.stop_reason is None:
-            because = infrastructure(record, state.nodes, state.grants, state.ledger)
+            because = infrastructure(record, state.nodes, state.grants, state.holders)
             if not because and now < judged_at(record, blame_s=blame_s):
                 return None
         return _after_exit(record, record.exited, now, because)

@@ -86,7 +86,7 @@ class Growth:
         return any(record is not None and record.resize is None for record in records)
 
     def _grown(self, now: Instant, waiting: set[str], drafted: set[str]) -> list[Draft]:
-        """waiting: trees in which somebody waits for quota. spoken: jobs of which something is said already."""
+        """waiting: trees in which somebody waits for quota. drafted: jobs of which something is said already."""
         state, drafts = self._state, list[Draft]()
         tree = state.queues
         records = [state.jobs.records[job_id] for job_id in state.runs.small if job_id not in drafted]

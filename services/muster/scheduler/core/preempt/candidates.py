@@ -36,7 +36,7 @@ _LEAVING, _SURPLUS, _WHOLE = range(3)
 
 
 class Candidates:
-    """Parts of jobs for the gangs of one decision. spoken: jobs that are left out."""
+    """Parts of jobs for the gangs of one decision. drafted: jobs that are left out."""
 
     def __init__(self, state: State, now: Instant, drafted: Collection[str] = ()) -> None:
         self._state = state

@@ -1,7 +1,7 @@
 """Who is past the slice and sits where somebody has booked is asked to go, in time for the booking's moment.
 
 That holds for everybody there, whatever the rules of preemption say: those that were there before were counted on only
-if they would have to make way (see `outlook`), and those that came later were let in on this condition. Who is within
+if they would have to make way (see `forecast`), and those that came later were let in on this condition. Who is within
 the slice stays until it is over, and who may not be preempted stays until the end.
 """
 
@@ -70,7 +70,7 @@ class Clearing:
                     drafts.append(self._stop(record, booking))
 
     def _is_made_way_for(self, booking: Booking) -> bool:
-        """Whether those who make way for it were chosen and told: then nobody else has to go."""
+        """Return whether jobs are being preempted for it already: then no other job has to go."""
         record = self._state.jobs.records.get(booking.key)
         return record is not None and record.reserved is not None and bool(record.reserved.victims)
 

@@ -46,7 +46,7 @@ QUEUES_MAX = 4_096
 """Pending queues looked through for one that is worth a search."""
 
 SCATTERED = frozenset({Reason.FRAGMENTED.value, Reason.TOPOLOGY.value})
-"""Reasons that a move may cure."""
+"""Reasons that a move may remove."""
 
 MOVED_MAX = 16
 """Jobs moved for one gang."""
@@ -73,7 +73,7 @@ class Move(NamedTuple):
 
     @property
     def words(self) -> str:
-        """As people are told."""
+        """The move in words, for people."""
         names = ", ".join(record.job.spec.name for record in self.records[:NAMED_MAX])
         more = f" and {len(self.records) - NAMED_MAX} more" if len(self.records) > NAMED_MAX else ""
         cost = f"costs {self.lost_gpu_h:.1f} GPU hours and saves {self.saved_gpu_h:.1f}"
@@ -185,7 +185,7 @@ def _drafts(state: State, record: JobRecord, move: Move, now: Instant) -> list[D
 
 
 def find_move(state: State, record: JobRecord, now: Instant, *, drafted: Collection[str] = ()) -> Move | None:
-    """The cheapest move found that pays; None if there is none. spoken: jobs that are not to be touched."""
+    """The cheapest move found that pays; None if there is none. drafted: jobs that are not to be touched."""
     queues, job_class = state.queues, record.job_class
     if record.phase is not Phase.QUEUED or record.reserved is not None or record.queue not in queues.queues:
         return None

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from muster.cluster.grants import Grants
-from muster.cluster.ledger import Ledger
 from muster.cluster.node_records import DeviceRecord, NodeRecord
 from muster.cluster.withholds import MOVE_WAIT_NS, planned
 from muster.core import NS_PER_S, Draft, Instant
@@ -21,6 +20,7 @@ from muster.scheduler.core.lifecycle.follow_ups import draft
 from muster.scheduler.core.requeue import DRAFTS_MAX, Requeue
 from muster.scheduler.core.state import State
 from muster.scheduler.core.stores.drains import LaterRequests
+from muster.scheduler.core.stores.holders import Holders
 from muster.scheduler.core.stores.jobs import JobRecord
 from muster.schemas.base import TEXT_CHARS_MAX
 from muster.schemas.facts.job import JobStopRequested, StopReason
@@ -109,7 +109,7 @@ class Vacating:
             yield Leave(kind, name, RunningJobs.MOVE, since, since, cordon.principal, cordon.reason, cordon.fact)
 
     def _holders(self, kind: str, name: str) -> Iterator[JobRecord]:
-        return map(self._state.jobs.records.__getitem__, self._state.ledger.holders(kind, name))
+        return map(self._state.jobs.records.__getitem__, self._state.holders.of(kind, name))
 
 
 def leaves_at(record: JobRecord, leave: Leave) -> Instant | None:
@@ -150,7 +150,7 @@ def _stop(record: JobRecord, leave: Leave, now: Instant) -> Draft:
 
 
 def grant_answers(
-    grants: Grants, later_requests: LaterRequests, ledger: Ledger, now: Instant, requeue: Requeue
+    grants: Grants, later_requests: LaterRequests, holders: Holders, now: Instant, requeue: Requeue
 ) -> list[Draft]:
     """Answers to all nodes and devices whose grant waits for one; those that need none are forgotten."""
     pending, drafts = grants.pending, list[Draft]()
@@ -160,7 +160,7 @@ def grant_answers(
             requeue.more = True
             break
         record = grants.record_of(kind, name)
-        answers = _grant_answers(grants, ledger, (kind, name), record, now) if record is not None else []
+        answers = _grant_answers(grants, holders, (kind, name), record, now) if record is not None else []
         if answers:
             drafts += answers
             continue
@@ -175,7 +175,7 @@ def grant_answers(
 
 
 def _grant_answers(
-    grants: Grants, ledger: Ledger, key: tuple[str, str], record: NodeRecord | DeviceRecord, now: Instant
+    grants: Grants, holders: Holders, key: tuple[str, str], record: NodeRecord | DeviceRecord, now: Instant
 ) -> list[Draft]:
     kind, name = key
     if grants.wants_release(kind, name):
@@ -183,15 +183,15 @@ def _grant_answers(
     open_wishes = [wish for wish in record.wishes if not wish.answered and wish.from_at <= now]
     if not open_wishes:
         return []
-    holders = ledger.holders(kind, name)
+    held_by = holders.of(kind, name)
     return [
         Draft(
             kind,
             name,
             "withheld",
-            Withheld(request_id=wish.request_id, forced=bool(holders), holders=holders),
+            Withheld(request_id=wish.request_id, forced=bool(held_by), holders=held_by),
             (wish.fact,),
         )
         for wish in open_wishes
-        if wish.force or not holders
+        if wish.force or not held_by
     ]

@@ -248,7 +248,7 @@ class Preemptions:
 
     @contextmanager
     def _as_planned(self, drafted: set[str]) -> Iterator[None]:
-        """The tree as if all that was asked for were done. spoken: jobs of which it counts already what is decided."""
+        """The tree as if all that was asked for were done. drafted: jobs of which it counts already what is decided."""
         state = self._state
         changes = list(self._planned(drafted))
         for record, amounts, sign in changes:

@@ -189,7 +189,7 @@ class Plans:
     # --- those who need one ----------------------------------------------------------------------------------
 
     def _starving(self, now: Instant) -> list[JobRecord]:
-        """The first of the jobs that starve, are passed by, and have no reservation, in the order of `starving`."""
+        """The first of the jobs that starve, are passed by, and have no reservation, in the order of `in_order`."""
         state, policy = self._state, self._state.queues.policy
         found, smallest = list[JobRecord](), Smallest(state.jobs)
         # whoever comes after this survey starves after the shortest wait of any queue

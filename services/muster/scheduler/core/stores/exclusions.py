@@ -1,4 +1,4 @@
-"""Nodes that single jobs are kept off. Jobs that avoid the same nodes share a kind, and so a pending queue.
+"""Nodes that single jobs are kept off. Jobs that avoid the same nodes share a class, and so a pending queue.
 
 The placement engine knows nothing of it: while a place is looked for, what is idle on these nodes counts as held.
 """

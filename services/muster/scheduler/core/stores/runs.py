@@ -1,7 +1,7 @@
-"""Which jobs could make way, found by what changed: those past their slice, those that stop, those kept places for.
+"""Jobs by what preemption has to know of them: past their slice, stopping, resizing, with places kept for them.
 
 A run that begins goes on a heap by the end of its slice and is moved to the expired ones when that has passed, so that
-nobody ever looks at all running jobs to find those that may be asked.
+preemption never looks at all running jobs to find those that it may ask.
 """
 
 import heapq
