@@ -10,7 +10,7 @@ from muster.composer.core.config import ComposerConfig, FabricConfig, GroupConfi
 from muster.composer.core.core import ComposerCore
 from muster.composer.core.limits import Bounds
 from muster.composer.drivers import fabric_calls
-from muster.core.scaling_settings import GroupSettings
+from muster.core.settings import GroupSettings
 from muster.fabric.bounds import PARALLEL_MAX
 from muster.fabric.layout import machine_id, node_name
 from muster.schemas import queries

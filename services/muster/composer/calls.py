@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from nats.aio.client import Client
 from prometheus_client import Counter, Gauge, Histogram
 
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
 from muster.composer.core.core import ComposerCore
 from muster.composer.core.fabrics import (
     AttachCall,
@@ -115,7 +115,7 @@ class FabricCalls:
         self._lanes = {name: _Lane(line) for name, line in lines.items()}
         self._outcomes: dict[_Key, Outcome] = {}
         self._taken: set[_Key] = set()
-        self._seat: Seat | None = None
+        self._seat: LeaderHandle | None = None
         self._watch: FabricWatch | None = None
         self._now = Instant(0)
         self._now_at_s = 0.0
@@ -174,7 +174,7 @@ class FabricCalls:
         moments = [moment for lane in self._lanes.values() for moment in _moments_of(lane)]
         return min(moments, default=None)
 
-    async def open(self, core: Core, connection: Client, seat: Seat) -> None:  # noqa: ARG002 - the port
+    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:  # noqa: ARG002 - the port
         """A term begins: forget what was taken on before, connect anew. Metrics follow a composer's core."""
         await self.close()
         self._seat = seat

@@ -12,12 +12,18 @@ from functools import partial
 
 from muster.bus.settings import FabricSettings, Settings
 from muster.composer.calls import FabricCalls, Line
-from muster.core.scaling_settings import GroupSettings
-from muster.fabric.driver import AttachOrder, DetachOrder, FabricDriver, FabricTimeoutError, FabricUnavailableError
-from muster.fabric.inventory import Inventory, MachineDevice
-from muster.fabric.open import open_driver
+from muster.core.settings import GroupSettings
+from muster.fabric.driver import (
+    AttachOrder,
+    DetachOrder,
+    FabricDriver,
+    FabricTimeoutError,
+    FabricUnavailableError,
+    Inventory,
+    MachineDevice,
+)
+from muster.fabric.open import UnopenedDriver, open_driver
 from muster.fabric.token import CredentialsError
-from muster.fabric.unopened import UnopenedDriver
 from muster.schemas.devices import CXL_MEMORY, GPU
 from muster.schemas.facts.fabric import OperatorDevice, OperatorSeen
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from muster.bus.traceparent import about
+from muster.bus.tracing import about
 from muster.composer import fabric_metrics
 from muster.composer.core.core import ComposerCore
 from muster.composer.core.fold_devices import STOOD_BEFORE

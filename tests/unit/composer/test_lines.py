@@ -7,16 +7,15 @@ from typing import cast
 import pytest
 from nats.aio.client import Client
 
-from muster.bus.service import Seat
+from muster.bus.service import LeaderHandle
 from muster.bus.settings import FabricSettings, Settings
 from muster.composer.core.fabrics import SurveyWentWrong
 from muster.composer.drivers import fabric_calls, models_of
 from muster.core import Instant
 from muster.core.fact import Core
-from muster.core.scaling_settings import GroupSettings
-from muster.core.simulation_settings import SimulatedFabricSettings
+from muster.core.settings import GroupSettings, SimulatedFabricSettings
 from muster.fabric.driver import FabricUnavailableError
-from muster.fabric.unopened import UnopenedDriver
+from muster.fabric.open import UnopenedDriver
 from muster.schemas.devices import CXL_MEMORY, GPU
 from muster.schemas.facts.device import CallFailure
 
@@ -49,7 +48,7 @@ async def test_a_fabric_that_cannot_be_opened_says_why_and_stops_nobody(
 ) -> None:
     calls = fabric_calls(settings(tmp_path, fabric))
     woken = asyncio.Event()
-    await calls.open(cast("Core", None), cast("Client", None), Seat(woken.set, lambda: True))
+    await calls.open(cast("Core", None), cast("Client", None), LeaderHandle(woken.set, lambda: True))
     calls.ask_survey("east", Instant(0))
     await calls.after_fold((), last_seq=0, now=Instant(1))
     await woken.wait()

@@ -2,7 +2,7 @@
 
 from kit.scaler import FABRIC, MODEL, VirtualScaler, composable, config, ordinary
 from muster.core import Fact
-from muster.core.scaling_settings import ModelSettings
+from muster.core.settings import ModelSettings
 from muster.schemas.facts.scale import NothingChosen, ScaleChosen, ScalePart
 from muster.schemas.job import TaskGroup, Topology
 

@@ -14,8 +14,7 @@ from muster.composer.core.surveys import Surveys
 from muster.core import NEVER, Draft, Instant, after, seconds_between
 from muster.core.seeded import uniform
 from muster.fabric.checked import check_device
-from muster.fabric.driver import FabricNonsenseError
-from muster.fabric.inventory import MachineDevice
+from muster.fabric.driver import FabricNonsenseError, MachineDevice
 from muster.schemas.devices import AttachmentPhase
 from muster.schemas.facts.device import (
     CallFailed,

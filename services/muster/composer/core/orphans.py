@@ -12,7 +12,7 @@ from muster.composer.core.records import Attachment, Fabric, pool_of
 from muster.composer.core.state import State
 from muster.composer.core.surveys import Survey, Surveys
 from muster.core import Draft, Instant, after
-from muster.fabric.inventory import MachineDevice
+from muster.fabric.driver import MachineDevice
 from muster.schemas.devices import AttachmentPhase, Origin, PoolModel
 from muster.schemas.facts.device import AttachmentRequested, DeviceAttached
 from muster.schemas.facts.fabric import (

@@ -12,8 +12,7 @@ from muster.composer.core.records import STANDING, Attachment, Fabric, Kind
 from muster.composer.core.state import State, young_s
 from muster.core import NEVER, Instant, after
 from muster.fabric.checked import checked_inventory
-from muster.fabric.driver import FabricNonsenseError
-from muster.fabric.inventory import Inventory, MachineDevice
+from muster.fabric.driver import FabricNonsenseError, Inventory, MachineDevice
 from muster.schemas.facts.device import CallFailure
 
 

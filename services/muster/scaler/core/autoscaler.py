@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from muster.core import Instant
-from muster.core.scaling_settings import GroupSettings
+from muster.core.settings import GroupSettings
 from muster.fabric.layout import node_name
 from muster.placement import Fleet, GangRequest, NodeShape
 from muster.placement.state import allows

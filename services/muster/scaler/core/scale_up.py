@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from muster.core.scaling_settings import GroupSettings
+from muster.core.settings import GroupSettings
 from muster.placement import Fleet, Hold, NodeShape
 from muster.placement.state import allows
 from muster.quota.formulas import Ceiling

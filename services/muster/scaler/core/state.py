@@ -13,7 +13,7 @@ from muster.cluster.grants import Grants
 from muster.cluster.ledger import Ledger, LedgerListener
 from muster.cluster.node_records import NodeTable
 from muster.core import Instant, after
-from muster.core.scaling_settings import GroupSettings
+from muster.core.settings import GroupSettings
 from muster.placement import Fleet
 from muster.quota.amounts import changes, held_amounts
 from muster.quota.queues import QueueTree
