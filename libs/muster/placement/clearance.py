@@ -1,14 +1,223 @@
-"""Which nodes to clear for a whole gang: within the cheapest domain that will do, one group after the other."""
+"""Which nodes to clear for a whole gang: within the cheapest domain that will do, one group after the other.
+
+The cheapest nodes to clear for one task group: whose holds have to go so that so many more replicas fit.
+
+Nodes are taken by least cost per replica gained, from a lazy heap: an estimate from one pass over all nodes as arrays,
+made exact on the fleet's books only for the nodes that come to the top. A victim with holds on several nodes frees all
+of them, and those nodes are looked at again. Whenever a node would give all that is still lacking, that is one
+possible answer; the search goes on without it among the nodes that give less, because a cheap small step may be
+followed by a cheaper end (the rule of Gens and Levner, which keeps covering knapsacks within twice the optimum).
+"""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from muster.placement.cheapest import Cheapest, Market, estimate
 from muster.placement.moments import Calendar, Moment, Wanted, required_level, wanted
-from muster.placement.shapes import DEVICE_MILLI, GangRequest, GroupRequest
-from muster.placement.timeline import Flags, Ints, Rows
+from muster.placement.shapes import DEVICE_MILLI, GangRequest, GroupRequest, TaskShape
+from muster.placement.timeline import NEVER, Flags, Held, Ints, Nodes, Rows
 from muster.placement.trial import Trial, Victim
+
+STEPS_AFTER_ANSWER_MAX = 64
+"""Nodes that are still looked at once there is an answer."""
+
+
+class Market:
+    """All victims of one search as arrays, in the order in which they are rather taken."""
+
+    def __init__(self, victims: Sequence[Victim], nodes: Nodes) -> None:
+        self.victims = victims
+        self.nodes = nodes
+        self.held = held = Held(nodes, [victim.holds for victim in victims])
+        self.cost = np.fromiter((victim.cost for victim in victims), np.float64, len(victims))
+        # One milli-GPU more than there are, so that holds without a GPU have their part of the cost as well.
+        size = (held.gpu_milli + 1).astype(np.float64)
+        total = np.bincount(held.owner, weights=size, minlength=len(victims))
+        self.cost_by_hold = (self.cost / np.maximum(total, 1))[held.owner] * size
+        by_weight = np.argsort(self.cost / np.maximum(total, 1), kind="stable")
+        self.rank = np.empty(len(victims), np.int64)
+        self.rank[by_weight] = np.arange(1, len(victims) + 1)
+
+    def rows(self, able: Flags, nodes: Nodes, among: Flags | None) -> Rows:
+        """The nodes as their able victims leave, those first that cost least per GPU."""
+        return Rows(nodes, self.held, np.where(able, self.rank, NEVER), start=0, among=among)
+
+
+class Estimate(NamedTuple):
+    """Per node (place): replicas that fit now, and the least cost per replica gained with the replicas it is for."""
+
+    room: Ints
+    ratio: NDArray[np.float64]
+    gain: Ints
+
+
+def estimate(market: Market, rows: Rows, shape: TaskShape, lacking: int) -> Estimate:
+    """If each node's victims left in turn; a victim's cost is spread over all that it holds."""
+    cost = np.where(rows.source < 0, 0.0, market.cost_by_hold[rows.source] if len(market.cost_by_hold) else 0.0)
+    room = rows.room(shape)
+    before = room[rows.begins]
+    gain = np.minimum(room - np.repeat(before, rows.lengths), lacking)
+    ratio = np.where(gain > 0, rows.running(cost) / np.maximum(gain, 1), np.inf)
+    if not len(rows.begins):
+        return Estimate(before, ratio, gain)
+    return Estimate(before, np.minimum.reduceat(ratio, rows.begins), np.maximum.reduceat(gain, rows.begins))
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Victims whose leaving gives `gain` replicas; found when `lacking` were lacking and the node was at `stamp`."""
+
+    victims: tuple[Victim, ...]
+    cost: float
+    gain: int
+    stamp: int
+    lacking: int
+
+
+class Cheapest:
+    """The search for one shape on some nodes. `may_take` is asked for a victim just before it is counted on."""
+
+    def __init__(
+        self, trial: Trial, shape: TaskShape, market: Market, rows: Rows, *, may_take: Callable[[str], bool]
+    ) -> None:
+        self._trial = trial
+        self._shape = shape
+        self._market = market
+        self._rows = rows
+        self._may_take = may_take
+        names = market.nodes.names
+        is_all = len(rows.places) == len(names)
+        self._at = market.nodes.places if is_all else {names[at]: i for i, at in enumerate(rows.places.tolist())}
+        self._stamps: dict[str, int] = {}
+        self._steps: dict[str, _Step] = {}
+        self._gains: dict[tuple[str, ...], tuple[set[str], int, int]] = {}
+
+    def choose(self, lacking: int) -> list[Victim] | None:
+        """Victims whose leaving makes room for `lacking` more replicas, or None. The trial is left as it was."""
+        ratios = estimate(self._market, self._rows, self._shape, lacking).ratio
+        names, places = self._market.nodes.names, self._rows.places
+        able = np.flatnonzero(np.isfinite(ratios))
+        heap = [
+            (ratio, names[place]) for ratio, place in zip(ratios[able].tolist(), places[able].tolist(), strict=True)
+        ]
+        heapify(heap)
+        chosen: list[Victim] = []
+        best: list[Victim] | None = None
+        best_cost, cost, left = float("inf"), 0.0, STEPS_AFTER_ANSWER_MAX
+        while heap and left and cost + heap[0][0] * lacking < best_cost:
+            _, name = heappop(heap)
+            left -= best is not None
+            step = self._steps.get(name)
+            if step is None or step.stamp != self._stamps.get(name, 0) or step.gain > lacking != step.lacking:
+                self._push(heap, name, lacking)
+            elif step.gain >= lacking:
+                if cost + step.cost < best_cost:
+                    best, best_cost = [*chosen, *step.victims], cost + step.cost
+            elif self._commit(step.victims):
+                chosen += step.victims
+                cost += step.cost
+                lacking -= step.gain
+                self._push(heap, name, lacking)
+        for victim in reversed(chosen):
+            self._trial.put_back(victim)
+        return best
+
+    def _push(self, heap: list[tuple[float, str]], name: str, lacking: int) -> None:
+        """Look at a node afresh, and line it up again if it still gives anything."""
+        step = self._steps[name] = self._look(name, lacking)
+        if step.gain > 0:
+            heappush(heap, (step.cost / min(step.gain, lacking), name))
+
+    def _commit(self, victims: Sequence[Victim]) -> bool:
+        """Take them one after the other, as far as each may still be taken; all or none."""
+        for at, victim in enumerate(victims):
+            if not self._may_take(victim.key):
+                for taken in reversed(victims[:at]):
+                    self._trial.put_back(taken)
+                return False
+            self._trial.take(victim)
+        for victim in victims:
+            for hold in victim.holds:
+                self._stamps[hold.slot.node] = self._stamps.get(hold.slot.node, 0) + 1
+        return True
+
+    def _look(self, name: str, lacking: int) -> _Step:
+        """The step of least cost per replica that clearing (a part of) this node makes."""
+        trial, shape = self._trial, self._shape
+        before = room = trial.room(name, shape)
+        out: list[Victim] = []
+        best, best_ratio, spent = 0, float("inf"), 0.0
+        for victim in self._on(name):
+            if victim.key in trial.taken or not self._may_take(victim.key):
+                continue
+            trial.lift(victim, name)
+            out.append(victim)
+            spent += victim.cost
+            now = trial.room(name, shape)
+            if now > room:
+                room = now
+                ratio = spent / min(room - before, lacking)
+                if ratio < best_ratio:
+                    best, best_ratio = len(out), ratio
+                if room - before >= lacking:
+                    break
+        while len(out) > best:
+            trial.drop(out.pop())
+        kept = self._prune(name, out)
+        gain = trial.room(name, shape) - before
+        for victim in reversed(kept):
+            trial.drop(victim)
+        if any(hold.slot.node != name for victim in kept for hold in victim.holds):
+            gain = self._gain(kept)
+        return _Step(tuple(kept), sum(v.cost for v in kept), gain, self._stamps.get(name, 0), lacking)
+
+    def _on(self, name: str) -> list[Victim]:
+        """The victims on a node, those first that cost least per GPU."""
+        rows, at = self._rows, self._at[name]
+        begin = int(rows.begins[at])
+        sources = rows.source[begin + 1 : begin + int(rows.lengths[at])]
+        owners = dict.fromkeys(self._market.held.owner[sources].tolist())
+        return [self._market.victims[owner] for owner in owners]
+
+    def _prune(self, name: str, out: list[Victim]) -> list[Victim]:
+        """Put back, the dearest first, whom the room on this node does not need."""
+        kept = list(out)
+        if len(kept) < 2:
+            return kept  # one alone was lifted because the node has more room without it
+        room = self._trial.room(name, self._shape)
+        for victim in sorted(out, key=lambda v: (-v.cost, v.order, v.key)):
+            self._trial.drop(victim)
+            if self._trial.room(name, self._shape) < room:
+                self._trial.lift(victim, name)
+            else:
+                kept.remove(victim)
+        return kept
+
+    def _gain(self, victims: Sequence[Victim]) -> int:
+        """Replicas that fit more, on all nodes of the search, if these leave.
+
+        Each node of a gang asks this of the same victims, and what they give stays so until somebody is taken there.
+        """
+        key = tuple(sorted([victim.key for victim in victims]))
+        names, known_at, gain = self._gains.get(key, (set[str](), -1, 0))
+        if known_at < 0:
+            names = {name for victim in victims for hold in victim.holds if (name := hold.slot.node) in self._at}
+        stamp = sum([self._stamps.get(name, 0) for name in names])  # stamps only grow: none has if their sum has not
+        if known_at == stamp:
+            return gain
+        before = sum([self._trial.room(name, self._shape) for name in names])
+        for victim in victims:
+            self._trial.lift(victim)
+        gain = sum([self._trial.room(name, self._shape) for name in names]) - before
+        for victim in reversed(victims):
+            self._trial.drop(victim)
+        self._gains[key] = names, stamp, gain
+        return gain
+
 
 DOMAINS_TRIED_MAX = 4
 """Domains whose clearing is worked out for a gang that needs to be in one: the most promising."""

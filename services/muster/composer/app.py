@@ -9,7 +9,7 @@ from muster.composer.core.config import ComposerConfig, FabricConfig, GroupConfi
 from muster.composer.core.core import ComposerCore
 from muster.composer.core.limits import Bounds
 from muster.composer.declaration import DECLARATION
-from muster.composer.lines import fabric_calls
+from muster.composer.drivers import fabric_calls
 from muster.core.settings import GroupSettings
 from muster.fabric.bounds import PARALLEL_MAX
 from muster.fabric.layout import machine_id, node_name

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nats.aio.client import Client
+from prometheus_client import Counter, Gauge, Histogram
 
 from muster.bus.service import LeaderHandle
-from muster.composer import calls_metrics
 from muster.composer.core.core import ComposerCore
 from muster.composer.core.fabrics import (
     AttachCall,
@@ -37,6 +37,30 @@ from muster.fabric.checked import checked
 from muster.fabric.driver import AttachOrder, DetachOrder, FabricDriver, FabricError
 from muster.schemas.facts.device import CallFailure
 from muster.schemas.facts.fabric import OperatorSeen
+
+_DURATIONS_S = (0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0, 180.0, 300.0, 600.0)
+
+_CALLS = Counter("muster_fabric_calls", "Calls to a fabric's manager, by outcome.", ("fabric", "call", "outcome"))
+_CALL_S = Histogram(
+    "muster_fabric_call_seconds", "Calls that did what they should.", ("fabric", "call"), buckets=_DURATIONS_S
+)
+_RUNNING = Gauge("muster_fabric_calls_running", "Calls under way.", ("fabric",))
+
+
+def call_over(call: Call, outcome: Outcome) -> None:
+    """A call was made, or came too late to be made."""
+    what = "attach" if isinstance(call, AttachCall) else "detach"
+    if isinstance(outcome, CallWentWrong):
+        _CALLS.labels(call.fabric, what, outcome.failure.value).inc()
+    else:
+        _CALLS.labels(call.fabric, what, "done").inc()
+        _CALL_S.labels(call.fabric, what).observe(outcome.took_s)
+
+
+def running(fabric: str, calls: int) -> None:
+    """So many are under way now."""
+    _RUNNING.labels(fabric).set(calls)
+
 
 ERROR_CHARS_MAX = 400
 """Of what an outcome says."""
@@ -201,11 +225,11 @@ class FabricCalls:
             if call.start_by <= now:
                 late = _wrong(call, CallFailure.UNAVAILABLE, "not begun: its time to start was over")
                 self._outcomes[key] = late
-                calls_metrics.call_over(call, late)
+                call_over(call, late)
             else:
                 left_s = seconds_between(now, call.deadline_at)
                 lane.running[key] = asyncio.create_task(self._call(lane, call, left_s), name=f"call {call.order}")
-                calls_metrics.running(call.fabric, len(lane.running))
+                running(call.fabric, len(lane.running))
 
     async def _call(self, lane: _Lane, call: Call, left_s: float) -> None:
         assert lane.driver is not None, "a call runs only in a term"
@@ -223,8 +247,8 @@ class FabricCalls:
             return
         finally:
             lane.running.pop(key, None)
-            calls_metrics.running(call.fabric, len(lane.running))
-        calls_metrics.call_over(call, outcome)
+            running(call.fabric, len(lane.running))
+        call_over(call, outcome)
         if key in self._taken:
             self._outcomes[key] = outcome
         self._wake()

@@ -12,9 +12,8 @@ from datetime import UTC, datetime
 
 from muster.bus.tracing import about
 from muster.composer import fabric_metrics
-from muster.composer.core.breaker import breaker_of
 from muster.composer.core.core import ComposerCore
-from muster.composer.core.fold_attachments import STOOD_BEFORE
+from muster.composer.core.fold_devices import STOOD_BEFORE
 from muster.composer.core.records import Attachment, Kind
 from muster.core import NS_PER_S, Fact, Instant, after, seconds_between
 from muster.schemas.devices import AttachmentPhase
@@ -143,10 +142,10 @@ class FabricWatch:
                 del self._known[fact.subject_id]
 
     def _show(self, name: str, now: Instant) -> None:
-        state, record, look = self._core.state, self._core.state.fabrics[name], self._core.looks.at(name)
+        state, record, look = self._core.state, self._core.state.fabrics[name], self._core.surveys.at(name)
         self._gauges.fabric(
             name,
-            breaker=breaker_of(record, now),
+            breaker=record.breaker_at(now),
             unsettled=state.in_flight(name, now),
             orphans=len(record.orphans),
         )
@@ -167,7 +166,7 @@ class FabricWatch:
     def _age_of(self, fabric: str, began_at: Instant) -> Callable[[], float]:
         def age_s() -> float:
             """Called by the thread of the metrics page: it reads single values only."""
-            look, (now, seen_s) = self._core.looks.of.get(fabric), self._clock
+            look, (now, seen_s) = self._core.surveys.of.get(fabric), self._clock
             looked_at = look.began_at if look is not None and look.began_at else began_at
             return max(0.0, seconds_between(looked_at, now) + self._monotonic_s() - seen_s)
 

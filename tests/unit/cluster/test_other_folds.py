@@ -16,11 +16,6 @@ from kit.cluster_folds import Comparison, Departure
 from kit.cluster_log import HISTORIES, OPERATIONS, ClusterLog, Step
 
 GAVE_UP = "it gives slots up with the exit of the pods, not with the scheduler's answer"
-PART = "devices that were seen on another node count as if they had been seen on this one"
-WIDE = (
-    "devices of this node that were seen do not count while another node shows only places or lost its own, or while"
-    " two replicas share one of them"
-)
 
 KNOWN: dict[Departure, str] = {
     ("agent", "slots"): f"it follows pods: {GAVE_UP}, and a resize is done with `pods-resized`",

@@ -2,7 +2,7 @@
 
 from kit.log import a_fact
 from muster.cluster import Nodes
-from muster.composer.core.grants import Grants
+from muster.composer.core.nodes import Grants
 from muster.schemas.base import Payload
 from muster.schemas.facts.node import GrantState, NodeJoined, NodeLeft, NodeLost, NodeReturned
 

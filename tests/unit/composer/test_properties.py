@@ -5,9 +5,9 @@ from hypothesis import HealthCheck, given, settings
 from kit.composer import VirtualComposer
 from kit.composer_fabrics import A100, FakeFabrics
 from kit.composer_stories import Watch, acts, finish, new_house, play
+from muster.composer.core.capacity import room, sites
 from muster.composer.core.core import ComposerCore
-from muster.composer.core.rooms import room, sites
-from muster.composer.core.turn import Tally
+from muster.composer.core.decision import Tally
 from muster.core import Draft
 from muster.core.virtual import recover
 from muster.schemas.devices import GPU

@@ -110,7 +110,7 @@ def test_a_node_of_a_composable_group_comes_with_gpus_kept_for_it() -> None:
     world.submit("one", gpus=2, reason="no-node")
     chosen = only(world.settle(), "node-add-chosen")
     assert (chosen.node, chosen.parts) == ("comp-0001", (part("comp-0001", 2),))
-    assert world.core.state.pool_left(FABRIC, MODEL) == 1
+    assert world.core.state.capacity.pool_left(FABRIC, MODEL) == 1
 
 
 def test_a_node_of_a_composable_group_is_no_help_without_gpus_in_the_pool() -> None:

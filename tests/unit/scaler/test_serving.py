@@ -281,7 +281,7 @@ def test_deciding_twice_says_the_same_and_leaves_the_fleet_as_it_was() -> None:
     assert {name: (tuple(node.idle), node.cpu_milli, node.shape) for name, node in ledger.nodes.items()} == before
     assert before.keys() == {"comp-0001"}
     assert before["comp-0001"][0] == (0,)
-    assert world.core.state.pool_left(FABRIC, MODEL) == 4
+    assert world.core.state.capacity.pool_left(FABRIC, MODEL) == 4
 
 
 def test_a_job_that_fitted_is_looked_at_when_another_took_its_place() -> None:

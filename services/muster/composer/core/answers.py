@@ -1,14 +1,13 @@
 """Answers to questions, from the state alone: nothing is appended because somebody asked."""
 
-from muster.composer.core.breaker import breaker_of
+from muster.composer.core.capacity import Refusal
 from muster.composer.core.config import FabricConfig
 from muster.composer.core.core import ComposerCore
+from muster.composer.core.decision import Tally
 from muster.composer.core.plans import Plan, Wait, plan_compose
 from muster.composer.core.records import Attachment, Request, pool_of
 from muster.composer.core.requests import deletion_refusal
-from muster.composer.core.rooms import Refusal
 from muster.composer.core.state import State
-from muster.composer.core.turn import Tally
 from muster.core import Core, Instant
 from muster.schemas.base import Wire
 from muster.schemas.devices import DeviceView, FabricView, RequestPhase, RequestView
@@ -131,12 +130,12 @@ def _waiting_view(request: Request) -> RequestView | None:
 
 def _fabric_view(composer: ComposerCore, config: FabricConfig, now: Instant) -> FabricView:
     state = composer.state
-    fabric, look = state.fabrics[config.name], composer.looks.at(config.name)
+    fabric, look = state.fabrics[config.name], composer.surveys.at(config.name)
     return FabricView(
         name=config.name,
         driver=config.driver,
         pool=pool_of(fabric.pool),
-        breaker=breaker_of(fabric, now),
+        breaker=fabric.breaker_at(now),
         error=look.error or (fabric.error if fabric.retry_at or fabric.failures else ""),
         retry_at=fabric.retry_at,
         in_flight=state.in_flight(config.name, now),

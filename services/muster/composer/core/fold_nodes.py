@@ -1,8 +1,7 @@
 """How facts about nodes, their grants and what jobs hold there change what the composer believes."""
 
 from muster.cluster import HOLD_FACTS
-from muster.composer.core.handlers import Handler
-from muster.composer.core.state import State, young_s
+from muster.composer.core.state import Handler, State, young_s
 from muster.core import Fact
 from muster.schemas.facts.device import DetachWish
 from muster.schemas.facts.job import JobRouted
@@ -44,7 +43,7 @@ def _left(state: State, fact: Fact) -> None:
     _touch_all(state, machine)
     for name, request in state.requests.items():
         if request.spec is not None and request.spec.target_node == fact.subject_id:
-            state.marks.look_request(name)
+            state.worklist.look_request(name)
 
 
 def _touch_all(state: State, machine: str) -> None:
@@ -118,7 +117,7 @@ def _ended(state: State, fact: Fact) -> None:
     state.host_resources.forget(fact.subject_id)
 
 
-HANDLERS: dict[tuple[str, str], Handler] = {
+NODE_HANDLERS: dict[tuple[str, str], Handler] = {
     ("node", "joined"): _joined,
     ("node", "lost"): _changed,
     ("node", "returned"): _changed,

@@ -1,8 +1,7 @@
 """How requests, and what people and the scaler ask of them, change what the composer believes."""
 
-from muster.composer.core.handlers import Handler
 from muster.composer.core.records import Attachment, Request
-from muster.composer.core.state import State
+from muster.composer.core.state import Handler, State
 from muster.core import Fact
 from muster.schemas.devices import AttachmentPhase, Origin, RequestPhase
 from muster.schemas.facts.composability import (
@@ -72,12 +71,12 @@ def _choice_ended(state: State, fact: Fact) -> None:
             request.error = request.error or fact.payload.reason or "its choice ended"
     elif request.spec is None and not request.wishes:
         del state.requests[request.name]
-    state.marks.look_request(request.name)
+    state.worklist.look_request(request.name)
 
 
 def _wish(state: State, fact: Fact, wish: RequestWish) -> None:
     state.request(fact.subject_id).wishes[wish.fact] = wish
-    state.marks.look_request(fact.subject_id)
+    state.worklist.look_request(fact.subject_id)
 
 
 def _answered(request: Request, fact: Fact) -> RequestWish | None:
@@ -124,7 +123,7 @@ def _accepted(state: State, fact: Fact) -> None:
         attachment = state.attachments.get(name)
         if attachment is not None:
             state.want_away(attachment, less)
-    state.marks.look_request(request.name)
+    state.worklist.look_request(request.name)
 
 
 def _refused(state: State, fact: Fact) -> None:
@@ -132,7 +131,7 @@ def _refused(state: State, fact: Fact) -> None:
     request = state.request(fact.subject_id)
     _answered(request, fact)
     request.last_fact = fact.id
-    state.marks.look_request(request.name)
+    state.worklist.look_request(request.name)
     if request.is_live:
         if not request.all_or_nothing:  # there an error means that it could not be had
             request.error, request.field = fact.payload.reason, fact.payload.field
@@ -157,7 +156,7 @@ def _moved(state: State, fact: Fact) -> None:
         request.deleting = True
         request.failed = wish is None
         _give_back(state, request, wish, fact)
-    state.marks.look_request(request.name)
+    state.worklist.look_request(request.name)
 
 
 def _give_back(state: State, request: Request, wish: RequestWish | None, fact: Fact) -> None:
@@ -185,10 +184,10 @@ def _ended(state: State, fact: Fact) -> None:
     request.failed, request.error = fact.payload.failed, fact.payload.reason
     request.last_fact = fact.id
     state.end_request(request, RequestPhase.ENDED, fact.time)
-    state.marks.look_request(request.name)
+    state.worklist.look_request(request.name)
 
 
-HANDLERS: dict[tuple[str, str], Handler] = {
+REQUEST_HANDLERS: dict[tuple[str, str], Handler] = {
     ("composability", "compose-requested"): _compose_forwarded,  # objects of the cluster, by its agent
     ("composability", "decompose-requested"): _decompose_forwarded,
     ("composability", "compose-forwarded"): _compose_forwarded,

@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from muster.composer.core.capacity import Refusal, Site, room, site_of, sites, too_little
 from muster.composer.core.config import GroupConfig
+from muster.composer.core.decision import Tally
 from muster.composer.core.records import LEAVING, Attachment, Kind, Request
-from muster.composer.core.rooms import Refusal, Site, room, site_of, sites, too_little
 from muster.composer.core.state import State
-from muster.composer.core.turn import Tally
 from muster.schemas.devices import CXL_MEMORY, GPU, AllocationPolicy, AttachmentPhase, ComposabilitySpec, Origin
 from muster.schemas.facts.scale import ScaleChosen
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from muster.composer.core.limits import AWAY_MAX
 from muster.core import NEVER, Instant
-from muster.schemas.devices import GPU, AttachmentPhase, PoolModel, RequestPhase
+from muster.schemas.devices import GPU, AttachmentPhase, BreakerState, PoolModel, RequestPhase
 from muster.schemas.facts.composability import RequestState
 from muster.schemas.facts.device import AttachmentState, CallFailure
 from muster.schemas.facts.fabric import DeviceAway, FabricState
@@ -103,6 +103,20 @@ class Fabric(FabricState):
 
     def __post_init__(self) -> None:
         self.uuids_away = {device.device_uuid: device.device_id for device in self.away.values()}
+
+    def is_open(self, now: Instant) -> bool:
+        """Return whether the breaker lets no call through."""
+        return bool(self.retry_at) and now < self.retry_at
+
+    def is_probing(self, now: Instant) -> bool:
+        """Return whether the breaker lets one call through, to see."""
+        return bool(self.retry_at) and now >= self.retry_at
+
+    def breaker_at(self, now: Instant) -> BreakerState:
+        """Return the state of the breaker, as views show it."""
+        if not self.retry_at:
+            return BreakerState.CLOSED
+        return BreakerState.OPEN if self.is_open(now) else BreakerState.HALF_OPEN
 
     def take_away(self, device: DeviceAway) -> bool:
         """It went back to the pool. So many are remembered; whether the oldest was forgotten for it."""

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from muster.composer.core.marks import REQUEST
+from muster.composer.core.capacity import Refusal
+from muster.composer.core.decision import Decision, causes_of
+from muster.composer.core.orphans import attachment_id
 from muster.composer.core.plans import Plan, Wait, count, plan_compose, plan_parts, rival_keys
 from muster.composer.core.records import LEAVING, Attachment, Request
-from muster.composer.core.rooms import Refusal
 from muster.composer.core.state import State
-from muster.composer.core.strays import attachment_id
-from muster.composer.core.turn import Turn, causes_of
+from muster.composer.core.worklist import REQUEST
 from muster.core import Draft, Instant, after
 from muster.schemas.base import Payload
 from muster.schemas.devices import GPU, AttachmentPhase, ComposabilitySpec, Origin, RequestPhase
@@ -25,28 +25,28 @@ from muster.schemas.facts.composability import (
 from muster.schemas.facts.scale import ScaleChosen
 
 
-def requests(state: State, turn: Turn) -> None:
+def requests(state: State, decision: Decision) -> None:
     """Say what is due of all requests that are marked."""
-    for name in tuple(state.marks.requests):
+    for name in tuple(state.worklist.requests):
         request = state.requests.get(name)
         if request is None:
-            del state.marks.requests[name]
+            del state.worklist.requests[name]
             continue
-        if turn.is_full:
+        if decision.is_full:
             return
-        draft = _answer(state, request, turn) or _go_on(state, request)
+        draft = _answer(state, request, decision) or _go_on(state, request)
         if draft is not None:
-            turn.drafts.append(draft)
+            decision.drafts.append(draft)
             if isinstance(draft.payload, RequestMoved) and draft.payload.phase is RequestPhase.CLEANING:
-                turn.stopped.add(name)
+                decision.stopped.add(name)
         else:
-            del state.marks.requests[name]
+            del state.worklist.requests[name]
 
 
 # --- answers ---------------------------------------------------------------------------------------------------------
 
 
-def _answer(state: State, request: Request, turn: Turn) -> Draft | None:
+def _answer(state: State, request: Request, decision: Decision) -> Draft | None:
     """To the oldest wish; None while it has to wait."""
     wish = next(iter(request.wishes.values()), None)
     if wish is None:
@@ -55,22 +55,22 @@ def _answer(state: State, request: Request, turn: Turn) -> Draft | None:
         return _delete(state, request, wish, wish.decompose)
     found: Plan | Refusal | Wait
     if wish.compose is not None:
-        found = plan_compose(state, request.name, wish.compose.spec, turn.tally, may_force=wish.compose.may_force)
+        found = plan_compose(state, request.name, wish.compose.spec, decision.tally, may_force=wish.compose.may_force)
     else:
         assert wish.chosen is not None, "a wish has one body"
-        found = _judge_choice(state, request.name, wish.chosen, turn)
+        found = _judge_choice(state, request.name, wish.chosen, decision)
     if isinstance(found, Wait):
         until = after(Instant(wish.at), _patience_s(state, wish))
-        if len(request.wishes) == 1 and turn.now < until:  # a later wish ends the wait for an earlier one
-            state.marks.look_at(until, REQUEST, request.name)
+        if len(request.wishes) == 1 and decision.now < until:  # a later wish ends the wait for an earlier one
+            state.worklist.look_at(until, REQUEST, request.name)
             return None
         found = Refusal(found.field, found.reason)
     if isinstance(found, Refusal):
         return _refuse(request, wish, found)
     if wish.compose is not None:
-        return _accept(request, wish, wish.compose, found, turn)
+        return _accept(request, wish, wish.compose, found, decision)
     assert wish.chosen is not None
-    return _accept_choice(request, wish, wish.chosen, found, turn)
+    return _accept_choice(request, wish, wish.chosen, found, decision)
 
 
 def _patience_s(state: State, wish: RequestWish) -> float:
@@ -80,7 +80,7 @@ def _patience_s(state: State, wish: RequestWish) -> float:
     return bounds.attach_s_max
 
 
-def _judge_choice(state: State, name: str, chosen: ScaleChosen, turn: Turn) -> Plan | Refusal | Wait:
+def _judge_choice(state: State, name: str, chosen: ScaleChosen, decision: Decision) -> Plan | Refusal | Wait:
     """Devices that move come back first. One that cannot come ends the choice."""
     for uuid in chosen.devices:
         owner = state.by_uuid.get(uuid)
@@ -92,21 +92,21 @@ def _judge_choice(state: State, name: str, chosen: ScaleChosen, turn: Turn) -> P
         if not chosen.parts:
             continue
         if attachment.wish is not None or attachment.phase in LEAVING:
-            state.marks.wait_for(uuid, name)
+            state.worklist.wait_for(uuid, name)
             return Wait(f"device {uuid} is on its way back", "devices")
         holders = state.holders(attachment)
         reason = attachment.error or "it was not taken back"
         return Refusal("devices", f"device {uuid} stays: {reason}", holders[0] if holders else "")
-    return plan_parts(state, chosen, turn.tally)
+    return plan_parts(state, chosen, decision.tally)
 
 
 def _was_taken(state: State, uuid: str) -> bool:
     return any(uuid in fabric.uuids_away for fabric in state.fabrics.values())
 
 
-def _accept(request: Request, wish: RequestWish, asked: ComposeRequested, plan: Plan, turn: Turn) -> Draft:
-    count(turn.tally, plan.orders, asked.spec.type)
-    turn.tally.held_by.setdefault(rival_keys(asked.spec), request.name)
+def _accept(request: Request, wish: RequestWish, asked: ComposeRequested, plan: Plan, decision: Decision) -> Draft:
+    count(decision.tally, plan.orders, asked.spec.type)
+    decision.tally.held_by.setdefault(rival_keys(asked.spec), request.name)
     payload = RequestAccepted(
         spec=asked.spec,
         principal=asked.principal,
@@ -116,8 +116,8 @@ def _accept(request: Request, wish: RequestWish, asked: ComposeRequested, plan: 
     return _draft(request, "accepted", payload, wish)
 
 
-def _accept_choice(request: Request, wish: RequestWish, chosen: ScaleChosen, plan: Plan, turn: Turn) -> Draft:
-    count(turn.tally, plan.orders, GPU)
+def _accept_choice(request: Request, wish: RequestWish, chosen: ScaleChosen, plan: Plan, decision: Decision) -> Draft:
+    count(decision.tally, plan.orders, GPU)
     model = plan.orders[0].model if plan.orders else chosen.device_model or "none"
     nodes = {order.site.node for order in plan.orders}
     spec = ComposabilitySpec(

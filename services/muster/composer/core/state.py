@@ -1,21 +1,19 @@
 """All that the composer believes, with the indexes that keep each decision as small as what changed.
 
-Only folds change it, but for `marks` and the queues, which remember what has to be looked at.
+Only folds change it, but for the worklist, which remember what has to be looked at.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from muster.cluster import Holds, Nodes
 from muster.composer.core.config import ComposerConfig
 from muster.composer.core.fabrics import Fabrics
-from muster.composer.core.grants import Grants
-from muster.composer.core.host_resources import HostResources
 from muster.composer.core.limits import ANOMALIES_MAX, CROSSING_S, ENDED_MAX, YOUNG_S
-from muster.composer.core.machines import Machines
-from muster.composer.core.marks import Marks
+from muster.composer.core.nodes import Grants, HostResources, Machines
 from muster.composer.core.records import CALLING, STANDING, Attachment, Fabric, Kind, Request
-from muster.core import NEVER, Instant, after
+from muster.composer.core.worklist import Worklist
+from muster.core import NEVER, Fact, Instant, after
 from muster.schemas.devices import AttachmentPhase, RequestPhase
 from muster.schemas.facts.device import DetachWish
 from muster.schemas.facts.fabric import DeviceAway
@@ -59,7 +57,7 @@ class State:
         self.calling: dict[str, dict[str, None]] = {name: {} for name in self.fabrics}
         self.kinds_on: dict[str, Counter[Kind]] = {}
         self.reserved: Counter[tuple[str, Kind]] = Counter()
-        self.marks = Marks()
+        self.worklist = Worklist()
         self.anomalies: Counter[str] = Counter()
         self._ended: dict[str, None] = {}
 
@@ -123,15 +121,15 @@ class State:
         here.pop(attachment.id, None)
         if not here:
             self.on_machine.pop(attachment.machine, None)
-        self.marks.forget(attachment.id, attachment.fabric)
+        self.worklist.forget(attachment.id, attachment.fabric)
 
     def touch(self, attachment: Attachment) -> None:
         """Something about it changed: look at it, and at its request."""
-        self.marks.look(attachment.id)
+        self.worklist.look(attachment.id)
         self.kinds_on.pop(attachment.machine, None)
         if attachment.requested.request:
-            self.marks.look_request(attachment.requested.request)
-        self.marks.look_waiting(attachment.device_uuid)
+            self.worklist.look_request(attachment.requested.request)
+        self.worklist.look_waiting(attachment.device_uuid)
 
     def node_of(self, attachment: Attachment) -> str:
         """The node that stands on its machine; "" if none ever did."""
@@ -254,3 +252,7 @@ class State:
         if what not in self.anomalies and len(self.anomalies) >= ANOMALIES_MAX:
             what = "others"
         self.anomalies[what] += 1
+
+
+Handler = Callable[[State, Fact], None]
+"""What folds one sort of fact."""

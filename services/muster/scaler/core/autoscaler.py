@@ -133,7 +133,7 @@ def _offer(state: State, group: GroupSettings, waiting: Waiting) -> _Offer | Non
 
 def _refusal(state: State, group: GroupSettings, needed: int) -> str:
     """Why the group does not get so many nodes; "" if it may."""
-    has = len(state.members(group.name))
+    has = len(state.capacity.members(group.name))
     if has + needed > group.nodes_max:
         return f"group {group.name} has {has} of at most {group.nodes_max} nodes, {needed} more would be needed"
     if state.now < state.rests_until(group.name):
@@ -149,7 +149,7 @@ def nodes_needed(state: State, group: GroupSettings, gang: GangRequest) -> tuple
     most = min(TRIAL_NODES_MAX, sum(one.replicas_least for one in gang.groups))
     models = group.gpu_models if group.composable else ("",)
     for model in models:
-        spec = shown_spec(group, state.actual_node(group.name), model=model)
+        spec = shown_spec(group, state.capacity.actual_node(group.name), model=model)
         if not any(_fits_alone(spec, gang, index) for index in range(len(gang.groups))):
             continue
         count = _least(state, group, gang, spec, most)

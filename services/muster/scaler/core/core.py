@@ -116,7 +116,7 @@ def fold(state: State, fact: Fact) -> None:
     supply, freed = state.supply + state.pool.version, state.freed
     handler(state, fact)
     state.moves += 1
-    state.forget_counts()
+    state.capacity.forget()
     if fact.name != STATE_NAME:
         if state.supply + state.pool.version != supply:
             state.supplied_at = fact.time

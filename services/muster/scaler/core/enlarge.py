@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from muster.placement import GangRequest, GroupRequest, Hold, TaskShape
 from muster.scaler.core import limits
-from muster.scaler.core.able import Source
+from muster.scaler.core.capacity import Source
 from muster.scaler.core.jobs import Waiting
 from muster.scaler.core.options import Lack, Option, attach_s, attached_watts, moved_watts
 from muster.scaler.core.sources import Sources, lack_of, sources_of

@@ -137,7 +137,7 @@ class PendingPass:
     def _nodes_come(self) -> bool:
         """Whether composable nodes were chosen and have not joined."""
         groups = self._state.config.groups.values()
-        return any(group.composable and self._state.nodes_coming(group.name) for group in groups)
+        return any(group.composable and self._state.capacity.nodes_coming(group.name) for group in groups)
 
     def _waits_for_a_node(self, shape: Shape, waiting: Waiting) -> bool:
         """Whether nodes that are on their way will be enough once they get more GPUs: chosen when they have joined.

@@ -175,9 +175,11 @@ def nodes_enough(state: State, waiting: Waiting, group: GroupSettings, count: in
     A node of a composable group comes without GPUs: the fixed spec must fit, and the pool must have those that the gang
     would then hold on it, which are kept until they are attached.
     """
-    names = free_node_names(group, state.members(group.name), count)
+    names = free_node_names(group, state.capacity.members(group.name), count)
     if len(names) < count:
-        words = f"{len(state.members(group.name))} of at most {group.nodes_max} nodes are there or on their way"
+        words = (
+            f"{len(state.capacity.members(group.name))} of at most {group.nodes_max} nodes are there or on their way"
+        )
         return Lack("limits", f"group {group.name}: {words}, {count} more asked")
     lack = Lack("spec", f"the gang does not fit with {count} more nodes of group {group.name}")
     for model in _models(group, waiting):
@@ -218,7 +220,7 @@ def _models(group: GroupSettings, waiting: Waiting) -> list[str]:
 
 
 def _spec(state: State, group: GroupSettings, name: str, model: str) -> NodeShape:
-    shape = shown_spec(group, state.actual_node(group.name), name=name, model=model)
+    shape = shown_spec(group, state.capacity.actual_node(group.name), name=name, model=model)
     return replace(shape, domains=expected_domains(state, group, name))
 
 
@@ -236,7 +238,7 @@ def _option(state: State, group: GroupSettings, names: list[str], model: str, ho
         for name in nodes
         if group.composable and devices[name]
     )
-    asked, left = sum(part.count for part in parts), state.pool_left(group.fabric, model) if parts else 0
+    asked, left = sum(part.count for part in parts), state.capacity.pool_left(group.fabric, model) if parts else 0
     if asked > left:
         words = f"group {group.name} would fit the gang on {len(nodes)} more, which need {asked} {model}"
         return Lack("pool", f"{words}; the pool of {group.fabric} has {left} that are kept for nobody")
@@ -262,7 +264,7 @@ def attach_or_add(state: State, signal: NodeWanted, waiting: Waiting) -> list[Ch
     count = _nodes(state, signal, waiting) if group is not None else 0
     more = nodes_enough(state, waiting, group, count) if group else Lack("no-group", f"no group {signal.group}")
     enough = gpus_enough(state, waiting)
-    spec = f", {spec_text(group, state.actual_node(group.name))}" if group is not None else ""
+    spec = f", {spec_text(group, state.capacity.actual_node(group.name))}" if group is not None else ""
     nodes = "1 node" if count <= 1 else f"{count} nodes"
     why = f"{waiting.name} waits ({waiting.reason}); the autoscaler would add {nodes} of group {signal.group}{spec}"
     causes = tuple(dict.fromkeys(fact for fact in (waiting.fact, signal.fact) if fact))

@@ -7,7 +7,7 @@ from enum import StrEnum
 from muster.core import seconds_between
 from muster.placement import DEVICE_MILLI, GangRequest, ShortageReason, TaskShape
 from muster.placement.state import allows
-from muster.scaler.core.able import Source, able_coming
+from muster.scaler.core.capacity import Source
 from muster.scaler.core.jobs import Waiting
 from muster.scaler.core.options import Lack
 from muster.scaler.core.spare import Spare, donors, spare
@@ -45,8 +45,8 @@ class Sources:
 
     def nodes(self, source: Source) -> Mapping[str, int]:
         """Usable nodes that can get devices of this source, and how many each."""
-        able = self.state.able(source)
-        return {**able, **able_coming(self.state, source)} if self.with_coming else able
+        able = self.state.capacity.able(source)
+        return {**able, **self.state.capacity.able_coming(source)} if self.with_coming else able
 
 
 def sources_of(state: State, ask: GangRequest) -> Sources:
@@ -66,7 +66,7 @@ def sources_of(state: State, ask: GangRequest) -> Sources:
             if rests_until(state, group.fabric) > state.now:
                 resting.append(source)
             else:
-                found.pool[source] = state.pool_left(*source)
+                found.pool[source] = state.capacity.pool_left(*source)
     found.resting = tuple(resting)
     return found
 

@@ -14,12 +14,12 @@ from muster.cluster.ledger import Ledger, LedgerListener
 from muster.cluster.node_records import NodeTable
 from muster.core import Instant, after
 from muster.core.settings import GroupSettings
-from muster.placement import Fleet, NodeShape
+from muster.placement import Fleet
 from muster.quota.amounts import changes, held_amounts
 from muster.quota.queues import QueueTree
 from muster.scaler.core import limits
-from muster.scaler.core.able import Source, able_nodes, able_on
 from muster.scaler.core.bookings import Bookings
+from muster.scaler.core.capacity import Capacity
 from muster.scaler.core.choices import ADD, ATTACH, Choices, EndedChoice, OpenChoice
 from muster.scaler.core.expected import ChangedNodes, Coming
 from muster.scaler.core.fabrics import Attachments, Pool
@@ -27,7 +27,6 @@ from muster.scaler.core.groups import NodeGroups, ScalingConfig
 from muster.scaler.core.idle import IdleClock
 from muster.scaler.core.jobs import Demand, JobRecord, JobTable
 from muster.scaler.core.signals import SignalBook
-from muster.schemas.devices import GPU
 from muster.schemas.facts.scale import Refused
 from muster.schemas.job import Slot
 
@@ -64,6 +63,7 @@ class State:
     signals: SignalBook = field(default_factory=SignalBook)
     bookings: Bookings = field(default_factory=Bookings)
     idle: IdleClock = field(init=False)
+    capacity: Capacity = field(init=False)
     chosen: int = 0
     moved_at: dict[str, Instant] = field(default_factory=dict)
     failed_at: dict[str, Instant] = field(default_factory=dict)
@@ -79,13 +79,20 @@ class State:
     supplied_at: Instant = field(default=BEGIN)
     freed_at: Instant = field(default=BEGIN)
     now: Instant = field(default=BEGIN)
-    _kept: dict[Source, int] | None = None
-    _able: dict[Source, dict[str, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.coming = Coming(self.fleet)
         self.changed = ChangedNodes(self.coming)
         self.node_groups = NodeGroups(self.nodes)
+        self.capacity = Capacity(
+            self.config,
+            nodes=self.nodes,
+            fleet=self.fleet,
+            node_groups=self.node_groups,
+            pool=self.pool,
+            attachments=self.attachments,
+            choices=self.choices,
+        )
         self.grants = Grants(self.nodes, self.fleet)
         mark = self.changed.mark
         self.ledger = Ledger(self.nodes, self.fleet, self.grants, LedgerListener(mark, mark, mark))
@@ -96,88 +103,6 @@ class State:
     def group_of(self, node: str) -> GroupSettings | None:
         """The configured group of a node that is part of the cluster."""
         return self.config.groups.get(self.node_groups.group_of(node))
-
-    def members(self, group: str) -> dict[str, None]:
-        """Nodes that the group has, will have, or had until it is known that they are gone."""
-        return {**self.node_groups.nodes_in(group), **dict.fromkeys(self.nodes_coming(group))}
-
-    def nodes_coming(self, group: str) -> list[str]:
-        """Nodes of a group that were chosen and have not joined."""
-        return [
-            name
-            for name, choice in self.choices.adds.items()
-            if choice.chosen.group == group and self.nodes.description(name) is None
-        ]
-
-    # --- pools -----------------------------------------------------------------------------------------------
-
-    def pool_left(self, fabric: str, model: str) -> int:
-        """GPUs of a pool that are kept for nobody: not for attachments, nor for what was chosen."""
-        if self._kept is None:
-            self._kept = self._kept_now()
-        kept = self.attachments.kept.get((fabric, GPU, model), 0) + self._kept.get(Source(fabric, model), 0)
-        return max(0, self.pool.free(fabric, model) - kept)
-
-    def able(self, source: Source) -> dict[str, int]:
-        """Nodes that can get GPUs of a source, and how many each. Only to be read."""
-        found = self._able.get(source)
-        if found is None:
-            found = self._able[source] = able_nodes(self, source)
-        return found
-
-    def forget_counts(self) -> None:
-        """Something was folded, or is not thought to be chosen any more: what is kept and able is counted anew."""
-        self._kept = None
-        self._able.clear()
-
-    def count_chosen(self, choice: OpenChoice) -> None:
-        """This was chosen, in thought: what it keeps, and its nodes, count from now on."""
-        if self._kept is not None:
-            self._keep(choice, self._kept)
-        for part in choice.chosen.parts:
-            for source, found in self._able.items():
-                most = able_on(self, source, part.node)
-                if most:
-                    found[part.node] = most
-                else:
-                    found.pop(part.node, None)
-
-    def _kept_now(self) -> dict[Source, int]:
-        """What lies in pools for parts of choices."""
-        kept = dict[Source, int]()
-        for choice in self.choices.open.values():
-            self._keep(choice, kept)
-        return kept
-
-    def _keep(self, choice: OpenChoice, kept: dict[Source, int]) -> None:
-        """Add what is kept for one choice: its parts, less what still has to come back for them."""
-        if not choice.serves:
-            return
-        begun, mine = self.attachments.of_request.get(choice.id), dict[Source, int]()
-        for part in choice.chosen.parts:
-            left = self.part_left(choice, part.node, part.count) if begun else part.count
-            key = Source(part.fabric, part.device_model)
-            mine[key] = mine.get(key, 0) + left
-        for device in choice.chosen.devices:
-            attachment = self.attachments.of_device.get(device)
-            if attachment is not None and attachment.requested.request != choice.id:
-                key = Source(attachment.requested.fabric, attachment.requested.model)
-                mine[key] = mine.get(key, 0) - 1
-        for key, left in mine.items():
-            kept[key] = kept.get(key, 0) + max(0, left)
-
-    def part_left(self, choice: OpenChoice, node: str, count: int) -> int:
-        """Devices of one part of a choice for which the composer has not begun an attachment."""
-        begun = self.attachments.of_request.get(choice.id, {})
-        return max(0, count - sum(attachment.node == node for attachment in begun.values()))
-
-    def actual_node(self, group: str) -> NodeShape | None:
-        """Any node of a group as the fleet knows it, the same for who folded the same."""
-        name = min(self.node_groups.nodes_in(group), default="")
-        node = self.nodes.description(name)
-        if node is None:
-            return None
-        return NodeShape(name, node.cpu_milli, node.memory_mib, len(node.present), node.gpu_model)
 
     # --- what a fold tells -----------------------------------------------------------------------------------
 

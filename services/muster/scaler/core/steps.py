@@ -15,7 +15,7 @@ from muster.placement.growth import grow, shrink
 from muster.placement.state import UNBOUNDED_COUNT, NodeState, StateKey, allows, count
 from muster.placement.topology import Domain
 from muster.scaler.core import limits
-from muster.scaler.core.able import Source
+from muster.scaler.core.capacity import Source
 from muster.scaler.core.expected import hold_on
 from muster.scaler.core.state import State
 

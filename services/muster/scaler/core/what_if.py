@@ -73,7 +73,7 @@ def new_node(state: State, choice: OpenChoice) -> NodeShape:
         return NodeShape(chosen.node, 0, 0, 0, "")
     domains = expected_domains(state, group, chosen.node)
     if not group.composable:
-        return replace(shown_spec(group, state.actual_node(group.name), name=chosen.node), domains=domains)
+        return replace(shown_spec(group, state.capacity.actual_node(group.name), name=chosen.node), domains=domains)
     parts = [part for part in chosen.parts if part.node == chosen.node]
     model, count = parts[0].device_model if parts else "", sum(part.count for part in parts)
     return NodeShape(chosen.node, group.cpu_milli, group.memory_mib, count, model, domains)
@@ -88,7 +88,7 @@ def _devices_coming(state: State, choices: Sequence[OpenChoice], name: str, node
             count, model = count + 1, attachment.requested.model
     for choice in choices:
         for part in choice.chosen.parts:
-            if part.node == name and (left := state.part_left(choice, name, part.count)):
+            if part.node == name and (left := state.capacity.part_left(choice, name, part.count)):
                 count, model = count + left, part.device_model
     return (count, model) if not present or model == node.gpu_model else (0, "")
 
@@ -138,10 +138,10 @@ class WhatIf:
                 self._grow(part.node, part.count, part.device_model)
             for device in chosen.devices:
                 self._take_away(device)
-        self._undo.append(state.forget_counts)
+        self._undo.append(state.capacity.forget)
         state.choices.add(choice)
         self._undo.append(partial(state.choices.remove, choice.id))
-        state.count_chosen(choice)
+        state.capacity.count_chosen(choice)
         self._keep(choice)
 
     def _add_node(self, choice: OpenChoice) -> None:

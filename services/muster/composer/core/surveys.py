@@ -1,13 +1,14 @@
-"""The newest look at each fabric, and what of it does not agree with the log.
+"""The newest survey of each fabric, what of it does not agree with the log, and when the next one is due.
 
-Remembered by the instance that looked, never part of the log: another leader looks anew.
+Remembered by the instance that surveyed, never part of the log: another leader surveys anew. A fabric is surveyed now
+and then, and as soon as that would settle what became of a call.
 """
 
 from dataclasses import dataclass, field
 
 from muster.composer.core.fabrics import Surveyed, SurveyWentWrong
-from muster.composer.core.limits import ERROR_CHARS_MAX, SKEW_S
-from muster.composer.core.records import STANDING, Fabric, Kind
+from muster.composer.core.limits import ERROR_CHARS_MAX, SKEW_S, SURVEY_BACKOFF_S_MAX
+from muster.composer.core.records import STANDING, Attachment, Fabric, Kind
 from muster.composer.core.state import State, young_s
 from muster.core import NEVER, Instant, after
 from muster.fabric.checked import checked_inventory
@@ -16,7 +17,7 @@ from muster.schemas.facts.device import CallFailure
 
 
 @dataclass(slots=True)
-class Look:
+class Survey:
     """began_at: of the newest look that succeeded, 0 if none did. unclaimed: devices that no attachment has, by id.
 
     found_on: machines whose nodes joined a moment ago: what stands there stood there before.
@@ -44,17 +45,17 @@ class Look:
         return self.began_at > after(moment, SKEW_S)
 
 
-class Looks:
+class Surveys:
     """One look per fabric."""
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self.of: dict[str, Look] = {}
+        self.of: dict[str, Survey] = {}
         self._seen: set[str] = set()
 
-    def at(self, fabric: str) -> Look:
+    def at(self, fabric: str) -> Survey:
         """The newest look at a fabric."""
-        return self.of.setdefault(fabric, Look())
+        return self.of.setdefault(fabric, Survey())
 
     def take(self, seen: Surveyed | SurveyWentWrong) -> bool:
         """A look, new or again. Whether it is new."""
@@ -71,11 +72,11 @@ class Looks:
         look.failures, look.failure, look.error = 0, None, ""
         look.counts = _counts(inventory)
         self._compare(self._state.fabrics[seen.fabric], look)
-        for name in self._state.marks.unsettled.get(seen.fabric, ()):
-            self._state.marks.look(name)
+        for name in self._state.worklist.unsettled.get(seen.fabric, ()):
+            self._state.worklist.look(name)
         return True
 
-    def _compare(self, fabric: Fabric, look: Look) -> None:
+    def _compare(self, fabric: Fabric, look: Survey) -> None:
         state, present = self._state, set[tuple[str, str]]()
         look.unclaimed, look.missing, look.found_on = {}, {}, self._first_seen(fabric.name, look.began_at)
         for machine, devices in look.inventory.machines.items():
@@ -89,7 +90,7 @@ class Looks:
             is_there = (attachment.machine, device_id) in present
             if owner == fabric.name and not is_there and attachment.phase in STANDING:
                 look.missing[name] = None
-                state.marks.look(name)
+                state.worklist.look(name)
 
     def _first_seen(self, fabric: str, began_at: Instant) -> set[str]:
         """Machines of nodes that joined a moment ago, at the first look at them."""
@@ -115,7 +116,7 @@ class Looks:
         return found
 
 
-def _fail(look: Look, began_at: Instant, failure: CallFailure, error: str) -> bool:
+def _fail(look: Survey, began_at: Instant, failure: CallFailure, error: str) -> bool:
     """A look that began then failed; the same again is no second one. Whether it is new."""
     if began_at <= look.failed_at:
         return False
@@ -132,3 +133,29 @@ def _counts(inventory: Inventory) -> dict[Kind, tuple[int, int]]:
             free, attached = found.get((device.type, device.model), (0, 0))
             found[device.type, device.model] = free, attached + 1
     return found
+
+
+def ask_surveys(state: State, surveys: Surveys, now: Instant) -> None:
+    """Ask for the next look at each fabric. The same again until there is one."""
+    for config in state.config.fabrics:
+        state.calls.ask_survey(config.name, _not_before(state, config.name, surveys.at(config.name), now))
+
+
+def _not_before(state: State, fabric: str, look: Survey, now: Instant) -> Instant:
+    moment = after(look.began_at, state.bounds.survey_s) if look.began_at else Instant(0)
+    for name in state.worklist.unsettled.get(fabric, ()):
+        attachment = state.attachments.get(name)
+        if attachment is not None and attachment.failure is not None:
+            settles_at = _settles_at(attachment)
+            if settles_at > look.began_at:
+                moment = min(moment, settles_at)
+    if look.failures and look.failed_at >= look.began_at:
+        backoff_s = min(SURVEY_BACKOFF_S_MAX, state.bounds.backoff_s * 2 ** min(look.failures - 1, 16))
+        moment = max(moment, after(look.failed_at, backoff_s))
+    record = state.fabrics[fabric]
+    return max(moment, record.retry_at) if record.is_open(now) else moment
+
+
+def _settles_at(attachment: Attachment) -> Instant:
+    """A look that begins then shows what its failed call did."""
+    return Instant(after(attachment.settled_at, SKEW_S if attachment.is_unsure else 0.0) + 1)

@@ -26,7 +26,7 @@ class Tally:
 
 
 @dataclass(slots=True)
-class Turn:
+class Decision:
     """now: the decision's moment. moved: attachments that it said something of; claimed: devices that it gave away.
 
     stopped: requests of which no further call is begun; opened: fabrics whose breaker opens.

@@ -10,7 +10,7 @@ from muster.core import Instant
 ATTACHMENT, REQUEST = "attachment", "request"
 
 
-class Marks:
+class Worklist:
     """attachments, requests: to be looked at by the next decision.
 
     waiting: requests that wait for a device to come back, by its uuid.

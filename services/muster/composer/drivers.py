@@ -1,21 +1,30 @@
-"""A fabric that the field's operator moves (Composable Resource Operator): nobody else may, or it takes devices back.
+"""From the settings to a driver for each fabric, and the driver of the field's operator.
 
-The call itself is an object that the agent writes when it folds the intent, `attaching` or `detaching`; here it is only
-waited for, in what the agent tells of the operator's devices. A device has come when it is Online.
+A fabric that the operator (Composable Resource Operator) moves may be moved by nobody else, or it takes devices back. A
+call is an object that the agent writes when it folds the intent, `attaching` or `detaching`; here it is only waited
+for, in what the agent reports of the operator's devices. A device has come when it is Online.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
+from muster.bus.settings import FabricSettings, Settings
+from muster.composer.calls import FabricCalls, Line
+from muster.core.settings import GroupSettings
 from muster.fabric.driver import (
     AttachOrder,
     DetachOrder,
+    FabricDriver,
     FabricTimeoutError,
     FabricUnavailableError,
     Inventory,
     MachineDevice,
 )
+from muster.fabric.open import UnopenedDriver, open_driver
+from muster.fabric.token import CredentialsError
+from muster.schemas.devices import CXL_MEMORY, GPU
 from muster.schemas.facts.fabric import OperatorDevice, OperatorSeen
 
 ONLINE = "Online"
@@ -105,3 +114,43 @@ class OperatorDriver:
 
 def _device(one: OperatorDevice) -> MachineDevice:
     return MachineDevice(one.device_id or one.name, one.device_uuid, one.model, one.type)
+
+
+SURVEY_S_MAX = 60.0
+"""One look at one fabric, even where its calls may take longer."""
+
+
+def fabric_calls(settings: Settings) -> FabricCalls:
+    """All fabrics of the settings. One that cannot be opened is unavailable and says why; the others go on."""
+    groups = settings.scaling.groups
+    lines, seen = dict[str, Line](), dict[str, OperatorSeen]()
+    for fabric in settings.fabrics:
+        models = models_of(fabric, groups)
+        lines[fabric.name] = Line(
+            open=partial(_opened, fabric, models, seen),
+            limit=fabric.limit,
+            survey_s=min(fabric.call_s, SURVEY_S_MAX),
+            models=models,
+        )
+    return FabricCalls(lines, seen)
+
+
+def models_of(fabric: FabricSettings, groups: Sequence[GroupSettings]) -> tuple[tuple[str, str], ...]:
+    """What may lie in its pool, as (type, model): some managers must be asked for each."""
+    gpus = [model for group in groups if group.fabric == fabric.name for model in group.gpu_models]
+    memory = list(fabric.memory_models)
+    if fabric.simulated is not None:
+        gpus += fabric.simulated.pool
+        memory += fabric.simulated.memory_pool
+    return tuple(dict.fromkeys([*((GPU, model) for model in gpus), *((CXL_MEMORY, model) for model in memory)]))
+
+
+def _opened(
+    fabric: FabricSettings, models: tuple[tuple[str, str], ...], seen: Mapping[str, OperatorSeen]
+) -> FabricDriver:
+    if fabric.driver == "operator":
+        return OperatorDriver(partial(seen.get, fabric.name), models=models, call_s=fabric.call_s)
+    try:
+        return open_driver(fabric, models=models)
+    except (CredentialsError, ValueError) as error:
+        return UnopenedDriver(str(error))

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
+from muster.composer.core.decision import Decision, causes_of
+from muster.composer.core.fabric_calls import detach, fail, overdue_at, withhold_s
 from muster.composer.core.limits import SETTLE_S, SKEW_S
-from muster.composer.core.looks import Looks
-from muster.composer.core.marks import ATTACHMENT
-from muster.composer.core.outcomes import detach, fail, overdue_at, withhold_s
 from muster.composer.core.records import LEAVING, Attachment
 from muster.composer.core.state import State
-from muster.composer.core.turn import Turn, causes_of
+from muster.composer.core.surveys import Surveys
+from muster.composer.core.worklist import ATTACHMENT
 from muster.core import NEVER, Draft, Instant, after, seconds_between
 from muster.schemas.devices import AttachmentPhase
 from muster.schemas.facts.device import (
@@ -29,47 +29,47 @@ NODE, DEVICE = "node", "device"
 class Steps:
     """Looks at attachments that changed, or whose time came."""
 
-    def __init__(self, state: State, looks: Looks) -> None:
+    def __init__(self, state: State, surveys: Surveys) -> None:
         self._state = state
-        self._looks = looks
+        self._surveys = surveys
 
-    def make(self, turn: Turn) -> None:
+    def make(self, decision: Decision) -> None:
         """Say what is due of all that are marked; those of whom nothing is due are marked no more."""
         state = self._state
-        for name in tuple(state.marks.attachments):
+        for name in tuple(state.worklist.attachments):
             attachment = state.attachments.get(name)
             if attachment is None:
-                del state.marks.attachments[name]
-            elif name not in turn.moved:
-                if turn.is_full:
+                del state.worklist.attachments[name]
+            elif name not in decision.moved:
+                if decision.is_full:
                     return
-                before = len(turn.drafts)
-                self._look(attachment, turn)
-                if len(turn.drafts) == before:
-                    del state.marks.attachments[name]
-                    self._look_again(attachment, turn.now)
+                before = len(decision.drafts)
+                self._look(attachment, decision)
+                if len(decision.drafts) == before:
+                    del state.worklist.attachments[name]
+                    self._look_again(attachment, decision.now)
 
-    def _look(self, attachment: Attachment, turn: Turn) -> None:
-        marks = self._state.marks
+    def _look(self, attachment: Attachment, decision: Decision) -> None:
+        worklist = self._state.worklist
         if not attachment.said:
-            turn.say(attachment, "requested", attachment.requested)
+            decision.say(attachment, "requested", attachment.requested)
             return
-        may_attach, may_detach, before = False, False, len(turn.drafts)
+        may_attach, may_detach, before = False, False, len(decision.drafts)
         match attachment.phase:
             case Phase.REQUESTED | Phase.ATTACHING if not attachment.is_calling:
-                may_attach = self._coming(attachment, turn)
+                may_attach = self._coming(attachment, decision)
             case Phase.ATTACHING | Phase.DETACHING if attachment.is_calling:
-                self._calling(attachment, turn)
+                self._calling(attachment, decision)
             case Phase.ATTACHED | Phase.VISIBLE | Phase.ONLINE:
-                self._standing(attachment, turn)
+                self._standing(attachment, decision)
             case Phase.WITHHOLDING:
-                may_detach = self._withholding(attachment, turn)
+                may_detach = self._withholding(attachment, decision)
             case Phase.DETACHING:
-                may_detach = self._detaching(attachment, turn)
+                may_detach = self._detaching(attachment, decision)
             case Phase.DETACHED:
-                self._owing(attachment, turn)
-        has_said = len(turn.drafts) > before
-        marks.queue(
+                self._owing(attachment, decision)
+        has_said = len(decision.drafts) > before
+        worklist.queue(
             attachment.id,
             attachment.fabric,
             attach=may_attach and not has_said,
@@ -79,9 +79,9 @@ class Steps:
 
     # --- before it has a device ----------------------------------------------------------------------------------
 
-    def _coming(self, attachment: Attachment, turn: Turn) -> bool:
+    def _coming(self, attachment: Attachment, decision: Decision) -> bool:
         """Whether a call may be made. Else it waits, or is over."""
-        now, has_called = turn.now, attachment.failure is not None
+        now, has_called = decision.now, attachment.failure is not None
         is_last = has_called and not attachment.retry_at
         if attachment.wish is not None:
             reason = attachment.wish.reason or "it is wanted no more"
@@ -94,49 +94,49 @@ class Steps:
             return not has_called or (now >= attachment.retry_at and self._is_settled(attachment))
         if not has_called or attachment.failure is CallFailure.REFUSED or self._is_settled(attachment, now):
             wish = attachment.wish.fact if attachment.wish is not None else ""
-            turn.say(attachment, "failed", AttachmentFailed(failure=attachment.failure, reason=reason[:1024]), wish)
+            decision.say(attachment, "failed", AttachmentFailed(failure=attachment.failure, reason=reason[:1024]), wish)
             request = self._state.requests.get(attachment.requested.request)
             if request is not None and request.all_or_nothing:
-                turn.stopped.add(request.name)
+                decision.stopped.add(request.name)
         return False
 
     def _is_settled(self, attachment: Attachment, now: Instant = NEVER) -> bool:
         """Whether a look began after the failed call could have any effect; or was waited for long enough by `now`."""
-        look = self._looks.at(attachment.fabric)
+        look = self._surveys.at(attachment.fabric)
         if now > after(attachment.settled_at, SETTLE_S):
             return True
         return look.began_at > after(attachment.settled_at, SKEW_S if attachment.is_unsure else 0.0)
 
     # --- while a call is under way -------------------------------------------------------------------------------
 
-    def _calling(self, attachment: Attachment, turn: Turn) -> None:
+    def _calling(self, attachment: Attachment, decision: Decision) -> None:
         is_mine = self._state.calls.is_under_way(attachment.id, attachment.attempt)
-        if turn.now > after(attachment.deadline_at, SKEW_S) and not is_mine:
-            fail(self._state, attachment, CallFailure.ABANDONED, "who made the call is gone", turn)
+        if decision.now > after(attachment.deadline_at, SKEW_S) and not is_mine:
+            fail(self._state, attachment, CallFailure.ABANDONED, "who made the call is gone", decision)
 
     # --- while the device stands on its machine ------------------------------------------------------------------
 
-    def _standing(self, attachment: Attachment, turn: Turn) -> None:
+    def _standing(self, attachment: Attachment, decision: Decision) -> None:
         state = self._state
         if attachment.request_id and attachment.is_withheld:
-            turn.moved.add(attachment.id)
-            turn.drafts.append(withdrawal(state, attachment, "it stays", after_withheld=True))
+            decision.moved.add(attachment.id)
+            decision.drafts.append(withdrawal(state, attachment, "it stays", after_withheld=True))
             return
-        wish = self._reason_to_go(attachment, turn.now)
+        wish = self._reason_to_go(attachment, decision.now)
         if wish is not None:
-            if turn.now >= attachment.retry_at:
-                self._ask_to_withhold(attachment, wish, turn)
+            if decision.now >= attachment.retry_at:
+                self._ask_to_withhold(attachment, wish, decision)
         elif attachment.phase is Phase.ATTACHED:
             if state.is_shown(attachment):
-                turn.say(attachment, "visible", DeviceVisible())
+                decision.say(attachment, "visible", DeviceVisible())
         elif attachment.phase is Phase.VISIBLE and state.is_usable(attachment):
-            took_s = seconds_between(attachment.requested_at, turn.now)
-            turn.say(attachment, "online", DeviceOnline(took_s=max(0.0, took_s)))
+            took_s = seconds_between(attachment.requested_at, decision.now)
+            decision.say(attachment, "online", DeviceOnline(took_s=max(0.0, took_s)))
 
     def _reason_to_go(self, attachment: Attachment, now: Instant) -> DetachWish | None:
         if attachment.wish is not None:
             return attachment.wish
-        look = self._looks.at(attachment.fabric)
+        look = self._surveys.at(attachment.fabric)
         if attachment.id in look.missing and look.is_after(attachment.since):
             return DetachWish(reason="the fabric does not have it on its machine any more")
         bound_s = self._state.bounds.visible_s_max
@@ -146,7 +146,7 @@ class Steps:
             return DetachWish(reason=f"its node did not show it within {bound_s:g} s")
         return None
 
-    def _ask_to_withhold(self, attachment: Attachment, wish: DetachWish, turn: Turn) -> None:
+    def _ask_to_withhold(self, attachment: Attachment, wish: DetachWish, decision: Decision) -> None:
         state = self._state
         node = state.node_of(attachment)
         of_node = not attachment.is_gpu and node in state.nodes
@@ -158,61 +158,63 @@ class Steps:
         wanted = DetachWanted(request_id=request_id, reason=reason, force=wish.force)
         asked = WithholdRequested(request_id=request_id, reason=reason, force=wish.force)
         causes, trace = causes_of(wish.fact, attachment.last_fact), wish.trace or attachment.trace
-        turn.moved.add(attachment.id)
+        decision.moved.add(attachment.id)
         kind, subject = (NODE, node) if of_node else (DEVICE, attachment.device_uuid)
-        turn.drafts += [
+        decision.drafts += [
             Draft("attachment", attachment.id, "detach-wanted", wanted, causes, trace, request_id),
             Draft(kind, subject, "withhold-requested", asked, causes, trace, request_id),
         ]
 
     # --- on the way back -----------------------------------------------------------------------------------------
 
-    def _withholding(self, attachment: Attachment, turn: Turn) -> bool:
+    def _withholding(self, attachment: Attachment, decision: Decision) -> bool:
         if attachment.is_withheld:
-            if turn.now >= overdue_at(self._state, attachment):
-                self._give_up(attachment, "no call could be made in time", turn)
+            if decision.now >= overdue_at(self._state, attachment):
+                self._give_up(attachment, "no call could be made in time", decision)
             return True
         if attachment.wish is not None and attachment.wish.force and not attachment.force:
-            self._ask_to_withhold(attachment, attachment.wish, turn)
-        elif turn.now >= after(attachment.wanted_at, withhold_s(self._state, attachment)):
+            self._ask_to_withhold(attachment, attachment.wish, decision)
+        elif decision.now >= after(attachment.wanted_at, withhold_s(self._state, attachment)):
             holders = ", ".join(self._state.holders(attachment)[:4])
-            self._give_up(attachment, f"held by {holders}" if holders else "the scheduler did not withhold it", turn)
+            self._give_up(
+                attachment, f"held by {holders}" if holders else "the scheduler did not withhold it", decision
+            )
         return False
 
-    def _detaching(self, attachment: Attachment, turn: Turn) -> bool:
-        if attachment.retry_at and turn.now < overdue_at(self._state, attachment):
-            return turn.now >= attachment.retry_at
-        is_seen, look = self._is_settled(attachment), self._looks.at(attachment.fabric)
+    def _detaching(self, attachment: Attachment, decision: Decision) -> bool:
+        if attachment.retry_at and decision.now < overdue_at(self._state, attachment):
+            return decision.now >= attachment.retry_at
+        is_seen, look = self._is_settled(attachment), self._surveys.at(attachment.fabric)
         if not is_seen and (attachment.failure is not CallFailure.REFUSED or attachment.calls > 1):
             return False  # one of its calls may have taken it: it must not be given to jobs before it was seen
         if is_seen and not look.shows(attachment.machine, attachment.device_id):
-            detach(self._state, attachment, turn, was_gone=True)
+            detach(self._state, attachment, decision, was_gone=True)
         else:
-            self._give_up(attachment, attachment.error or "the fabric did not take it away", turn)
+            self._give_up(attachment, attachment.error or "the fabric did not take it away", decision)
         return False
 
-    def _give_up(self, attachment: Attachment, reason: str, turn: Turn) -> None:
+    def _give_up(self, attachment: Attachment, reason: str, decision: Decision) -> None:
         wish = attachment.wish.fact if attachment.wish is not None else ""
         together = attachment.request_id
-        turn.say(attachment, "detach-given-up", DetachGivenUp(reason=reason[:1024]), wish, together=together)
-        turn.drafts.append(
+        decision.say(attachment, "detach-given-up", DetachGivenUp(reason=reason[:1024]), wish, together=together)
+        decision.drafts.append(
             withdrawal(self._state, attachment, "it stays", after_withheld=attachment.is_withheld, together=together)
         )
 
-    def _owing(self, attachment: Attachment, turn: Turn) -> None:
+    def _owing(self, attachment: Attachment, decision: Decision) -> None:
         """What was withheld for it is given back, once its node shows that it is gone."""
-        is_late = turn.now >= after(attachment.since, self._state.bounds.visible_s_max)
+        is_late = decision.now >= after(attachment.since, self._state.bounds.visible_s_max)
         if self._state.is_shown(attachment) and not is_late:
             return
-        turn.moved.add(attachment.id)
-        turn.drafts.append(withdrawal(self._state, attachment, "it is gone", after_withheld=True))
+        decision.moved.add(attachment.id)
+        decision.drafts.append(withdrawal(self._state, attachment, "it is gone", after_withheld=True))
 
     # --- time ------------------------------------------------------------------------------------------------
 
     def _look_again(self, attachment: Attachment, now: Instant) -> None:
         moments = [moment for moment in self._moments(attachment) if moment > now]
         if moments:
-            self._state.marks.look_at(min(moments), ATTACHMENT, attachment.id)
+            self._state.worklist.look_at(min(moments), ATTACHMENT, attachment.id)
 
     def _moments(self, attachment: Attachment) -> Iterator[Instant]:
         bounds = self._state.bounds

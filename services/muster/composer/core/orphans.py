@@ -1,16 +1,16 @@
-"""Devices on machines that belong to nobody: found, adopted, or returned to the pool; and the pool's counts.
+"""Devices on machines that belong to no attachment: adopted, found, or returned to the pool; and the pool's counts.
 
 Adopt before attach: who waits for a device of this model on this machine, and does not know what became of its call,
-takes one that stands there. What nobody waits for is an orphan.
+takes one that is there. A device that no attachment waits for is an orphan.
 """
 
 import hashlib
 
-from muster.composer.core.looks import Look, Looks
-from muster.composer.core.outcomes import attach
+from muster.composer.core.decision import Decision, causes_of
+from muster.composer.core.fabric_calls import attach
 from muster.composer.core.records import Attachment, Fabric, pool_of
 from muster.composer.core.state import State
-from muster.composer.core.turn import Turn, causes_of
+from muster.composer.core.surveys import Survey, Surveys
 from muster.core import Draft, Instant, after
 from muster.fabric.driver import MachineDevice
 from muster.schemas.devices import AttachmentPhase, Origin, PoolModel
@@ -29,22 +29,22 @@ def attachment_id(type_: str, *parts: str | int) -> str:
     return f"{type_}-{hashlib.sha256(chr(31).join(map(str, parts)).encode()).hexdigest()[:16]}"
 
 
-def strays(state: State, looks: Looks, turn: Turn) -> None:
+def settle_orphans(state: State, surveys: Surveys, decision: Decision) -> None:
     """Settle what the newest look at each fabric shows."""
     for config in state.config.fabrics:
-        fabric, look = state.fabrics[config.name], looks.at(config.name)
+        fabric, look = state.fabrics[config.name], surveys.at(config.name)
         if not look.began_at:
             continue
-        for machine, device in looks.left_over(fabric.name, turn.claimed):
-            if turn.is_full:
+        for machine, device in surveys.left_over(fabric.name, decision.claimed):
+            if decision.is_full:
                 return
-            _settle(state, fabric, machine, device, turn, found_on=look.found_on)
+            _settle(state, fabric, machine, device, decision, found_on=look.found_on)
         for orphan in tuple(fabric.orphans.values()):
-            _follow(state, fabric, orphan, look, turn)
-        _tell_pool(state, fabric, looks, turn)
+            _follow(state, fabric, orphan, look, decision)
+        _tell_pool(state, fabric, surveys, decision)
 
 
-def next_at(state: State) -> Instant | None:
+def next_orphan_due(state: State) -> Instant | None:
     """When an orphan has been watched long enough."""
     moments = [
         after(Instant(orphan.at), state.bounds.orphan_s)
@@ -56,13 +56,13 @@ def next_at(state: State) -> Instant | None:
 
 
 def _settle(
-    state: State, fabric: Fabric, machine: str, device: MachineDevice, turn: Turn, *, found_on: set[str]
+    state: State, fabric: Fabric, machine: str, device: MachineDevice, decision: Decision, *, found_on: set[str]
 ) -> None:
-    waiting, is_coming = _who_waits(state, machine, device, turn)
+    waiting, is_coming = _who_waits(state, machine, device, decision)
     if waiting is not None:
-        attach(waiting, device, turn, adopted=True)
+        attach(waiting, device, decision, adopted=True)
     elif not fabric.surveyed or machine in found_on:
-        _take_over(state, fabric, machine, device, turn, origin=Origin.FOUND)
+        _take_over(state, fabric, machine, device, decision, origin=Origin.FOUND)
     elif not is_coming and device.device_id not in fabric.orphans:
         payload = OrphanFound(
             device_id=device.device_id,
@@ -72,10 +72,10 @@ def _settle(
             type=device.type,
             memory_mib=device.memory_mib,
         )
-        turn.drafts.append(Draft("fabric", fabric.name, "orphan-found", payload, causes_of(fabric.last_fact)))
+        decision.drafts.append(Draft("fabric", fabric.name, "orphan-found", payload, causes_of(fabric.last_fact)))
 
 
-def _who_waits(state: State, machine: str, device: MachineDevice, turn: Turn) -> tuple[Attachment | None, bool]:
+def _who_waits(state: State, machine: str, device: MachineDevice, decision: Decision) -> tuple[Attachment | None, bool]:
     """Who takes the device: first whose call is of unknown outcome, oldest first, then who has not called yet.
 
     And whether a call is under way that may have brought it, of which we shall hear.
@@ -83,7 +83,7 @@ def _who_waits(state: State, machine: str, device: MachineDevice, turn: Turn) ->
     unknown, fresh, is_coming = [], [], False
     for name in state.on_machine.get(machine, ()):
         attachment = state.attachments[name]
-        if attachment.kind != (device.type, device.model) or name in turn.moved or not attachment.is_coming:
+        if attachment.kind != (device.type, device.model) or name in decision.moved or not attachment.is_coming:
             continue
         if attachment.phase is AttachmentPhase.REQUESTED:
             if attachment.said and attachment.wish is None:
@@ -99,7 +99,14 @@ def _who_waits(state: State, machine: str, device: MachineDevice, turn: Turn) ->
 
 
 def _take_over(
-    state: State, fabric: Fabric, machine: str, device: MachineDevice, turn: Turn, *, origin: Origin, fact: str = ""
+    state: State,
+    fabric: Fabric,
+    machine: str,
+    device: MachineDevice,
+    decision: Decision,
+    *,
+    origin: Origin,
+    fact: str = "",
 ) -> None:
     """An attachment for a device that stands there already."""
     name = attachment_id(device.type, fabric.name, device.device_id, origin.value, fact)
@@ -117,39 +124,39 @@ def _take_over(
         memory_mib=device.memory_mib,
         adopted=True,
     )
-    turn.claimed.add((fabric.name, device.device_id))
+    decision.claimed.add((fabric.name, device.device_id))
     causes = causes_of(fact)
-    turn.drafts += [
+    decision.drafts += [
         Draft("attachment", name, "requested", requested, causes, together=name),
         Draft("attachment", name, "attached", attached, causes, together=name),
     ]
 
 
-def _follow(state: State, fabric: Fabric, orphan: OrphanState, look: Look, turn: Turn) -> None:
+def _follow(state: State, fabric: Fabric, orphan: OrphanState, look: Survey, decision: Decision) -> None:
     """What becomes of an orphan: somebody takes it, it is gone, or it is taken back after its time."""
     key, causes = (fabric.name, orphan.device_id), causes_of(orphan.fact)
     owner = state.by_device.get(key)
     if owner is not None:
         if state.attachments[owner].requested.origin is not Origin.ORPHAN:
             returned = OrphanReturned(device_id=orphan.device_id, adopted=True)
-            turn.drafts.append(Draft("fabric", fabric.name, "orphan-returned", returned, causes))
+            decision.drafts.append(Draft("fabric", fabric.name, "orphan-returned", returned, causes))
         return
     is_there = look.shows(orphan.machine, orphan.device_id)
     is_back = fabric.away_at(orphan.device_id) >= orphan.at
     if is_back or (look.is_after(Instant(orphan.at)) and not is_there):
         returned = OrphanReturned(device_id=orphan.device_id)
-        turn.drafts.append(Draft("fabric", fabric.name, "orphan-returned", returned, causes))
-    elif is_there and key not in turn.claimed and turn.now >= after(Instant(orphan.at), state.bounds.orphan_s):
+        decision.drafts.append(Draft("fabric", fabric.name, "orphan-returned", returned, causes))
+    elif is_there and key not in decision.claimed and decision.now >= after(Instant(orphan.at), state.bounds.orphan_s):
         device = MachineDevice(orphan.device_id, orphan.device_uuid, orphan.model, orphan.type, orphan.memory_mib)
-        _take_over(state, fabric, orphan.machine, device, turn, origin=Origin.ORPHAN, fact=orphan.fact)
+        _take_over(state, fabric, orphan.machine, device, decision, origin=Origin.ORPHAN, fact=orphan.fact)
 
 
-def _tell_pool(state: State, fabric: Fabric, looks: Looks, turn: Turn) -> None:
+def _tell_pool(state: State, fabric: Fabric, surveys: Surveys, decision: Decision) -> None:
     """The pool's counts, when they are not what the log says. Only of a look that no call could blur."""
-    look = looks.at(fabric.name)
+    look = surveys.at(fabric.name)
     if state.calling[fabric.name] or not look.is_after(fabric.moved_at):
         return
-    if not fabric.surveyed and any(True for _ in looks.left_over(fabric.name, set())):
+    if not fabric.surveyed and any(True for _ in surveys.left_over(fabric.name, set())):
         return  # what was found is taken over first: its being told of the pool ends the first survey
     counts = dict(look.counts)
     known = {kind: (model.free, model.attached) for kind, model in fabric.pool.items()}
@@ -161,6 +168,6 @@ def _tell_pool(state: State, fabric: Fabric, looks: Looks, turn: Turn) -> None:
         kind: PoolModel(type=kind[0], model=kind[1], free=free, attached=attached)
         for kind, (free, attached) in counts.items()
     }
-    turn.drafts.append(
+    decision.drafts.append(
         Draft("fabric", fabric.name, "surveyed", FabricSurveyed(pool=pool_of(pool)), causes_of(fabric.last_fact))
     )

@@ -1,10 +1,9 @@
-"""How the parts of a checkpoint, which come in any order, become what the composer believes; and its own part."""
+"""Checkpoints: restore all parts, which come in any order, and write the composer's own."""
 
 from collections.abc import Iterator
 
-from muster.composer.core.handlers import Handler
 from muster.composer.core.records import Attachment, Fabric, Request
-from muster.composer.core.state import State
+from muster.composer.core.state import Handler, State
 from muster.core import Draft, Fact
 from muster.schemas.devices import RequestPhase
 from muster.schemas.facts.composability import RequestState
@@ -44,7 +43,7 @@ def _load_request(state: State, name: str, stored: RequestState) -> None:
     state.requests[name] = request
     if request.phase in (RequestPhase.REFUSED, RequestPhase.ENDED):
         state.end_request(request, request.phase, request.since)
-    state.marks.look_request(name)
+    state.worklist.look_request(name)
 
 
 def _load_fabric(state: State, name: str, stored: FabricState) -> None:
@@ -71,7 +70,7 @@ def _fabric_state(state: State, fabric: Fabric) -> FabricState:
     return body
 
 
-HANDLERS: dict[tuple[str, str], Handler] = {
+STATE_HANDLERS: dict[tuple[str, str], Handler] = {
     (kind, "state-recorded"): _state_recorded
     for kind in ("attachment", "composability", "fabric", "node", "device", "job")
 }

@@ -5,9 +5,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from muster.composer.core.config import GroupConfig
+from muster.composer.core.decision import Tally
 from muster.composer.core.records import Kind
 from muster.composer.core.state import State
-from muster.composer.core.turn import Tally
 from muster.schemas.devices import GPU, OtherSpec
 from muster.schemas.facts.node import MEMORY_DEVICES_MAX
 

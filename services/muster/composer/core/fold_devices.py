@@ -1,10 +1,9 @@
-"""How facts about single devices change what the composer believes. Intents are carried out when they are folded."""
+"""How facts about attachments and fabrics change what the composer believes. Folding an intent carries it out."""
 
 from muster.composer.core.fabrics import AttachCall, DetachCall
-from muster.composer.core.handlers import Handler
 from muster.composer.core.limits import CROSSING_S, rest_s
 from muster.composer.core.records import COUNTED, UNKNOWN_EFFECT, Attachment
-from muster.composer.core.state import State
+from muster.composer.core.state import Handler, State
 from muster.core import NEVER, Fact, Instant, after
 from muster.schemas.devices import AttachmentPhase, Origin
 from muster.schemas.facts.device import (
@@ -17,6 +16,13 @@ from muster.schemas.facts.device import (
     DetachWish,
     DeviceAttached,
     DeviceDetached,
+)
+from muster.schemas.facts.fabric import (
+    BreakerOpened,
+    FabricSurveyed,
+    OperatorSeen,
+    OrphanFound,
+    OrphanState,
 )
 
 Phase = AttachmentPhase
@@ -255,7 +261,7 @@ def _failed(state: State, fact: Fact) -> None:
     state.drop(attachment)
 
 
-HANDLERS: dict[tuple[str, str], Handler] = {
+ATTACHMENT_HANDLERS: dict[tuple[str, str], Handler] = {
     ("attachment", "requested"): _requested,
     ("attachment", "attaching"): _attaching,
     ("attachment", "attach-failed"): _call_failed,
@@ -268,4 +274,63 @@ HANDLERS: dict[tuple[str, str], Handler] = {
     ("attachment", "detach-failed"): _call_failed,
     ("attachment", "detached"): _detached,
     ("attachment", "failed"): _failed,
+}
+
+
+def _surveyed(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, FabricSurveyed)
+    fabric = state.fabric(fact.subject_id)
+    fabric.pool = {(model.type, model.model): model for model in fact.payload.pool}
+    fabric.surveyed, fabric.last_fact, fabric.since = True, fact.id, fact.time
+    for name, request in state.requests.items():
+        if request.wishes:
+            state.worklist.look_request(name)
+
+
+def _breaker_opened(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, BreakerOpened)
+    fabric = state.fabric(fact.subject_id)
+    fabric.opened_at, fabric.retry_at = fact.time, Instant(fact.payload.retry_at)
+    fabric.error, fabric.failures, fabric.last_fact = fact.payload.error, 0, fact.id
+
+
+def _breaker_closed(state: State, fact: Fact) -> None:
+    fabric = state.fabric(fact.subject_id)
+    fabric.opened_at = fabric.retry_at = NEVER
+    fabric.error, fabric.failures, fabric.last_fact = "", 0, fact.id
+
+
+def _orphan_found(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, OrphanFound)
+    found = fact.payload
+    state.fabric(fact.subject_id).orphans[found.device_id] = OrphanState(
+        device_id=found.device_id,
+        device_uuid=found.device_uuid,
+        machine=found.machine,
+        model=found.model,
+        type=found.type,
+        memory_mib=found.memory_mib,
+        at=fact.time,
+        fact=fact.id,
+    )
+
+
+def _orphan_returned(state: State, fact: Fact) -> None:
+    device_id = getattr(fact.payload, "device_id", "")
+    if state.fabric(fact.subject_id).orphans.pop(device_id, None) is None:
+        state.anomaly("return of no orphan")
+
+
+def _operator_seen(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, OperatorSeen)
+    state.fabric(fact.subject_id).operator = fact.payload
+
+
+FABRIC_HANDLERS: dict[tuple[str, str], Handler] = {
+    ("fabric", "operator-seen"): _operator_seen,
+    ("fabric", "surveyed"): _surveyed,
+    ("fabric", "breaker-opened"): _breaker_opened,
+    ("fabric", "breaker-closed"): _breaker_closed,
+    ("fabric", "orphan-found"): _orphan_found,
+    ("fabric", "orphan-returned"): _orphan_returned,
 }

@@ -1,0 +1,179 @@
+"""What the composer knows of nodes beyond `muster.cluster.Nodes`: their machines, grants, and CPU and memory in use.
+
+Grants mirror the scheduler's rule: a node is released as a whole, with all that it shows; a device that it shows later,
+or that was withheld, is released by itself.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from muster.cluster import NodeChange, Nodes
+from muster.composer.core.limits import MACHINES_LEFT_MAX
+from muster.core import Instant, after
+from muster.schemas.facts.fabric import MachineKnown
+from muster.schemas.facts.node import GrantState
+from muster.schemas.job import JobSpec, Slot
+
+
+class Machines:
+    """All machines whose devices may be taken for the cluster's.
+
+    node_on: which node stands on a machine, also one that left or may come. left: machines of nodes that left, by
+    fabric. young: where no call brought anything since their nodes joined first, and when that was, by fabric.
+    """
+
+    def __init__(self, configured: Iterable[tuple[str, str]] = ()) -> None:
+        self.node_on: dict[str, str] = dict(configured)
+        self._configured = frozenset(self.node_on)
+        self.left: dict[str, dict[str, None]] = {}
+        self.young: dict[str, dict[str, Instant]] = {}
+
+    def take(self, machine: str, node: str) -> None:
+        """The node stands there."""
+        if machine:
+            self.node_on[machine] = node
+
+    def settle_in(self, machine: str, fabric: str, now: Instant, *, young_s: float) -> None:
+        """A node joins there; call it before `take`. What was young for longer than that is young no more."""
+        for moments in self.young.values():
+            while moments and after(moments[oldest := next(iter(moments))], young_s) < now:
+                del moments[oldest]
+        self._unleave(machine)
+        if machine and machine not in self.node_on:
+            self.young.setdefault(fabric, {})[machine] = now
+
+    def abandon(self, machine: str, fabric: str) -> None:
+        """Its node left."""
+        self.grow_up(machine, fabric)
+        if not machine or machine in self._configured:
+            return
+        left = self.left.setdefault(fabric, {})
+        left[machine] = None
+        if len(left) > MACHINES_LEFT_MAX:
+            oldest = next(iter(left))
+            del left[oldest], self.node_on[oldest]
+
+    def grow_up(self, machine: str, fabric: str) -> None:
+        """A call may bring a device there: what comes from now on did not stand there before."""
+        self.young.get(fabric, {}).pop(machine, None)
+
+    def stored(self, fabric: str) -> Iterator[MachineKnown]:
+        """What nodes do not tell of machines, for a checkpoint."""
+        for machine in self.left.get(fabric, ()):
+            yield MachineKnown(machine=machine, node=self.node_on[machine])
+        for machine, moment in self.young.get(fabric, {}).items():
+            yield MachineKnown(machine=machine, node=self.node_on[machine], joined_at=moment)
+
+    def load(self, fabric: str, machines: Iterable[MachineKnown]) -> None:
+        """As a checkpoint says."""
+        for known in machines:
+            self.node_on.setdefault(known.machine, known.node)
+            if known.joined_at:
+                self.young.setdefault(fabric, {})[known.machine] = Instant(known.joined_at)
+            else:
+                self.left.setdefault(fabric, {})[known.machine] = None
+
+    def _unleave(self, machine: str) -> None:
+        for left in self.left.values():
+            left.pop(machine, None)
+
+
+@dataclass(slots=True)
+class NodeGrant:
+    """What the scheduler said of a node as a whole."""
+
+    is_released: bool = False
+    is_withheld: bool = False
+
+
+class Grants:
+    """Grants of nodes and devices, also of nodes that left."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self.nodes: dict[str, NodeGrant] = {}
+        """By name. For reading."""
+        self.unreleased: set[str] = set()
+        """UUIDs of devices that are not yet released though their node is. For reading."""
+        self._shown = nodes
+
+    def change_node(self, change: NodeChange) -> None:
+        """A node joined, is described anew, was lost, returned or left; call it after `Nodes` folded that."""
+        grant, before, after = self._node(change.name), change.before, change.after
+        if before is None or after is None or before.is_lost or after.is_lost:
+            grant.is_released = False
+        if after is None:
+            grant.is_withheld = False
+        self.unreleased.difference_update(uuid for uuid in change.gone if uuid not in self._shown.node_of)
+        if grant.is_released:
+            self.unreleased.update(change.added)
+
+    def release_node(self, name: str) -> None:
+        """Jobs may use it."""
+        grant = self._node(name)
+        grant.is_released, grant.is_withheld = True, False
+
+    def withhold_node(self, name: str) -> None:
+        """Jobs may use it no more, until it is released."""
+        self._node(name).is_withheld = True
+
+    def release_device(self, uuid: str) -> None:
+        """Jobs may use the device."""
+        self.unreleased.discard(uuid)
+
+    def withhold_device(self, uuid: str) -> None:
+        """Jobs may use the device no more, until it is released."""
+        self.unreleased.add(uuid)
+
+    def load(self, kind: str, name: str, state: GrantState) -> None:
+        """As a checkpoint says."""
+        if kind == "node":
+            self.nodes[name] = NodeGrant(state.released, state.withheld)
+        elif state.released and not state.withheld:
+            self.unreleased.discard(name)
+        else:
+            self.unreleased.add(name)
+
+    def is_node_usable(self, name: str) -> bool:
+        """Return whether jobs may use the node as a whole."""
+        grant = self.nodes.get(name)
+        return grant is not None and grant.is_released and not grant.is_withheld
+
+    def is_device_usable(self, uuid: str) -> bool:
+        """Return whether a node shows the device and jobs may use it."""
+        node = self._shown.node_of.get(uuid)
+        return node is not None and uuid not in self.unreleased and self.is_node_usable(node)
+
+    def _node(self, name: str) -> NodeGrant:
+        return self.nodes.setdefault(name, NodeGrant())
+
+
+Amounts = tuple[int, int]
+"""CPU in thousandths of a core, and memory in MiB."""
+
+
+class HostResources:
+    """What one replica of each live job asks of its node, by group of tasks."""
+
+    def __init__(self) -> None:
+        self._amounts: dict[str, tuple[Amounts, ...]] = {}
+        self._shapes: dict[tuple[Amounts, ...], tuple[Amounts, ...]] = {}
+
+    def describe(self, job_id: str, spec: JobSpec) -> None:
+        """Remember what the job asks."""
+        amounts = tuple((group.cpu_milli, group.memory_mib) for group in spec.task_groups)
+        self._amounts[job_id] = self._shapes.setdefault(amounts, amounts)
+
+    def forget(self, job_id: str) -> None:
+        """Drop the job, which is over."""
+        self._amounts.pop(job_id, None)
+
+    def held_by(self, slots: Mapping[str, Sequence[Slot]]) -> Amounts:
+        """Return what slots hold together. slots: by job id."""
+        cpu_milli = memory_mib = 0
+        for job_id, own in slots.items():
+            groups = self._amounts.get(job_id, ())
+            for slot in own:
+                if slot.group < len(groups):
+                    cpu_milli += groups[slot.group][0]
+                    memory_mib += groups[slot.group][1]
+        return cpu_milli, memory_mib

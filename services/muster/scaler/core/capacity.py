@@ -1,0 +1,177 @@
+"""What may still be had: nodes of groups, GPUs of pools that are kept for nobody, and nodes that can get GPUs."""
+
+from typing import NamedTuple
+
+from muster.cluster.node_records import NodeTable
+from muster.placement import Fleet, NodeShape
+from muster.scaler.core.choices import Choices, OpenChoice
+from muster.scaler.core.fabrics import Attachments, Pool
+from muster.scaler.core.groups import NodeGroups, ScalingConfig
+from muster.schemas.devices import GPU
+
+
+class Source(NamedTuple):
+    """Where devices come from."""
+
+    fabric: str
+    model: str
+
+
+class Capacity:
+    """Counts, and keeps the counts until something is folded."""
+
+    def __init__(
+        self,
+        config: ScalingConfig,
+        *,
+        nodes: NodeTable,
+        fleet: Fleet,
+        node_groups: NodeGroups,
+        pool: Pool,
+        attachments: Attachments,
+        choices: Choices,
+    ) -> None:
+        self._config = config
+        self._nodes = nodes
+        self._fleet = fleet
+        self._node_groups = node_groups
+        self._pool = pool
+        self._attachments = attachments
+        self._choices = choices
+        self._kept: dict[Source, int] | None = None
+        self._able: dict[Source, dict[str, int]] = {}
+
+    def members(self, group: str) -> dict[str, None]:
+        """Nodes that the group has, will have, or had until it is known that they are gone."""
+        return {**self._node_groups.nodes_in(group), **dict.fromkeys(self.nodes_coming(group))}
+
+    def nodes_coming(self, group: str) -> list[str]:
+        """Nodes of a group that were chosen and have not joined."""
+        return [
+            name
+            for name, choice in self._choices.adds.items()
+            if choice.chosen.group == group and self._nodes.description(name) is None
+        ]
+
+    def pool_left(self, fabric: str, model: str) -> int:
+        """GPUs of a pool that are kept for nobody: not for attachments, nor for what was chosen."""
+        if self._kept is None:
+            self._kept = self._kept_now()
+        kept = self._attachments.kept.get((fabric, GPU, model), 0) + self._kept.get(Source(fabric, model), 0)
+        return max(0, self._pool.free(fabric, model) - kept)
+
+    def able(self, source: Source) -> dict[str, int]:
+        """Nodes that can get GPUs of a source, and how many each. Only to be read."""
+        found = self._able.get(source)
+        if found is None:
+            found = self._able[source] = self._able_now(source)
+        return found
+
+    def forget(self) -> None:
+        """Something was folded, or is not thought to be chosen any more: what is kept and able is counted anew."""
+        self._kept = None
+        self._able.clear()
+
+    def count_chosen(self, choice: OpenChoice) -> None:
+        """This was chosen, in thought: what it keeps, and its nodes, count from now on."""
+        if self._kept is not None:
+            self._keep(choice, self._kept)
+        for part in choice.chosen.parts:
+            for source, found in self._able.items():
+                most = self._able_on(source, part.node)
+                if most:
+                    found[part.node] = most
+                else:
+                    found.pop(part.node, None)
+
+    def _kept_now(self) -> dict[Source, int]:
+        """What lies in pools for parts of choices."""
+        kept = dict[Source, int]()
+        for choice in self._choices.open.values():
+            self._keep(choice, kept)
+        return kept
+
+    def _keep(self, choice: OpenChoice, kept: dict[Source, int]) -> None:
+        """Add what is kept for one choice: its parts, less what still has to come back for them."""
+        if not choice.serves:
+            return
+        begun, mine = self._attachments.of_request.get(choice.id), dict[Source, int]()
+        for part in choice.chosen.parts:
+            left = self.part_left(choice, part.node, part.count) if begun else part.count
+            key = Source(part.fabric, part.device_model)
+            mine[key] = mine.get(key, 0) + left
+        for device in choice.chosen.devices:
+            attachment = self._attachments.of_device.get(device)
+            if attachment is not None and attachment.requested.request != choice.id:
+                key = Source(attachment.requested.fabric, attachment.requested.model)
+                mine[key] = mine.get(key, 0) - 1
+        for key, left in mine.items():
+            kept[key] = kept.get(key, 0) + max(0, left)
+
+    def part_left(self, choice: OpenChoice, node: str, count: int) -> int:
+        """Devices of one part of a choice for which the composer has not begun an attachment."""
+        begun = self._attachments.of_request.get(choice.id, {})
+        return max(0, count - sum(attachment.node == node for attachment in begun.values()))
+
+    def actual_node(self, group: str) -> NodeShape | None:
+        """Any node of a group as the fleet knows it, the same for who folded the same."""
+        name = min(self._node_groups.nodes_in(group), default="")
+        node = self._nodes.description(name)
+        if node is None:
+            return None
+        return NodeShape(name, node.cpu_milli, node.memory_mib, len(node.present), node.gpu_model)
+
+    def _able_now(self, source: Source) -> dict[str, int]:
+        """Usable nodes of the groups that this source serves, and how many more GPUs of it each can have."""
+        found = dict[str, int]()
+        nodes, config = self._fleet.ledger.nodes, self._config
+        model, is_ruled = source.model, any(source.model in rule for rule in config.settings.may_not_coexist)
+        for group in config.composable_of(source.fabric):
+            if model not in group.gpu_models:
+                continue
+            gpus_max = group.gpus_max
+            for name in self._node_groups.nodes_in(group.name):
+                node = nodes.get(name)
+                if node is None or node.state is None:
+                    continue
+                shape = node.shape
+                standing = shape.gpu_count - len(shape.absent)
+                if standing >= gpus_max or (standing and shape.gpu_model != model) or shape.device_domains:
+                    continue
+                if not is_ruled or config.takes(group, model, present=self._others(name)):
+                    found[name] = gpus_max - standing
+        return found
+
+    def able_coming(self, source: Source) -> dict[str, int]:
+        """The same of nodes that were chosen and have not joined: how many more GPUs each will be able to get."""
+        found = dict[str, int]()
+        nodes = self._fleet.ledger.nodes
+        for group in self._config.composable_of(source.fabric):
+            if source.model not in group.gpu_models:
+                continue
+            for name in self.nodes_coming(group.name):
+                node = nodes.get(name)
+                standing = node.shape.device_count if node is not None else 0
+                if node is None or node.state is None or standing >= group.gpus_max:
+                    continue
+                if not standing or node.shape.gpu_model == source.model:
+                    found[name] = group.gpus_max - standing
+        return found
+
+    def _able_on(self, source: Source, name: str) -> int:
+        """The same for one node; 0 if it can get none."""
+        group, node = self._config.groups.get(self._node_groups.group_of(name)), self._fleet.ledger.nodes.get(name)
+        if group is None or group.fabric != source.fabric or source.model not in group.gpu_models:
+            return 0
+        if node is None or node.state is None or node.shape.device_domains:
+            return 0
+        standing = node.shape.device_count
+        if standing and node.shape.gpu_model != source.model:
+            return 0
+        if not self._config.takes(group, source.model, present=self._others(name)):
+            return 0
+        return max(0, group.gpus_max - standing)
+
+    def _others(self, name: str) -> list[str]:
+        """Models of devices of other types on a node, or on their way there."""
+        return [one.requested.model for one in self._attachments.on.get(name, {}).values() if one.requested.type != GPU]
