@@ -7,16 +7,12 @@ from nats.aio.client import Client
 
 from muster.bus import jsapi
 from muster.bus.batches import Outgoing, Writer
-from muster.bus.decode import StoredMessage
-from muster.bus.jsapi import last_on_subject
 from muster.bus.ports import ApiError, FactRefusedError, LogUnavailableError
 from muster.core.fact import Draft
 from muster.schemas.subjects import LogName
 
 EXPECTED_LAST_ON_SUBJECT = "Nats-Expected-Last-Subject-Sequence"
 SINGLE_TIMEOUT_S = 2.0
-
-__all__ = ["Outcome", "Single", "StoredMessage", "append_single", "last_on_subject", "publish"]
 
 
 class Outcome(StrEnum):

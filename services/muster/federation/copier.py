@@ -19,7 +19,7 @@ from muster.bus.clock import SystemTime
 from muster.bus.declaration import Declaration
 from muster.bus.nats_log import NatsLog
 from muster.bus.ports import FactRefusedError, LogReader, LogUnavailableError
-from muster.bus.requests import Outcome, append_single, last_on_subject
+from muster.bus.requests import Outcome, append_single
 from muster.bus.service import Connect
 from muster.bus.settings import Settings
 from muster.bus.tracing import about
@@ -153,7 +153,7 @@ async def _store_end(client: Client, draft: Draft, ended: JobEnded, fact_id: str
     if stored.outcome is not Outcome.EXISTS or ended.assignment == 1:
         return stored.outcome
     subject = fact_subject(FED_LOG, writer=SERVICE, kind="job", subject_id=draft.subject_id, name=draft.name)
-    known = await last_on_subject(client, FED_LOG.stream, subject)
+    known = await jsapi.last_on_subject(client, FED_LOG.stream, subject)
     if known is None or JobEnded.model_validate_json(known.body).assignment >= ended.assignment:
         return Outcome.EXISTS
     stored = await append_single(client, FED_LOG, service=SERVICE, draft=draft, fact_id=fact_id, expect_last=known.seq)
@@ -164,7 +164,7 @@ async def _store_end(client: Client, draft: Draft, ended: JobEnded, fact_id: str
 async def _start(client: Client) -> int:
     """The sequence after which copying goes on: one group before the newest copy, never before what FED_UP has."""
     pattern = fact_subject(FED_LOG, writer=SERVICE, kind="job", subject_id="*", name="job-ended")
-    newest = await last_on_subject(client, FED_LOG.stream, pattern)
+    newest = await jsapi.last_on_subject(client, FED_LOG.stream, pattern)
     copied = JobEnded.model_validate_json(newest.body).source_seq if newest is not None else 0
     info = await jsapi.stream_info(client, FED_UP_LOG.stream)
     first = info.state.first_seq if info is not None else 0

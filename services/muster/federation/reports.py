@@ -10,8 +10,8 @@ import logging
 from nats.aio.client import Client
 from prometheus_client import Counter
 
+from muster.bus.jsapi import last_on_subject
 from muster.bus.ports import FactRefusedError
-from muster.bus.requests import last_on_subject
 from muster.core import Draft
 from muster.federation.core import FederationCore
 from muster.federation.core.copies import assignment_in, is_asked_back, is_awaited

@@ -10,7 +10,7 @@ from contract.log.suite import CLUSTER, JOB, TRACE, fold, leader, queued
 from muster.bus import jsapi, streams
 from muster.bus.nats_log import NatsLog
 from muster.bus.ports import StreamConflictError
-from muster.bus.requests import Outcome, append_single, last_on_subject
+from muster.bus.requests import Outcome, append_single
 from muster.core.fact import Draft, Fact
 from muster.schemas.facts.control import ClusterSummary
 from muster.schemas.facts.job import JobCancelRequested, JobFinished
@@ -149,10 +149,10 @@ async def test_a_single_fact_is_stored_once(bench: NatsBench) -> None:
 
 
 async def test_the_newest_fact_on_a_subject_is_looked_up_at_the_leader(bench: NatsBench) -> None:
-    assert await last_on_subject(bench.connection, FED_LOG.stream, CANCEL_SUBJECT) is None
+    assert await jsapi.last_on_subject(bench.connection, FED_LOG.stream, CANCEL_SUBJECT) is None
     await append_single(bench.connection, FED_LOG, service="gateway", draft=CANCEL, fact_id="r1")
 
-    found = await last_on_subject(bench.connection, FED_LOG.stream, CANCEL_SUBJECT)
+    found = await jsapi.last_on_subject(bench.connection, FED_LOG.stream, CANCEL_SUBJECT)
 
     assert found is not None
     assert (found.seq, found.headers["ce-id"]) == (1, "r1")
