@@ -6,7 +6,7 @@ import pytest
 import redis
 from hypothesis import HealthCheck, settings
 
-from servers import NatsServer, RedisServer, redis_admin, running_nats, running_redis
+from kit.servers import NatsServer, RedisServer, redis_admin, running_nats, running_redis
 
 # How long an example takes says how busy the machine is, not what is wrong.
 settings.register_profile("hunt", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)

@@ -24,7 +24,7 @@ from playwright.async_api import Browser, CDPSession
 
 from bench.live_listeners import Heard, Listeners
 from browser.dashboards import Dashboard, chromium, dashboard, stack_options
-from living_stack import TEAM, House, open_house
+from kit.stack.living import TEAM, House, open_house
 from muster.cli.fleet_ready import fleet_ready
 from muster.cli.machine import this_machine
 from muster.schemas.live import LiveCredential

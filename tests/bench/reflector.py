@@ -20,8 +20,9 @@ from pathlib import Path
 
 import psutil
 
-from kube_fake.samples import pod
-from kube_planes import open_plane
+from kit.kube.fake.samples import pod
+from kit.kube.planes import open_plane
+from kit.waiting import until
 from muster.kube.connection import KubeConnection
 from muster.kube.credentials import AnotherReplica
 from muster.kube.holdings import Change
@@ -31,7 +32,6 @@ from muster.kube.reflector import Reflector
 from muster.kube.resources import NAMESPACES, PODS
 from muster.kube.shapes import Selection
 from muster_tools.local_kubernetes.options import PlaneOptions
-from waiting import until
 
 MIB = 2**20
 SPACE = "bench"

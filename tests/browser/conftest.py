@@ -9,7 +9,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, ViewportSize
 
 from browser.dashboards import DESKTOP, Dashboard, OpenDashboard, Theme, chromium, dashboard, stack_options
-from living_stack import House, open_house
+from kit.stack.living import House, open_house
 
 HERE = Path(__file__).parent
 LEASE_S = 20.0

@@ -9,10 +9,10 @@ from typing import Literal, Protocol, cast
 
 from playwright.async_api import Browser, ConsoleMessage, Page, ViewportSize, async_playwright
 
-from living_stack import House, options
+from kit.stack.living import House, options
+from kit.waiting import until_async
 from muster.cli.starting import composable_settings
 from muster.stack.options import StartOptions
-from waiting import until_async
 
 CHROMIUM = Path(os.environ.get("MUSTER_CHROMIUM", "/usr/bin/chromium"))
 STATIC = Path(__file__).parents[2] / "services" / "muster" / "gateway" / "static" / "index.html"

@@ -10,11 +10,11 @@ from pathlib import Path
 from playwright.async_api import Browser, ViewportSize
 
 from browser.dashboards import PHONE, Theme, chromium, dashboard, stack_options
-from living_stack import House, open_house
+from kit.stack.living import House, open_house
+from kit.waiting import until_async
 from muster.schemas.facts.queue import GPU, QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec
 from muster.schemas.job import JobSpec, Phase, TaskGroup
-from waiting import until_async
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 SCREEN: ViewportSize = {"width": 1440, "height": 900}

@@ -28,7 +28,8 @@ from starlette.staticfiles import StaticFiles
 
 import muster.gateway
 from browser.dashboards import DESKTOP, PATIENCE_MS, Dashboard, Theme
-from loopback import served
+from kit.loopback import served
+from kit.waiting import until_async
 from muster.gateway.problems import RETRY_AFTER_S
 from muster.schemas.access import Role, TokenRecord
 from muster.schemas.live import LiveCredential, LiveSlice, LiveTelemetry, Snapshot
@@ -36,7 +37,6 @@ from muster.schemas.telemetry import OutputLines
 from muster.schemas.views import JobView, NodeView, QueueView, ReservationView
 from muster.stack.nats_server import NatsConfig, nats_binary, render
 from muster.stack.ports import free_port
-from waiting import until_async
 
 STATIC = Path(str(muster.gateway.__path__[0])) / "static"
 CLUSTER = "atlas"

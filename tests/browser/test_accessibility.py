@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from browser.dashboards import DESKTOP, PHONE, Dashboard, OpenDashboard, Theme
-from living_stack import House, job
+from kit.stack.living import House, job
 
 AXE = Path(__file__).parents[2] / "services" / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
 PAGES = ("/fleet", "/queues", "/jobs", "/scale", "/events")

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from browser.dashboards import PHONE, Dashboard
 from browser.staged_house import CLUSTER, Stage, looked_at, staged
 from browser.test_accessibility import breaks_no_rule
+from kit.waiting import until
 from muster.schemas.access import Role, TokenRecord
 from muster.schemas.apiserver import ApiServerReplica, ApiServerReport
 from muster.schemas.campaigns import CampaignView
@@ -21,7 +22,6 @@ from muster.schemas.facts.upgrade import CampaignSpec
 from muster.schemas.queries import ScaleChoiceView
 from muster.schemas.usage import Energy, Idle, Top, TopRow
 from muster.schemas.views import NodeView
-from waiting import until
 
 OTHER = "west"
 CHOICE = "select[aria-label='Cluster']"

@@ -1,7 +1,7 @@
 """The page of events: facts as they come, found, held and looked into."""
 
 from browser.dashboards import OpenDashboard
-from living_stack import House, job
+from kit.stack.living import House, job
 from muster.schemas.access import Role, TokenRecord
 
 ROWS = ".table tbody tr[data-place]"

@@ -11,11 +11,11 @@ from playwright.async_api import Browser
 
 from browser.dashboards import PHONE, Dashboard, Json, OpenDashboard, dashboard, stack_options
 from browser.synthetic_fleet import CELLS, synthetic_fleet
-from living_stack import House, job, open_house
+from kit.stack.living import House, job, open_house
+from kit.waiting import until_async
 from muster.cli.starting import FABRIC, MODEL
 from muster.schemas.devices import ComposabilitySpec
 from muster.stack.options import StartOptions
-from waiting import until_async
 
 MAP = ".fleet-canvas"
 CURSOR = "[data-testid=fleet-cursor]"

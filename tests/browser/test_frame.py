@@ -4,7 +4,7 @@ import pytest
 from playwright.async_api import Browser
 
 from browser.dashboards import PHONE, OpenDashboard, dashboard
-from living_stack import House, job
+from kit.stack.living import House, job
 from muster.schemas.access import Role, TokenRecord
 
 PAGES = ("/fleet", "/queues", "/jobs", "/scale", "/events")

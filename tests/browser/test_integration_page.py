@@ -7,10 +7,10 @@ from pathlib import Path
 
 from playwright.async_api import Browser
 
-from devices_house import DevicesHouse, open_devices_house
-from doc_blocks import block
+from kit.doc_blocks import block
+from kit.stack.devices import DevicesHouse, open_devices_house
+from kit.waiting import until, until_async
 from muster.schemas.facts.queue import QueueSpec
-from waiting import until, until_async
 
 ROOT = Path(__file__).parents[2]
 MODULES = ROOT / "services/dashboard/node_modules"

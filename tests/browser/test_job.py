@@ -11,7 +11,7 @@ from browser.dashboards import FOR_EVER_S, PHONE, Dashboard, OpenDashboard
 from browser.staged_fleet import S, small_fleet
 from browser.staged_house import Stage, StagedHouse, looked_at, staged
 from browser.staged_story import facts_of, output_of, readings_of
-from living_stack import House, job
+from kit.stack.living import House, job
 from muster.schemas.access import Role, TokenRecord
 from muster.schemas.job import Phase, Slot
 from muster.schemas.live import LiveTelemetry, OutputLine, OutputPage

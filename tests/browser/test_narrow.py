@@ -4,7 +4,7 @@ import pytest
 from playwright.async_api import ViewportSize
 
 from browser.dashboards import OpenDashboard
-from living_stack import House, job
+from kit.stack.living import House, job
 
 NARROW: ViewportSize = {"width": 320, "height": 640}
 PAGES = (

@@ -4,7 +4,7 @@ import pytest
 
 from browser.dashboards import OpenDashboard
 from browser.test_accessibility import breaks_no_rule
-from living_stack import House, job
+from kit.stack.living import House, job
 
 SHOWN = {
     "/health": "text=Every node and every GPU is healthy",

@@ -9,7 +9,7 @@ from playwright.async_api import Browser
 from browser.dashboards import FOR_EVER_S, PHONE, Dashboard, OpenDashboard
 from browser.staged_fleet import Fleet, small_fleet
 from browser.staged_house import Stage, StagedHouse, looked_at, staged
-from living_stack import House, job
+from kit.stack.living import House, job
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import Phase
 from muster.schemas.queries import WhyAnswer

@@ -10,7 +10,7 @@ from browser.dashboards import PHONE, Dashboard, dashboard
 from browser.staged_fleet import small_fleet
 from browser.staged_house import Stage, StagedHouse, looked_at, staged
 from browser.staged_story import choices
-from living_stack import House
+from kit.stack.living import House
 from muster.schemas.job import JobSpec, Phase, TaskGroup
 from muster.schemas.queries import ScaleChoiceView
 from muster.schemas.views import FactView

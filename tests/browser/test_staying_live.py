@@ -6,10 +6,10 @@ import signal
 from playwright.async_api import Browser
 
 from browser.dashboards import Dashboard, OpenDashboard, dashboard
-from living_stack import House, job
+from kit.stack.living import House, job
+from kit.waiting import until, until_async
 from muster.client import UnavailableError, UnreachableError
 from muster.schemas.access import Role, TokenRecord
-from waiting import until, until_async
 
 RENEWAL_MS = (
     12 * 60_000

@@ -11,6 +11,7 @@ from typing import cast
 import httpx
 
 from compose.project import Project
+from kit.waiting import until_async
 from muster.bus.access import ADMIN_TOOLS
 from muster.bus.connection import connect_once
 from muster.bus.nats_log import NatsLog
@@ -20,7 +21,6 @@ from muster.core.fact import Fact
 from muster.schemas.job import JobSpec, TaskGroup
 from muster.schemas.subjects import LogName, cluster_log
 from muster.schemas.views import JobView
-from waiting import until_async
 
 TEAM = "research"
 """One of those that the first queues are made for."""

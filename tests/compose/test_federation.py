@@ -10,14 +10,14 @@ from compose.confinement import unconfined
 from compose.figures import Figures
 from compose.project import COMPOSE_FILE, Project
 from compose.running import Stack, ended, job
-from federated_house import LABEL, routed_by_label
-from federated_invariants import violations_across
+from kit.stack.federated import LABEL, routed_by_label
+from kit.stack.federated_invariants import violations_across
+from kit.waiting import until_async
 from muster.client import Muster, MusterError
 from muster.schemas.job import Phase
 from muster.schemas.routing import RoutingPolicy
 from muster.schemas.subjects import FED_LOG, cluster_log
 from muster.schemas.views import JobView
-from waiting import until_async
 
 OVERRIDE = COMPOSE_FILE.with_name("compose.federation.yaml")
 CELLS = ("east", "west")

@@ -9,12 +9,12 @@ import pytest
 from compose.confinement import unconfined
 from compose.figures import Figures
 from compose.running import ONCE, Stack, ended, job, submitted
-from invariants import violations
+from kit.invariants import violations
+from kit.waiting import until_async
 from muster.core.instant import NS_PER_S
 from muster.schemas.ids import span_id
 from muster.schemas.job import Phase
 from muster.schemas.subjects import FED_LOG
-from waiting import until_async
 
 pytestmark = pytest.mark.timeout(3_000)
 

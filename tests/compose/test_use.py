@@ -9,9 +9,9 @@ import nats
 import pytest
 
 from compose.running import Stack, ended, job, submitted
+from kit.waiting import until_async
 from muster.bus.jwt import key_of_seed
 from muster.schemas.live import LiveCredential, LiveSlice
-from waiting import until_async
 
 pytestmark = pytest.mark.timeout(3_000)
 

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import cast
 
 from documents.blocks import ROOT
+from kit.ports import own_ports
+from kit.waiting import until, until_async
 from muster.cli.examples_dir import queue_file
 from muster.cli.queue_tree import load_queues
 from muster.cli.starting import FABRIC, MODEL, NODES, POOL, composable_settings
@@ -22,8 +24,6 @@ from muster.schemas.access import Endpoints
 from muster.stack import control
 from muster.stack.options import endpoints_of
 from muster.stack.state_dir import StateDir
-from own_ports import own_ports
-from waiting import until, until_async
 
 PATIENCE_S = 60.0
 COMMAND_S_MAX = 240.0

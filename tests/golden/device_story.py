@@ -6,12 +6,12 @@ from collections.abc import Callable
 import httpx
 
 from golden.logs import BIG_MEMORY_MIB, DEVICE_FACTS, MODEL, WORKER_GPUS_MAX, WORKERS, WORKERS_MAX
-from living_stack import House, job
+from kit.stack.living import House, job
+from kit.waiting import until_async
 from muster.client import RefusedError
 from muster.core.fact import Fact
 from muster.schemas.devices import ComposabilitySpec, DeviceView, RequestPhase
 from muster.schemas.job import JobSpec, Phase, TaskGroup
-from waiting import until_async
 
 LONG_S = 600.0
 CROSSINGS_MAX = 20

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from golden.device_story import DeviceStory
 from golden.logs import CLUSTER, DEVICE_FACTS, LOGS, SETTINGS, archive_of
-from living_stack import TEAM, House, job, open_house, options
+from kit.stack.living import TEAM, House, job, open_house, options
+from kit.waiting import until_async
 from muster.bus.archive import export_log
 from muster.schemas.facts.queue import GPU, QueueSpec
 from muster.schemas.job import JobSpec, Phase, TaskGroup
-from waiting import until_async
 
 FAILING = {"sim.muster.dev/run-s": "0.2", "sim.muster.dev/exit-code": "3"}
 ROUNDS_MAX = 60

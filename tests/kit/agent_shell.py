@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from kit.log import VirtualService
+from kit.waiting import until_async
 from muster.agent.kubernetes.backend import new_core, parts_of, watches_of
 from muster.agent.kubernetes.sink import KubernetesSink
 from muster.bus.clock import SystemTime
@@ -12,7 +13,6 @@ from muster.core import Fact
 from muster.core.settings import PreflightSettings, ScalingSettings
 from muster.kube.connection import KubeConnection
 from muster.schemas.base import Payload
-from waiting import until_async
 
 
 class AgentShell:

@@ -6,7 +6,7 @@ from typing import Any
 
 from golden.folding import new_folder, services_of
 from golden.logs import LOG
-from invariants import Ledger
+from kit.invariants import Ledger
 from muster.cluster import Holds
 from muster.cluster.node_records import NodeTable
 from muster.core.fact import Fact

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kube_manifests import K8S, kubectl
-from kube_planes import AnyPlane, any_plane
+from kit.kube.manifests import K8S, kubectl
+from kit.kube.planes import AnyPlane, any_plane
 from muster_tools.local_kubernetes.errors import BuildFailedError, NoProgramsError
 from muster_tools.local_kubernetes.programs import ALL, TOPOLOGY_SCHEDULER, locate
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest_asyncio
 
-from kube_agents import WAIT_S, Agent, open_agent, running_job
-from kube_planes import AnyPlane
+from kit.kube.agents import WAIT_S, Agent, open_agent, running_job
+from kit.kube.planes import AnyPlane
+from kit.waiting import until_async
 from muster.kube.objects import JsonObject, name_of
 from muster.kube.resources import NODES, PODS
 from muster.kube.shapes import Patch, Selection
 from muster.schemas.job import Phase
-from waiting import until_async
 
 
 @pytest_asyncio.fixture(loop_scope="function")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest_asyncio
 
-from kube_choosers import DRIVER, WAIT_S, Chooser, held, open_chooser
-from kube_planes import AnyPlane
-from living_stack import job
+from kit.kube.choosers import DRIVER, WAIT_S, Chooser, held, open_chooser
+from kit.kube.planes import AnyPlane
+from kit.stack.living import job
 from muster.kube.objects import JsonObject, at, name_of, objects
 from muster.kube.resources import RESOURCE_CLAIMS
 from muster.schemas.job import JobSpec, Phase, Topology

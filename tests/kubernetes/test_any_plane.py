@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-import kube_k3s
-from kube_planes import ORDINARY, AnyPlane, any_plane
+from kit.kube import k3s as kube_k3s
+from kit.kube.planes import ORDINARY, AnyPlane, any_plane
 from muster_tools.local_kubernetes.errors import LocalPlaneError, NoProgramsError
 
 FORBIDDEN = 403

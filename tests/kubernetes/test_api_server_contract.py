@@ -7,7 +7,7 @@ import pytest
 
 from contract.kube.devices import DeviceKindsContract
 from contract.kube.suite import ApiServerContract
-from kube_planes import AnyPlane
+from kit.kube.planes import AnyPlane
 from muster.kube.connection import KubeConnection
 from muster.kube.dialects import newest
 from muster.kube.errors import AlreadyExistsError

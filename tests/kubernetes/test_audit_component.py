@@ -7,8 +7,8 @@ from typing import cast
 import pytest
 import yaml
 
-from kube_manifests import K8S, NAMESPACE, copy_with_secrets, kubectl, of_kind, pod_of
-from kube_planes import AnyPlane
+from kit.kube.manifests import K8S, NAMESPACE, copy_with_secrets, kubectl, of_kind, pod_of
+from kit.kube.planes import AnyPlane
 from muster.bus.settings import Settings
 from muster.kube.objects import JsonObject, at, objects, text
 

@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 from typer.testing import CliRunner
 
+from kit.waiting import until, until_async
 from muster.cli.main import app
 from muster_tools.bench.kubernetes.counting import Requests, requests_of
 from muster_tools.bench.kubernetes.manifests import namespace, pod
@@ -17,7 +18,6 @@ from muster_tools.bench.kubernetes.plan import Contender
 from muster_tools.bench.kubernetes.scenarios.churn import informers
 from muster_tools.local_kubernetes.fleet import create_all
 from muster_tools.local_kubernetes.plane import ControlPlane
-from waiting import until, until_async
 
 WORKLOADS, NODES = 40, 20
 FOLLOWERS = 5

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from kube_planes import open_plane
-from kubernetes_house import NAMESPACE, open_kubernetes_house
-from living_stack import House, job
+from kit.kube.planes import open_plane
+from kit.stack.kubernetes import NAMESPACE, open_kubernetes_house
+from kit.stack.living import House, job
+from kit.waiting import until_async
 from muster.kube.connection import KubeConnection
 from muster.kube.objects import name_of, strings, text, uid_of
 from muster.kube.resources import JOBS, NAMESPACES, NODES, PODS
@@ -21,7 +22,6 @@ from muster.schemas.job import Phase
 from muster_tools.local_kubernetes.fleet import make_fleet
 from muster_tools.local_kubernetes.options import CONTROLLERS, PlaneOptions
 from muster_tools.local_kubernetes.plane import STAGES, ControlPlane
-from waiting import until_async
 
 WORK = Path(__file__).with_name("kwok-work.yaml")
 STATE = "nvidia.com/gpu-driver-upgrade-state"

@@ -6,10 +6,12 @@ from contextlib import AsyncExitStack
 import pytest
 import pytest_asyncio
 
-from kube_choosers import WAIT_S, Chooser, held, open_chooser
-from kube_definitions import define
-from kube_operators import operating
-from kube_planes import AnyPlane
+from kit.kube.choosers import WAIT_S, Chooser, held, open_chooser
+from kit.kube.definitions import define
+from kit.kube.objects import asking_pod, batch_job, condition, job_set, mpi_job, note
+from kit.kube.operators import operating
+from kit.kube.planes import AnyPlane
+from kit.waiting import until_async
 from muster.kube.objects import JsonObject, mapping, objects, text
 from muster.kube.resources import (
     JOB_SETS,
@@ -25,8 +27,6 @@ from muster.schemas.facts.job import JobRouted
 from muster.schemas.facts.queue import QueueSpec
 from muster_tools.local_kubernetes.fleet import make_fleet
 from muster_tools.local_kubernetes.nodes import NodeShape
-from objects_that_ask import asking_pod, batch_job, condition, job_set, mpi_job, note
-from waiting import until_async
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

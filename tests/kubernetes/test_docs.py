@@ -16,14 +16,14 @@ from documents.blocks import RUN, Block, all_blocks
 from documents.stage import Stage, made
 from documents.tables import stand_of
 from integration.documents.test_commands import scripted
-from kube_audit import REFUSED, asked, audit_flags
-from kube_manifests import K8S, kubectl
-from kube_planes import open_plane
+from kit.kube.audit import REFUSED, asked, audit_flags
+from kit.kube.manifests import K8S, kubectl
+from kit.kube.planes import open_plane
+from kit.kube.pods_on_loopback import free_ports, running
 from muster.kube.permissions import permissions_of
 from muster_tools.local_kubernetes.fleet import make_fleet
 from muster_tools.local_kubernetes.options import CONTROLLERS, PlaneOptions
 from muster_tools.local_kubernetes.plane import STAGES, ControlPlane
-from pods_on_loopback import free_ports, running
 
 PAGE = "docs/kubernetes.md"
 ACCOUNTS = {service: f"system:serviceaccount:muster:muster-{service}" for service in ("agent", "guard")}

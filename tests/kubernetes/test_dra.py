@@ -8,9 +8,10 @@ from contextlib import AsyncExitStack
 import aiohttp
 import pytest
 
-from kube_allocating import CLOCK, Choosing, choosing
-from kube_manifests import K8S, kubectl
-from kube_planes import ORDINARY, AnyPlane
+from kit.kube.allocating import CLOCK, Choosing, choosing
+from kit.kube.manifests import K8S, kubectl
+from kit.kube.planes import ORDINARY, AnyPlane
+from kit.waiting import until, until_async
 from muster.agent.core.cluster import CreatePods
 from muster.agent.core.kubernetes.options import PodPolicy
 from muster.cli.kubernetes_commands import rbac_yaml
@@ -25,7 +26,6 @@ from muster.schemas.job import Slot, TaskGroup
 from muster_tools.local_kubernetes.fleet import make_fleet
 from muster_tools.local_kubernetes.nodes import Devices, NodeShape
 from unit.agent.pods.orders import spec
-from waiting import until, until_async
 
 _NUMBERS = itertools.count()
 AGENT = f"system:serviceaccount:muster:{account_of('agent')}"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kit.agent_shell import AgentShell
-from kube_manifests import kubectl
-from kube_planes import AnyPlane
+from kit.kube.manifests import kubectl
+from kit.kube.planes import AnyPlane
 from muster.agent.core.cluster import AddNode, CancelScale
 from muster.bus.kubernetes_settings import KubernetesSettings, PoolSettings, ScaleTargets
 from muster.core.settings import GroupSettings, ScalingSettings

@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 import yaml
 
-from kube_manifests import WORKLOADS, copy_with_secrets, kubectl, of_kind, pod_of, title
-from kube_planes import AnyPlane
+from kit.kube.manifests import WORKLOADS, copy_with_secrets, kubectl, of_kind, pod_of, title
+from kit.kube.planes import AnyPlane
 from muster.kube.objects import JsonObject, at, objects, text
 
 CENTRE, CELL = "centre", "cell"

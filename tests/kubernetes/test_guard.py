@@ -9,7 +9,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from kube_planes import open_plane
+from kit.kube.planes import open_plane
+from kit.waiting import until_async
 from muster.core import Instant
 from muster.guard.core.config import GuardConfig, Kind, Subjects
 from muster.guard.core.flow import BALLAST
@@ -23,7 +24,6 @@ from muster_tools.demo.guard.story_skew import Balancer
 from muster_tools.local_kubernetes.access import write_kubeconfig
 from muster_tools.local_kubernetes.options import PlaneOptions
 from muster_tools.local_kubernetes.plane import ControlPlane
-from waiting import until_async
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -10,7 +10,8 @@ from typing import cast
 
 import pytest_asyncio
 
-from kube_planes import open_plane
+from kit.kube.planes import open_plane
+from kit.waiting import until_async
 from muster.cli.errors import ExitCode
 from muster.cli.guard_audit import TOKEN, files
 from muster.core import Instant
@@ -23,7 +24,6 @@ from muster_tools.demo.guard.stage import READERS, fill, let_read
 from muster_tools.local_kubernetes.options import PlaneOptions
 from muster_tools.local_kubernetes.plane import ControlPlane
 from muster_tools.local_kubernetes.ports import LOOPBACK, free_ports
-from waiting import until_async
 
 READER = "reader"
 OPTIONS = PlaneOptions(kwok=False, users=((READER, (READERS,)),))

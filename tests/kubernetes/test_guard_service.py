@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import aiohttp
 import pytest
 
-from hosted_services import LOG, HostedServices, until_leading
-from kube_planes import open_plane
+from kit.kube.planes import open_plane
+from kit.servers import CLUSTER, DECLARATIONS, NatsServer, running_nats
+from kit.stack.hosted import LOG, HostedServices, until_leading
+from kit.waiting import until_async
 from muster.bus.kubernetes_settings import GuardSettings, KubernetesSettings
 from muster.core.fact import Fact
 from muster.gateway.leaders import NatsGuard
@@ -18,8 +20,6 @@ from muster.schemas.apiserver import ApiServerReport
 from muster.schemas.facts.guard import AdviceRaised, FlowApplied
 from muster_tools.local_kubernetes.options import PlaneOptions
 from muster_tools.local_kubernetes.plane import ControlPlane
-from servers import CLUSTER, DECLARATIONS, NatsServer, running_nats
-from waiting import until_async
 
 LEVELS = "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations"
 SCHEMAS = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas"

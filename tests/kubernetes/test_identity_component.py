@@ -7,9 +7,9 @@ from typing import cast
 import pytest
 import yaml
 
-from certificates import Authority
-from kube_manifests import JOBS, K8S, NAMESPACE, copy_with_secrets, kubectl, of_kind, pod_of, title
-from kube_planes import AnyPlane
+from kit.http.certificates import Authority
+from kit.kube.manifests import JOBS, K8S, NAMESPACE, copy_with_secrets, kubectl, of_kind, pod_of, title
+from kit.kube.planes import AnyPlane
 from muster.bus.settings import Settings, with_variables
 from muster.kube.objects import JsonObject, at, objects, text
 

@@ -5,12 +5,12 @@ import subprocess
 import psutil
 import pytest
 
-from kube_planes import ORDINARY, AnyPlane, kubectl_argv, open_plane
+from kit.kube.planes import ORDINARY, AnyPlane, kubectl_argv, open_plane
+from kit.waiting import until_async
 from muster_tools.local_kubernetes.errors import LocalPlaneError
 from muster_tools.local_kubernetes.fleet import make_fleet
 from muster_tools.local_kubernetes.nodes import Devices, NodeShape, device_uuid
 from muster_tools.local_kubernetes.options import PlaneOptions
-from waiting import until_async
 
 FORBIDDEN = 403
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kube_planes import ORDINARY, AnyPlane, open_plane
+from kit.kube.planes import ORDINARY, AnyPlane, open_plane
 from muster.kube.connection import KubeConnection
 from muster.kube.errors import ForbiddenError, UnauthorizedError, UnavailableError
 from muster.kube.resources import NODES, PODS

@@ -6,8 +6,8 @@ from typing import cast
 import pytest
 import yaml
 
-from kube_manifests import JOBS, K8S, NAMESPACE, WORKLOADS, kubectl, of_kind, pod_of, rendered, title
-from kube_planes import AnyPlane
+from kit.kube.manifests import JOBS, K8S, NAMESPACE, WORKLOADS, kubectl, of_kind, pod_of, rendered, title
+from kit.kube.planes import AnyPlane
 from muster.kube.objects import JsonObject, at, objects, text
 from muster.stack.declared import SERVICES
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kube_planes import AnyPlane
+from kit.kube.planes import AnyPlane
 from muster.kube.objects import JsonObject, at, mapping
 from muster.kube.resources import NAMESPACES
 

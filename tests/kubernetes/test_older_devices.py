@@ -9,10 +9,11 @@ import pytest
 import pytest_asyncio
 
 from contract.kube.devices import DeviceKindsContract
-from kube_choosers import DRIVER, WAIT_S, Chooser, held, open_chooser
-from kube_manifests import K8S, kubectl
-from kube_planes import ORDINARY, SHARED, open_plane
-from living_stack import job
+from kit.kube.choosers import DRIVER, WAIT_S, Chooser, held, open_chooser
+from kit.kube.manifests import K8S, kubectl
+from kit.kube.planes import ORDINARY, SHARED, open_plane
+from kit.stack.living import job
+from kit.waiting import until_async
 from muster.kube.connection import KubeConnection
 from muster.kube.errors import ForbiddenError
 from muster.kube.objects import JsonObject, at, objects
@@ -21,7 +22,6 @@ from muster.kube.shapes import Patch
 from muster.schemas.job import JobSpec, Phase
 from muster.schemas.views import JobView
 from muster_tools.local_kubernetes.plane import ControlPlane
-from waiting import until_async
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from kube_agents import open_agent, running_job
-from kube_planes import open_plane
-from living_stack import House
+from kit.kube.agents import open_agent, running_job
+from kit.kube.planes import open_plane
+from kit.stack.living import House
+from kit.waiting import until_async
 from muster.agent.core.kubernetes.projections import PodProjection
 from muster.agent.core.kubernetes.views import PodView
 from muster.kube.connection import KubeConnection
@@ -20,7 +21,6 @@ from muster.kube.resources import PODS
 from muster.kube.shapes import Selection
 from muster.schemas.job import Phase
 from muster_tools.local_kubernetes.options import CONTROLLERS, PlaneOptions
-from waiting import until_async
 
 API_SERVER = "kube-apiserver-0"
 OUTAGE_S = 60.0

@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from kube_manifests import K8S, kubectl
-from kube_planes import open_plane
+from kit.kube.manifests import K8S, kubectl
+from kit.kube.planes import open_plane
+from kit.waiting import until_async
 from muster.agent.core.kubernetes.ownership import taint_patch
 from muster.kube.connection import KubeConnection
 from muster.kube.objects import JsonObject, objects, text
@@ -16,7 +17,6 @@ from muster_tools.local_kubernetes.fleet import make_fleet
 from muster_tools.local_kubernetes.nodes import Devices, NodeShape
 from muster_tools.local_kubernetes.options import CONTROLLERS, PlaneOptions
 from muster_tools.local_kubernetes.plane import ControlPlane
-from waiting import until_async
 
 DAEMON_SETS = Resource("apps", "v1", "daemonsets", namespaced=True, kind="DaemonSet")
 PLANE = PlaneOptions(scheduler=True, controllers=(*CONTROLLERS, "daemonset-controller"))

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from kube_planes import AnyPlane
+from kit.kube.planes import AnyPlane
 from muster.agent.core.kubernetes.claims import claim_manifest
 from muster.agent.core.kubernetes.options import PodPolicy
 from muster.agent.core.kubernetes.pods import PodOrder, gang_service, pod_manifest

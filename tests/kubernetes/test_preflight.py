@@ -13,8 +13,9 @@ from typing import Literal
 import pytest
 
 from kit.agent_shell import AgentShell
-from kube_manifests import kubectl
-from kube_planes import open_plane
+from kit.kube.manifests import kubectl
+from kit.kube.objects import SPACE, asking_pod, batch_job, note
+from kit.kube.planes import open_plane
 from muster.agent.core.kubernetes.names import CHECK_POD_LABEL, CHECKS, GATE, GATE_ANNOTATION
 from muster.agent.core.kubernetes.node_jobs import WORK_ANNOTATION
 from muster.agent.core.kubernetes.pods import PodOrder, pod_manifest
@@ -46,7 +47,6 @@ from muster_tools.local_kubernetes.fleet import make_fleet
 from muster_tools.local_kubernetes.nodes import Devices, NodeShape
 from muster_tools.local_kubernetes.options import CONTROLLERS, PlaneOptions
 from muster_tools.local_kubernetes.plane import ControlPlane
-from objects_that_ask import SPACE, asking_pod, batch_job, note
 from unit.agent.pods.orders import POLICY, gang, spec
 
 STAGES = Path(__file__).with_name("kwok-checks.yaml")

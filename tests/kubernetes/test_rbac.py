@@ -7,8 +7,8 @@ from typing import cast
 import aiohttp
 import pytest
 
-from kube_manifests import JOBS, K8S, kubectl
-from kube_planes import AnyPlane
+from kit.kube.manifests import JOBS, K8S, kubectl
+from kit.kube.planes import AnyPlane
 from muster.kube.objects import JsonObject, at, objects, text
 from muster.kube.permissions import AGENT, GATEWAY, GUARD, TABLE, services
 from muster.kube.rbac import OF_FABRICS, account_of, asked_in

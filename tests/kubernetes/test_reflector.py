@@ -7,9 +7,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from kube_fake.samples import binding, pod
-from kube_fake.wire import Wire, wire_to
-from kube_planes import AnyPlane, open_plane
+from kit.kube.fake.samples import binding, pod
+from kit.kube.fake.wire import Wire, wire_to
+from kit.kube.planes import AnyPlane, open_plane
+from kit.waiting import until, until_async
 from muster.kube.connection import KubeConnection
 from muster.kube.credentials import AnotherReplica
 from muster.kube.errors import AlreadyExistsError
@@ -20,7 +21,6 @@ from muster.kube.reflector import Reflector
 from muster.kube.resources import NAMESPACES, PODS
 from muster.kube.shapes import Patch, Selection
 from muster_tools.local_kubernetes.options import PlaneOptions
-from waiting import until, until_async
 
 _NUMBERS = itertools.count()
 LIST_OF_PODS = (b'verb="LIST"', b'resource="pods"', b'scope="namespace"')

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from kube_audit import REFUSED, Asked, asked, audit_flags
-from kube_manifests import K8S, kubectl
-from kube_planes import open_plane
-from kubernetes_house import NAMESPACE, open_kubernetes_house
-from living_stack import TEAM, House, job
+from kit.kube.audit import REFUSED, Asked, asked, audit_flags
+from kit.kube.manifests import K8S, kubectl
+from kit.kube.planes import open_plane
+from kit.stack.kubernetes import NAMESPACE, open_kubernetes_house
+from kit.stack.living import TEAM, House, job
+from kit.waiting import until_async
 from muster.cli.kubernetes_commands import rbac_yaml
 from muster.kube.connection import KubeConnection
 from muster.kube.objects import JsonObject, mapping, text
@@ -24,7 +25,6 @@ from muster_tools.local_kubernetes.fleet import make_fleet
 from muster_tools.local_kubernetes.nodes import Devices, NodeShape
 from muster_tools.local_kubernetes.options import CONTROLLERS, PlaneOptions
 from muster_tools.local_kubernetes.plane import ControlPlane
-from waiting import until_async
 
 ACCOUNT = "system:serviceaccount:muster:muster-agent"
 GROUPS = ("system:serviceaccounts", "system:serviceaccounts:muster")

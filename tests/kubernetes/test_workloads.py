@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from kube_agents import WAIT_S, Agent, open_agent
-from kube_definitions import define
-from kube_operators import operating
-from kube_planes import AnyPlane
+from kit.kube.agents import WAIT_S, Agent, open_agent
+from kit.kube.definitions import define
+from kit.kube.objects import asking_pod, batch_job, condition, muster_job, note
+from kit.kube.operators import operating
+from kit.kube.planes import AnyPlane
+from kit.waiting import until_async
 from muster.kube.objects import JsonObject, integer, mapping, name_of, objects, text, uid_of
 from muster.kube.resources import EVENTS, JOB_SETS, JOBS, MPI_JOBS, MUSTER_JOBS, PODS, Resource
 from muster.kube.shapes import Patch, Selection
@@ -23,8 +25,6 @@ from muster.kube.workload_labels import JOB_ID, PHASE, QUEUE
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import Phase
 from muster.schemas.labels import EXIT_CODE, RUN_S
-from objects_that_ask import asking_pod, batch_job, condition, muster_job, note
-from waiting import until_async
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

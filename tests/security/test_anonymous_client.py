@@ -6,12 +6,12 @@ import pytest
 from fastapi.routing import APIRoute
 from starlette.types import Receive, Scope, Send
 
-from bounded_gateway import Gateway, RawClient, serving
-from certificates import Authority
-from gateway_fakes import FakeHouse, joined
+from kit.http.bounded_gateway import Gateway, RawClient, serving
+from kit.http.certificates import Authority
+from kit.http.gateway import FakeHouse, joined
+from kit.waiting import until
 from muster.bus.gateway_settings import HttpSettings
 from muster.gateway.connections import RESERVE
-from waiting import until
 
 QUICK = HttpSettings(header_s_max=0.3, body_s_max=0.3, idle_s_max=1.0, write_s_max=0.3)
 EVIL = "evil.example"

@@ -13,7 +13,10 @@ from nats.aio.client import Client
 from nats.js.api import AckPolicy, ConsumerConfig, RawStreamMsg
 from nats.js.errors import APIError, NotFoundError
 
-from hosted_services import LOG, HostedServices, until_leading
+from kit.servers import CLUSTER, DECLARATIONS, NatsServer
+from kit.stack.hosted import LOG, HostedServices, until_leading
+from kit.toys import scheduler
+from kit.waiting import until, until_async
 from muster.bus import jsapi
 from muster.bus.access import AccountName, BusUser, Rights, bus_users
 from muster.bus.appender import newest_fence, repair_fence
@@ -32,9 +35,6 @@ from muster.schemas.subjects import DEAD_STREAM, FED_LOG, FENCE, fact_subject, f
 from muster.stack.keys import mint_access
 from muster.stack.nats_server import NatsConfig
 from muster.stack.ports import free_port
-from servers import CLUSTER, DECLARATIONS, NatsServer
-from toys import scheduler
-from waiting import until, until_async
 
 pytestmark = pytest.mark.connected
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from living_stack import House, job, open_house, options
+from kit.stack.living import House, job, open_house, options
 from muster.gateway.http import document
 from muster.schemas.access import Role, TokenRecord
 from muster.schemas.job import PodOptions

@@ -7,9 +7,9 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from bounded_gateway import serving
-from gateway_fakes import FakeHouse
 from kit.clocks import FakeTime
+from kit.http.bounded_gateway import serving
+from kit.http.gateway import FakeHouse
 from muster.bus.gateway_settings import AccessSettings, SubmitterSettings
 from muster.gateway.http import make_app
 from muster.gateway.limits import Limits

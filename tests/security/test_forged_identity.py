@@ -19,10 +19,11 @@ import pytest
 from jwt.algorithms import ECAlgorithm
 from pydantic import ValidationError
 
-from gateway_fakes import FakeHouse
 from kit.clocks import FakeTime
-from kube_fake import Bearer, FakeKube, fake_kube
-from kubernetes_house import kubeconfig_for
+from kit.http.gateway import FakeHouse
+from kit.http.oidc_provider import AUDIENCE, Key, OidcProvider, oidc_provider, unsigned
+from kit.kube.fake import Bearer, FakeKube, fake_kube
+from kit.stack.kubernetes import kubeconfig_for
 from muster.bus.gateway_settings import (
     TOKEN_BYTES_MAX,
     GroupRoleSettings,
@@ -34,7 +35,6 @@ from muster.core.instant import NS_PER_S
 from muster.gateway.http import make_app
 from muster.gateway.identity import opened_identities
 from muster.schemas.access import Role, TokenRecord, token_hash
-from oidc_provider import AUDIENCE, Key, OidcProvider, oidc_provider, unsigned
 
 NOW_S = 1_800_000_000
 GROUPS = (

@@ -13,7 +13,10 @@ import pytest
 import pytest_asyncio
 from nats.aio.client import Client
 
-from gateway_fakes import FakeHouse
+from kit.http.gateway import FakeHouse
+from kit.servers import CLUSTER as CELL
+from kit.servers import DECLARATIONS, NatsServer, running_nats
+from kit.waiting import until
 from muster.bus.decode import Decoder
 from muster.bus.requests import Outcome, append_single
 from muster.bus.settings import Settings
@@ -35,9 +38,6 @@ from muster.schemas.job import Job, JobSpec, PodOptions, TaskGroup, WorkloadRef
 from muster.schemas.registry import StreamRole
 from muster.schemas.subjects import FED_LOG, cluster_log
 from muster.schemas.views import QueueView
-from servers import CLUSTER as CELL
-from servers import DECLARATIONS, NatsServer, running_nats
-from waiting import until
 
 pytestmark = [pytest.mark.connected, pytest.mark.asyncio(loop_scope="module")]
 

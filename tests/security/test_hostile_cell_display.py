@@ -15,8 +15,11 @@ import pytest_asyncio
 from nats.aio.msg import Msg
 from redis.asyncio import Redis
 
-from gateway_fakes import FakeHouse
-from hosted_services import HostedServices
+from kit.http.gateway import FakeHouse
+from kit.servers import CLUSTER as CELL
+from kit.servers import DECLARATIONS, NatsServer, RedisServer, running_nats, running_redis
+from kit.stack.hosted import HostedServices
+from kit.waiting import until_async
 from muster.bus.clock import SystemTime
 from muster.bus.declaration import Declaration
 from muster.bus.federation_settings import FederationSettings
@@ -45,9 +48,6 @@ from muster.schemas.queries import JobAnswer, WhyAnswer
 from muster.schemas.readmodel import read_model
 from muster.schemas.subjects import FED_LOG, LogName, cluster_log, fact_subject, query_subject
 from muster.schemas.views import FactView, JobView, job_view
-from servers import CLUSTER as CELL
-from servers import DECLARATIONS, NatsServer, RedisServer, running_nats, running_redis
-from waiting import until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.asyncio(loop_scope="module")]
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 import pytest
 from nats.aio.client import Client
 
-from hosted_services import HostedServices, until_leading
+from kit.servers import CLUSTER, DECLARATIONS, NatsServer, running_nats
+from kit.stack.hosted import HostedServices, until_leading
+from kit.waiting import until_async
 from muster.bus import jsapi
 from muster.bus.dead import HEADER_SUBJECT
 from muster.bus.declaration import Declaration
@@ -29,8 +31,6 @@ from muster.schemas.facts.workload import JobRefused
 from muster.schemas.job import Job, JobSpec, TaskGroup, WorkloadRef
 from muster.schemas.registry import StreamRole, fact_type
 from muster.schemas.subjects import FED_LOG
-from servers import CLUSTER, DECLARATIONS, NatsServer, running_nats
-from waiting import until_async
 
 pytestmark = pytest.mark.connected
 

@@ -7,7 +7,9 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from loopback import served
+from kit.loopback import served
+from kit.servers import CLUSTER, NatsServer, running_nats
+from kit.stack.webhooks import ALL_DECLARATIONS, TRACE, Receiver, WebhookHouse, a_job, webhook
 from muster.notifier import metrics
 from muster.schemas.base import Payload
 from muster.schemas.facts.job import JobFinished, JobPlaced, JobRouted, JobRunning
@@ -15,8 +17,6 @@ from muster.schemas.facts.operations import JobFault
 from muster.schemas.facts.scale import ScaleChosen
 from muster.schemas.job import Job, Slot
 from muster.schemas.subjects import cluster_log
-from servers import CLUSTER, NatsServer, running_nats
-from webhook_house import ALL_DECLARATIONS, TRACE, Receiver, WebhookHouse, a_job, webhook
 
 pytestmark = pytest.mark.connected
 

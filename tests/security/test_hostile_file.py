@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from nats.aio.client import Client
 
+from kit.servers import CLUSTER, NatsServer
 from muster.bus import jsapi
 from muster.bus.archive import export_log, import_log
 from muster.bus.archive_file import READ_LIMITS, read_archive
@@ -20,7 +21,6 @@ from muster.cli.errors import ExitCode
 from muster.client import RefusedError
 from muster.schemas.subjects import cluster_log
 from muster.schemas.views import FactView, Problem
-from servers import CLUSTER, NatsServer
 
 pytestmark = pytest.mark.connected
 

@@ -15,9 +15,10 @@ from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError
 
 from kit.agent_shell import AgentShell
-from kube_fake import EXIT_CODE, RUN_S, FakeKube, FakeKubelet, fake_kube, node
-from kubernetes_house import NAMESPACE, kubeconfig_for, open_kubernetes_house
-from living_stack import TEAM, House, job
+from kit.kube.fake import EXIT_CODE, RUN_S, FakeKube, FakeKubelet, fake_kube, node
+from kit.stack.kubernetes import NAMESPACE, kubeconfig_for, open_kubernetes_house
+from kit.stack.living import TEAM, House, job
+from kit.waiting import until_async
 from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.bus.settings import Settings
 from muster.core.settings import ScalingSettings
@@ -29,7 +30,6 @@ from muster.schemas.facts.job import JobPlaced, JobRouted, PodsExited
 from muster.schemas.facts.operations import PreflightPassed
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import Job, JobSpec, Phase, Slot, TaskGroup
-from waiting import until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.asyncio(loop_scope="module")]
 

@@ -13,9 +13,12 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from certificates import Authority
-from distant_commands import Ended, distant_command
-from gateway_fakes import FakeHouse
+from kit.http.certificates import Authority
+from kit.http.gateway import FakeHouse
+from kit.http.oidc_provider import AUDIENCE, CLIENT_ID, OidcProvider, oidc_provider
+from kit.ports import own_port
+from kit.stack.distant_commands import Ended, distant_command
+from kit.waiting import until_async
 from muster.bus.clock import SystemTime
 from muster.bus.gateway_settings import GroupRoleSettings, IdentitySettings, OidcSettings, TlsSettings
 from muster.bus.settings import Settings
@@ -25,9 +28,6 @@ from muster.gateway.identity import opened_identities
 from muster.gateway.tls import Certificate
 from muster.schemas.access import Role, TokenRecord
 from muster.stack.probes import http_ok
-from oidc_provider import AUDIENCE, CLIENT_ID, OidcProvider, oidc_provider
-from own_ports import own_port
-from waiting import until_async
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -11,9 +11,10 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from kube_fake import fake_kube, node
-from kubernetes_house import kubeconfig_for, open_kubernetes_house
-from living_stack import TEAM, House
+from kit.kube.fake import fake_kube, node
+from kit.stack.kubernetes import kubeconfig_for, open_kubernetes_house
+from kit.stack.living import TEAM, House
+from kit.waiting import PATIENCE_S, until_async
 from muster.bus.batches import Writer
 from muster.core import Draft, Fact
 from muster.kube.resources import NODES
@@ -24,7 +25,6 @@ from muster.schemas.facts.queue import QueueSpec, QueueTemplate
 from muster.schemas.facts.workload import JobRefused, WorkloadSubmitRequested
 from muster.schemas.job import JobSpec, WorkloadRef
 from muster.schemas.subjects import cluster_log
-from waiting import PATIENCE_S, until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.asyncio(loop_scope="module")]
 

@@ -10,9 +10,11 @@ import pytest
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
-from bounded_gateway import Gateway, RawClient, serving
-from gateway_fakes import FakeHouse, fact, live_ends
 from kit.clocks import FakeTime
+from kit.http.bounded_gateway import Gateway, RawClient, serving
+from kit.http.gateway import FakeHouse, fact, live_ends
+from kit.servers import CLUSTER, DECLARATIONS, NatsServer, running_nats
+from kit.waiting import until, until_async
 from muster.bus.access import GATEWAY_LIVE
 from muster.bus.clock import SystemTime
 from muster.bus.gateway_settings import HttpSettings
@@ -32,8 +34,6 @@ from muster.schemas.access import Role, TokenRecord, token_hash
 from muster.schemas.job import Phase
 from muster.schemas.live import LiveCredential
 from muster.schemas.views import JobView
-from servers import CLUSTER, DECLARATIONS, NatsServer, running_nats
-from waiting import until, until_async
 
 ENDS_S_MAX = 5.0
 JOB = "A" * 26

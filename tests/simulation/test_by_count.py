@@ -2,7 +2,7 @@
 
 import pytest
 
-from invariants import violations
+from kit.invariants import violations
 from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.fleet import Fleet, regular_fleet
 from muster.core import Fact, after

@@ -10,11 +10,11 @@ import pytest
 import typer
 import yaml
 
+from kit.observe.promql import selectors
+from kit.observe.queries import BOARDS, PROMETHEUS, ROOT, Alert, Json, alerts, board_queries, rule_queries
 from muster.cli.main import app
 from muster_tools.grafana.boards import text_of
 from muster_tools.grafana.catalogue import BOARDS as CATALOGUE
-from promql import selectors
-from queries import BOARDS, PROMETHEUS, ROOT, Alert, Json, alerts, board_queries, rule_queries
 
 RUNBOOKS = ROOT / "docs" / "runbooks"
 SECTIONS = ("## Meaning", "## How to look", "## What to do", "## When to call whom")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.ports import FIRST, LAST, NoPortsError, PortRange
 from muster_tools.local_kubernetes import ports as of_planes
-from own_ports import FIRST, LAST, NoPortsError, PortRange
 
 COUNT = 20
 

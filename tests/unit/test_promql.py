@@ -2,7 +2,7 @@
 
 import pytest
 
-from promql import selectors
+from kit.observe.promql import selectors
 
 
 def told(query: str) -> list[tuple[str, set[str], list[tuple[str, str, str]]]]:

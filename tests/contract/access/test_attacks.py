@@ -14,6 +14,7 @@ from nats.errors import TimeoutError as NatsTimeoutError
 from nats.js.api import ConsumerConfig
 from nats.js.errors import KeyWrongLastSequenceError
 
+from kit.servers import CLUSTER, NatsServer
 from muster.bus.decode import Dead, Decoder, Skipped
 from muster.bus.settings import Settings
 from muster.bus.streams import bootstrap
@@ -21,7 +22,6 @@ from muster.core.fact import Fact
 from muster.core.instant import Instant
 from muster.schemas.facts.job import JobPlaced
 from muster.schemas.subjects import FED_LOG, LogName, cluster_log
-from servers import CLUSTER, NatsServer
 
 pytestmark = pytest.mark.connected
 

@@ -10,11 +10,11 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.errors import NoServersError
 
+from kit.servers import CLUSTER, DECLARATIONS, NatsServer
 from muster.bus.access import bus_users
 from muster.bus.jwt import VIEW_SUBSCRIPTIONS_MAX, ViewCredential, mint_view_user
 from muster.stack import nats_server as nats_server_config
 from muster.stack.keys import mint_access
-from servers import CLUSTER, DECLARATIONS, NatsServer
 
 pytestmark = pytest.mark.connected
 

@@ -9,12 +9,12 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from leaf_house import ANYBODY, CELL, Joined, joined
+from kit.stack.leaf import ANYBODY, CELL, Joined, joined
+from kit.waiting import until_async
 from muster.bus import jsapi
 from muster.bus.names import api_of, output_stream
 from muster.bus.ports import StreamConflictError
 from muster.schemas.subjects import FED_LOG, FED_UP_LOG, cluster_log
-from waiting import until_async
 
 pytestmark = pytest.mark.connected
 

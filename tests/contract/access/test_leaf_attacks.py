@@ -13,12 +13,12 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.errors import NoServersError
 
-from leaf_house import ANYBODY, CELL, Joined, joined
+from kit.stack.leaf import ANYBODY, CELL, Joined, joined
+from kit.waiting import until_async
 from muster.bus import jsapi
 from muster.bus.leaf import cell_user_name
 from muster.bus.names import CENTRE_DOMAIN, api_of, telemetry_stream
 from muster.schemas.subjects import FED_LOG
-from waiting import until_async
 
 pytestmark = pytest.mark.connected
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from nats.aio.client import Client
 
-from leaf_house import ANYBODY, CELL, Joined, joined
+from kit.stack.leaf import ANYBODY, CELL, Joined, joined
+from kit.waiting import until_async
 from muster.bus import jsapi
 from muster.bus.checkpoint import Checkpoints, contributors, encode_part
 from muster.bus.checkpoint_store import CopiedCheckpoints, NatsCheckpoints
@@ -18,7 +19,6 @@ from muster.federation.copy_trimmer import trim_copy
 from muster.schemas.facts.queue import QueueSpec, QueueState
 from muster.schemas.registry import StreamRole
 from muster.schemas.subjects import FED_UP_LOG, cluster_log
-from waiting import until_async
 
 pytestmark = pytest.mark.connected
 

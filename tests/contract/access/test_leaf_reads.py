@@ -10,11 +10,11 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from leaf_house import ANYBODY, CELL, KEPT, Joined, joined
+from kit.stack.leaf import ANYBODY, CELL, KEPT, Joined, joined
+from kit.waiting import until_async
 from muster.bus import jsapi
 from muster.bus.names import CENTRE_DOMAIN, api_of
 from muster.schemas.subjects import FED_LOG
-from waiting import until_async
 
 pytestmark = pytest.mark.connected
 

@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from typing import cast
 
 from contract.cluster.suite import START_S as EPOCH_S
-from kube_fake import Refusal, Store, node
-from kube_fake.store import Event
+from kit.kube.fake import Refusal, Store, node
+from kit.kube.fake.store import Event
 from muster.agent.core.behaviour import Behaviour, notice_s, restart_s, run_plan
 from muster.agent.core.cluster import CreatePods
 from muster.agent.core.kubernetes import names

@@ -6,7 +6,7 @@ from contract.cluster.checked import CheckedContract
 from contract.cluster.kubernetes_world import World
 from contract.cluster.suite import moment
 from contract.cluster.worked_on import WorkedOnContract
-from kube_fake.store import Event, Store
+from kit.kube.fake.store import Event, Store
 from muster.agent.core.cluster import Cluster, CreatePods, Effect, Observation
 from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
 from muster.agent.core.kubernetes.node_jobs import WorkPolicy

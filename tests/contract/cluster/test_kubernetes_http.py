@@ -12,7 +12,7 @@ import pytest
 
 from contract.cluster.kubernetes_world import World
 from contract.cluster.suite import ClusterContract, moment
-from kube_fake import FakeKube
+from kit.kube.fake import FakeKube
 from muster.agent.core.cluster import Cluster, CreatePods, Effect, Observation, ResizePods
 from muster.agent.core.kubernetes.cluster import KubernetesCluster
 from muster.agent.kubernetes.backend import new_core, watches_of

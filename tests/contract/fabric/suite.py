@@ -17,8 +17,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from fabrics import LOGIN, MODEL, NAME, OTHER_MODEL, ServedFabric, fabric, machine, served_fabric
-from loopback import served
+from kit.fabrics import LOGIN, MODEL, NAME, OTHER_MODEL, ServedFabric, fabric, machine, served_fabric
+from kit.loopback import served
+from kit.waiting import until
 from muster.bus.settings import FabricSettings
 from muster.core import Instant
 from muster.fabric.driver import (
@@ -38,7 +39,6 @@ from muster.fabric.simulator.operation import Fault, PoolDevice
 from muster.fabric.simulator.problems import Refusal
 from muster.schemas.devices import CXL_MEMORY, GPU
 from muster.schemas.facts.fabric import POOL_MODELS_MAX
-from waiting import until
 
 TRACE = f"00-{'ab' * 16}-{'cd' * 8}-01"
 MODELS = ((GPU, MODEL), (CXL_MEMORY, "CXL-128G"))

@@ -9,7 +9,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from contract.fabric.suite import UNKNOWN, LoginContract
-from fabrics import MODEL, ServedFabric, machine, served_fabric
+from kit.fabrics import MODEL, ServedFabric, machine, served_fabric
+from kit.waiting import until
 from muster.fabric.driver import (
     DetachOrder,
     FabricNonsenseError,
@@ -18,7 +19,6 @@ from muster.fabric.driver import (
     FabricUnavailableError,
 )
 from muster.fabric.simulator.operation import OperationState
-from waiting import until
 
 FELL_BACK = 4
 """Seed with which the first operation that breaks off half-way comes to nothing."""

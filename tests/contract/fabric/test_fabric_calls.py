@@ -8,6 +8,7 @@ from nats.aio.client import Client
 
 from contract.fabric.fabrics_suite import FABRIC, FREE, MACHINE, MODEL, SWITCH_S, FabricsBench, FabricsContract, moment
 from contract.fabric.model_driver import ModelDriver
+from kit.virtual_time import VirtualLoop
 from muster.bus.service import LeaderHandle
 from muster.composer.calls import FabricCalls, Line
 from muster.composer.core.fabrics import Observation
@@ -16,7 +17,6 @@ from muster.core.instant import seconds_between
 from muster.core.settings import FabricBehaviour
 from muster.fabric.simulator.model import FabricModel
 from muster.fabric.simulator.operation import PoolDevice
-from virtual_time import VirtualLoop
 
 NOBODY = cast("Client", None)
 NO_CORE = cast("Core", None)

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from contract.fabric.suite import LoginContract
-from fabrics import MODEL, ServedFabric, machine
+from kit.fabrics import MODEL, ServedFabric, machine
 from muster.fabric.driver import DetachOrder, FabricNonsenseError, FabricRefusedError, FabricTimeoutError
 from muster.schemas.devices import GPU
 

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from contract.fabric.suite import DriverContract
-from fabrics import MODEL, ServedFabric, machine
+from kit.fabrics import MODEL, ServedFabric, machine
 from muster.fabric.driver import FabricError, FabricNonsenseError, FabricUnavailableError
 
 

@@ -5,12 +5,12 @@ import asyncio
 import httpx
 import pytest
 
-from fabrics import GROUPS, MODEL, ServedFabric, fabric, machine, served_fabric
 from kit.clocks import SteppedClock
-from loopback import served
+from kit.fabrics import GROUPS, MODEL, ServedFabric, fabric, machine, served_fabric
+from kit.loopback import served
+from kit.waiting import until
 from muster.fabric.simulator.routing import TRACE_CHARS_MAX
 from muster.fabric.simulator.server import make_app, open_manager
-from waiting import until
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from fabrics import GROUPS, MODEL, OTHER_MODEL, ServedFabric, fabric, machine, served_fabric
 from kit.clocks import SteppedClock
+from kit.fabrics import GROUPS, MODEL, OTHER_MODEL, ServedFabric, fabric, machine, served_fabric
 
 ROOT = "cluster_manager/cluster_autoscaler/v3/tenants/tenant/clusters/cluster/machines"
 NODE_GROUPS = "cluster_manager/cluster_autoscaler/v2/tenants/tenant/clusters/cluster/nodegroups"

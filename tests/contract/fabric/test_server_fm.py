@@ -8,10 +8,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from fabrics import LOGIN, MODEL, OTHER_MODEL, ServedFabric, fabric, machine, served_fabric
 from kit.clocks import SteppedClock
+from kit.fabrics import LOGIN, MODEL, OTHER_MODEL, ServedFabric, fabric, machine, served_fabric
+from kit.waiting import until
 from muster.fabric.simulator.server import BODY_BYTES_MAX
-from waiting import until
 
 TENANT = {"tenant_uuid": "tenant"}
 MACHINES = "fabric_manager/api/v1/machines"

@@ -7,9 +7,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from fabrics import MODEL, ServedFabric, fabric, machine, served_fabric
 from kit.clocks import SteppedClock
-from waiting import until, until_async
+from kit.fabrics import MODEL, ServedFabric, fabric, machine, served_fabric
+from kit.waiting import until, until_async
 
 API = "cdim/api/v1"
 Json = dict[str, object]

@@ -11,7 +11,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from fabrics import GROUPS, MODEL, NAME, fabric, machine
+from kit.fabrics import GROUPS, MODEL, NAME, fabric, machine
+from kit.waiting import until_async
 from muster.bus.settings import Settings
 from muster.core.settings import ScalingSettings
 from muster.fabric.simulator.saved import SavedStateError
@@ -19,7 +20,6 @@ from muster.fabric.simulator.server import open_manager
 from muster.schemas.access import Endpoints
 from muster.stack.ports import free_port
 from muster.stack.process import die_with_parent
-from waiting import until_async
 
 COMMAND = (sys.executable, "-m", "muster.cli.main", "run", "fabric-simulator", "--state-dir")
 

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from fabrics import MODEL, ServedFabric, fabric, machine, served_fabric
 from kit.clocks import SteppedClock
-from waiting import until
+from kit.fabrics import MODEL, ServedFabric, fabric, machine, served_fabric
+from kit.waiting import until
 
 API = "redfish/v1"
 Json = dict[str, object]

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from contract.fabric.suite import DriverContract
-from fabrics import MODEL
+from kit.fabrics import MODEL
 from muster.fabric.driver import AttachOrder, DetachOrder, FabricNonsenseError, FabricRefusedError, FabricTimeoutError
 from muster.schemas.devices import GPU
 

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from fabrics import LOGIN
+from kit.fabrics import LOGIN
 from muster.bus.settings import FabricSettings
 from muster.fabric.driver import FabricRefusedError, FabricUnavailableError
 from muster.fabric.open import open_driver

@@ -8,6 +8,7 @@ import pytest
 from nats.aio.client import Client
 
 from kit.projector import Story, a_job
+from kit.servers import CLUSTER, DECLARATIONS, NatsServer, running_nats
 from muster.bus.service import LeaderHandle
 from muster.bus.settings import Settings
 from muster.bus.streams import bootstrap
@@ -21,7 +22,6 @@ from muster.schemas.access import TOKENS_BUCKET, token_hash
 from muster.schemas.readmodel import read_model
 from muster.schemas.subjects import cluster_log
 from muster.stack.ports import free_port
-from servers import CLUSTER, DECLARATIONS, NatsServer, running_nats
 
 pytestmark = pytest.mark.connected
 

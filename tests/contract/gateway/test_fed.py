@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from nats.aio.client import Client
 
+from kit.servers import CLUSTER, DECLARATIONS, NatsServer, running_nats
+from kit.waiting import until, until_async
 from muster.bus.settings import BusSettings, Settings
 from muster.bus.streams import bootstrap
 from muster.gateway.accept import make_job
@@ -24,8 +26,6 @@ from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec, ReserveEndRequested, ReserveRequested
 from muster.schemas.job import Job, JobSpec, TaskGroup
 from muster.schemas.views import job_view
-from servers import CLUSTER, DECLARATIONS, NatsServer, running_nats
-from waiting import until, until_async
 
 pytestmark = pytest.mark.connected
 

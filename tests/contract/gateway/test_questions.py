@@ -6,6 +6,7 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from kit.servers import CLUSTER, NatsServer, running_nats
 from muster.bus.declaration import Declaration, QueryType
 from muster.gateway.leaders import NatsComposer, NatsScaler
 from muster.gateway.ports import UnreachableError
@@ -23,7 +24,6 @@ from muster.schemas.queries import (
 )
 from muster.schemas.subjects import query_subject
 from muster.schemas.views import Problem
-from servers import CLUSTER, NatsServer, running_nats
 
 pytestmark = pytest.mark.connected
 

@@ -10,6 +10,7 @@ from nats.aio.client import Client
 from redis.asyncio import Redis
 
 from kit.projector import Story, a_job
+from kit.servers import redis_admin
 from muster.bus.service import LeaderHandle
 from muster.core.fact import Fact
 from muster.core.instant import Instant
@@ -23,7 +24,6 @@ from muster.schemas.job import Phase
 from muster.schemas.readmodel import ReadModel, read_model
 from muster.schemas.subjects import FED_LOG, cluster_log
 from muster.schemas.views import FactView, JobView, ReservationView
-from servers import redis_admin
 
 pytestmark = pytest.mark.connected
 

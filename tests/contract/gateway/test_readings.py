@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 from nats.aio.client import Client
 
+from kit.servers import CLUSTER, NatsServer
 from muster.bus.clock import SystemTime
 from muster.bus.settings import Settings
 from muster.bus.streams import bootstrap
@@ -17,7 +18,6 @@ from muster.schemas.job import Phase
 from muster.schemas.subjects import output_subject, telemetry_subject
 from muster.schemas.telemetry import DeviceSample, NodeSample, OutputLines
 from muster.schemas.views import JobView
-from servers import CLUSTER, NatsServer
 
 pytestmark = pytest.mark.connected
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from kube_fake import FakeKube
+from kit.kube.fake import FakeKube
 from muster.kube.connection import KubeConnection
 from muster.kube.objects import name_of
 from muster.kube.resources import NAMESPACES

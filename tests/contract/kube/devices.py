@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from kit.waiting import until
 from muster.agent.core.kubernetes.claims import FINALIZER, allocated, claim_manifest, project_claim, protection
 from muster.agent.core.kubernetes.slices import Place, project_slice
 from muster.agent.core.workloads.claim_templates import gpus_of
@@ -28,7 +29,6 @@ from muster.kube.resources import (
 )
 from muster.kube.shapes import Patch, Selection
 from muster_tools.local_kubernetes.nodes import DRIVER, NodeShape, device_class, device_uuid, resource_slice
-from waiting import until
 
 V1 = "resource.k8s.io/v1"
 POD: JsonObject = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}

@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 from pydantic_core import from_json
 
-from kube_fake.samples import binding, custom_resource, pod
+from kit.kube.fake.samples import binding, custom_resource, pod
+from kit.waiting import until_async
 from muster.kube.connection import KubeConnection
 from muster.kube.errors import (
     AlreadyExistsError,
@@ -21,7 +22,6 @@ from muster.kube.errors import (
 from muster.kube.objects import JsonObject, at, mapping, name_of, objects, sequence, text, uid_of, version_of
 from muster.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, PODS, TOKEN_REVIEWS, Resource
 from muster.kube.shapes import Patch, Selection, Writing
-from waiting import until_async
 
 END_OF_INITIAL_EVENTS = "k8s.io/initial-events-end"
 STATES = Resource("contract.muster.example", "v1", "states", namespaced=True, kind="State")

@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from contract.kube.devices import DeviceKindsContract, followed
-from kube_fake import FakeKube, fake_kube
+from kit.kube.fake import FakeKube, fake_kube
+from kit.waiting import until
 from muster.agent.core.kubernetes.slices import SliceView, project_slice
 from muster.kube import bounds
 from muster.kube.connection import KubeConnection
@@ -13,7 +14,6 @@ from muster.kube.dialects import VERSIONS
 from muster.kube.errors import NotFoundError, UnavailableError
 from muster.kube.resources import RESOURCE_CLAIMS, RESOURCE_SLICES
 from muster_tools.local_kubernetes.nodes import NodeShape, resource_slice
-from waiting import until
 
 
 @pytest.fixture(params=VERSIONS)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from contract.kube.suite import ApiServerContract, config_map, watching
-from kube_fake import FakeKube, fake_kube, pod
+from kit.kube.fake import FakeKube, fake_kube, pod
 from muster.kube.connection import KubeConnection
 from muster.kube.errors import ForbiddenError, NotFoundError, TooManyRequestsError, UnavailableError
 from muster.kube.objects import JsonObject, at, name_of, version_of

@@ -10,12 +10,12 @@ import pytest
 
 from contract.log.nats_bench import NatsBench, clear, nats_bench, settings
 from contract.log.suite import CLUSTER, JOB, fold, leader, numbers, queued
+from kit.servers import NatsServer
 from muster.bus import jsapi, streams
 from muster.bus.archive import FENCE_LIVE_S, export_log, import_log, trim
 from muster.bus.ports import ArchiveError, TrimRefusedError
 from muster.core.instant import Instant, after
 from muster.schemas.subjects import FED_LOG
-from servers import NatsServer
 
 pytestmark = pytest.mark.connected
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from contract.log.suite import CLUSTER
+from kit.servers import NatsServer
 from muster.bus.access import ADMIN_TOOLS
 from muster.bus.dead import NatsDeadLetters
 from muster.bus.decode import Dead
@@ -11,7 +12,6 @@ from muster.bus.settings import Settings
 from muster.bus.streams import bootstrap
 from muster.cli.log_files import as_json, dead_letter_rows, newest_dead_letters
 from muster.core.instant import Instant
-from servers import NatsServer
 
 
 async def test_the_newest_letters_are_listed_oldest_first_with_what_is_wrong(

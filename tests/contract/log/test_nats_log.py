@@ -7,8 +7,8 @@ from nats.aio.client import Client
 
 from contract.log.nats_bench import NatsBench, nats_bench
 from contract.log.suite import LogContract
+from kit.servers import NatsServer
 from muster.bus.nats_log import NatsLog
-from servers import NatsServer
 
 pytestmark = pytest.mark.connected
 

@@ -9,6 +9,7 @@ from nats.aio.client import Client
 
 from contract.log.nats_bench import NatsBench, nats_bench
 from contract.log.suite import CLUSTER, JOB, fold, leader, numbers, queued, read_to
+from kit.servers import NatsServer
 from muster.bus import jsapi
 from muster.bus import reader as reader_module
 from muster.bus.appender import NatsAppender
@@ -18,7 +19,6 @@ from muster.bus.ports import LogError, LogUnavailableError, StaleFenceError
 from muster.core.fact import Draft
 from muster.core.instant import NS_PER_S
 from muster.schemas.subjects import DEAD_STREAM
-from servers import NatsServer
 
 pytestmark = pytest.mark.connected
 

@@ -9,6 +9,7 @@ import pytest
 
 from contract.log.suite import fold
 from kit.memory_log import MemoryLog
+from kit.servers import CLUSTER, DECLARATIONS, NatsServer, running_nats
 from muster.bus.clock import SystemTime
 from muster.bus.connection import WatchingClient
 from muster.bus.dead import HEADER_ERROR, HEADER_SUBJECT
@@ -21,7 +22,6 @@ from muster.core.fact import Draft
 from muster.schemas.facts.health import HealthMoved
 from muster.schemas.facts.node import WithholdRequested
 from muster.schemas.subjects import DEAD_STREAM, cluster_log, fact_subject
-from servers import CLUSTER, DECLARATIONS, NatsServer, running_nats
 
 pytestmark = pytest.mark.connected
 

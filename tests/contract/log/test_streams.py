@@ -7,6 +7,7 @@ import pytest
 
 from contract.log.nats_bench import NatsBench, connect, nats_bench, settings
 from contract.log.suite import CLUSTER, JOB, TRACE, fold, leader, queued
+from kit.servers import NatsServer
 from muster.bus import jsapi, streams
 from muster.bus.nats_log import NatsLog
 from muster.bus.ports import StreamConflictError
@@ -15,7 +16,6 @@ from muster.core.fact import Draft, Fact
 from muster.schemas.facts.control import ClusterSummary
 from muster.schemas.facts.job import JobCancelRequested, JobFinished
 from muster.schemas.subjects import FED_LOG, FED_UP_LOG, LogName, fact_subject
-from servers import NatsServer
 
 pytestmark = pytest.mark.connected
 CANCEL = Draft("job", JOB, "cancel-requested", JobCancelRequested(principal="me"), trace=TRACE)

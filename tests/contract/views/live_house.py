@@ -12,7 +12,9 @@ from nats.aio.msg import Msg
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from dashboards import Dashboard
+from kit.observe.dashboards import Dashboard
+from kit.servers import CLUSTER, NatsServer
+from kit.waiting import ASKING_POLL_S, until, until_async
 from muster.bus.clock import SystemTime
 from muster.bus.jwt import mint_view_user
 from muster.bus.service import LeaderHandle
@@ -28,8 +30,6 @@ from muster.projector.telemetry import TelemetrySink
 from muster.projector.view import ViewSink
 from muster.schemas.live import FED_CLUSTER, LiveSlice, Snapshot
 from muster.schemas.readmodel import ReadModel
-from servers import CLUSTER, NatsServer
-from waiting import ASKING_POLL_S, until, until_async
 
 MODEL = ReadModel(CLUSTER)
 FED = ReadModel(FED_CLUSTER)

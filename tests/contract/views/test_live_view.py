@@ -8,6 +8,8 @@ from redis import Redis
 
 from contract.views.live_house import LiveHouse, Looking, record_attempt
 from kit.projector import Story, a_job
+from kit.servers import CLUSTER, NatsServer, RedisServer, redis_admin
+from kit.waiting import until, until_async
 from muster.core.fact import Fact
 from muster.gateway.ports import UnreachableError
 from muster.schemas.facts.control import CheckpointRequested
@@ -16,8 +18,6 @@ from muster.schemas.live import LiveTelemetry, Snapshot
 from muster.schemas.subjects import output_subject, telemetry_subject
 from muster.schemas.telemetry import DeviceSample, NodeSample, OutputLines
 from muster.schemas.views import JobView, NodeView
-from servers import CLUSTER, NatsServer, RedisServer, redis_admin
-from waiting import until, until_async
 
 pytestmark = pytest.mark.connected
 

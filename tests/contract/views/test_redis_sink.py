@@ -10,6 +10,8 @@ from nats.aio.client import Client
 from redis import Redis
 
 from kit.projector import Story, a_job
+from kit.servers import redis_admin
+from kit.waiting import until
 from muster.bus.service import LeaderHandle
 from muster.core.fact import Fact
 from muster.core.instant import Instant
@@ -20,8 +22,6 @@ from muster.schemas.facts.job import JobFinished
 from muster.schemas.job import Phase
 from muster.schemas.readmodel import ReadModel, fact_body, fact_range
 from muster.schemas.views import FactView, JobView
-from servers import redis_admin
-from waiting import until
 
 pytestmark = pytest.mark.connected
 

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from servers import NatsServer, running_nats
-from webhook_house import ALL_DECLARATIONS, WebhookHouse
+from kit.servers import NatsServer, running_nats
+from kit.stack.webhooks import ALL_DECLARATIONS, WebhookHouse
 
 
 @pytest.fixture(scope="module")

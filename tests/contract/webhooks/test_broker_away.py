@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from loopback import served
+from kit.loopback import served
+from kit.servers import NatsServer, running_nats
+from kit.stack.webhooks import ALL_DECLARATIONS, LOG, Receiver, WebhookHouse, webhook
+from kit.waiting import until, until_async
 from muster.bus import jsapi
 from muster.bus.names import webhook_consumer
-from servers import NatsServer, running_nats
-from waiting import until, until_async
-from webhook_house import ALL_DECLARATIONS, LOG, Receiver, WebhookHouse, webhook
 
 pytestmark = pytest.mark.connected
 

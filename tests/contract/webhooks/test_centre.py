@@ -5,14 +5,14 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from redis.asyncio import Redis
 
-from loopback import served
+from kit.loopback import served
+from kit.servers import CLUSTER, NatsServer, running_nats
+from kit.stack.webhooks import ALL_DECLARATIONS, LOG, Receiver, WebhookHouse, a_job, webhook
+from kit.waiting import until_async
 from muster.schemas.job import Job, Phase
 from muster.schemas.readmodel import read_model
 from muster.schemas.subjects import FED_LOG
 from muster.schemas.views import JobView
-from servers import CLUSTER, NatsServer, running_nats
-from waiting import until_async
-from webhook_house import ALL_DECLARATIONS, LOG, Receiver, WebhookHouse, a_job, webhook
 
 pytestmark = pytest.mark.connected
 

@@ -5,18 +5,9 @@ import asyncio
 import pytest
 from redis.asyncio import Redis
 
-from loopback import served
-from muster.core.instant import NS_PER_S
-from muster.notifier.signing import parse_secrets, signature
-from muster.schemas.facts.job import JobFinished, JobSubmitted
-from muster.schemas.facts.scale import Alternative, ScaleChosen
-from muster.schemas.job import Phase
-from muster.schemas.readmodel import read_model
-from muster.schemas.subjects import FED_LOG
-from muster.schemas.views import JobView
-from servers import CLUSTER
-from waiting import until, until_async
-from webhook_house import (
+from kit.loopback import served
+from kit.servers import CLUSTER
+from kit.stack.webhooks import (
     DASHBOARD,
     LOG,
     SECRET,
@@ -29,6 +20,15 @@ from webhook_house import (
     answering,
     webhook,
 )
+from kit.waiting import until, until_async
+from muster.core.instant import NS_PER_S
+from muster.notifier.signing import parse_secrets, signature
+from muster.schemas.facts.job import JobFinished, JobSubmitted
+from muster.schemas.facts.scale import Alternative, ScaleChosen
+from muster.schemas.job import Phase
+from muster.schemas.readmodel import read_model
+from muster.schemas.subjects import FED_LOG
+from muster.schemas.views import JobView
 
 pytestmark = pytest.mark.connected
 

@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
+from kit.servers import CLUSTER
+from kit.stack.webhooks import LOG, WebhookHouse
 from muster.bus.batches import Outgoing
 from muster.bus.requests import Outcome, append_single, publish
 from muster.core.fact import Draft
 from muster.schemas.facts.job import JobFinished
 from muster.schemas.subjects import FED_LOG
-from servers import CLUSTER
-from webhook_house import LOG, WebhookHouse
 
 pytestmark = pytest.mark.connected
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from federated_house import job_for, open_federation, routed_by_label
-from living_stack import job
+from kit.stack.federated import job_for, open_federation, routed_by_label
+from kit.stack.living import job
+from kit.waiting import until_async
 from muster.schemas.job import Phase
-from waiting import until_async
 
 CLUSTERS = ("east", "west")
 LINK_S_MAX = 240.0

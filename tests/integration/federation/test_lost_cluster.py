@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from federated_house import Federation, open_federation
-from living_stack import job
+from kit.stack.federated import Federation, open_federation
+from kit.stack.living import job
+from kit.waiting import until_async
 from muster.core.fact import Fact
 from muster.schemas.job import Phase
-from waiting import until_async
 
 CLUSTERS = ("east", "west")
 EAST_FIRST = {

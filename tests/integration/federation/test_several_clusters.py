@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from federated_house import job_for, open_federation, routed_by_label
-from living_stack import command
+from kit.stack.federated import job_for, open_federation, routed_by_label
+from kit.stack.living import command
 from muster.core.fact import Fact
 from muster.schemas.job import Phase
 

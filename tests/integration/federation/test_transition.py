@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from federated_house import open_federation
+from kit.stack.federated import open_federation
 from muster.schemas.job import Phase
 from muster_tools.demo import transition
 from muster_tools.demo.transition import FEDERATION, LONG_JOBS, NEW, NODES, OLD

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from federated_house import Federation, open_federation
-from living_stack import job
+from kit.stack.federated import Federation, open_federation
+from kit.stack.living import job
+from kit.waiting import until_async
 from muster.bus.checkpoint_store import CopiedCheckpoints
 from muster.bus.clock import SystemTime
 from muster.core import Instant
 from muster.federation.copy_trimmer import trim_copy
 from muster.schemas.job import Phase
 from muster.schemas.subjects import cluster_log
-from waiting import until_async
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from hosted_services import HostedServices
-from servers import NatsServer
+from kit.servers import NatsServer
+from kit.stack.hosted import HostedServices
 
 
 @pytest.fixture

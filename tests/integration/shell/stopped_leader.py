@@ -9,11 +9,11 @@ import sys
 import time
 from pathlib import Path
 
+from kit.toys import Releasing, scheduler
 from muster.bus.host import run
 from muster.bus.settings import Settings
 from muster.core.fact import Draft
 from muster.core.instant import Instant
-from toys import Releasing, scheduler
 
 DECISION_S_MAX = 30.0
 

@@ -2,15 +2,15 @@
 
 import pytest
 
-from hosted_services import LOG, HostedServices, until_leading
+from kit.stack.hosted import LOG, HostedServices, until_leading
+from kit.toys import Releasing, agent, bystanders, scheduler
+from kit.waiting import until
 from muster.bus.checkpoint import Checkpoints, Pointer
 from muster.bus.checkpoint_store import NatsCheckpoints
 from muster.bus.limits import CHECKPOINTS_KEPT
 from muster.core.fact import Draft
 from muster.schemas.facts.control import Voided
 from muster.schemas.ids import request_fact_id
-from toys import Releasing, agent, bystanders, scheduler
-from waiting import until
 
 pytestmark = pytest.mark.connected
 

@@ -4,9 +4,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from hosted_services import HostedServices
 from kit.federation import VirtualFederation, job
-from living_stack import until_async
+from kit.servers import CLUSTER, DECLARATIONS, running_nats
+from kit.stack.hosted import HostedServices
+from kit.stack.living import until_async
 from muster.bus.nats_log import NatsLog
 from muster.bus.requests import append_single
 from muster.core import Draft, Fact
@@ -16,7 +17,6 @@ from muster.federation.reports import Desk
 from muster.schemas.facts.job import JobEnded, JobFinished, JobRouted
 from muster.schemas.ids import request_fact_id
 from muster.schemas.subjects import FED_LOG, FED_UP_LOG, LogName
-from servers import CLUSTER, DECLARATIONS, running_nats
 
 pytestmark = pytest.mark.connected
 

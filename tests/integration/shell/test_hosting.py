@@ -6,16 +6,16 @@ import urllib.request
 
 import pytest
 
-from hosted_services import HostedServices, until_leading
+from kit.ports import own_port
+from kit.stack.hosted import HostedServices, until_leading
+from kit.toys import Releasing, agent, scheduler
+from kit.waiting import until
 from muster.bus.fold import PoisonedError
 from muster.bus.process import DisconnectedError
 from muster.bus.shell import Shell
 from muster.core.fact import Draft
 from muster.schemas.facts.control import Voided
 from muster.schemas.ids import request_fact_id
-from own_ports import own_port
-from toys import Releasing, agent, scheduler
-from waiting import until
 
 pytestmark = pytest.mark.connected
 

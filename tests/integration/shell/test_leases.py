@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from hosted_services import LEASE_TTL_S, HostedServices
+from kit.stack.hosted import LEASE_TTL_S, HostedServices
+from kit.waiting import until
 from muster.bus.lease import LeaseThread
-from waiting import until
 
 pytestmark = pytest.mark.connected
 

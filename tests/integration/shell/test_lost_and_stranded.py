@@ -6,13 +6,13 @@ from functools import partial
 
 import pytest
 
-from hosted_services import LOG, HostedServices, until_leading
+from kit.stack.hosted import LOG, HostedServices, until_leading
+from kit.toys import agent, bystanders, scheduler
+from kit.waiting import until
 from muster.bus import nats_log
 from muster.bus.checkpoint import Checkpoints
 from muster.bus.checkpoint_store import NatsCheckpoints
 from muster.bus.nats_log import NatsLog
-from toys import agent, bystanders, scheduler
-from waiting import until
 
 pytestmark = pytest.mark.connected
 

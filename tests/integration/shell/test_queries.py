@@ -2,13 +2,13 @@
 
 import pytest
 
-from hosted_services import HostedServices, until_leading
+from kit.servers import CLUSTER
+from kit.stack.hosted import HostedServices, until_leading
+from kit.toys import Count, HowMany, scheduler
+from kit.waiting import until
 from muster.bus.query import ProblemError, UnansweredError, ask
 from muster.schemas.base import Wire
 from muster.schemas.subjects import query_subject
-from servers import CLUSTER
-from toys import Count, HowMany, scheduler
-from waiting import until
 
 pytestmark = pytest.mark.connected
 SUBJECT = query_subject(CLUSTER, "scheduler", "queues")

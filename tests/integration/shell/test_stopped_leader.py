@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from hosted_services import HostedServices
-from toys import Releasing, scheduler
-from waiting import until
+from kit.stack.hosted import HostedServices
+from kit.toys import Releasing, scheduler
+from kit.waiting import until
 
 pytestmark = pytest.mark.connected
 SCRIPT = Path(__file__).with_name("stopped_leader.py")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from living_stack import command, job, open_house, options
+from kit.stack.living import command, job, open_house, options
 from muster.schemas.job import Phase
 
 pytestmark = [pytest.mark.connected, pytest.mark.timeout(240)]

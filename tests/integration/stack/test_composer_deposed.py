@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from living_stack import PASSED, House, open_house, options, second
+from kit.stack.living import PASSED, House, open_house, options, second
+from kit.waiting import until_async
 from muster.schemas.devices import AllocationPolicy, AttachmentPhase, ComposabilitySpec, RequestPhase
 from muster.schemas.facts.device import DeviceAttached
-from waiting import until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.timeout(240)]
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from kube_fake import RUN_S, FakeKubelet, fake_kube, node
-from kubernetes_house import NAMESPACE, kubeconfig_for, open_kubernetes_house
-from living_stack import PASSED, House, job, second
+from kit.kube.fake import RUN_S, FakeKubelet, fake_kube, node
+from kit.stack.kubernetes import NAMESPACE, kubeconfig_for, open_kubernetes_house
+from kit.stack.living import PASSED, House, job, second
+from kit.waiting import until_async
 from muster.kube.objects import JsonObject, name_of, namespace_of
 from muster.kube.resources import NAMESPACES, NODES, PODS
 from muster.schemas.job import Phase
-from waiting import until_async
 
 pytestmark = [pytest.mark.connected]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from living_stack import PASSED, House, job, open_house, options, second
-from waiting import until_async
+from kit.stack.living import PASSED, House, job, open_house, options, second
+from kit.waiting import until_async
 
 pytestmark = [pytest.mark.connected]
 

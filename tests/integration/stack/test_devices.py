@@ -5,7 +5,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from devices_house import ALL_DEVICES, open_devices_house
+from kit.stack.devices import ALL_DEVICES, open_devices_house
 from muster_tools.demo.devices import play_all
 from muster_tools.demo.stories import STORIES
 

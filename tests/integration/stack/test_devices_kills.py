@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from devices_house import DevicesHouse, open_devices_house, settings_with, switching
-from living_stack import PASSED
+from kit.stack.devices import DevicesHouse, open_devices_house, settings_with, switching
+from kit.stack.living import PASSED
+from kit.waiting import until_async
 from muster.schemas.facts.device import DeviceAttached
 from muster_tools.demo.stories import Cast, prepare
-from waiting import until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.timeout(240)]
 

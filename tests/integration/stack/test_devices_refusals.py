@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from devices_house import MODEL, DevicesHouse, open_devices_house, settings_with
-from living_stack import command
+from kit.stack.devices import MODEL, DevicesHouse, open_devices_house, settings_with
+from kit.stack.living import command
+from kit.waiting import until_async
 from muster.client import Muster, NotAllowedError, NotFoundError, RefusedError
 from muster.schemas.access import Role, TokenRecord
 from muster.schemas.devices import AttachmentPhase, BreakerState, ComposabilitySpec, DeviceView
 from muster.schemas.facts.device import CallStarted
 from muster.schemas.job import Phase
 from muster_tools.demo.settings import FABRIC, POOL
-from waiting import until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.timeout(240), pytest.mark.asyncio(loop_scope="module")]
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from living_stack import House, open_house, options
+from kit.stack.living import House, open_house, options
+from kit.waiting import until_async
 from muster.fabric.layout import machine_id
 from muster.schemas.devices import AllocationPolicy, AttachmentPhase, BreakerState, ComposabilitySpec, RequestPhase
-from waiting import until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.timeout(300)]
 

@@ -8,12 +8,12 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from living_stack import House, job, open_house, options
+from kit.stack.living import House, job, open_house, options
+from kit.waiting import until_async
 from muster.core import Fact
 from muster.core.instant import seconds_between
 from muster.schemas.facts.health import FaultObserved
 from muster.schemas.job import Phase
-from waiting import until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.asyncio(loop_scope="module")]
 

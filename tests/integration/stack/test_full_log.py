@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from living_stack import House, job, open_house, options
+from kit.stack.living import House, job, open_house, options
+from kit.waiting import until_async
 from muster.schemas.job import Phase
 from muster.schemas.subjects import cluster_log
-from waiting import until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.timeout(240)]
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from living_stack import House, job, open_house, options
+from kit.stack.living import House, job, open_house, options
+from kit.waiting import until_async
 from muster.core import Fact
 from muster.core.instant import seconds_between
 from muster.schemas.facts.job import JobQueued
@@ -15,7 +16,6 @@ from muster.schemas.facts.operations import NodeAction, NodeActionRequested
 from muster.schemas.job import Phase
 from muster.schemas.subjects import telemetry_subject
 from muster.schemas.telemetry import DeviceSample, NodeSample
-from waiting import until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.asyncio(loop_scope="module")]
 

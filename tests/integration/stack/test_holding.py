@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from living_stack import House, command, job, open_house, options
+from kit.stack.living import House, command, job, open_house, options
 from muster.client import ConflictError
 from muster.schemas.facts.job_wishes import Ask
 from muster.schemas.job import Phase

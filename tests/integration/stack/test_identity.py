@@ -14,15 +14,15 @@ import pytest_asyncio
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from certificates import Authority
-from distant_commands import Ended, distant_command
-from living_stack import TEAM, House, open_house, options
+from kit.http.certificates import Authority
+from kit.http.oidc_provider import AUDIENCE, CLIENT_ID, OidcProvider, oidc_provider
+from kit.stack.distant_commands import Ended, distant_command
+from kit.stack.living import TEAM, House, open_house, options
+from kit.waiting import until
 from muster.bus.jwt import key_of_seed
 from muster.client import QueueSpec
 from muster.schemas.job import Phase
 from muster.schemas.live import LiveCredential, LiveSlice
-from oidc_provider import AUDIENCE, CLIENT_ID, OidcProvider, oidc_provider
-from waiting import until
 
 pytestmark = [pytest.mark.connected, pytest.mark.timeout(240), pytest.mark.asyncio(loop_scope="module")]
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from devices_house import DevicesHouse, open_devices_house
-from doc_blocks import block, blocks
+from kit.doc_blocks import block, blocks
+from kit.stack.devices import DevicesHouse, open_devices_house
+from kit.waiting import until_async
 from muster.schemas.facts.queue import QueueSpec
 from natscli import nats_command
-from waiting import until_async
 
 pytestmark = pytest.mark.connected
 

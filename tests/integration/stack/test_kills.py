@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from living_stack import House, job, open_house, options
+from kit.stack.living import House, job, open_house, options
 from muster.client import MusterError
 
 pytestmark = [pytest.mark.connected, pytest.mark.asyncio(loop_scope="module")]

@@ -14,11 +14,11 @@ import pytest_asyncio
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from dashboards import EVERY_AUDIENCE, Dashboard
-from living_stack import PASSED, House, job, open_house, options
+from kit.observe.dashboards import EVERY_AUDIENCE, Dashboard
+from kit.stack.living import PASSED, House, job, open_house, options
+from kit.waiting import ASKING_POLL_S, until, until_async
 from muster.bus.jwt import key_of_seed
 from muster.schemas.live import LiveCredential, LiveSlice, Snapshot
-from waiting import ASKING_POLL_S, until, until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.timeout(240), pytest.mark.asyncio(loop_scope="module")]
 

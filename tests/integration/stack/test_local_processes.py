@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from living_stack import House, job, open_house, options
+from kit.stack.living import House, job, open_house, options
+from kit.waiting import until, until_async
 from muster.client import UnreachableError
 from muster.schemas.job import Checkpointing, JobSpec, Phase
-from waiting import until, until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.asyncio(loop_scope="module")]
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from living_stack import TEAM, House, job, open_house, options
+from kit.stack.living import TEAM, House, job, open_house, options
+from kit.waiting import until_async
 from muster.core import Fact
 from muster.schemas.facts.job import JobQueued, JobResized, PodsExited, QueuedReason
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import Checkpointing, Phase, TaskGroup
-from waiting import until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.asyncio(loop_scope="module")]
 

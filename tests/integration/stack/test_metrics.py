@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from living_stack import House, job, open_house, options
+from kit.stack.living import House, job, open_house, options
+from kit.waiting import until_async
 from muster.schemas.subjects import cluster_log
-from waiting import until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.asyncio(loop_scope="module")]
 

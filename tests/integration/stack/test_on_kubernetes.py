@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest_asyncio
 
-from kube_fake import RUN_S, FakeKube, FakeKubelet, fake_kube, node
-from kubernetes_house import NAMESPACE, kubeconfig_for, open_kubernetes_house
-from living_stack import House, job
+from kit.kube.fake import RUN_S, FakeKube, FakeKubelet, fake_kube, node
+from kit.stack.kubernetes import NAMESPACE, kubeconfig_for, open_kubernetes_house
+from kit.stack.living import House, job
 from muster.kube.objects import JsonObject, name_of, namespace_of, text
 from muster.kube.resources import NAMESPACES, NODES, PODS
 from muster.schemas.job import Phase

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from living_stack import TEAM, House, command, open_house
+from kit.stack.living import TEAM, House, command, open_house
+from kit.waiting import until_async
 from muster.client import (
     ConflictError,
     JobSpec,
@@ -22,7 +23,6 @@ from muster.fabric.layout import node_name
 from muster.schemas.devices import AttachmentPhase, ComposabilitySpec
 from muster.stack.options import StartOptions
 from muster_tools.demo.settings import FABRIC, MODEL, WORKERS, demo_settings
-from waiting import until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.asyncio(loop_scope="module")]
 

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from invariants import violations
-from living_stack import READ_IDLE_S, TEAM, job
+from kit.invariants import violations
+from kit.kube.pods_on_loopback import Pods, pods
+from kit.stack.living import READ_IDLE_S, TEAM, job
+from kit.waiting import until, until_async
 from muster.bus.access import ADMIN_TOOLS
 from muster.bus.connection import connect_once
 from muster.bus.jsapi import stream_info
@@ -20,8 +22,6 @@ from muster.core.fact import Fact
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import Phase
 from muster.schemas.subjects import cluster_log
-from pods_on_loopback import Pods, pods
-from waiting import until, until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.timeout(300)]
 

@@ -7,12 +7,12 @@ from time import time_ns
 import pytest
 import pytest_asyncio
 
-from living_stack import TEAM, House, job, open_house, options
+from kit.stack.living import TEAM, House, job, open_house, options
+from kit.waiting import until_async
 from muster.client import QueueSpec, RefusedError, Repeat, ReservationSpec
 from muster.core.instant import NS_PER_S
 from muster.schemas.facts.job import JobQueued
 from muster.schemas.job import JobSpec, TaskGroup
-from waiting import until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.asyncio(loop_scope="module")]
 

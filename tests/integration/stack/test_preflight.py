@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from living_stack import House, job, open_house, options
+from kit.stack.living import House, job, open_house, options
+from kit.waiting import until_async
 from muster.core import Fact
 from muster.schemas.facts.job import JobPlaced, JobQueued, JobRunning, QueuedReason
 from muster.schemas.facts.operations import CheckOutcome, ChecksReported, PreflightFailed, PreflightPassed
 from muster.schemas.job import Phase
 from muster.schemas.labels import PREFLIGHT
-from waiting import until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.asyncio(loop_scope="module")]
 

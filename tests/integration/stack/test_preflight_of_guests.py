@@ -6,10 +6,12 @@ from contextlib import AsyncExitStack
 import pytest
 import pytest_asyncio
 
-from kube_fake import RUN_S, FakeKube, FakeKubelet, fake_kube, node
-from kube_operators import operating
-from kubernetes_house import NAMESPACE, kubeconfig_for, open_kubernetes_house
-from living_stack import House
+from kit.kube.fake import RUN_S, FakeKube, FakeKubelet, fake_kube, node
+from kit.kube.objects import SPACE, asking_pod, batch_job, condition, job_set, mpi_job, note
+from kit.kube.operators import operating
+from kit.stack.kubernetes import NAMESPACE, kubeconfig_for, open_kubernetes_house
+from kit.stack.living import House
+from kit.waiting import until
 from muster.agent.core.kubernetes.names import CHECK_POD_LABEL
 from muster.checks.report import dump
 from muster.kube.connection import KubeConnection
@@ -18,8 +20,6 @@ from muster.kube.resources import JOB_SETS, JOBS, MPI_JOBS, NAMESPACES, NODES, P
 from muster.kube.workload_labels import JOB_ID, PHASE
 from muster.schemas.facts.job import JobPlaced
 from muster.schemas.facts.operations import CheckOutcome, CheckResult, PreflightFailed, PreflightPlan
-from objects_that_ask import SPACE, asking_pod, batch_job, condition, job_set, mpi_job, note
-from waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -12,11 +12,11 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from observed_stack import Exposed, ObservedStack, observed_stack
-from own_ports import own_port
-from promql import Selector, selectors
-from queries import PROMETHEUS, RULES, Query, board_queries, recorded, rule_queries
-from waiting import until_async
+from kit.observe.promql import Selector, selectors
+from kit.observe.queries import PROMETHEUS, RULES, Query, board_queries, recorded, rule_queries
+from kit.ports import own_port
+from kit.stack.observed import Exposed, ObservedStack, observed_stack
+from kit.waiting import until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(240)]
 

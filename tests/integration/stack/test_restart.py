@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from living_stack import job, open_house, options
+from kit.stack.living import job, open_house, options
 from muster.schemas.job import Phase
 
 pytestmark = [pytest.mark.connected]

@@ -7,15 +7,15 @@ from typing import cast
 
 import pytest
 
-from devices_house import DevicesHouse, Json, open_devices_house, settings_with, switching
-from living_stack import House, job
+from kit.stack.devices import DevicesHouse, Json, open_devices_house, settings_with, switching
+from kit.stack.living import House, job
+from kit.waiting import until_async
 from muster.bus.checkpoint_store import NatsCheckpoints
 from muster.cli import log_files
 from muster.schemas.devices import AttachmentPhase, ComposabilitySpec, RequestPhase
 from muster.schemas.job import Phase
 from muster.schemas.subjects import cluster_log
 from muster_tools.demo.settings import BIG, MODEL, WORKER_COUNT, WORKER_MEMORY_MIB
-from waiting import until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.timeout(300)]
 

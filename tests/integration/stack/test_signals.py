@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from living_stack import House, job, open_house, options
+from kit.observe.otlp_sink import OtlpSink, otlp_sink
+from kit.stack.living import House, job, open_house, options
+from kit.waiting import until, until_async
 from muster.bus.limits import SPANS_ONE_IN
 from muster.bus.tracing import ENDPOINT_VARIABLE
 from muster.schemas.ids import span_id, traceparent
-from otlp_sink import OtlpSink, otlp_sink
-from waiting import until, until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.asyncio(loop_scope="module")]
 

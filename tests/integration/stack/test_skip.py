@@ -6,11 +6,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-import poisoned_services
-from living_stack import PASSED, House, command, job, open_house, options
+from kit.stack import poisoned as poisoned_services
+from kit.stack.living import PASSED, House, command, job, open_house, options
+from kit.waiting import until_async
 from muster.schemas.job import Phase
 from muster.stack.declared import SERVICES
-from waiting import until_async
 
 pytestmark = [pytest.mark.connected]
 

@@ -15,6 +15,9 @@ import redis.asyncio as redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
+from kit.ports import own_ports
+from kit.servers import DECLARATIONS
+from kit.waiting import until
 from muster.bus.access import bus_users, inbox_prefix
 from muster.bus.settings import Settings
 from muster.schemas.access import Role, TokenRecord, token_hash
@@ -23,9 +26,6 @@ from muster.stack.options import StartOptions
 from muster.stack.state_dir import NotAStateDirError, StateDir, StateDirLockedError, holder_of
 from muster.stack.supervisor import ChildNotReadyError
 from muster.stack.up import RunningStack, start
-from own_ports import own_ports
-from servers import DECLARATIONS
-from waiting import until
 
 pytestmark = pytest.mark.connected
 

@@ -7,12 +7,12 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from living_stack import TEAM, House, open_house, options
+from kit.stack.living import TEAM, House, open_house, options
+from kit.waiting import until_async
 from muster.client.errors import UnreachableError
 from muster.schemas import labels
 from muster.schemas.job import JobSpec, Phase, TaskGroup
 from muster.schemas.usage import Idle, JobUse, Top
-from waiting import until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.timeout(240), pytest.mark.asyncio(loop_scope="module")]
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from living_stack import House, job, open_house, options
+from kit.stack.living import House, job, open_house, options
+from kit.waiting import until_async
 from muster.bus.checkpoint import Checkpoints
 from muster.bus.checkpoint_store import NatsCheckpoints
 from muster.bus.fold import Folder
@@ -20,7 +21,6 @@ from muster.schemas.job import Phase
 from muster.schemas.subjects import FED_LOG, LogName, cluster_log
 from muster.schemas.views import JobView
 from muster.stack.options import StartOptions
-from waiting import until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.timeout(240)]
 

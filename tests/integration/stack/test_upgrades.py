@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from living_stack import PASSED, House, job, open_house, options
+from kit.stack.living import PASSED, House, job, open_house, options
+from kit.waiting import until_async
 from muster.core import Fact
 from muster.schemas.campaigns import CampaignView
 from muster.schemas.facts.job import JobStopRequested
 from muster.schemas.facts.upgrade import CampaignEnded, CampaignSpec, NodeStepped, Step
 from muster.schemas.job import Phase
-from waiting import until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.asyncio(loop_scope="module")]
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from living_stack import House, job, open_house, options
+from kit.stack.living import House, job, open_house, options
+from kit.waiting import until_async
 from muster.client import RefusedError
 from muster.schemas.facts.job import JobRouted
 from muster.schemas.job import Phase
-from waiting import until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.asyncio(loop_scope="module")]
 

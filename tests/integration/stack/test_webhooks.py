@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from living_stack import command, job, open_house, options
-from loopback import served
-from waiting import until_async
-from webhook_house import SECRET, Received, Receiver, Reply
+from kit.loopback import served
+from kit.stack.living import command, job, open_house, options
+from kit.stack.webhooks import SECRET, Received, Receiver, Reply
+from kit.waiting import until_async
 
 pytestmark = pytest.mark.connected
 

@@ -9,18 +9,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from kube_fake import RUN_S, FakeKube, FakeKubelet, fake_kube, node
-from kube_operators import operating
-from kubernetes_house import kubeconfig_for, open_kubernetes_house
-from living_stack import PASSED, House
-from muster.kube.connection import KubeConnection
-from muster.kube.objects import JsonObject, at, mapping, name_of, namespace_of, objects, strings, text, truth, uid_of
-from muster.kube.resources import EVENTS, JOB_SETS, JOBS, MPI_JOBS, MUSTER_JOBS, NAMESPACES, NODES, PODS, Resource
-from muster.kube.workload_labels import JOB_ID, PHASE, QUEUE, REASON
-from muster.schemas.facts.queue import QueueSpec
-from muster.schemas.job import Phase
-from muster.schemas.views import JobView
-from objects_that_ask import (
+from kit.kube.fake import RUN_S, FakeKube, FakeKubelet, fake_kube, node
+from kit.kube.objects import (
     SPACE,
     asking_pod,
     batch_job,
@@ -32,7 +22,17 @@ from objects_that_ask import (
     phase,
     template,
 )
-from waiting import until
+from kit.kube.operators import operating
+from kit.stack.kubernetes import kubeconfig_for, open_kubernetes_house
+from kit.stack.living import PASSED, House
+from kit.waiting import until
+from muster.kube.connection import KubeConnection
+from muster.kube.objects import JsonObject, at, mapping, name_of, namespace_of, objects, strings, text, truth, uid_of
+from muster.kube.resources import EVENTS, JOB_SETS, JOBS, MPI_JOBS, MUSTER_JOBS, NAMESPACES, NODES, PODS, Resource
+from muster.kube.workload_labels import JOB_ID, PHASE, QUEUE, REASON
+from muster.schemas.facts.queue import QueueSpec
+from muster.schemas.job import Phase
+from muster.schemas.views import JobView
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from kit.waiting import until
 from muster.agent.core.local.attempt import Key, StartProcess
 from muster.agent.local import processes
 from muster.agent.local.processes import NOT_STARTED, SIGNALLED, Processes
 from muster.core import Instant
 from muster.schemas.job import JobSpec, PodOptions, SecretVariable, Slot, TaskGroup
-from waiting import until
 
 JOB = "J" * 26
 SOON_S = 10.0

@@ -3,6 +3,7 @@
 import pytest
 
 from kit.agent_workloads import SPEC, WatchingAgent, seen
+from kit.kube.objects import asking_pod, batch_job, job_set, mpi_job
 from muster.agent.core.workload_values import Guest, PodAsks, Unfit, WorkloadKind, WorkloadPolicy, WorkloadView
 from muster.agent.core.workloads.claim_templates import CLAIM_ONLY, DEVICES_MAX, TemplateProjection, TemplateView
 from muster.agent.core.workloads.objects import WorkloadProjection
@@ -10,7 +11,6 @@ from muster.agent.core.workloads.pod_gangs import GuestProjection
 from muster.kube.objects import JsonObject, mapping, objects
 from muster.kube.resources import WORKLOADS
 from muster.schemas.facts.workload import WorkloadRejected
-from objects_that_ask import asking_pod, batch_job, job_set, mpi_job
 
 POLICY = WorkloadPolicy(cluster="local", teams={"physics": "physics"})
 NO_COUNT = SPEC.model_copy(update={"task_groups": (SPEC.task_groups[0].model_copy(update={"gpus": 0, "replicas": 2}),)})

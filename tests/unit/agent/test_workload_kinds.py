@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.kube.objects import asking_pod, batch_job, job_set, mpi_job, muster_job, template
 from muster.agent.core.workload_values import (
     NOTHING_SHOWN,
     Guest,
@@ -23,7 +24,6 @@ from muster.kube.resources import WORKLOADS
 from muster.schemas import ids
 from muster.schemas.facts.workload import WorkloadSubmitRequested
 from muster.schemas.job import REPLICAS_MAX, JobKind, JobSpec, Topology, WorkloadRef
-from objects_that_ask import asking_pod, batch_job, job_set, mpi_job, muster_job, template
 
 POLICY = WorkloadPolicy(
     cluster="atlas",

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kit.agent_workloads import POLICY as SEEN_POLICY
 from kit.agent_workloads import WatchingAgent, has_asked, seen
+from kit.kube.objects import asking_pod
 from muster.agent.core.cluster import CreatePods, DeletePods, PodsExitedSeen
 from muster.agent.core.kubernetes.calls import Delete, Merge, Refused
 from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
@@ -25,7 +26,6 @@ from muster.core import Instant
 from muster.kube.objects import at, mapping
 from muster.schemas.facts.job import JobStopRequested, StopReason
 from muster.schemas.job import JobSpec, Slot, TaskGroup, WorkloadRef
-from objects_that_ask import asking_pod
 from unit.agent.kubernetes.rig import SPACE, Manifests, Rig, slot
 
 POLICY = WorkloadPolicy(cluster="local", teams={"physics": "physics"})

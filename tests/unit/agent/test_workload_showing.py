@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.agent_workloads import POLICY, UNFIT, WatchingAgent, seen
+from kit.kube.objects import muster_job
 from muster.agent.core.kubernetes.resources import rfc3339
 from muster.agent.core.workload_values import WorkloadKind, WorkloadView
 from muster.agent.core.workloads.objects import WorkloadProjection
@@ -19,7 +20,6 @@ from muster.kube.resources import MUSTER_JOBS
 from muster.schemas.facts.job import JobPlaced, JobRunning, JobUnschedulable
 from muster.schemas.facts.operations import CheckOrder, PreflightPlan
 from muster.schemas.job import Phase, Slot
-from objects_that_ask import muster_job
 
 
 @pytest.fixture

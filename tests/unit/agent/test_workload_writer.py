@@ -7,7 +7,9 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from kit.agent_workloads import POLICY, UNFIT, WatchingAgent, seen
-from kube_fake import FakeKube, fake_kube
+from kit.kube.fake import FakeKube, fake_kube
+from kit.kube.objects import SPACE, muster_job, phase
+from kit.waiting import until
 from muster.agent.core.workload_values import WorkloadKind
 from muster.agent.core.workloads.objects import WorkloadProjection
 from muster.agent.kubernetes import workload_writer
@@ -16,8 +18,6 @@ from muster.kube.connection import KubeConnection
 from muster.kube.objects import JsonObject, uid_of
 from muster.kube.resources import EVENTS, MUSTER_JOBS, NAMESPACES
 from muster.schemas.facts.job import JobUnschedulable
-from objects_that_ask import SPACE, muster_job, phase
-from waiting import until
 
 
 class World:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from toys import MemoryHouse
+from kit.toys import MemoryHouse
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 import pytest
 from nats.aio.client import Client
 
+from kit.toys import MemoryHouse, put_joined, scheduler
+from kit.waiting import until
 from muster.bus.service import LeaderHandle
 from muster.core.fact import Core, Fact
 from muster.core.instant import Instant, after
-from toys import MemoryHouse, put_joined, scheduler
-from waiting import until
 
 
 @dataclass

@@ -5,6 +5,7 @@ import gzip
 import pytest
 
 from kit.checkpoints import MemoryCheckpoints
+from kit.toys import JOINED, LOG
 from muster.bus.checkpoint import (
     CheckpointError,
     Checkpoints,
@@ -20,7 +21,6 @@ from muster.core.fact import Draft
 from muster.core.instant import Instant
 from muster.schemas.facts.node import GrantState, NodeState
 from muster.schemas.registry import StreamRole
-from toys import JOINED, LOG
 
 TIME = Instant(5)
 GRANT = Draft("node", "a.b", "state-recorded", GrantState(released=True), causes=("x", "y"), trace="t")

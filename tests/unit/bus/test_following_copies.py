@@ -1,8 +1,8 @@
 """A shell over the copy of a log: it leads by its lease alone, and writes nothing."""
 
+from kit.toys import MemoryHouse, MemoryServiceLog, Releasing, put_joined, scheduler
+from kit.waiting import until
 from muster.bus.shell import Shell
-from toys import MemoryHouse, MemoryServiceLog, Releasing, put_joined, scheduler
-from waiting import until
 
 
 def copy_of(house: MemoryHouse) -> MemoryServiceLog:

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from kit.clocks import FakeTime
 from kit.memory_log import MemoryLog, MemoryReader
+from kit.toys import LOG, put_joined
+from kit.waiting import until
 from muster.bus.nats_log import Hub, Member
 from muster.bus.ports import LogReader
-from toys import LOG, put_joined
-from waiting import until
 
 
 def new_log(nodes: int = 0) -> MemoryLog:

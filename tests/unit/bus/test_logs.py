@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from kit.observe.otlp_sink import OtlpSink, otlp_sink
 from muster.bus.limits import LOG_MESSAGE_CHARACTERS_MAX
 from muster.bus.logs import JsonLines, set_up_logs
 from muster.bus.otel_logs import OtlpLogs
 from muster.bus.tracing import Exemplars, about
-from otlp_sink import OtlpSink, otlp_sink
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 PARENT = f"00-{TRACE}-{SPAN}-01"

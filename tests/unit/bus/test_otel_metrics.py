@@ -3,10 +3,10 @@
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
+from kit.observe.otlp_sink import otlp_sink
+from kit.waiting import until
 from muster.bus.metrics import also_exporting, registries
 from muster.bus.otel_metrics import INTERVAL_VARIABLE, otlp_metrics, to_collector
-from otlp_sink import otlp_sink
-from waiting import until
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 

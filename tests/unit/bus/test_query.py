@@ -7,6 +7,7 @@ import zlib
 
 import pytest
 
+from kit.toys import SCHEDULER, Count, HowMany, Releasing
 from muster.bus.limits import QUERY_BYTES_MAX, QUERY_WHOLE_BYTES_MAX
 from muster.bus.query import PackingError, Responder, unpacked
 from muster.bus.service import QueryHandler
@@ -17,7 +18,6 @@ from muster.schemas import ids
 from muster.schemas.base import Wire
 from muster.schemas.devices import AttachmentPhase, DeviceView
 from muster.schemas.queries import DevicesAnswer
-from toys import SCHEDULER, Count, HowMany, Releasing
 
 
 class Answering:

@@ -5,6 +5,8 @@ import asyncio
 import pytest
 from prometheus_client import REGISTRY
 
+from kit.toys import JOINED, LOG, SCHEDULER, MemoryHouse, Releasing, put_joined, scheduler
+from kit.waiting import until
 from muster.bus.batches import BATCH_MESSAGES_MAX
 from muster.bus.service import CoreService
 from muster.bus.shell import Shell
@@ -13,8 +15,6 @@ from muster.core.instant import Instant
 from muster.schemas.facts.node import Released
 from muster.schemas.registry import StreamRole
 from muster.schemas.subjects import fact_subject
-from toys import JOINED, LOG, SCHEDULER, MemoryHouse, Releasing, put_joined, scheduler
-from waiting import until
 
 
 def released_subject(node: str) -> str:

@@ -5,12 +5,7 @@ import asyncio
 import pytest
 
 from kit.memory_log import MemoryAppender
-from muster.bus.checkpoint import contributors
-from muster.bus.fold import PoisonedError
-from muster.bus.ports import Appended, StaleFenceError
-from muster.bus.shell import UnrecoverableError
-from muster.schemas.registry import StreamRole
-from toys import (
+from kit.toys import (
     MemoryHouse,
     MemoryServiceLog,
     Releasing,
@@ -21,7 +16,12 @@ from toys import (
     put_voided,
     scheduler,
 )
-from waiting import until
+from kit.waiting import until
+from muster.bus.checkpoint import contributors
+from muster.bus.fold import PoisonedError
+from muster.bus.ports import Appended, StaleFenceError
+from muster.bus.shell import UnrecoverableError
+from muster.schemas.registry import StreamRole
 
 
 def released(shell: object) -> set[str]:

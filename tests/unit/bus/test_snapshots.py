@@ -5,6 +5,8 @@ import asyncio
 import pytest
 
 from kit.checkpoints import MemoryCheckpoints
+from kit.toys import JOINED, LOG
+from kit.waiting import until
 from muster.bus.checkpoint import Checkpoints
 from muster.bus.limits import ShellLimits
 from muster.bus.metrics import shell_metrics
@@ -12,8 +14,6 @@ from muster.bus.snapshots import Snapshots
 from muster.core.fact import Draft
 from muster.core.instant import Instant
 from muster.schemas.facts.node import NodeState
-from toys import JOINED, LOG
-from waiting import until
 
 
 class Unwritable(NodeState):

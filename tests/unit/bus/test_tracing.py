@@ -6,13 +6,13 @@ import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from kit.log import a_fact
+from kit.toys import JOINED
 from muster.bus.limits import SPANS_ONE_IN
 from muster.bus.otel import OtelTracing
 from muster.bus.tracing import ENDPOINT_VARIABLE, NoTracing, make_tracing, sampled_one_in, sends
 from muster.core.fact import Fact
 from muster.core.instant import NS_PER_S
 from muster.schemas.ids import span_id, trace_id, traceparent
-from toys import JOINED
 
 TRACE = trace_id("job")
 

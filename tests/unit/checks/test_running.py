@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from kit.waiting import until
 from muster.checks import catalogue, storage_probe
 from muster.checks.programs import Ran, run
 from muster.checks.runner import Place, place_of, probe, run_plan
 from muster.schemas.facts.operations import CheckOrder, CheckOutcome, PreflightPlan
-from waiting import until
 
 PASS, FAIL, CANNOT_RUN = CheckOutcome.PASS, CheckOutcome.FAIL, CheckOutcome.CANNOT_RUN
 PLACE = Place("n1", gpus=2)

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from kit.clocks import FakeTime
+from kit.http.oidc_provider import CLIENT_ID, OidcProvider, oidc_provider
 from muster.cli.login import Login, LoginToken, Provider, Wanted, log_in, login_for, store
 from muster.client import TokenError
-from oidc_provider import CLIENT_ID, OidcProvider, oidc_provider
 
 URL = "https://muster.example.com"
 PENDING = (400, {"error": "authorization_pending"})

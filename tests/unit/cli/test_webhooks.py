@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from loopback import served
+from kit.loopback import served
+from kit.stack.webhooks import SECRET, Receiver, answering, webhook
 from muster.bus.settings import Settings
 from muster.cli.errors import ExitCode
 from muster.cli.main import run
 from muster.notifier.signing import parse_secrets, signature
-from webhook_house import SECRET, Receiver, answering, webhook
 
 
 def a_stack(directory: Path, **webhooks: str) -> str:

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from gateway_fakes import FakeHouse, lost_log
-from loopback import served
+from kit.http.gateway import FakeHouse, lost_log
+from kit.loopback import served
 from muster.bus.gateway_settings import AccessSettings, SubmitterSettings
 from muster.client import JobSpec, Muster, RefusedError, Retry, TaskGroup, UnavailableError
 from muster.client.batches import JOBS_PER_REQUEST

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway_fakes import FakeHouse, fact, joined
+from kit.http.gateway import FakeHouse, fact, joined
 from muster.client import (
     AttachmentPhase,
     ComposabilitySpec,

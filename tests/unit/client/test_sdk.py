@@ -10,8 +10,8 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gateway_fakes import FakeHouse, fact, lost_log
-from loopback import served
+from kit.http.gateway import FakeHouse, fact, lost_log
+from kit.loopback import served
 from muster.client import (
     ConflictError,
     JobSpec,

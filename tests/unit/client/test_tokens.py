@@ -8,8 +8,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from gateway_fakes import FakeHouse
-from loopback import served
+from kit.http.gateway import FakeHouse
+from kit.loopback import served
 from muster.client import CommandToken, FileToken, Muster, RefusedError, TokenError
 from muster.client.tokens import TOKEN_CHARS_MAX
 from muster.schemas.access import token_hash

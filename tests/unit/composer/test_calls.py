@@ -9,6 +9,7 @@ import pytest
 from nats.aio.client import Client
 from prometheus_client import REGISTRY
 
+from kit.virtual_time import virtually
 from muster.bus.service import LeaderHandle
 from muster.composer.calls import SURVEY_GAP_S, FabricCalls, Line
 from muster.composer.core.fabrics import AttachCall, AttachDone, CallWentWrong, Observation, Surveyed, SurveyWentWrong
@@ -16,7 +17,6 @@ from muster.core import NS_PER_S, Instant
 from muster.core.fact import Core
 from muster.fabric.driver import AttachOrder, DetachOrder, FabricError, FabricUnavailableError, Inventory, MachineDevice
 from muster.schemas.facts.device import CallFailure
-from virtual_time import virtually
 
 LIMIT = 2
 TAKES_S = 10.0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fabrics import GROUPS, MODEL, NAME, OTHER_MODEL, fabric, machine
+from kit.fabrics import GROUPS, MODEL, NAME, OTHER_MODEL, fabric, machine
 from muster.fabric.layout import device_uuids, node_name, pool_device_uuid
 from muster.fabric.simulator.build import build_model, machines_of
 

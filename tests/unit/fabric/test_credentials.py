@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fabrics import LOGIN
+from kit.fabrics import LOGIN
 from muster.fabric.token import CredentialsError, read_credentials
 
 SECRETS = (LOGIN["password"], LOGIN["client_secret"])

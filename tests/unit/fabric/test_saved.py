@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fabrics import GROUPS, MODEL, fabric, machine
 from kit.clocks import FakeTime
+from kit.fabrics import GROUPS, MODEL, fabric, machine
 from muster.core import NS_PER_S, Instant, after
 from muster.fabric.simulator.build import build_model
 from muster.fabric.simulator.clock import RunningClock

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway_fakes import FakeHouse
+from kit.http.gateway import FakeHouse
 from muster.gateway.authorise import Principal
 from muster.schemas.access import Role
 from muster.schemas.facts.queue import QueueSpec

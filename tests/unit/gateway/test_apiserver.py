@@ -1,6 +1,6 @@
 """The guard's report over HTTP and by the client."""
 
-from gateway_fakes import FakeHouse
+from kit.http.gateway import FakeHouse
 from muster.schemas.apiserver import ApiServerReplica, ApiServerReport
 
 

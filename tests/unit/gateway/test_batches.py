@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway_fakes import FakeHouse, lost_log
+from kit.http.gateway import FakeHouse, lost_log
 from muster.gateway.submit import AT_ONCE_MAX
 from muster.schemas.base import JOBS_PER_BATCH_MAX
 from muster.schemas.job import JobSpec

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway_fakes import FakeHouse
+from kit.http.gateway import FakeHouse
 from muster.gateway import changes
 from muster.schemas.campaigns import (
     AskCampaignCheck,

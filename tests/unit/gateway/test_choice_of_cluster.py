@@ -4,7 +4,7 @@ from typing import cast
 
 import pytest
 
-from gateway_fakes import FakeHouse, joined
+from kit.http.gateway import FakeHouse, joined
 from muster.gateway.http import document
 from muster.schemas.apiserver import ApiServerReport
 from muster.schemas.campaigns import CampaignsAnswer, CampaignView

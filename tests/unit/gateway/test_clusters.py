@@ -1,6 +1,6 @@
 """What clusters are and can do, over HTTP."""
 
-from gateway_fakes import FakeHouse
+from kit.http.gateway import FakeHouse
 from muster.schemas.apiserver import ClusterView
 
 

@@ -1,6 +1,6 @@
 """How nodes and GPUs are, over HTTP and by the client; and what people tell health."""
 
-from gateway_fakes import FakeHouse
+from kit.http.gateway import FakeHouse
 from muster.schemas.conditions import AskConditions, BrakeView, Condition, ConditionsAnswer
 from muster.schemas.facts.health import BrakeResetRequested, BrakeTripped, HealthPhase, VerifyRequested
 

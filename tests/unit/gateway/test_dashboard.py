@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway_fakes import FakeHouse
+from kit.http.gateway import FakeHouse
 from muster.gateway.dashboard import Site, headers
 from muster.gateway.http import make_app
 

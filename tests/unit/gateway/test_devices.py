@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gateway_fakes import FakeHouse
+from kit.http.gateway import FakeHouse
 from muster.core.settings import GroupSettings, ScalingSettings
 from muster.gateway import changes
 from muster.gateway.accept import Shape, shapes_to_come, while_it_may_grow

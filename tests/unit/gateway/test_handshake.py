@@ -9,11 +9,11 @@ import uvloop
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from bounded_gateway import Gateway, serving
-from certificates import Authority
+from kit.http.bounded_gateway import Gateway, serving
+from kit.http.certificates import Authority
+from kit.waiting import until
 from muster.bus.gateway_settings import HttpSettings
 from muster.gateway.tls import Outcome
-from waiting import until
 
 Run = Callable[[Coroutine[None, None, None]], None]
 PATIENT = HttpSettings(header_s_max=3_600)

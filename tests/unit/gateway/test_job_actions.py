@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway_fakes import FakeHouse
+from kit.http.gateway import FakeHouse
 from muster.gateway.views import waits
 from muster.schemas.facts.job_wishes import Ask
 from muster.schemas.job import Phase

@@ -1,6 +1,6 @@
 """Following one job where several clusters could tell of it: whose facts are told, and that none is lost by a lag."""
 
-from gateway_fakes import FED, LOG, FakeFeed, FakeView, fact
+from kit.http.gateway import FED, LOG, FakeFeed, FakeView, fact
 from muster.gateway.api.events import DOUBT_EVERY_S, LOOK_EVERY_S, JobFacts
 from muster.gateway.feed import Position
 from muster.gateway.ports import UnreachableError

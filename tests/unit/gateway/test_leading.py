@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from gateway_fakes import FakeHouse
 from kit.clocks import FakeTime
+from kit.http.gateway import FakeHouse
 from muster.gateway.http import make_app
 from muster.gateway.leaders import SILENT_S_MAX, Leadership
 from muster.gateway.ports import UnreachableError

@@ -11,8 +11,8 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from gateway_fakes import FakeHouse, live_ends
 from kit.clocks import FakeTime
+from kit.http.gateway import FakeHouse, live_ends
 from muster.bus.jwt import PREFIX_ACCOUNT, ViewSigner, claims_of, new_key
 from muster.core.instant import NS_PER_S
 from muster.gateway.http import make_app

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from gateway_fakes import FakeConnections, live_ends
 from kit.clocks import FakeTime
+from kit.http.gateway import FakeConnections, live_ends
 from muster.core.instant import NS_PER_S
 from muster.gateway.live_connections import CONNECTIONS_MAX, Bearer, Connection, LiveEnds
 from muster.gateway.problems import ProblemError

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from gateway_fakes import FakeHouse
+from kit.http.gateway import FakeHouse
 from muster.gateway.http import document
 
 JOB = "A" * 26

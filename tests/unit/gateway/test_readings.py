@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 import httpx
 import pytest
 
-from gateway_fakes import FakeHouse
 from kit.clocks import FakeTime
+from kit.http.gateway import FakeHouse
 from muster.core.instant import NS_PER_S
 from muster.gateway.http import make_app
 from muster.gateway.live import Live

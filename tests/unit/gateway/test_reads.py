@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gateway_fakes import FED, LOG, FakeHouse, fact
+from kit.http.gateway import FED, LOG, FakeHouse, fact
 from muster.gateway import changes, views
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import Phase

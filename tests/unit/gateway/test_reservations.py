@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gateway_fakes import FakeHouse, lost_log
+from kit.http.gateway import FakeHouse, lost_log
 from muster.gateway import changes
 from muster.schemas.facts.reservation import ReservationSpec
 from muster.schemas.queries import QueueCheckAnswer

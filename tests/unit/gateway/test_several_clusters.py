@@ -4,7 +4,7 @@ from typing import cast
 
 import pytest
 
-from gateway_fakes import FakeLeaders, FakeScheduler, FakeView
+from kit.http.gateway import FakeLeaders, FakeScheduler, FakeView
 from kit.projector import a_job
 from muster.gateway.cells import Cell, Schedulers, cell_named
 from muster.gateway.ports import Composer, Guard, Leaders, Scaler, UnreachableError

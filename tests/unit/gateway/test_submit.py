@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway_fakes import FakeHouse, lost_log
+from kit.http.gateway import FakeHouse, lost_log
 from muster.schemas.base import BODY_BYTES_MAX
 from muster.schemas.views import NodeView
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway_fakes import FakeHouse
+from kit.http.gateway import FakeHouse
 from muster.schemas.usage import AskEnergy, AskIdle, AskTop, Energy, EnergyRow, Idle, Top, TopRow
 from muster.schemas.usage_words import EnergyBy, TopBy, TopOrder
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway_fakes import FakeHouse, fact, joined, live_ends
+from kit.http.gateway import FakeHouse, fact, joined, live_ends
 from muster.bus.clock import SystemTime
 from muster.bus.gateway_settings import AccessSettings, OperatorSettings, ViewerSettings
 from muster.gateway.authorise import Principal

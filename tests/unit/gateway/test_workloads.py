@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from gateway_fakes import FakeHouse, lost_log
 from kit.clocks import FakeTime
+from kit.http.gateway import FakeHouse, lost_log
 from kit.log import a_fact
 from muster.bus.gateway_settings import AccessSettings, SubmitterSettings
 from muster.bus.settings import Settings

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from aiohttp import web
 
-from kube_fake import FakeKube, fake_kube
+from kit.kube.fake import FakeKube, fake_kube
 from muster.kube import bounds
 from muster.kube.connection import KubeConnection, user_agent_of
 from muster.kube.credentials import NoCredentials

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from kube_fake import EXIT_CODE, OUT_OF, RUN_S, FakeKube, FakeKubelet, node, pod
+from kit.kube.fake import EXIT_CODE, OUT_OF, RUN_S, FakeKube, FakeKubelet, node, pod
+from kit.waiting import until
 from muster.kube.objects import JsonObject, at, objects, text
 from muster.kube.resources import NODES, PODS
-from waiting import until
 
 
 @pytest.fixture

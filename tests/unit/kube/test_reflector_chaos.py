@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from kube_fake import FakeKube, fake_kube, pod
+from kit.kube.fake import FakeKube, fake_kube, pod
+from kit.waiting import until
 from muster.kube import bounds
 from muster.kube.connection import KubeConnection
 from muster.kube.holdings import Change, Happened, Key
@@ -15,7 +16,6 @@ from muster.kube.reflector import Reflector
 from muster.kube.resources import PODS
 from muster.kube.shapes import Selection
 from muster.kube.sharing import SharedWatches
-from waiting import until
 
 STEPS = 40
 SELECTED = Selection(labels="mine=yes")

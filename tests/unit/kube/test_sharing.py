@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from kube_fake import FakeKube, binding, fake_kube, pod
+from kit.kube.fake import FakeKube, binding, fake_kube, pod
+from kit.waiting import until
 from muster.kube import bounds
 from muster.kube.connection import KubeConnection
 from muster.kube.holdings import Change
@@ -15,7 +16,6 @@ from muster.kube.reflector import Reflector
 from muster.kube.resources import PODS
 from muster.kube.shapes import Selection
 from muster.kube.sharing import SharedWatches
-from waiting import until
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
-from doc_blocks import DOCS, block, blocks
+from kit.doc_blocks import DOCS, block, blocks
 from muster.bus.settings import Settings, WebhookSettings
 from muster.notifier.catalogue import EVENTS
 from muster.notifier.declaration import check

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dashboards import EVERY_AUDIENCE, Dashboard
+from kit.observe.dashboards import EVERY_AUDIENCE, Dashboard
 from kit.projector import Story, a_job
 from muster.core.fact import Fact
 from muster.projector.core import ProjectorCore, chains

@@ -11,6 +11,7 @@ from prometheus_client import REGISTRY
 
 from kit.clocks import FakeTime
 from kit.projector import Story, a_job
+from kit.waiting import until
 from muster.bus.service import LeaderHandle
 from muster.core.fact import Core, Fact
 from muster.core.instant import Instant
@@ -19,7 +20,6 @@ from muster.projector.core import ProjectorCore
 from muster.projector.output import BYTES_MAX, JOB_BYTES_MAX, WINDOW_S, Allowance
 from muster.projector.view import HELD_S_MAX, PENDING_BYTES_MAX, SLICE_S, ViewSink
 from muster.schemas.live import LiveSlice
-from waiting import until
 
 CLUSTER = "atlas"
 STREAM = "LOG_atlas"

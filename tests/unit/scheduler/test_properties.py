@@ -5,8 +5,8 @@ from collections.abc import Callable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from invariants import violations
 from kit.examples import examples
+from kit.invariants import violations
 from kit.scheduler import VirtualScheduler, belief, job, ledger_balances
 from muster.core import Draft, Fact
 from muster.scheduler.core.cycle import Limits

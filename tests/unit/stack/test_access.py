@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.servers import CLUSTER, DECLARATIONS
 from muster.bus.access import SOURCED_WRITER, AccountName, bus_users, inbox_prefix, service_rights, view_rights
 from muster.bus.declaration import Declaration
 from muster.bus.jwt import (
@@ -17,7 +18,6 @@ from muster.bus.jwt import (
     user_jwt,
 )
 from muster.schemas.registry import SERVICES, TABLE, StreamRole
-from servers import CLUSTER, DECLARATIONS
 
 USERS = {user.name: user for user in bus_users(DECLARATIONS, clusters=(CLUSTER,))}
 declarations = st.builds(

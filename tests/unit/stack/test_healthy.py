@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from certificates import Authority
+from kit.http.certificates import Authority
 from muster.stack.healthy import answer_of, main
 from muster.stack.ports import free_port
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from kit.servers import CLUSTER, DECLARATIONS
 from muster.bus.access import AccountName, bus_users
 from muster.bus.own_account import SERVED, SERVED_OFTEN, answered, asked, heard, is_within, local_rights, renamed, told
-from servers import CLUSTER, DECLARATIONS
 
 USERS = {
     user.name: user

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from loopback import served
+from kit.loopback import served
 from muster.stack.probes import all_lead
 from muster.stack.up import port_of, wait_for_leaders
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from kit.waiting import until
 from muster.stack.process import BoundedLog, Command
 from muster.stack.supervisor import (
     RESTART_S_MAX,
@@ -19,7 +20,6 @@ from muster.stack.supervisor import (
     Supervisor,
     restart_pause_s,
 )
-from waiting import until
 
 LIVE = "print('alive', flush=True); import signal; signal.pause()"
 DEAF = (

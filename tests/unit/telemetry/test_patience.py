@@ -9,12 +9,12 @@ import pytest
 
 from kit.clocks import FakeTime
 from kit.telemetry import BEGAN, VirtualTelemetry, joined
+from kit.virtual_time import virtually
 from muster.bus.service import LeaderHandle
 from muster.schemas.facts.node import NodeJoined, NodeLeft
 from muster.schemas.telemetry import ExporterState
 from muster.telemetry.core.exporters import ROUNDS_MAX, ScrapeBackoff
 from muster.telemetry.sink import Answer, Exporters, Scrapes
-from virtual_time import virtually
 
 NODE = joined("n1")
 PAGE = 'DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-n1-0"} 40\n'

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kit.clocks import FakeTime
 from kit.log import a_fact
 from kit.telemetry import BEGAN, VirtualTelemetry, slot, uuid
+from kit.waiting import until
 from muster.bus.service import LeaderHandle
 from muster.core import after
 from muster.schemas.facts.node import NodeJoined, NodeLeft, NodeLost
@@ -25,7 +26,6 @@ from muster.telemetry.simulator.gpus import FaultKind
 from muster.telemetry.simulator.server import Pages
 from muster.telemetry.simulator.world import World
 from muster.telemetry.sink import Answer, Exporters, Scrapes
-from waiting import until
 
 TIMEOUT_S = 0.5
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from kit.composer_fabrics import A100
-from kube_fake.patches import merged
+from kit.kube.fake.patches import merged
 from muster.agent.core.kubernetes.calls import Done, Merge, Outcome, Refused
 from muster.agent.core.kubernetes.cdi.requests import Requests, project_request
 from muster.agent.core.kubernetes.worklist import Worklist

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from kit.agent_shell import AgentShell
-from kube_fake import FakeKube, Refusal
-from kube_fake.samples import node
+from kit.kube.fake import FakeKube, Refusal
+from kit.kube.fake.samples import node
 from muster.agent.core.cluster import AddNode
 from muster.agent.kubernetes.cdi import CAPACITY
 from muster.bus.kubernetes_settings import KubernetesSettings, PluginPods, ScaleTargets

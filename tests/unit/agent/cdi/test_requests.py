@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.composer_fabrics import A100
-from kube_fake.patches import merged
+from kit.kube.fake.patches import merged
 from muster.agent.core.kubernetes.cdi.request_book import ENDED_MAX, PRINCIPAL
 from muster.agent.core.kubernetes.cdi.requests import FINALIZER, canonical, changes
 from muster.bus.kubernetes_settings import KubernetesSettings

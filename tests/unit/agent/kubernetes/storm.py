@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 from contract.cluster.kubernetes_world import World
 from contract.cluster.suite import moment
-from kube_fake import node as sample_node
-from kube_fake.store import Event, Store
+from kit.kube.fake import node as sample_node
+from kit.kube.fake.store import Event, Store
 from muster.agent.core.cluster import (
     CreatePods,
     DeletePods,

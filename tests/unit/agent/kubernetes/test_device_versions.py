@@ -7,8 +7,9 @@ from typing import Never
 
 import pytest
 
-from kube_allocating import choosing
-from kube_fake import FakeKube, fake_kube
+from kit.kube.allocating import choosing
+from kit.kube.fake import FakeKube, fake_kube
+from kit.waiting import until
 from muster.agent.core.cluster import ClusterSeen, CreatePods, NodeSeen
 from muster.agent.core.kubernetes.chosen import ChosenDevices
 from muster.agent.core.kubernetes.cluster import KubernetesCluster
@@ -36,7 +37,6 @@ from muster.schemas.facts.node import NodeJoined
 from muster.schemas.job import Slot, TaskGroup
 from muster_tools.local_kubernetes.nodes import Devices, NodeShape, node, resource_slice
 from unit.agent.pods.orders import JOB, POLICY, spec
-from waiting import until
 
 SHAPE = NodeShape(devices=Devices.DRA)
 NODE = "gpu-0000"

@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from kube_fake import FakeKube, fake_kube
+from kit.kube.fake import FakeKube, fake_kube
+from kit.waiting import until
 from muster.agent.core.kubernetes.calls import Delete, Kind
 from muster.agent.core.kubernetes.names import attempt_name
 from muster.agent.kubernetes.abilities import Abilities
@@ -16,7 +17,6 @@ from muster.kube.objects import JsonObject
 from muster.kube.permissions import Feature
 from muster.kube.resources import NAMESPACES, SERVICES
 from unit.agent.kubernetes.rig import JOB, SPACE, Rig, order, slot
-from waiting import until
 
 OVER = "K" * 26
 ABLE = Abilities("v1.34.0", frozenset())

@@ -8,7 +8,9 @@ from typing import Never
 
 import pytest
 
-from kube_fake import FakeKube, fake_kube, node, pod
+from kit.kube.fake import FakeKube, fake_kube, node, pod
+from kit.kube.objects import job_set
+from kit.waiting import until
 from muster.agent.core.cluster import ClusterSeen, CreatePods, NodeSeen
 from muster.agent.core.core import AgentCore
 from muster.agent.core.kubernetes.cluster import KubernetesCluster
@@ -26,8 +28,6 @@ from muster.kube.connection import KubeConnection
 from muster.kube.permissions import Feature
 from muster.kube.resources import JOB_SETS, NAMESPACES, NODES, PODS
 from muster.schemas.job import JobSpec, Slot, TaskGroup
-from objects_that_ask import job_set
-from waiting import until
 
 SETTINGS = KubernetesSettings(image="busybox", devices="device-plugin", writes=4, compare_s=3600.0)
 ORDER = CreatePods(

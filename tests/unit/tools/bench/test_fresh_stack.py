@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from kit.waiting import until
 from muster.stack import control
 from muster_tools.bench.fresh_stack import fresh_stack
-from waiting import until
 
 
 async def test_a_stack_that_was_still_starting_when_all_was_cancelled_is_stopped(

@@ -7,9 +7,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from kit.waiting import until
 from muster_tools.local_kubernetes.child import Child, Command
 from muster_tools.local_kubernetes.errors import NotReadyError, PortTakenError
-from waiting import until
 
 FOREVER = "import signal; signal.pause()"
 DEAF = """

@@ -1,0 +1,1 @@
+"""The gateway's surroundings for tests, and who logs in there."""

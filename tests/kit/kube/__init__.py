@@ -1,0 +1,1 @@
+"""Control planes, API servers and objects for tests."""

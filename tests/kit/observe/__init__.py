@@ -1,0 +1,1 @@
+"""What shows metrics, traces and pages, for tests."""

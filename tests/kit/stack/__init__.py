@@ -1,0 +1,1 @@
+"""Whole stacks, started for tests on loopback, and what is asked of them."""
