@@ -8,9 +8,9 @@ import pytest
 from playwright.async_api import Browser
 from pydantic import BaseModel
 
+from browser.accessibility import breaks_no_rule
 from browser.dashboards import PHONE, Dashboard
 from browser.staged_house import CLUSTER, Stage, looked_at, staged
-from browser.test_accessibility import breaks_no_rule
 from kit.waiting import until
 from muster.schemas.access import Role, TokenRecord
 from muster.schemas.apiserver import ApiServerReplica, ApiServerReport

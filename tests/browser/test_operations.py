@@ -2,8 +2,8 @@
 
 import pytest
 
+from browser.accessibility import breaks_no_rule
 from browser.dashboards import OpenDashboard
-from browser.test_accessibility import breaks_no_rule
 from kit.stack.living import House, job
 
 SHOWN = {

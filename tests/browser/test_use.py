@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 
 from playwright.async_api import Browser, ViewportSize
 
+from browser.accessibility import breaks_no_rule
 from browser.dashboards import DESKTOP, PHONE, Dashboard
 from browser.staged_house import Stage, looked_at, staged
-from browser.test_accessibility import breaks_no_rule
 from muster.core.instant import NS_PER_S
 from muster.schemas.facts.telemetry import DeviceUse, Use
 from muster.schemas.usage import (

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from documents.blocks import RUN, Block, all_blocks
+from documents.scripts import scripted
 from documents.stage import Stage, made
 from documents.tables import stand_of
-from integration.documents.test_commands import scripted
 from kit.kube.audit import REFUSED, asked, audit_flags
 from kit.kube.manifests import K8S, kubectl
 from kit.kube.planes import open_plane

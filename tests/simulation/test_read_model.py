@@ -22,7 +22,7 @@ from muster.schemas.views import JobView, NodeView, QueueView, ReservationView
 from muster.simulator.engine import CHECKPOINT_NEVER, CLUSTER
 from muster.simulator.scenario.run import settle
 from simulation.histories import Story, story
-from simulation.test_stability import scenarios
+from simulation.scenarios import scenarios
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "scenarios"
 HALF_A_DAY_S = 43_200

@@ -5,8 +5,8 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from contract.cluster.simulated_fleet import FLEET
 from contract.cluster.suite import ClusterContract, create, moment
-from contract.cluster.test_simulated import FLEET
 from muster.agent.core.cluster import (
     Cluster,
     Effect,

@@ -2,17 +2,15 @@
 
 from contract.cluster.checked import CheckedContract
 from contract.cluster.composable import ComposableContract
+from contract.cluster.simulated_fleet import FLEET
 from contract.cluster.suite import moment
 from contract.cluster.worked_on import WorkedOnContract
 from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.cluster import Cluster, NodeLostSeen
-from muster.agent.core.fleet import Groups, regular_fleet
+from muster.agent.core.fleet import Groups
 from muster.agent.core.simulated import SimulatedCluster
 from muster.core.settings import GroupSettings, SimulatedWorkSettings
 
-FLEET = regular_fleet(
-    nodes=2, gpus_per_node=8, gpu_model="H100", cpu_milli=1000, memory_mib=1000, rack_size=8, racks_per_block=8
-)
 BEHAVIOUR = Behaviour(seed=1, node_repair_s=120.0)
 WORKERS = GroupSettings(name="workers", composable=True, nodes=1, provision_s=50.0, deprovision_s=20.0)
 

@@ -9,8 +9,9 @@ import pytest
 import pytest_asyncio
 
 from documents.blocks import PYTHON, RUN, Block, all_blocks
+from documents.scripts import scripted
 from documents.stage import Stage, made
-from documents.tables import SHARED, Instead, Stand, stand_of
+from documents.tables import SHARED, Stand, stand_of
 
 pytestmark = [pytest.mark.connected, pytest.mark.timeout(600), pytest.mark.asyncio(loop_scope="module")]
 
@@ -68,17 +69,6 @@ async def typed(blocks: Sequence[Block], stand: Stand, stage: Stage) -> None:
                 await (stage.run_python if block.language == PYTHON else stage.run)(script)
             except AssertionError as error:
                 raise AssertionError(f"{block.page}:{block.line}: {error}") from None
-
-
-def scripted(block: Block, instead: Sequence[Instead]) -> list[str]:
-    """The commands of a block, with what is run in the place of some; those that others run are left out."""
-    found = block.parts()
-    for one in instead:
-        if one.block and found[0].startswith(one.said):
-            return [one.run] if one.run else []
-    by_said = {one.said: one for one in instead if not one.block}
-    scripts = (by_said[said].run if said in by_said else said for said in found)
-    return [script for script in scripts if script]
 
 
 async def filled(script: str, stand: Stand, stage: Stage) -> str:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kit.client import JOB, known, sdk
 from kit.http.gateway import FakeHouse, fact, joined
 from muster.client import (
     AttachmentPhase,
@@ -17,7 +18,6 @@ from muster.client import (
 )
 from muster.gateway import changes
 from muster.schemas.queries import DeviceCheckAnswer
-from unit.client.test_sdk import JOB, known, sdk
 
 SPEC = ComposabilitySpec(model="H100", size=2, target_node="n1")
 REQUEST = RequestView(name="r1", cluster="atlas", spec=SPEC, phase=RequestPhase.RUNNING)

@@ -1,17 +1,15 @@
 """The SDK against the real application with a house in memory."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import parse_qs
 
 import pytest
 from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
+from kit.client import JOB, QUICK, known, sdk
 from kit.http.gateway import FakeHouse, fact, lost_log
-from kit.loopback import served
 from muster.client import (
     ConflictError,
     JobSpec,
@@ -23,7 +21,6 @@ from muster.client import (
     RefusedError,
     ReservationSpec,
     ReservationView,
-    Retry,
     Role,
     StateDirError,
     TaskGroup,
@@ -38,19 +35,7 @@ from muster.schemas.facts.job_wishes import Ask
 from muster.schemas.job import Phase
 from muster.schemas.views import JobView
 
-QUICK = Retry(attempts=3, first_s=0.0, most_s=0.0)
 SPEC = JobSpec(name="train", team="blue", task_groups=(TaskGroup(gpus=1),))
-JOB = "A" * 26
-
-
-@asynccontextmanager
-async def sdk(app: ASGIApp, token: str = "ann") -> AsyncIterator[Muster]:
-    async with served(app) as url, Muster(url, token, retry=QUICK) as muster:
-        yield muster
-
-
-def known(house: FakeHouse, phase: Phase = Phase.RUNNING) -> None:
-    house.view.rows[JOB] = JobView(id=JOB, name="train", team="blue", principal="ann", queue="blue", phase=phase)
 
 
 async def test_submit_get_cancel_and_why() -> None:

@@ -4,11 +4,11 @@ import pytest
 
 from kit.federation import belief, job
 from kit.federation_clusters import LEASED, LOST_AFTER_S, MARGIN_S, FederatedClusters
+from kit.federation_phases import phase
 from muster.core import Instant, after
 from muster.federation.core import MemberPlan
 from muster.federation.core.turns import SETTLE_S
 from muster.schemas.facts.federation import ClusterPhase
-from unit.federation.test_drains import phase
 
 GIVEN_UP_S = LOST_AFTER_S + MARGIN_S
 

@@ -6,6 +6,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
+from kit.placement_quota import Quota
+from kit.placement_world import NODES, gangs, steps
 from muster.placement import (
     Fleet,
     GangRequest,
@@ -20,8 +22,6 @@ from muster.placement import (
 from muster.placement.forecast import Outlook, Release, earliest
 from muster.placement.relief import Victim, make_way
 from unit.placement.builders import fleet_of, gang, node, one, task, within
-from unit.placement.test_properties import NODES, gangs, steps
-from unit.placement.test_relief import Quota
 
 holes = st.lists(st.frozensets(st.integers(0, 9), max_size=3), min_size=len(NODES), max_size=len(NODES))
 """By node of NODES the places that are put between its devices."""

@@ -3,10 +3,10 @@
 import hypothesis.strategies as st
 from hypothesis import example, given, settings
 
+from kit.placement_world import World, gangs, observed, steps
 from muster.placement import Fleet, GangRequest, GroupRequest, Hold, Slot, TaskShape, TopologyWish
 from muster.placement.forecast import Forecast, Outlook, Release, earliest
 from unit.placement.builders import fleet_of, gang, node, one, task
-from unit.placement.test_properties import World, gangs, observed, steps
 
 moments = st.lists(st.integers(0, 6), min_size=25, max_size=25)
 

@@ -1,42 +1,15 @@
 """Who makes way: enough, nobody in vain, and not much dearer than the best that trying every set finds."""
 
-from dataclasses import dataclass, field
 from itertools import combinations
 
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
+from kit.placement_quota import Quota
+from kit.placement_world import World, gangs, observed, steps
 from muster.placement import Fleet, GangRequest, Hold, Slot
 from muster.placement.relief import Victim, Way, make_way
 from unit.placement.builders import fleet_of, gang, node, one, task
-from unit.placement.test_properties import World, gangs, observed, steps
-
-
-@dataclass
-class Quota:
-    """Rules as simple as can be: so much must come free among those who count, and so many may be taken at most."""
-
-    lacking: int = 0
-    frees: dict[str, int] = field(default_factory=dict)
-    protected: frozenset[str] = frozenset()
-    after: dict[str, str] = field(default_factory=dict)
-    most: int = 1000
-    taken: list[str] = field(default_factory=list)
-
-    def may_take(self, key: str) -> bool:
-        first = self.after.get(key)
-        allowed = key not in self.protected and (first is None or first in self.taken)
-        return allowed and len(self.taken) < self.most
-
-    def take(self, key: str) -> None:
-        assert key not in self.taken
-        self.taken.append(key)
-
-    def put_back(self, key: str) -> None:
-        self.taken.remove(key)
-
-    def admits(self) -> bool:
-        return sum(self.frees.get(key, 0) for key in self.taken) >= self.lacking
 
 
 def on(name: str, *devices: int, cpu: int = 0) -> Hold:

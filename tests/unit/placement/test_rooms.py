@@ -3,11 +3,11 @@
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
+from kit.placement_world import World, gangs, shapes, steps
 from muster.placement import Fleet, GangRequest, Shortage, TaskShape
 from muster.placement.counts import Ask, Asks, States
 from muster.placement.state import StateKey, count
 from unit.placement.builders import fleet_of, gang, node, one, placed, task
-from unit.placement.test_properties import World, gangs, shapes, steps
 
 keys = st.builds(
     lambda cpu, memory, shares, model, whole, is_split: StateKey(

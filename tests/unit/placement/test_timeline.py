@@ -6,11 +6,11 @@ import hypothesis.strategies as st
 import numpy as np
 from hypothesis import given, settings
 
+from kit.placement_world import World, shapes, steps
 from muster.placement import TaskShape
 from muster.placement.state import count
 from muster.placement.timeline import NEVER, Held, Nodes, Rows
 from unit.placement.builders import fleet_of, node
-from unit.placement.test_properties import World, shapes, steps
 
 
 @given(steps, st.lists(shapes, min_size=1, max_size=4), st.lists(st.integers(0, 4), min_size=25, max_size=25))

@@ -1,7 +1,6 @@
 """Who closes nodes and devices, as the read model tells it."""
 
-from kit.projector import Story
-from muster.schemas.base import Payload
+from kit.projector_nodes import after
 from muster.schemas.facts.node import (
     Cordon,
     CordonRequested,
@@ -13,20 +12,9 @@ from muster.schemas.facts.node import (
     WithholdWithdrawn,
 )
 from muster.schemas.views import NodeView
-from unit.projector.test_log_projection import node_of, project
 
 ASKED = WithholdRequested(request_id="u1", reason="driver", running=RunningJobs.MOVE)
 BY_ADA = CordonRequested(principal="ada", reason="smoke")
-
-
-def after(*said: tuple[str, str, str, Payload]) -> NodeView:
-    """The node n1 once these stand in the log: kind, subject, name, body."""
-    story = Story()
-    story.node("n1")
-    for kind, subject_id, name, payload in said:
-        story.add(kind, subject_id, name, payload)
-    _, changes = project(story)
-    return node_of(changes, "n1")
 
 
 def told(node: NodeView) -> list[tuple[str, str, str]]:

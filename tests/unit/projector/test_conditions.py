@@ -1,8 +1,8 @@
 """The phase that health has a node in, as rows show it."""
 
+from kit.projector_nodes import after
 from muster.schemas.base import Payload
 from muster.schemas.facts.health import HealthMoved, HealthPhase, UnitState
-from unit.projector.test_closed_nodes import after
 
 MOVED = HealthMoved(node="n1", because="xid-79")
 

@@ -6,6 +6,7 @@ import pytest
 
 from kit.log import a_fact
 from kit.projector import Story, a_job
+from kit.projector_nodes import node_of, project
 from muster.projector.core import ProjectorCore
 from muster.projector.core.changes import Changes
 from muster.schemas.facts.job import JobState
@@ -24,21 +25,8 @@ from muster.schemas.job import Phase, Slot
 from muster.schemas.views import FactView, JobView, NodeView, QueueView
 
 
-def project(story: Story, core: ProjectorCore | None = None) -> tuple[ProjectorCore, Changes]:
-    core = core or ProjectorCore("atlas")
-    for fact in story.facts:
-        core.apply(fact)
-    return core, core.take(facts_after=0)
-
-
 def job_of(changes: Changes) -> JobView:
     return JobView.model_validate_json(changes.jobs[-1].body)
-
-
-def node_of(changes: Changes, name: str) -> NodeView:
-    body = changes.nodes[name]
-    assert body is not None
-    return NodeView.model_validate_json(body)
 
 
 def queue_of(changes: Changes, name: str) -> QueueView:

@@ -1,9 +1,10 @@
 """Case 1: the autoscaler wants to add a node; GPUs are attached if they are enough."""
 
 from kit.scaler import FABRIC, MODEL, VirtualScaler, composable, config, ordinary
+from kit.scaler_jobs import busy, part
 from muster.core import Fact
 from muster.core.settings import ModelSettings
-from muster.schemas.facts.scale import NothingChosen, ScaleChosen, ScalePart
+from muster.schemas.facts.scale import NothingChosen, ScaleChosen
 from muster.schemas.job import TaskGroup, Topology
 
 
@@ -12,17 +13,6 @@ def only(facts: list[Fact], name: str) -> ScaleChosen:
     assert [fact.name for fact in facts] == [name]
     assert isinstance(facts[0].payload, ScaleChosen)
     return facts[0].payload
-
-
-def part(node: str, count: int = 1, *, model: str = MODEL) -> ScalePart:
-    return ScalePart(node=node, count=count, fabric=FABRIC, device_model=model)
-
-
-def busy(world: VirtualScaler, index: int = 1, *, gpus: int = 1, group: str = "comp", **values: object) -> str:
-    """A node all of whose GPUs are held."""
-    node = world.join(group, index, gpus=gpus, **values)
-    world.fill(f"busy-{node}", node, tuple(range(gpus)), cpu_milli=1_000, memory_mib=1_024)
-    return node
 
 
 def test_a_gpu_is_attached_where_one_is_enough() -> None:

@@ -1,9 +1,9 @@
 """Case 2: the autoscaler wants to add a node and cannot; GPUs alone are attached if they do."""
 
 from kit.scaler import VirtualScaler, composable, config, ordinary
+from kit.scaler_jobs import busy, part
 from muster.core import Fact
 from muster.schemas.facts.scale import AutoscalerSignal, NothingChosen, ScaleChosen
-from unit.scaler.test_case_add import busy, part
 
 
 def nothing(facts: list[Fact]) -> NothingChosen:

@@ -1,13 +1,13 @@
 """When a choice is over: carried out, refused, failed or overdue."""
 
 from kit.scaler import CLUSTER, VirtualScaler, composable, config, ordinary
+from kit.scaler_jobs import busy
 from muster.core import Fact
 from muster.core.settings import ComposerSettings
 from muster.schemas.facts.federation import JobReturned
 from muster.schemas.facts.job import JobRouted
 from muster.schemas.facts.node import WithholdWithdrawn
 from muster.schemas.facts.scale import ProvisionFailed, ScaleChosen, ScaleEnded
-from unit.scaler.test_case_add import busy
 
 
 def attaching(*, pool: int = 4, replicas: int = 2) -> tuple[VirtualScaler, Fact]:

@@ -4,6 +4,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kit.scaler import MODEL, VirtualScaler, composable, config
+from kit.scaler_jobs import busy, part
 from muster.placement.growth import grow
 from muster.scaler.core.enlarge import gpus_enough
 from muster.scaler.core.jobs import waiting_of
@@ -11,7 +12,6 @@ from muster.scaler.core.options import Lack, Option
 from muster.scaler.core.what_if import settle
 from muster.schemas.facts.scale import ScalePart
 from muster.schemas.job import TaskGroup, Topology
-from unit.scaler.test_case_add import busy, part
 
 
 def option_of(world: VirtualScaler, **spec: object) -> Option | Lack:

@@ -8,11 +8,11 @@ from nats.aio.client import Client
 from prometheus_client import REGISTRY
 
 from kit.scaler import CLUSTER, VirtualScaler, composable, config
+from kit.scaler_jobs import busy
 from muster.bus.service import LeaderHandle
 from muster.scaler.core import ScalerCore
 from muster.scaler.core.choices import ADD, ATTACH
 from muster.scaler.metrics_sink import ChoicesSink
-from unit.scaler.test_case_add import busy
 
 
 class Followed:

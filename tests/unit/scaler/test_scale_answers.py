@@ -1,11 +1,11 @@
 """What `muster scale` is told."""
 
 from kit.scaler import VirtualScaler, composable, config
+from kit.scaler_jobs import busy
 from muster.core import Instant
 from muster.scaler.core import ScalerCore
 from muster.scaler.core.answers import answer_choices
 from muster.schemas.queries import AskFleet, ScaleChoiceView
-from unit.scaler.test_case_add import busy
 
 
 def choices(core: ScalerCore, now: Instant) -> tuple[ScaleChoiceView, ...]:

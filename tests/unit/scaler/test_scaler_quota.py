@@ -1,9 +1,9 @@
 """What quota allows is asked of the places that are found, as the scheduler asks it: models and whole nodes count."""
 
 from kit.scaler import MODEL, VirtualScaler, composable, config
+from kit.scaler_jobs import busy
 from muster.core import Fact
 from muster.schemas.facts.scale import NothingChosen, ScaleChosen
-from unit.scaler.test_case_add import busy
 
 OTHER = "A100"
 

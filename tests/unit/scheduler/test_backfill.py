@@ -5,27 +5,12 @@ import random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kit.scheduler import START, VirtualScheduler, belief, job
+from kit.scheduler import START, VirtualScheduler, belief
 from kit.scheduler_runs import RunningScheduler
+from kit.scheduler_yard import floor, hard
 from muster.core import NS_PER_S
 from muster.schemas.facts.job import JobReserved
 from muster.schemas.job import Job, Phase
-
-HARD = {"preemptible": False, "grace_s": 0.0}
-"""Jobs that stay until their total run time is over."""
-
-
-def floor(*, nodes: int = 1, gpus: int = 4, starving_after_s: float = 100.0) -> RunningScheduler:
-    world = RunningScheduler(nodes=nodes, gpus=gpus)
-    world.queue("lab", starving_after_s=starving_after_s)
-    world.route(job("tiny", gpus=1, queue="nowhere"))  # somebody asks for less, so that the others can be passed by
-    world.settle()
-    return world
-
-
-def hard(world: RunningScheduler, name: str, *, run_s: float, bound_s: float | None = None, **spec: object) -> Job:
-    """A job that is not preempted and says how long it runs at most."""
-    return world.come(name, run_s=run_s, total_run_time_s=bound_s or run_s, **HARD, **spec)
 
 
 def reserved(world: VirtualScheduler, one: Job) -> JobReserved | None:

@@ -3,6 +3,7 @@
 import pytest
 
 from kit.scheduler import CLUSTER, VirtualScheduler, belief, job, ledger_balances
+from kit.scheduler_checkpoints import Watched
 from kit.scheduler_counts import CountingScheduler
 from muster.scheduler.core.answers import answer_cluster
 from muster.schemas.facts.control import ClusterDescribed
@@ -10,7 +11,6 @@ from muster.schemas.facts.job import PodsExited, PodsOutcome, PodsStarted
 from muster.schemas.facts.node import Withheld, WithholdRequested
 from muster.schemas.job import Phase
 from muster.schemas.queries import AskFleet
-from unit.scheduler.test_checkpoints import Watched
 
 
 def test_a_placement_says_how_many_and_no_device() -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from kit.scheduler import KINDS, VirtualScheduler, belief, job, ledger_balances
+from kit.scheduler_yard import Yard, ask, elastic, runs
 from muster.cluster.gangs import gang_of
 from muster.core import Fact
 from muster.placement import Shortage
@@ -12,9 +13,6 @@ from muster.schemas.facts.device import DeviceDetached
 from muster.schemas.facts.node import NodeJoined, NodeLeft, WithholdRequested, WithholdWithdrawn
 from muster.schemas.job import Job, Phase
 from muster.schemas.queries import AskFleet, AskJob
-from unit.scheduler.test_elastic import elastic, runs
-from unit.scheduler.test_grants import ask
-from unit.scheduler.test_preemption import Yard
 
 
 def withdraw(

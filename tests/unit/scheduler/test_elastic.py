@@ -1,36 +1,12 @@
 """Gangs of changing size: the surplus makes way before anybody is stopped, and comes back when there is room."""
 
-from kit.scheduler import job, ledger_balances
+from kit.scheduler import ledger_balances
+from kit.scheduler_yard import HOUR_S, Yard, elastic, resized, runs
 from muster.core import after
 from muster.scheduler.core.place.growth import GROW_EVERY_S
-from muster.schemas.facts.job import JobResizeRequested, PodsExited, PodsOutcome, PodsResized
+from muster.schemas.facts.job import PodsExited, PodsOutcome
 from muster.schemas.facts.queue import PreemptionPolicy
-from muster.schemas.job import Job, JobSpec, Phase, TaskGroup
-from unit.scheduler.test_preemption import HOUR_S, Yard
-
-
-def elastic(name: str, *, least: int, replicas: int, queue: str = "a", **spec: object) -> Job:
-    """A job of one GPU per replica."""
-    one = job(name, queue=queue, replicas=replicas, **spec)
-    group = TaskGroup(replicas=replicas, min_replicas=least, gpus=1)
-    return one.model_copy(update={"spec": JobSpec(**{**dict(one.spec), "task_groups": (group,)})})
-
-
-def runs(yard: Yard, one: Job) -> Job:
-    yard.names_of[one.id] = one.spec.name
-    yard.route(one)
-    yard.settle()
-    assert yard.phase(one) is Phase.PLACED
-    yard.started(one)
-    return one
-
-
-def resized(yard: Yard, one: Job) -> None:
-    """The agent did what was asked last."""
-    asked = yard.last("resize-requested", one.id).payload
-    assert isinstance(asked, JobResizeRequested)
-    yard.write("agent", "job", one.id, "pods-resized", PodsResized(attempt=asked.attempt, slots=len(asked.slots)))
-    yard.settle()
+from muster.schemas.job import Job, Phase
 
 
 def devices(yard: Yard, one: Job) -> list[int]:

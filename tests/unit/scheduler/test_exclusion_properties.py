@@ -4,12 +4,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kit.scheduler import VirtualScheduler, belief, job, ledger_balances
+from kit.scheduler_yard import elastic
 from muster.core import NS_PER_S, Instant
 from muster.scheduler.core.cycle import Limits
 from muster.schemas.facts.job import JobPlaced, JobQueued, JobResizeRequested, PodsExited, PodsOutcome
 from muster.schemas.facts.operations import CheckOrder, PreflightFailed, PreflightPassed, PreflightPlan
 from muster.schemas.job import Phase
-from unit.scheduler.test_elastic import elastic
 
 PLAN = PreflightPlan(suite="quick", checks=(CheckOrder(check="device-count"),))
 JOBS = [

@@ -3,14 +3,10 @@
 import pytest
 
 from kit.scheduler import VirtualScheduler, job
+from kit.scheduler_yard import ask
 from muster.schemas.facts.job import JobPlaced
-from muster.schemas.facts.node import NodeLeft, NodeLost, WithholdRequested, WithholdWithdrawn
+from muster.schemas.facts.node import NodeLeft, NodeLost, WithholdWithdrawn
 from muster.schemas.job import Phase, Slot
-
-
-def ask(world: VirtualScheduler, name: str, request: str = "r1", *, kind: str = "node", force: bool = False) -> None:
-    payload = WithholdRequested(request_id=request, force=force)
-    world.write("composer", kind, name, "withhold-requested", payload)
 
 
 def leave(world: VirtualScheduler, name: str) -> None:

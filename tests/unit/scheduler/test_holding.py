@@ -5,14 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.scheduler import VirtualScheduler, belief, job
+from kit.scheduler_yard import HOUR_S, Yard, floor, hard
 from muster.scheduler.core.answers import answer_dry_run, answer_job, answer_why
 from muster.schemas.facts.job import PodsExited, PodsOutcome, PodsStarted
 from muster.schemas.facts.job_wishes import Ask
 from muster.schemas.facts.queue import QueueOrder
 from muster.schemas.job import Job, Phase
 from muster.schemas.queries import AskDryRun, AskJob, WhyAnswer
-from unit.scheduler.test_backfill import floor, hard
-from unit.scheduler.test_preemption import HOUR_S, Yard
 
 
 def full(*, gpus: int = 1, **queue: object) -> tuple[VirtualScheduler, Job]:

@@ -1,52 +1,9 @@
 """Who makes way for whom: the rules one by one, the least that is needed, and all of it said at once."""
 
-from kit.scheduler import VirtualScheduler, job
-from muster.schemas.facts.job import JobCheckpointed, JobReserved, JobStopRequested, StopReason
-from muster.schemas.facts.queue import PreemptionPolicy
-from muster.schemas.job import Job, Phase
-
-HOUR_S = 3_600.0
-
-
-class Yard(VirtualScheduler):
-    """One node, and queues with these quotas below `org`, which has some more to lend (spare)."""
-
-    def __init__(self, *, gpus: int, quotas: dict[str, int], nodes: int = 1, spare: int = 0, **knobs: object) -> None:
-        super().__init__(queues=())
-        self.queue("org", preemption=PreemptionPolicy(**knobs), quota={"gpu_milli": 1000 * spare})
-        for name, quota in quotas.items():
-            self.queue(name, parent="org", quota={"gpu_milli": 1000 * quota})
-        for index in range(nodes):
-            self.join(f"n{index}", gpus=gpus)
-        self.names_of: dict[str, str] = {}
-
-    def runs(self, name: str, **spec: object) -> Job:
-        """A job that runs."""
-        one = self.waits(name, **spec)
-        assert self.phase(one) is Phase.PLACED, f"there was no room for {name}"
-        self.started(one)
-        return one
-
-    def waits(self, name: str, **spec: object) -> Job:
-        one = self.submit(name, **spec)
-        self.names_of[one.id] = name
-        return one
-
-    def told(self) -> dict[str, str]:
-        """Who was told to make way, and for whom."""
-        stops = [(fact.subject_id, fact.payload) for fact in self.log if isinstance(fact.payload, JobStopRequested)]
-        return {
-            self.names_of[job_id]: self.names_of[stop.made_way_for]
-            for job_id, stop in stops
-            if stop.reason is StopReason.PREEMPTED
-        }
-
-    def obey(self) -> None:
-        """Those that were told to make way end."""
-        records = self.core.state.jobs.records
-        for job_id in self.core.state.runs.leaving.copy():
-            record = records[job_id]
-            self.exited(record.job, "stopped", attempt=record.attempt, ran_s=10.0)
+from kit.scheduler import job
+from kit.scheduler_yard import HOUR_S, Yard
+from muster.schemas.facts.job import JobCheckpointed, JobReserved
+from muster.schemas.job import Phase
 
 
 def test_a_lower_priority_of_the_same_queue_makes_way() -> None:

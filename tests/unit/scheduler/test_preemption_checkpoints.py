@@ -1,10 +1,9 @@
 """A checkpoint may fall between a notice and the end of it: whoever starts from it asks for the same, and not again."""
 
+from kit.scheduler_checkpoints import Watched
+from kit.scheduler_yard import HOUR_S, Yard, elastic, resized, runs
 from muster.schemas.facts.job import JobCheckpointed
 from muster.schemas.job import Phase
-from unit.scheduler.test_checkpoints import Watched
-from unit.scheduler.test_elastic import elastic, resized, runs
-from unit.scheduler.test_preemption import HOUR_S, Yard
 
 
 class WatchedYard(Yard, Watched):

@@ -4,11 +4,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kit.scheduler import VirtualScheduler, belief, job, ledger_balances
+from kit.scheduler_yard import elastic
 from muster.core import NS_PER_S, Draft, Fact
 from muster.schemas.facts.job import JobReserved, JobResizeRequested, JobStopRequested, PodsResized, StopReason
 from muster.schemas.facts.queue import PreemptionPolicy
 from muster.schemas.job import Phase
-from unit.scheduler.test_elastic import elastic
 
 ROUNDS_MAX = 60
 """Rounds at one moment after which nothing more may change: jobs stop, start and are resized in each."""

@@ -3,6 +3,7 @@
 import pytest
 
 from kit.scheduler import VirtualScheduler, belief, ledger_balances
+from kit.scheduler_yard import elastic
 from muster.scheduler.core import answers
 from muster.scheduler.core.cycle import Limits
 from muster.scheduler.core.lifecycle.preflight import EXCLUDED_S, FAILURES_MAX, UNJUDGED_S
@@ -10,7 +11,6 @@ from muster.schemas.facts.job import PodsExited, PodsOutcome, QueuedReason, Stop
 from muster.schemas.facts.operations import CheckOrder, PreflightFailed, PreflightPassed, PreflightPlan
 from muster.schemas.job import Job, JobSpec, Phase
 from muster.schemas.queries import AskJob
-from unit.scheduler.test_elastic import elastic
 
 PLAN = PreflightPlan(suite="quick", checks=(CheckOrder(check="device-count"),), limit_s=100.0)
 

@@ -3,8 +3,8 @@
 from hypothesis import HealthCheck, given, settings
 
 from kit.scheduler import VirtualScheduler
+from kit.scheduler_properties import HISTORY, House
 from muster.scheduler.tally import HELD, RUNNING, WAITING, Tally, changed_by
-from unit.scheduler.test_properties import HISTORY, House
 
 
 def counted_anew(world: VirtualScheduler) -> Tally:
