@@ -70,7 +70,7 @@ def test_one_document_is_one() -> None:
     assert yaml_value("", LIMITS) is None
 
 
-OWN_FILES = {"asyncapi_files.py", "old_stack.py"}
+OWN_FILES = {"asyncapi_pages.py", "old_stack.py"}
 """Modules that read YAML which comes with Muster."""
 
 

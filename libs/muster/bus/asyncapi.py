@@ -75,7 +75,7 @@ def document(declaration: Declaration) -> Document:
 
 def render(declaration: Declaration) -> str:
     """The document as YAML, keys sorted: FastStream keeps subscribers in no order."""
-    return yaml.safe_dump(document(declaration), sort_keys=True, allow_unicode=True, width=120)
+    return yaml.dump(document(declaration), Dumper=yaml.CSafeDumper, sort_keys=True, allow_unicode=True, width=120)
 
 
 def subject_template(row: FactType, *, writer: str = "") -> str:

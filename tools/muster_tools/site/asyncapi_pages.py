@@ -6,7 +6,9 @@ One page per service says what it writes, folds and answers; one page holds ever
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import cast
 
 import yaml
@@ -22,6 +24,17 @@ def read(directory: Path) -> dict[str, str]:
     if not texts:
         raise FileNotFoundError(f"{directory} holds no AsyncAPI documents; `muster schemas export` writes them")
     return texts
+
+
+def section(directory: Path) -> Mapping[str, str]:
+    """Return every file of the section by name, from the documents in a directory. Raises OSError."""
+    return _contents(tuple(read(directory).items()))
+
+
+@lru_cache(maxsize=1)
+def _contents(documents: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    """Keep the last: a build asks twice, and it takes seconds."""
+    return MappingProxyType(contents(dict(documents)))
 
 
 def contents(texts: Mapping[str, str]) -> dict[str, str]:

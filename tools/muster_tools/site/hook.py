@@ -20,7 +20,7 @@ LISTED = ("decisions", "runbooks")
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Called by mkdocs first: folders of the navigation become their pages."""
     docs = Path(config.docs_dir)
-    events = asyncapi_pages.contents(asyncapi_pages.read(_root(config) / asyncapi_pages.SOURCES))
+    events = asyncapi_pages.section(_root(config) / asyncapi_pages.SOURCES)
     pages = [path.relative_to(docs).as_posix() for path in docs.rglob("*.md")]
     pages += [f"{asyncapi_pages.SECTION}/{name}" for name in events if name.endswith(".md")]
     pages += [links.place(source) for source in _sources(_root(config), config) if links.is_readme(source)]
@@ -31,7 +31,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Called once mkdocs knows the site's files: the reference, pages and files from elsewhere in the repository."""
     root = _root(config)
-    events = asyncapi_pages.contents(asyncapi_pages.read(root / asyncapi_pages.SOURCES))
+    events = asyncapi_pages.section(root / asyncapi_pages.SOURCES)
     for name, text in events.items():
         files.append(File.generated(config, f"{asyncapi_pages.SECTION}/{name}", content=text))
     for name, text in reference.contents(events).items():

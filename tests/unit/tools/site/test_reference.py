@@ -14,8 +14,7 @@ from muster.bus.settings import Settings
 from muster.cli.main import app
 from muster.schemas.registry import STATE_TABLE, TABLE
 from muster_tools.site import command_pages, settings_pages
-from muster_tools.site.asyncapi_pages import SOURCES, read
-from muster_tools.site.asyncapi_pages import contents as event_contents
+from muster_tools.site.asyncapi_pages import SOURCES, section
 from muster_tools.site.markdown import documented
 from muster_tools.site.reference import contents
 
@@ -25,7 +24,7 @@ SECTIONS = settings_pages.sections(Settings)
 
 @pytest.fixture(scope="module")
 def made() -> dict[str, str]:
-    return contents(event_contents(read(ROOT / SOURCES)))
+    return contents(section(ROOT / SOURCES))
 
 
 def test_every_command_has_a_section_with_all_its_options(made: dict[str, str]) -> None:
