@@ -1,6 +1,7 @@
 """The stack of a benchmark: fresh, in a directory of its own, on any free ports, stopped at the end."""
 
 import asyncio
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
@@ -106,6 +107,19 @@ def run_in_fresh_directory(
             tempfile.TemporaryDirectory(prefix="muster-bench-") as name,
             measured(what, total=total) as reached,
         ):
-            return uvloop.run(measure(Path(name), output.print_note, reached))
+            return uvloop.run(_cancelled_by_sigterm(measure(Path(name), output.print_note, reached)))
     except (StartFailedError, StateDirError) as error:
         raise refused(str(error)) from error
+    except asyncio.CancelledError:
+        raise SystemExit(128 + signal.SIGTERM) from None
+
+
+async def _cancelled_by_sigterm(measuring: Coroutine[None, None, Found]) -> Found:
+    """Measure. SIGTERM cancels it as Ctrl-C does, so that the stack, which runs by itself, is stopped."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None, "a coroutine runs in a task"
+    loop.add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        return await measuring
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)

@@ -1,6 +1,8 @@
 """The stack of a benchmark is stopped whenever it was started, also when the benchmark is given up meanwhile."""
 
 import asyncio
+import os
+import signal
 import threading
 from pathlib import Path
 
@@ -8,7 +10,7 @@ import pytest
 
 from kit.waiting import until
 from muster.stack import control
-from muster_tools.bench.fresh_stack import fresh_stack
+from muster_tools.bench.fresh_stack import Progress, Say, fresh_stack, run_in_fresh_directory
 
 
 async def test_a_stack_that_was_still_starting_when_all_was_cancelled_is_stopped(
@@ -38,3 +40,21 @@ async def test_a_stack_that_was_still_starting_when_all_was_cancelled_is_stopped
         await using
 
     assert done == ["started", "stopped"]
+
+
+def test_a_benchmark_that_is_told_to_end_stops_its_stack() -> None:
+    used: list[Path] = []
+
+    async def measure(directory: Path, _say: Say, _reached: Progress) -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.Event().wait()
+        finally:
+            used.append(directory)
+
+    with pytest.raises(SystemExit) as ended:
+        run_in_fresh_directory(measure, total=1)
+
+    assert ended.value.code == 128 + signal.SIGTERM
+    (directory,) = used
+    assert not directory.exists()
