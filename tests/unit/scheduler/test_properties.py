@@ -3,7 +3,6 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.examples import examples
 from kit.invariants import violations
 from kit.scheduler import VirtualScheduler, belief, ledger_balances
 from kit.scheduler_properties import HISTORY, House
@@ -16,7 +15,7 @@ FULL = [
 """All four GPUs are held by those that may be preempted at once, and others of higher priority come."""
 
 
-@examples(40)
+@settings(max_examples=150)
 @given(st.sampled_from([[], FULL]), HISTORY)
 def test_invariants_hold_over_every_history(before: list[tuple[str, int, int]], history: list) -> None:
     house = House()
