@@ -98,7 +98,7 @@ check: lint test test-security test-web test-browser test-k8s test-compose docs 
 # processor time lose their leases. `docs` comes late, because tests look for files that git does not know.
 ifneq ($(filter check,$(MAKECMDGOALS)),)
 MAKEFLAGS += --jobs=2 --output-sync=target --no-print-directory
-test: | lint test-web
+test: | lint test-web web
 test-security: | test
 test-browser test-k8s: | test-security
 test-compose docs: | test-browser
