@@ -46,7 +46,7 @@ async def read_credentials(kubeconfig: Path | None, *, context: str = "") -> Cre
 
     Raises KubeConfigError.
     """
-    from muster.kube.official import from_kubeconfig, in_cluster  # noqa: PLC0415 - 0.3 s and 20 MiB, for real clusters
+    from muster.kube.official import from_kubeconfig, in_cluster  # noqa: PLC0415 - 0.3 s and 13 MiB, for real clusters
 
     return await in_cluster() if kubeconfig is None else await from_kubeconfig(kubeconfig, context=context)
 
