@@ -3,10 +3,13 @@
 from collections.abc import Iterator
 
 import pytest
-import redis
-from hypothesis import HealthCheck, settings
 
-from kit.servers import NatsServer, RedisServer, redis_admin, running_nats, running_redis
+pytest.register_assert_rewrite("kit")  # before anything of it is imported: else its asserts say no values
+
+import redis  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
+
+from kit.servers import NatsServer, RedisServer, redis_admin, running_nats, running_redis  # noqa: E402
 
 # How long an example takes says how busy the machine is, not what is wrong.
 settings.register_profile("hunt", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)

@@ -137,6 +137,17 @@ class Stage:
             await asyncio.sleep(POLL_S)
         return found
 
+    async def comes_to(self, check: Callable[[], Awaitable[None]], *, patience_s: float = PATIENCE_S) -> None:
+        """Check until it holds: views follow the log, each with a lag of its own. Raises the last DemoFailedError."""
+        end_s = time.monotonic() + patience_s
+        while True:
+            try:
+                return await check()
+            except DemoFailedError:
+                if time.monotonic() > end_s:
+                    raise
+            await asyncio.sleep(POLL_S)
+
     async def _fabric(self, page: str) -> dict[str, object]:
         async with httpx.AsyncClient() as client:
             body = (await client.get(f"{self.fabric_url}/{page}")).raise_for_status().json()

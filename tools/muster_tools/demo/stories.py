@@ -60,8 +60,12 @@ async def attach(stage: Stage, cast: Cast) -> None:
     choice = await stage.chosen(ATTACH, lambda one: cast.one_more in one.jobs)
     require(choice.count == 1, f"{choice.count} GPUs were attached for a job of one")
     require(await stage.free_in_pool() == before - 1, "the pool did not get smaller by one")
-    require(len(await stage.nodes_of(WORKERS)) == WORKER_COUNT, "a worker came or went")
-    await require_crossing(stage, cast.one_more)
+
+    async def workers_stayed_and_one_trace_tells_it() -> None:
+        require(len(await stage.nodes_of(WORKERS)) == WORKER_COUNT, "a worker came or went")
+        await require_crossing(stage, cast.one_more)
+
+    await stage.comes_to(workers_stayed_and_one_trace_tells_it)
 
 
 async def add_node(stage: Stage, cast: Cast) -> None:
@@ -71,8 +75,12 @@ async def add_node(stage: Stage, cast: Cast) -> None:
     require(job.nodes[0].startswith(BIG), f"it runs on {job.nodes[0]}, not on a node of {BIG}")
     choice = await stage.chosen(ADD, lambda one: cast.large in one.jobs)
     require(choice.group == BIG, f"a node of {choice.group} was added")
-    names = [fact.name for fact in await stage.facts_of(cast.large)]
-    require_order(names, ("unschedulable", ADD, "placed", "running"))
+
+    async def facts_tell_it() -> None:
+        names = [fact.name for fact in await stage.facts_of(cast.large)]
+        require_order(names, ("unschedulable", ADD, "placed", "running"))
+
+    await stage.comes_to(facts_tell_it)
 
 
 async def give_back(stage: Stage, cast: Cast) -> None:
@@ -84,10 +92,13 @@ async def give_back(stage: Stage, cast: Cast) -> None:
     async def is_back() -> bool:
         return await stage.free_in_pool() == POOL
 
+    async def is_gone() -> bool:
+        return not await stage.nodes_of(BIG)
+
     await stage.until("the GPU is back in the pool", is_back)
     await stage.end(cast.large)
     await stage.chosen(REMOVE, lambda one: one.group == BIG)
-    require(not await stage.nodes_of(BIG), f"there is still a node of {BIG}")
+    await stage.until(f"there is no node of {BIG}", is_gone)
 
 
 async def keep_node(stage: Stage, cast: Cast) -> None:
@@ -103,8 +114,12 @@ async def keep_node(stage: Stage, cast: Cast) -> None:
     chosen = await stage.choices()
     require(any(one.case == 4 for one in chosen if one.name == RETURN), "no GPU went because its node could not")
     require(not any(one.name == REMOVE for one in chosen), "a worker was to be removed under a job")
-    require(len(await stage.nodes_of(WORKERS)) == WORKER_COUNT, "a worker went")
-    require(await stage.free_in_pool() == POOL + WORKER_COUNT, "the GPUs are not in the pool")
+
+    async def gpus_went_and_workers_stayed() -> None:
+        require(len(await stage.nodes_of(WORKERS)) == WORKER_COUNT, "a worker went")
+        require(await stage.free_in_pool() == POOL + WORKER_COUNT, "the GPUs are not in the pool")
+
+    await stage.comes_to(gpus_went_and_workers_stayed)
     for guard in cast.guards:
         await stage.running(guard)
 
