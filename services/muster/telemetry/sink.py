@@ -23,8 +23,8 @@ from muster.schemas.subjects import telemetry_subject
 from muster.schemas.telemetry import ExporterState, NodeSample
 from muster.telemetry.core.core import TelemetryCore
 from muster.telemetry.core.exporters import Freshness, ScrapeBackoff
+from muster.telemetry.core.lines import PageError
 from muster.telemetry.core.meters import Holders, Reading
-from muster.telemetry.core.pages import PageError
 from muster.telemetry.core.plans import Pages
 from muster.telemetry.core.samples import job_of_pod, node_sample, silent_sample
 from muster.telemetry.limits import (

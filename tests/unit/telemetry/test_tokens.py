@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from muster.telemetry.core import pages
+from muster.telemetry.core import lines
+from muster.telemetry.core.lines import PageError, samples
 from muster.telemetry.core.names import MEANINGS
-from muster.telemetry.core.pages import PageError, samples
 
 FIXTURES = sorted((Path(__file__).parents[2] / "fixtures" / "dcgm").glob("*.txt"))
 Read = list[tuple[str, dict[str, str], float]]
@@ -54,7 +54,7 @@ def escaped(value: str) -> str:
 
 
 @st.composite
-def lines(draw: st.DrawFn) -> str:
+def a_line(draw: st.DrawFn) -> str:
     name, number = draw(names), draw(numbers)
     labels = draw(st.dictionaries(labels_names, values_of_labels, max_size=4))
     text = ",".join(f'{key}="{escaped(value)}"' for key, value in labels.items())
@@ -66,13 +66,13 @@ def lines(draw: st.DrawFn) -> str:
 comments = st.sampled_from(["# HELP x {what}", "# TYPE x gauge", "#", "", "   ", "# a remark"])
 
 
-@given(st.lists(st.one_of(lines(), lines(), comments), max_size=12))
+@given(st.lists(st.one_of(a_line(), a_line(), comments), max_size=12))
 def test_what_is_read_is_what_the_library_reads(page: list[str]) -> None:
     text = "\n".join(page)
     assert ours(text) == by_library(text)
 
 
-@given(lines(), st.integers(0, 60), st.sampled_from('"{}=, \\x_'))
+@given(a_line(), st.integers(0, 60), st.sampled_from('"{}=, \\x_'))
 def test_a_damaged_line_is_read_as_the_library_reads_it_or_refused_as_it_refuses_it(
     line: str, place: int, put: str
 ) -> None:
@@ -119,6 +119,6 @@ def test_what_is_no_page_is_said_with_its_line(line: str) -> None:
 
 
 def test_a_page_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "LINES_MAX", 3)
+    monkeypatch.setattr(lines, "LINES_MAX", 3)
     with pytest.raises(PageError, match="has 4 lines"):
         ours("\n\n\n")

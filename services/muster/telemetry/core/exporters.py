@@ -7,7 +7,6 @@ from zlib import crc32
 from muster.core import Instant, seconds_between
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.telemetry import ExporterState, NodeSample
-from muster.telemetry.core.names import Field
 from muster.telemetry.core.pages import Page
 
 
@@ -66,8 +65,6 @@ class ExporterStates:
         return (name for name, look in self.nodes.items() if look.state is state)
 
 
-LIVELY = (Field.ENERGY_MJ, Field.POWER_W)
-"""What never stands still on a GPU that is read: an idle one draws power too, and not always the same."""
 Print = tuple[float, ...]
 
 
@@ -104,13 +101,9 @@ class Freshness:
 
 
 def _print(page: Page) -> Print:
-    return tuple(
-        float(value)
-        for gpu in page.gpus.values()
-        for instance in gpu.instances.values()
-        for of in LIVELY
-        if (value := instance.values.get(of)) is not None
-    )
+    """What never stands still on a GPU that is read: an idle one draws power too, and not always the same."""
+    told = (value for gpu in page.gpus for value in (gpu.shown.energy_mj, gpu.shown.power_w))
+    return tuple(float(value) for value in told if value is not None)
 
 
 ROUNDS_MAX = 16

@@ -1,17 +1,12 @@
-"""The lines of an exporter's page, and what they say of each GPU of its node in Muster's terms and units.
+"""What an exporter's page says of each GPU of its node, in Muster's terms and units."""
 
-Lines are read as prometheus-client reads them, in a small part of its time.
-"""
-
-from collections.abc import Callable, Container, Iterator, Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import NamedTuple
 
-from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.samples import Sample
-
+from muster.telemetry.core.lines import samples
 from muster.telemetry.core.names import (
-    DIGITS_MAX,
     DRIVER,
     EVENT_NAME,
     INDEX,
@@ -34,127 +29,17 @@ from muster.telemetry.core.names import (
     number_of,
 )
 
-LINES_MAX = 100_000
-_SHOWN_CHARS_MAX = 200
-Entity = TypeVar("Entity")
-
-
-class PageError(ValueError):
-    """The page is no page of metrics. The message names the line."""
-
-
-def samples(
-    text: str, *, wanted: Container[str], entity: Callable[[dict[str, str]], Entity]
-) -> Iterator[tuple[str, Entity, Number]]:
-    """Name, what `entity` makes of the labels, and value of every sample whose name is wanted, in the page's order.
-
-    entity: called once for each different text of labels, as a rule. Raises PageError at the first line that is none;
-    lines of names that are not wanted are not looked into.
-    """
-    known: dict[str, Entity] = {}
-    terms: dict[str, tuple[str, str]] = {}
-    lines = text.split("\n")
-    if len(lines) > LINES_MAX:
-        raise PageError(f"the page has {len(lines)} lines; {LINES_MAX} are read")
-    for place, line in enumerate(lines, start=1):
-        if not line or line[0] == "#":
-            continue
-        name, brace, rest = line.partition("{")
-        if not brace or name not in wanted:
-            if not name.isidentifier():  # no name alone: perhaps there are no labels, or it is written otherwise
-                yield from _whole(line, place, wanted, entity)
-            continue
-        labels, end, digits = rest.rpartition("} ")
-        value = _number(digits) if end else None
-        found = known.get(labels)
-        if found is None and value is not None and (read := plain_labels(labels, terms)) is not None:
-            found = known[labels] = entity(read)
-        if found is None or value is None:
-            yield from _whole(line, place, wanted, entity)
-        else:
-            yield name, found, value
-
-
-def says_nothing(line: str, wanted: Container[str]) -> bool:
-    """A comment, a blank line, or a sample that nobody wants; False for one that has to be looked at."""
-    if not line or line[0] == "#":
-        return True
-    name, brace, _ = line.partition("{")
-    return bool(brace) and name not in wanted and name.isidentifier()
-
-
-def plain_labels(text: str, terms: dict[str, tuple[str, str]]) -> dict[str, str] | None:
-    """The labels of a text without escapes, in which a quote ends a value and nothing else; None for any other.
-
-    terms: of the page, as far as they were taken apart.
-    """
-    if "\\" in text or text[-1:] != '"':
-        return None
-    parts = text[:-1].split('",')
-    found = list(map(terms.get, parts))
-    if None in found:
-        for part in parts:
-            if part not in terms:
-                term = _term(part)
-                if term is None:
-                    return None
-                terms[part] = term
-        found = list(map(terms.get, parts))
-    labels = dict(term for term in found if term is not None)
-    return labels if len(labels) == len(parts) else None
-
-
-def _term(part: str) -> tuple[str, str] | None:
-    """Name and value of `name="value`; None if it is not that plain."""
-    name, equals, value = part.partition('="')
-    if not equals or '"' in value or not (name.isascii() and name.isidentifier()) or name[:2] == "__":
-        return None
-    return name, value
-
-
-def _number(digits: str) -> Number | None:
-    """The number as the library reads it; None for one that it has to look at."""
-    if digits.isdecimal():
-        return int(digits) if digits.isascii() and len(digits) <= DIGITS_MAX else None
-    if "." not in digits or "_" in digits:
-        return None
-    try:
-        return float(digits)
-    except ValueError:
-        return None
-
-
-def _whole(
-    line: str, place: int, wanted: Container[str], entity: Callable[[dict[str, str]], Entity]
-) -> Iterator[tuple[str, Entity, Number]]:
-    """A line that the library reads: comments and blank lines hold no sample."""
-    stripped = line.strip()
-    if not stripped or stripped.startswith("#"):
-        return
-    try:
-        read = tuple(_library(stripped))
-    except (ValueError, IndexError) as error:
-        raise PageError(f"line {place} is no sample: {stripped[:_SHOWN_CHARS_MAX]!r}") from error
-    for sample in read:
-        if sample.name in wanted:
-            yield sample.name, entity(dict(sample.labels)), sample.value
-
-
-def _library(text: str) -> Iterator[Sample]:
-    for family in text_string_to_metric_families(text):
-        yield from family.samples
-
-
 WHOLE = ""
 """The instance of a GPU that is not cut into instances (MIG)."""
 
 
 @dataclass(slots=True)
 class Instance:
-    """A GPU, or an instance of one. profile: as MIG calls it ("1g.10gb"), "" for a whole one.
+    """A GPU, or an instance of one, while a page is being read.
 
-    owners: namespace/pod of whom the page names; jobs: ids that it names itself. xids, watches, events: counts by XID,
-    levels and error codes by health watch, counts by clock event.
+    profile: as MIG calls it ("1g.10gb"), "" for a whole one. owners: namespace/pod of whom the page names; jobs: ids
+    that it names itself. xids, watches, events: counts by XID, levels and error codes by health watch, counts by clock
+    event.
     """
 
     profile: str = ""
@@ -168,7 +53,10 @@ class Instance:
 
 @dataclass(slots=True)
 class Gpu:
-    """One GPU of a page. index: as the driver numbers it, None if the page does not say. instances: by their id."""
+    """One GPU, while a page is being read. index: as the driver numbers it, None if the page does not say.
+
+    instances: by their id.
+    """
 
     uuid: str
     index: int | None = None
@@ -177,10 +65,80 @@ class Gpu:
 
 
 @dataclass(slots=True)
-class Page:
-    """One page. gpus: by uuid, in the page's order. driver: its version, "" if the page does not say."""
+class Draft:
+    """A page that is being read. gpus: by uuid, in the page's order."""
 
     gpus: dict[str, Gpu] = field(default_factory=dict)
+    driver: str = ""
+
+
+class Shown(NamedTuple):
+    """What a GPU as a whole shows, by `Field`, in Muster's units. None: it does not."""
+
+    utilisation_pct: Number | None
+    engine_pct: Number | None
+    sm_active_pct: Number | None
+    tensor_active_pct: Number | None
+    dram_active_pct: Number | None
+    memory_free_mib: Number | None
+    memory_used_mib: Number | None
+    memory_total_mib: Number | None
+    power_w: Number | None
+    temperature_c: Number | None
+    memory_temperature_c: Number | None
+    energy_mj: Number | None
+    nvlink_bytes_s: Number | None
+    nvlink_tx_bytes_s: Number | None
+    nvlink_rx_bytes_s: Number | None
+    pcie_tx_bytes_s: Number | None
+    pcie_rx_bytes_s: Number | None
+    pcie_replays: Number | None
+    ecc_sbe: Number | None
+    ecc_dbe: Number | None
+    ecc_sbe_ever: Number | None
+    ecc_dbe_ever: Number | None
+    rows_remapped_sbe: Number | None
+    rows_remapped_dbe: Number | None
+    remap_pending: Number | None
+    remap_failed: Number | None
+    retirement_pending: Number | None
+    xid: Number | None
+    recovery_action: Number | None
+
+
+SHOWN = tuple(map(Field, Shown._fields))
+_SUMMED = frozenset({Field.MEMORY_FREE_MIB, Field.MEMORY_USED_MIB, Field.MEMORY_TOTAL_MIB})
+_SHARES = frozenset({Field.ENGINE_PCT, Field.SM_PCT, Field.TENSOR_PCT, Field.DRAM_PCT})
+_SLICES = re.compile(r"(\d+)g\.")
+_SLICES_OF_GPU = 7.0
+"""Compute slices of a GPU that MIG cuts: a profile `2g.20gb` has two of them (NVIDIA MIG user guide)."""
+
+
+class GpuReading(NamedTuple):
+    """One GPU of a page, whatever instances it is cut into."""
+
+    uuid: str
+    driver_index: int | None
+    """As the driver numbers it, None if the page does not say."""
+    model: str
+    owners: tuple[str, ...]
+    """namespace/pod of whom the page names."""
+    jobs: tuple[str, ...]
+    """Ids of jobs that the page names itself."""
+    shown: Shown
+    xid_counts: tuple[tuple[int, int], ...]
+    """(XID, how many in the exporter's window), by XID."""
+    watches: tuple[tuple[str, tuple[int, str]], ...]
+    """Level and error code of each health watch, the worst of the instances."""
+    events: tuple[str, ...]
+    """Clock events that were counted, sorted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page. gpus: in its order. driver: its version, "" if the page does not say."""
+
+    gpus: tuple[GpuReading, ...] = ()
     driver: str = ""
 
 
@@ -197,10 +155,10 @@ def read_page(text: str) -> Page:
 
     Raises PageError.
     """
-    page = Page()
+    draft = Draft()
 
     def entity(labels: dict[str, str]) -> _Series:
-        return _Series(instance_of(page, labels), labels)
+        return _Series(instance_of(draft, labels), labels)
 
     for name, series, value in samples(text, wanted=MEANINGS, entity=entity):
         instance = series.instance
@@ -212,21 +170,76 @@ def read_page(text: str) -> Page:
             count(instance, of, about(of, series.labels), int(value))
         else:
             keep_greatest(instance, of, meaning.convert(value))
-    return page
+    return Page(tuple(map(reading_of, draft.gpus.values())), draft.driver)
 
 
-def instance_of(page: Page, labels: Mapping[str, str]) -> Instance | None:
+def reading_of(gpu: Gpu) -> GpuReading:
+    """Its instances taken together."""
+    instances = gpu.instances.values()
+    return GpuReading(
+        gpu.uuid,
+        gpu.index,
+        gpu.model,
+        owners=tuple(dict.fromkeys(owner for one in instances for owner in one.owners)),
+        jobs=tuple(dict.fromkeys(job for one in instances for job in one.jobs)),
+        shown=Shown._make(map(_values(gpu).get, SHOWN)),
+        xid_counts=_counts(instances),
+        watches=_watches(instances),
+        events=tuple(sorted({event for one in instances for event in one.events})),
+    )
+
+
+def _values(gpu: Gpu) -> Mapping[Field, Number]:
+    whole = gpu.instances.get(WHOLE)
+    if whole is not None and len(gpu.instances) == 1:
+        return whole.values
+    cut = [instance for key, instance in gpu.instances.items() if key != WHOLE]
+    values: dict[Field, Number] = dict(whole.values) if whole is not None else {}
+    for of in dict.fromkeys(of for instance in cut for of in instance.values):
+        shown = [(instance, instance.values[of]) for instance in cut if of in instance.values]
+        if of in _SUMMED:
+            values[of] = sum(value for _, value in shown)
+        elif of in _SHARES:
+            values[of] = sum(value * _part(instance) for instance, value in shown)
+        else:
+            values[of] = max(values.get(of, shown[0][1]), *(value for _, value in shown))
+    return values
+
+
+def _part(instance: Instance) -> float:
+    """Which share of a GPU's compute slices an instance has; all of it, if its profile does not say."""
+    found = _SLICES.match(instance.profile)
+    return int(found[1]) / _SLICES_OF_GPU if found else 1.0
+
+
+def _counts(instances: Iterable[Instance]) -> tuple[tuple[int, int], ...]:
+    counts: dict[int, int] = {}
+    for instance in instances:
+        for code, number in instance.xids.items():
+            counts[code] = max(number, counts.get(code, 0))
+    return tuple(sorted(counts.items()))
+
+
+def _watches(instances: Iterable[Instance]) -> tuple[tuple[str, tuple[int, str]], ...]:
+    worst: dict[str, tuple[int, str]] = {}
+    for instance in instances:
+        for watch, told in instance.watches.items():
+            worst[watch] = max(told, worst.get(watch, told))
+    return tuple(worst.items())
+
+
+def instance_of(draft: Draft, labels: Mapping[str, str]) -> Instance | None:
     """Where the values of a series belong, with whom its labels name; None for a switch, a CPU, or whatever else has
     no GPU.
     """
     uuid = label_of(labels, UUID)
     if not uuid:
         return None
-    if not page.driver:
-        page.driver = label_of(labels, DRIVER)
-    gpu = page.gpus.get(uuid)
+    if not draft.driver:
+        draft.driver = label_of(labels, DRIVER)
+    gpu = draft.gpus.get(uuid)
     if gpu is None:
-        gpu = page.gpus[uuid] = Gpu(uuid)
+        gpu = draft.gpus[uuid] = Gpu(uuid)
     if gpu.index is None:
         gpu.index = number_of(labels, INDEX)
     if not gpu.model:

@@ -1,147 +1,136 @@
 """Reads a node's page by what was learnt from the one before it: its lines stay, and only their values change.
 
-A page is cut at its values. If what is left is what was left of the page before, every value means what it meant
-there. Of that rest a hash is kept, not its 100 KB. Whatever is not exactly so plain is read whole
-(`muster.telemetry.core.pages`), which stays the judge of what a page says; docs/benchmarks.md has the times.
+A page is cut at its values. If what is left is what was left of the node's page before, whose hash is kept and not its
+100 KB, every value means what it meant there (`Plan`). Else it is cut at its labels too: what names the series is of
+one of few kinds, of which is known what each value measures (`Kind`), and the labels tell of which GPU it is (`learn`).
+Whatever is not exactly so plain is read whole (`muster.telemetry.core.pages`), which stays the judge of what a page
+says; docs/benchmarks.md has the times.
 """
 
 import json
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Protocol, TypeVar
 
-from muster.telemetry.core.names import LABELLED, MEANINGS, Field, Number, is_blank
+from muster.telemetry.core.lines import LINES_MAX, plain_labels, says_nothing
+from muster.telemetry.core.names import (
+    EVENT_NAME,
+    LABELLED,
+    MEANINGS,
+    WATCH_CODE,
+    WATCH_NAME,
+    XID_CODE,
+    XID_WINDOW,
+    Field,
+    Meaning,
+    Number,
+    is_blank,
+)
 from muster.telemetry.core.pages import (
-    LINES_MAX,
+    SHOWN,
+    WHOLE,
     About,
+    Draft,
     Gpu,
+    GpuReading,
     Instance,
     Page,
+    Shown,
     about,
     count,
     instance_of,
     keep_greatest,
-    plain_labels,
     read_page,
-    says_nothing,
+    reading_of,
 )
 
 T = TypeVar("T")
+KINDS_MAX = 256
+"""Kinds of pages that nodes share, and layouts of them; when there are more they are gathered anew."""
+_VALUE = re.compile(r"\} ([0-9.]+)\n")
+"""What is cut out. A value of any other form (a sign, an exponent, NaN, a time behind it) stays with the rest."""
+_PLAIN_MAX = 2**31 - 16
+"""Below it, and not below 0, no number is blank."""
+_ENDS = frozenset((*XID_CODE, *XID_WINDOW, *WATCH_NAME, *WATCH_CODE, *EVENT_NAME))
+"""Labels that say what a series is about, and nothing of whose it is."""
+Told = Sequence[Number | None]
+"""The wanted values of a page in Muster's units, None where one is blank, and one None more at the end."""
 
 
 class Picker(Protocol):
-    """Takes the values at certain places."""
+    """Takes what stands at certain places."""
 
     def __call__(self, values: Sequence[T], /) -> tuple[T, ...]:
         """Those of `values`."""
         ...
 
 
+def _picker(places: Sequence[int]) -> Picker:
+    if len(places) > 1:
+        return itemgetter(*places)
+
+    def few(values: Sequence[T], /) -> tuple[T, ...]:
+        return tuple(values[place] for place in places)
+
+    return few
+
+
+class Kind:
+    """Pages whose series have the same names in the same order."""
+
+    __slots__ = ("meanings", "wanted")
+
+    def __init__(self, wanted: Sequence[tuple[int, Meaning]]) -> None:
+        self.meanings = tuple(meaning for _, meaning in wanted)
+        """Of the wanted series, in the page's order. What is called a place below is one among these."""
+        self.wanted = _picker([place for place, _ in wanted])
+        """Takes what belongs to these from what there is for each series of the page."""
+
+
+def kind_of(names: Sequence[str]) -> Kind | None:
+    """The kind of a page; None if it has to be read whole.
+
+    names: what is before the labels of each series, and behind the last: a name, perhaps behind lines that say nothing.
+    """
+    if sum(name.count("\n") for name in names) + len(names) > LINES_MAX:
+        return None
+    wanted = []
+    for place, text in enumerate(names):
+        before, _, name = text.rpartition("\n")
+        if before and not all(says_nothing(line, MEANINGS) for line in before.split("\n")):
+            return None
+        if place == len(names) - 1:
+            if not says_nothing(name, MEANINGS):
+                return None
+        elif name in MEANINGS:
+            wanted.append((place, MEANINGS[name]))
+        elif not name.isidentifier():
+            return None
+    return Kind(wanted)
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Which values are of one instance of a GPU, by their places among all values of the page.
+    """Which values are of one instance of a GPU, by their places."""
 
-    fields, first: of each field the first value. again: further ones of a field, in their order. watches, codes,
-    levels: of each health watch the first value. counts: whatever else has a label of its own.
-    """
-
+    is_all: bool
+    """It is a whole GPU, and no field or watch has a second value: `first` and `levels` are all that it shows."""
     fields: tuple[Field, ...]
     first: tuple[int, ...]
+    """Of each of the fields the first value."""
     again: tuple[tuple[int, Field], ...]
+    """Further values of these, in their order."""
     watches: tuple[str, ...]
     codes: tuple[str, ...]
     levels: tuple[int, ...]
+    """Of each health watch the first value."""
     counts: tuple[tuple[int, Field, About], ...]
+    """Whatever else has a label of its own."""
 
 
-Key = tuple[tuple[Part, ...], tuple[tuple[int, str], ...]]
-"""Of a layout: its parts, and the values that are converted, by the names of their series."""
-
-
-class Layout:
-    """The meaning of a page's values. parts: by instance, in the page's order, with who picks out `first` and `levels`.
-
-    converted: places of values that are in another unit. labelled: of those with a label of their own.
-    """
-
-    __slots__ = ("converted", "labelled", "parts")
-
-    def __init__(self, key: Key) -> None:
-        parts, converted = key
-        self.parts = tuple((part, _picker(part.first), _picker(part.levels)) for part in parts)
-        self.converted = tuple((place, MEANINGS[name].convert) for place, name in converted)
-        self.labelled = frozenset(
-            place for part in parts for place in (*part.levels, *(place for place, _, _ in part.counts))
-        )
-
-
-def learn(heads: Sequence[str], *, lines: int) -> tuple[Key, Page] | None:
-    """The key of the layout, and the page without values; None if the page has to be read whole.
-
-    heads: the page without its values, cut where they were: what is before each up to its labels, and behind the last.
-    lines: of the page.
-    """
-    wanted = None if lines > LINES_MAX else _wanted(heads)
-    if wanted is None:
-        return None
-    page, drafts, converted = Page(), dict[int, _Draft](), list[tuple[int, str]]()
-    known: dict[str, tuple[_Draft | None, dict[str, str]]] = {}
-    terms: dict[str, tuple[str, str]] = {}
-    for name, values in wanted:
-        of, is_converted = MEANINGS[name].field, MEANINGS[name].is_converted
-        is_labelled = of in LABELLED
-        for place, labels in values:
-            found = known.get(labels)
-            if found is None:
-                read = plain_labels(labels, terms)
-                if read is None:
-                    return None
-                instance = instance_of(page, read)
-                found = known[labels] = (None if instance is None else drafts.setdefault(id(instance), _Draft()), read)
-            draft, read = found
-            if draft is None:
-                continue
-            if is_labelled:
-                draft.count(of, place, about(of, read))
-                continue
-            draft.add(of, place)
-            if is_converted:
-                converted.append((place, name))
-    parts = (drafts[id(one)].part() for gpu in page.gpus.values() for one in gpu.instances.values())
-    return (tuple(parts), tuple(converted)), page
-
-
-def _wanted(heads: Sequence[str]) -> list[tuple[str, list[tuple[int, str]]]] | None:
-    """Names, and of each the places and labels of its values, in the page's order: a name's lines stand together.
-
-    None if there is a line that has to be looked at.
-    """
-    found: list[tuple[str, list[tuple[int, str]]]] = []
-    values: list[tuple[int, str]] = []
-    start, is_wanted = "", False
-    for place, head in enumerate(heads[:-1]):
-        if not start or "\n" in head or not head.startswith(start):
-            before, newline, line = head.rpartition("\n")
-            name, brace, _ = line.partition("{")
-            is_wanted, start = name in MEANINGS and bool(brace), name + brace
-            if (newline and not _nothing(before)) or not (is_wanted or (line and says_nothing(line, MEANINGS))):
-                return None
-            if is_wanted:
-                values = []
-                found.append((name, values))
-            head = line  # noqa: PLW2901 - what is before it says nothing
-        if is_wanted:
-            values.append((place, head[len(start) :]))
-    return found if _nothing(heads[-1]) else None
-
-
-def _nothing(text: str) -> bool:
-    return all(says_nothing(line, MEANINGS) for line in text.split("\n"))
-
-
-class _Draft:
+class _PartDraft:
     """A part that is being gathered."""
 
     def __init__(self) -> None:
@@ -156,16 +145,17 @@ class _Draft:
             self._again.append((place, of))
 
     def count(self, of: Field, place: int, what: About) -> None:
-        """One value more that has a label of its own."""
+        """One value more that has a label of its own; one that names nothing says nothing."""
         name, code = what
         if of is Field.WATCH and isinstance(name, str) and name and name not in self._watches:
             self._watches[name] = code, place
-        else:
+        elif name not in (None, ""):
             self._counts.append((place, of, what))
 
-    def part(self) -> Part:
+    def part(self, *, is_whole_gpu: bool) -> Part:
         """All of them."""
         return Part(
+            is_all=is_whole_gpu and not self._again and not any(of is Field.WATCH for _, of, _ in self._counts),
             fields=tuple(self._first),
             first=tuple(self._first.values()),
             again=tuple(self._again),
@@ -174,26 +164,6 @@ class _Draft:
             levels=tuple(place for _, place in self._watches.values()),
             counts=tuple(self._counts),
         )
-
-
-def _picker(places: tuple[int, ...]) -> Picker:
-    if len(places) > 1:
-        return itemgetter(*places)
-
-    def few(values: Sequence[T], /) -> tuple[T, ...]:
-        return tuple(values[place] for place in places)
-
-    return few
-
-
-LAYOUTS_MAX = 256
-"""Kinds of pages that nodes share; when there are more they are gathered anew."""
-_VALUE = re.compile(r"\} ([0-9.]+)\n")
-"""What is cut out. A value of any other form (a sign, an exponent, NaN, a time behind it) stays with the rest."""
-_CUT = "\x00"
-"""Between the pieces of the rest. A page that has one itself gives no plan; so the number of values shows any other."""
-_PLAIN_MAX = 2**31 - 16
-"""Below it, and not below 0, no number is blank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,17 +177,194 @@ class _Owned:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What is remembered of a page. rest: hash of what is left of it without its values; values: how many it has.
+class _Labelled:
+    """A GPU as its labels say. Fields: see `Gpu`."""
 
-    gpus: uuid, index, model, instances.
-    """
+    uuid: str
+    index: int | None
+    model: str
+    instances: tuple[_Owned, ...]
+
+
+def _labelled(gpu: Gpu) -> _Labelled:
+    instances = (_Owned(key, one.profile, tuple(one.owners), tuple(one.jobs)) for key, one in gpu.instances.items())
+    return _Labelled(gpu.uuid, gpu.index, gpu.model, tuple(instances))
+
+
+Parts = tuple[tuple[Part, ...], ...]
+"""Of each GPU of a page, those of its instances."""
+
+
+class Layout:
+    """Which of a page's values are of which GPU. Nodes of a fleet share it: it names neither GPUs nor owners."""
+
+    __slots__ = ("_converted", "_gpus", "_labelled")
+
+    def __init__(self, kind: Kind, gpus: Parts) -> None:
+        absent = len(kind.meanings)
+        self._gpus = tuple(
+            (parts, _shown_picker(parts[0], absent), _picker(parts[0].levels), parts[0].is_all) for parts in gpus
+        )
+        parts = [part for of_gpu in gpus for part in of_gpu]
+        used = {place for part in parts for place in (*part.first, *(place for place, _ in part.again))}
+        self._converted: tuple[tuple[int, Callable[[Number], Number]], ...] = tuple(
+            (place, meaning.convert)
+            for place, meaning in enumerate(kind.meanings)
+            if meaning.is_converted and place in used
+        )
+        self._labelled = frozenset(
+            place for part in parts for place in (*part.levels, *(place for place, _, _ in part.counts))
+        )
+
+    def read(self, digits: Sequence[str], gpus: Sequence[_Labelled]) -> tuple[GpuReading, ...] | None:
+        """What these values say of these GPUs; None if one of them is to be looked at more closely."""
+        try:
+            numbers: list[Number] = json.loads(f"[{','.join(digits)}]")
+        except ValueError:  # one begins with a 0, or has no digit on one side of its point
+            return None
+        blank = [place for place, number in enumerate(numbers) if number >= _PLAIN_MAX and is_blank(number)]
+        if not self._labelled.isdisjoint(blank):
+            return None
+        told: list[Number | None] = [*numbers, None]
+        for place, convert in self._converted:
+            told[place] = convert(numbers[place])
+        for place in blank:
+            told[place] = None
+        return tuple(
+            _whole(gpu, parts[0], Shown._make(shown(told)), levels(numbers), numbers)
+            if is_all
+            else _cut(gpu, parts, numbers, told)
+            for gpu, (parts, shown, levels, is_all) in zip(gpus, self._gpus, strict=True)
+        )
+
+
+def _shown_picker(part: Part, absent: int) -> Picker:
+    places = dict(zip(part.fields, part.first, strict=True))
+    return _picker([places.get(of, absent) for of in SHOWN])
+
+
+def _whole(gpu: _Labelled, part: Part, shown: Shown, levels: Sequence[Number], numbers: Sequence[Number]) -> GpuReading:
+    """levels: of the part's watches."""
+    counted = Instance()
+    for place, of, what in part.counts:
+        count(counted, of, what, int(numbers[place]))
+    return GpuReading(
+        gpu.uuid,
+        gpu.index,
+        gpu.model,
+        gpu.instances[0].owners,
+        gpu.instances[0].jobs,
+        shown,
+        xid_counts=tuple(sorted(counted.xids.items())),
+        watches=tuple(zip(part.watches, zip(map(int, levels), part.codes, strict=True), strict=True)),
+        events=tuple(sorted(counted.events)),
+    )
+
+
+def _cut(gpu: _Labelled, parts: Sequence[Part], numbers: Sequence[Number], told: Told) -> GpuReading:
+    """A GPU whose instances or repeated series have to be taken together."""
+    found = Gpu(gpu.uuid, gpu.index, gpu.model)
+    for owned, part in zip(gpu.instances, parts, strict=True):
+        values = {
+            of: value for of, place in zip(part.fields, part.first, strict=True) if (value := told[place]) is not None
+        }
+        instance = Instance(owned.profile, values, dict.fromkeys(owned.owners), dict.fromkeys(owned.jobs))
+        found.instances[owned.key] = instance
+        for place, of in part.again:
+            if (value := told[place]) is not None:
+                keep_greatest(instance, of, value)
+        for watch, code, place in zip(part.watches, part.codes, part.levels, strict=True):
+            instance.watches[watch] = int(numbers[place]), code
+        for place, of, what in part.counts:
+            count(instance, of, what, int(numbers[place]))
+    return reading_of(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is remembered of a node's page."""
 
     rest: int
-    values: int
+    """Hash of what is left of the page without its values."""
+    kind: Kind
     layout: Layout
     driver: str
-    gpus: tuple[tuple[str, int | None, str, tuple[_Owned, ...]], ...]
+    gpus: tuple[_Labelled, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """What the labels of a series say. part: of its instance, None for no GPU; labels: all, or those at the end."""
+
+    part: _PartDraft | None
+    labels: Mapping[str, str]
+
+
+class _Labels:
+    """Reads the labels of a page's series. draft: the page without values; parts: of its instances, by their `id`."""
+
+    def __init__(self) -> None:
+        self.draft = Draft()
+        self.parts: dict[int, _PartDraft] = {}
+        self._terms: dict[str, tuple[str, str]] = {}
+        self._known: dict[str, _Subject] = {}
+        self._starts: dict[str, _Subject] = {}
+        self._ends: dict[str, dict[str, str] | None] = {}
+
+    def read(self, text: str) -> _Subject | None:
+        """None for labels that are not plain."""
+        found = self._known.get(text) or self._longer(text)
+        if found is not None:
+            return found
+        labels = plain_labels(text, self._terms)
+        if labels is None:
+            return None
+        instance = instance_of(self.draft, labels)
+        part = None if instance is None else self.parts.get(id(instance))
+        if instance is not None and part is None:
+            part = self.parts[id(instance)] = _PartDraft()
+        found = self._known[text] = _Subject(part, labels)
+        if labels.keys().isdisjoint(_ENDS):
+            self._starts[f"{text},"] = found
+        return found
+
+    def _longer(self, text: str) -> _Subject | None:
+        """Of labels that begin with those of another series, and end with what the series is about, as exporters write
+        them. Nine in ten labels of a page do.
+        """
+        for start, subject in self._starts.items():
+            if text.startswith(start):
+                end = text[len(start) :]
+                if end not in self._ends:
+                    read = plain_labels(end, self._terms)
+                    self._ends[end] = read if read is not None and read.keys() <= _ENDS else None
+                labels = self._ends[end]
+                return None if labels is None else _Subject(subject.part, labels)
+        return None
+
+
+def learn(kind: Kind, labels: Sequence[str]) -> tuple[Draft, Parts] | None:
+    """The page without values, and which values are of which GPU; None if the page has to be read whole.
+
+    labels: of all series.
+    """
+    if any("\n" in text for text in labels):
+        return None
+    page = _Labels()
+    for place, (text, meaning) in enumerate(zip(kind.wanted(labels), kind.meanings, strict=True)):
+        subject = page.read(text)
+        if subject is None:
+            return None
+        if subject.part is None:
+            continue
+        if meaning.field in LABELLED:
+            subject.part.count(meaning.field, place, about(meaning.field, subject.labels))
+        else:
+            subject.part.add(meaning.field, place)
+    return page.draft, tuple(
+        tuple(page.parts[id(one)].part(is_whole_gpu=[*gpu.instances] == [WHOLE]) for one in gpu.instances.values())
+        for gpu in page.draft.gpus.values()
+    )
 
 
 class Pages:
@@ -225,92 +372,47 @@ class Pages:
 
     def __init__(self) -> None:
         self._plans: dict[str, Plan] = {}
-        self._layouts: dict[Key, Layout] = {}
+        self._kinds: dict[tuple[str, ...], Kind | None] = {}
+        self._layouts: dict[tuple[Kind, Parts], Layout] = {}
 
     def read(self, node: str, text: str) -> Page:
         """What `read_page` says of the node's page. Raises PageError."""
         pieces = _VALUE.split(text)
-        heads, digits = pieces[::2], pieces[1::2]
-        rest = hash(_CUT.join(heads))
+        rest = tuple(pieces[::2])
+        hashed = hash(rest)
         plan = self._plans.get(node)
-        if plan is None or plan.rest != rest or plan.values != len(digits):
-            plan = None if _CUT in text else self._learnt(heads, rest, lines=text.count("\n") + 1)
+        if plan is None or plan.rest != hashed:
+            plan = self._learnt(rest, hashed)
             if plan is None:
                 self._plans.pop(node, None)
                 return read_page(text)
             self._plans[node] = plan
-        page = _by_plan(plan, digits)
-        return read_page(text) if page is None else page
+        gpus = plan.layout.read(plan.kind.wanted(pieces[1::2]), plan.gpus)
+        return read_page(text) if gpus is None else Page(gpus, plan.driver)
 
     def keep(self, nodes: Container[str]) -> None:
         """Forget all nodes but these."""
         for node in [node for node in self._plans if node not in nodes]:
             del self._plans[node]
 
-    def _learnt(self, heads: Sequence[str], rest: int, *, lines: int) -> Plan | None:
-        found = learn(heads, lines=lines)
-        if found is None:
+    def _kind(self, names: tuple[str, ...]) -> Kind | None:
+        if names not in self._kinds:
+            if len(self._kinds) >= KINDS_MAX:
+                self._kinds.clear()
+            self._kinds[names] = kind_of(names)
+        return self._kinds[names]
+
+    def _learnt(self, rest: Sequence[str], hashed: int) -> Plan | None:
+        """The plan of a page; None if it has to be read whole."""
+        cut = [piece.rpartition("{") for piece in rest[:-1]]
+        kind = self._kind((*(name for name, _, _ in cut), rest[-1]))
+        learnt = None if kind is None else learn(kind, [labels for _, _, labels in cut])
+        if kind is None or learnt is None:
             return None
-        key, page = found
-        layout = self._layouts.get(key)
+        draft, parts = learnt
+        layout = self._layouts.get((kind, parts))
         if layout is None:
-            if len(self._layouts) >= LAYOUTS_MAX:
+            if len(self._layouts) >= KINDS_MAX:
                 self._layouts.clear()
-            layout = self._layouts[key] = Layout(key)
-        return Plan(rest, len(heads) - 1, layout, page.driver, tuple(map(_gpu, page.gpus.values())))
-
-
-def _by_plan(plan: Plan, digits: Sequence[str]) -> Page | None:
-    """The page with these values; None if one of them is to be looked at more closely."""
-    try:
-        numbers: list[Number] = json.loads(f"[{','.join(digits)}]")
-    except ValueError:  # one begins with a 0, or has no digit on one side of its point
-        return None
-    layout = plan.layout
-    blank = [place for place, number in enumerate(numbers) if number >= _PLAIN_MAX and is_blank(number)]
-    if not layout.labelled.isdisjoint(blank):
-        return None
-    told: list[Number | None] = [*numbers]
-    for place, convert in layout.converted:
-        told[place] = convert(numbers[place])
-    for place in blank:
-        told[place] = None
-    page = Page(driver=plan.driver)
-    parts = iter(layout.parts)
-    for uuid, index, model, instances in plan.gpus:
-        gpu = page.gpus[uuid] = Gpu(uuid, index, model)
-        for owned in instances:
-            part, first, levels = next(parts)
-            gpu.instances[owned.key] = _instance(owned, part, (first, levels), numbers, told=told)
-    return page
-
-
-def _instance(
-    owned: _Owned,
-    part: Part,
-    pickers: tuple[Picker, Picker],
-    numbers: Sequence[Number],
-    *,
-    told: Sequence[Number | None],
-) -> Instance:
-    """told: the same numbers in Muster's units, None where one is blank; those with labels of their own are none."""
-    first, levels = pickers
-    values = {of: value for of, value in zip(part.fields, first(told), strict=True) if value is not None}
-    instance = Instance(owned.profile, values, dict.fromkeys(owned.owners), dict.fromkeys(owned.jobs))
-    for place, of in part.again:
-        value = told[place]
-        if value is not None:
-            keep_greatest(instance, of, value)
-    if part.watches:
-        judged = zip(map(int, levels(numbers)), part.codes, strict=True)
-        instance.watches = dict(zip(part.watches, judged, strict=True))
-    for place, of, what in part.counts:
-        count(instance, of, what, int(numbers[place]))
-    return instance
-
-
-def _gpu(gpu: Gpu) -> tuple[str, int | None, str, tuple[_Owned, ...]]:
-    instances = tuple(
-        _Owned(key, one.profile, tuple(one.owners), tuple(one.jobs)) for key, one in gpu.instances.items()
-    )
-    return gpu.uuid, gpu.index, gpu.model, instances
+            layout = self._layouts[kind, parts] = Layout(kind, parts)
+        return Plan(hashed, kind, layout, draft.driver, tuple(map(_labelled, draft.gpus.values())))

@@ -5,14 +5,13 @@ pods, which are related to jobs by how the agent names pods, or by their owner.
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 from muster.core import Instant
 from muster.schemas.base import TEXT_CHARS_MAX
 from muster.schemas.facts.node import GPUS_PER_NODE_MAX, NodeJoined
 from muster.schemas.telemetry import DeviceSample, ExporterState, NodeSample, WatchLevel, WatchReading
-from muster.telemetry.core.names import RECOVERY_ACTIONS, Field, Number
-from muster.telemetry.core.pages import WHOLE, Gpu, Instance, Page
+from muster.telemetry.core.names import RECOVERY_ACTIONS, Number
+from muster.telemetry.core.pages import GpuReading, Page, Shown
 
 OWN_POD = re.compile(r"mj-([a-z2-7]{26})-\d+-\d+-\d+")
 """As the agent names the pods that it makes: job, attempt, group, replica."""
@@ -44,54 +43,11 @@ def job_of_pod(owner: str, live: Container[str], origins: Mapping[str, str]) -> 
 JobsOfPod = Callable[[str], str | None]
 """The job of a pod (namespace/name), None if it is of none that is live."""
 
-_SUMMED = frozenset({Field.MEMORY_FREE_MIB, Field.MEMORY_USED_MIB, Field.MEMORY_TOTAL_MIB})
-_SHARES = frozenset({Field.ENGINE_PCT, Field.SM_PCT, Field.TENSOR_PCT, Field.DRAM_PCT})
-_SLICES = re.compile(r"(\d+)g\.")
-_SLICES_OF_GPU = 7.0
-"""Compute slices of a GPU that MIG cuts: a profile `2g.20gb` has two of them (NVIDIA MIG user guide)."""
 _IDLE_EVENT = "gpu_idle"
 WATCHES_KEPT = 1_024
 MEMORY_MIB_MAX = 2**40
 """No GPU has more, nor have all its instances together."""
 _LEVELS = {level.value: level for level in WatchLevel}
-Values = Mapping[Field, Number]
-
-
-class _Shown(NamedTuple):
-    """What a GPU shows, by `Field`; None: it does not. Taken out in one go: this is done 1,400 times a second."""
-
-    utilisation_pct: Number | None
-    engine_pct: Number | None
-    sm_active_pct: Number | None
-    tensor_active_pct: Number | None
-    dram_active_pct: Number | None
-    memory_free_mib: Number | None
-    memory_used_mib: Number | None
-    memory_total_mib: Number | None
-    power_w: Number | None
-    temperature_c: Number | None
-    memory_temperature_c: Number | None
-    energy_mj: Number | None
-    nvlink_bytes_s: Number | None
-    nvlink_tx_bytes_s: Number | None
-    nvlink_rx_bytes_s: Number | None
-    pcie_tx_bytes_s: Number | None
-    pcie_rx_bytes_s: Number | None
-    pcie_replays: Number | None
-    ecc_sbe: Number | None
-    ecc_dbe: Number | None
-    ecc_sbe_ever: Number | None
-    ecc_dbe_ever: Number | None
-    rows_remapped_sbe: Number | None
-    rows_remapped_dbe: Number | None
-    remap_pending: Number | None
-    remap_failed: Number | None
-    retirement_pending: Number | None
-    xid: Number | None
-    recovery_action: Number | None
-
-
-_FIELDS = tuple(map(Field, _Shown._fields))
 _FIXED = ("utilisation_pct", "memory_used_mib", "memory_total_mib", "power_w", "temperature_c")
 """Fields of a sample that are 0 where the page does not show them."""
 
@@ -114,19 +70,19 @@ def node_sample(
     """
     places = {} if description is None else {uuid: index for index, uuid in description.present.items()}
     devices = []
-    for place, gpu in enumerate(page.gpus.values()):
-        index = places.get(gpu.uuid, place if gpu.index is None else gpu.index)
+    for place, gpu in enumerate(page.gpus):
+        index = places.get(gpu.uuid, place if gpu.driver_index is None else gpu.driver_index)
         if index < GPUS_PER_NODE_MAX:
             devices.append(_device(gpu, index, holders.get(gpu.uuid, {}), job_of_pod, is_live))
     model = description.gpu_model if description is not None else ""
     return NodeSample(
         node=node,
         at=at,
-        gpu_model=model or next((gpu.model for gpu in page.gpus.values() if gpu.model), ""),
+        gpu_model=model or next((gpu.model for gpu in page.gpus if gpu.model), ""),
         devices=tuple(sorted(devices, key=lambda device: device.index)[:GPUS_PER_NODE_MAX]),
         exporter=state,
         gpus_expected=len(places) if description is not None else None,
-        missing=missing_of(places, page.gpus),
+        missing=missing_of(places, (gpu.uuid for gpu in page.gpus)),
         driver=page.driver,
         interval_s=interval_s,
     )
@@ -160,9 +116,9 @@ def missing_of(expected: Mapping[str, int], shown: Iterable[str]) -> tuple[str, 
 
 
 def _device(
-    gpu: Gpu, index: int, holders: Mapping[str, int], job_of_pod: JobsOfPod, is_live: Callable[[str], bool]
+    gpu: GpuReading, index: int, holders: Mapping[str, int], job_of_pod: JobsOfPod, is_live: Callable[[str], bool]
 ) -> DeviceSample:
-    shown = _Shown._make(map(_values(gpu).get, _FIELDS))
+    shown = gpu.shown
     named = _named(gpu, job_of_pod, is_live)
     utilisation = shown.engine_pct if shown.utilisation_pct is None else shown.utilisation_pct
     used, total = shown.memory_used_mib, shown.memory_total_mib
@@ -195,80 +151,34 @@ def _device(
         remap_pending=_flag(pending),
         remap_failed=_flag(shown.remap_failed),
         xid=_whole(shown.xid),
-        xid_counts=_counts(gpu),
+        xid_counts=gpu.xid_counts,
         recovery_action=_action(shown.recovery_action),
-        watches=_watches(gpu),
-        throttled=_throttled(gpu),
-        owners=() if named else tuple(dict.fromkeys(owner for one in gpu.instances.values() for owner in one.owners)),
+        watches=_readings(gpu.watches),
+        throttled=tuple(event for event in gpu.events if event != _IDLE_EVENT),
+        owners=() if named else gpu.owners,
         lacking=_lacking(fixed) if None in fixed else (),
     )
 
 
-def _named(gpu: Gpu, job_of_pod: JobsOfPod, is_live: Callable[[str], bool]) -> tuple[str, ...]:
+def _named(gpu: GpuReading, job_of_pod: JobsOfPod, is_live: Callable[[str], bool]) -> tuple[str, ...]:
     """Live jobs that the page names: by their ids (job-mapping directory, labels of pods), else by their pods."""
-    found: dict[str, None] = {}
-    for instance in gpu.instances.values():
-        for told in instance.jobs:
-            if is_live(job := told.upper()):
-                found[job] = None
-    if not found:
-        for instance in gpu.instances.values():
-            for owner in instance.owners:
-                if (job_id := job_of_pod(owner)) is not None:
-                    found[job_id] = None
-    return tuple(found)
-
-
-def _values(gpu: Gpu) -> Values:
-    """Of the GPU as a whole, whatever instances it is cut into."""
-    whole = gpu.instances.get(WHOLE)
-    if whole is not None and len(gpu.instances) == 1:
-        return whole.values
-    cut = [instance for key, instance in gpu.instances.items() if key != WHOLE]
-    values: dict[Field, Number] = dict(whole.values) if whole is not None else {}
-    for of in dict.fromkeys(of for instance in cut for of in instance.values):
-        shown = [(instance, instance.values[of]) for instance in cut if of in instance.values]
-        if of in _SUMMED:
-            values[of] = sum(value for _, value in shown)
-        elif of in _SHARES:
-            values[of] = sum(value * _part(instance) for instance, value in shown)
-        else:
-            values[of] = max(values.get(of, shown[0][1]), *(value for _, value in shown))
-    return values
-
-
-def _part(instance: Instance) -> float:
-    """Which share of a GPU's compute slices an instance has; all of it, if its profile does not say."""
-    found = _SLICES.match(instance.profile)
-    return int(found[1]) / _SLICES_OF_GPU if found else 1.0
+    if gpu.jobs:
+        found = tuple(dict.fromkeys(job for told in gpu.jobs if is_live(job := told.upper())))
+        if found:
+            return found
+    jobs = map(job_of_pod, gpu.owners)
+    return tuple(dict.fromkeys(job for job in jobs if job is not None))
 
 
 def _lacking(fixed: Sequence[Number | None]) -> tuple[str, ...]:
     return tuple(name for name, value in zip(_FIXED, fixed, strict=True) if value is None)
 
 
-def _links(shown: _Shown) -> Number | None:
+def _links(shown: Shown) -> Number | None:
     sent, received = shown.nvlink_tx_bytes_s, shown.nvlink_rx_bytes_s
     if sent is None and received is None:
         return shown.nvlink_bytes_s
     return (sent or 0) + (received or 0)
-
-
-def _counts(gpu: Gpu) -> tuple[tuple[int, int], ...]:
-    counts: dict[int, int] = {}
-    for instance in gpu.instances.values():
-        for code, count in instance.xids.items():
-            counts[code] = max(count, counts.get(code, 0))
-    return tuple(sorted(counts.items()))
-
-
-def _watches(gpu: Gpu) -> tuple[WatchReading, ...]:
-    """One for each watch, the worst of the instances."""
-    instances = iter(gpu.instances.values())
-    worst = next(instances).watches
-    for instance in instances:
-        worst = {**worst, **{watch: max(told, worst.get(watch, told)) for watch, told in instance.watches.items()}}
-    return _readings(tuple(worst.items()))
 
 
 @lru_cache(maxsize=WATCHES_KEPT)
@@ -277,12 +187,6 @@ def _readings(told: tuple[tuple[str, tuple[int, str]], ...]) -> tuple[WatchReadi
     return tuple(
         WatchReading(watch=watch, level=_LEVELS.get(level, WatchLevel.FAIL), code=code) for watch, (level, code) in told
     )
-
-
-def _throttled(gpu: Gpu) -> tuple[str, ...]:
-    """Why clocks were held down; that a GPU has nothing to do is no reason."""
-    events = {event for instance in gpu.instances.values() for event in instance.events}
-    return tuple(sorted(events - {_IDLE_EVENT}))
 
 
 def _action(value: Number | None) -> str:
