@@ -105,6 +105,28 @@ def test_a_count_that_appears_is_seen_at_once() -> None:
     assert found == [(), (), ((79, 1),), ()]
 
 
+@pytest.mark.parametrize(
+    "labels",
+    [
+        'gpu="0",UUID="{gpu}",{about},pod="p-{gpu}",namespace="n"',
+        'gpu="0",UUID="{gpu}",pod="p-{gpu}",namespace="n",{about}',
+        '{about},gpu="0",UUID="{gpu}",pod="p-{gpu}",namespace="n"',
+        'gpu="0",UUID="{gpu}",health_watch="",{about},pod="p-{gpu}",namespace="n"',
+        'gpu="0",UUID="{gpu}",pod="p-{gpu}",namespace="\\",{about}',
+        'gpu="0",UUID="{gpu}",pod="{about},namespace="n"',
+    ],
+)
+def test_what_a_series_is_about_may_stand_anywhere_among_its_labels(labels: str) -> None:
+    plain = 'gpu="0",UUID="{gpu}",pod="p-{gpu}",namespace="n"'
+    about = ('health_error_code="",health_watch="MEM"', 'health_error_code="A",health_watch="PCIE"')
+    read = Pages()
+    for gpu in ("a", "b"):
+        lines = [f"DCGM_FI_DEV_GPU_TEMP{{{plain.format(gpu=gpu)}}} 40"]
+        lines += [f"DCGM_EXP_GPU_HEALTH_STATUS{{{labels.format(gpu=gpu, about=what)}}} 10" for what in about]
+        text = "\n".join([*lines, ""])
+        assert said(text, read) == said(text)
+
+
 def test_what_a_plan_reads_of_two_nodes_is_each_ones_own(learnt: Learnt) -> None:
     read = Pages()
     page = 'DCGM_FI_DEV_GPU_TEMP{{gpu="0",UUID="{0}",modelName="H100"}} {1}\n'

@@ -53,8 +53,9 @@ _VALUE = re.compile(r"\} ([0-9.]+)\n")
 """What is cut out. A value of any other form (a sign, an exponent, NaN, a time behind it) stays with the rest."""
 _PLAIN_MAX = 2**31 - 16
 """Below it, and not below 0, no number is blank."""
-_ENDS = frozenset((*XID_CODE, *XID_WINDOW, *WATCH_NAME, *WATCH_CODE, *EVENT_NAME))
+_ABOUT_NAMES = frozenset((*XID_CODE, *XID_WINDOW, *WATCH_NAME, *WATCH_CODE, *EVENT_NAME))
 """Labels that say what a series is about, and nothing of whose it is."""
+_ABOUT = re.compile(rf'(?:,(?:{"|".join(sorted(_ABOUT_NAMES))})="[^"\\]*")+')
 Told = Sequence[Number | None]
 """The wanted values of a page in Muster's units, None where one is blank, and one None more at the end."""
 
@@ -80,13 +81,15 @@ def _picker(places: Sequence[int]) -> Picker:
 class Kind:
     """Pages whose series have the same names in the same order."""
 
-    __slots__ = ("meanings", "wanted")
+    __slots__ = ("meanings", "middles", "wanted")
 
     def __init__(self, wanted: Sequence[tuple[int, Meaning]]) -> None:
         self.meanings = tuple(meaning for _, meaning in wanted)
         """Of the wanted series, in the page's order. What is called a place below is one among these."""
         self.wanted = _picker([place for place, _ in wanted])
         """Takes what belongs to these from what there is for each series of the page."""
+        self.middles = [""] * len(wanted)
+        """Of each the labels that say what it is about, as the last page had them: a first guess for the next one."""
 
 
 def kind_of(names: Sequence[str]) -> Kind | None:
@@ -292,12 +295,8 @@ class Plan:
     gpus: tuple[_Labelled, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Subject:
-    """What the labels of a series say. part: of its instance, None for no GPU; labels: all, or those at the end."""
-
-    part: _PartDraft | None
-    labels: Mapping[str, str]
+_Read = tuple[_PartDraft | None, Mapping[str, str]]
+"""Of which part a series is, None for no GPU's, and what its labels say."""
 
 
 class _Labels:
@@ -307,40 +306,51 @@ class _Labels:
         self.draft = Draft()
         self.parts: dict[int, _PartDraft] = {}
         self._terms: dict[str, tuple[str, str]] = {}
-        self._known: dict[str, _Subject] = {}
-        self._starts: dict[str, _Subject] = {}
-        self._ends: dict[str, dict[str, str] | None] = {}
+        self._known: dict[str, _Read] = {}
+        self._about_nothing: dict[str, _Read] = {}
+        self._abouts: dict[str, Mapping[str, str] | None] = {}
 
-    def read(self, text: str) -> _Subject | None:
-        """None for labels that are not plain."""
-        found = self._known.get(text) or self._longer(text)
-        if found is not None:
-            return found
-        labels = plain_labels(text, self._terms)
-        if labels is None:
-            return None
-        instance = instance_of(self.draft, labels)
-        part = None if instance is None else self.parts.get(id(instance))
-        if instance is not None and part is None:
-            part = self.parts[id(instance)] = _PartDraft()
-        found = self._known[text] = _Subject(part, labels)
-        if labels.keys().isdisjoint(_ENDS):
-            self._starts[f"{text},"] = found
+    def of(self, text: str) -> _Read | None:
+        """All labels; None if they are not plain."""
+        found = self._known.get(text)
+        if found is None:
+            labels = plain_labels(text, self._terms)
+            if labels is None:
+                return None
+            instance = instance_of(self.draft, labels)
+            part = None if instance is None else self.parts.get(id(instance))
+            if instance is not None and part is None:
+                part = self.parts[id(instance)] = _PartDraft()
+            found = self._known[text] = part, labels
+            if labels.keys().isdisjoint(_ABOUT_NAMES):
+                self._about_nothing[text] = found
         return found
 
-    def _longer(self, text: str) -> _Subject | None:
-        """Of labels that begin with those of another series, and end with what the series is about, as exporters write
-        them. Nine in ten labels of a page do.
+    def about(self, text: str, kind: Kind, place: int) -> _Read | None:
+        """The same of a series that is about something; of its labels those which say what, or all.
+
+        Nine in ten labels of a page are those of a GPU's other series, which were read, with these in the middle.
         """
-        for start, subject in self._starts.items():
-            if text.startswith(start):
-                end = text[len(start) :]
-                if end not in self._ends:
-                    read = plain_labels(end, self._terms)
-                    self._ends[end] = read if read is not None and read.keys() <= _ENDS else None
-                labels = self._ends[end]
-                return None if labels is None else _Subject(subject.part, labels)
-        return None
+        rest = _without(text, kind.middles[place])
+        if rest not in self._about_nothing:
+            found = _ABOUT.search(text)
+            kind.middles[place] = "" if found is None else found[0]
+            rest = _without(text, kind.middles[place])
+        read = self._about_nothing.get(rest)
+        middle = kind.middles[place]
+        if read is not None and middle not in self._abouts:
+            self._abouts[middle] = plain_labels(middle[1:], self._terms)
+        labels = None if read is None else self._abouts[middle]
+        return self.of(text) if read is None or labels is None else (read[0], labels)
+
+
+def _without(text: str, middle: str) -> str:
+    """Labels without some of them; "" if these are not there. In plain ones a quote before a comma ends a label."""
+    start = text.find(middle)
+    end = start + len(middle)
+    if start <= 0 or not middle or text[start - 1] != '"' or text[end : end + 1] not in ("", ","):
+        return ""
+    return text[:start] + text[end:]
 
 
 def learn(kind: Kind, labels: Sequence[str]) -> tuple[Draft, Parts] | None:
@@ -352,15 +362,17 @@ def learn(kind: Kind, labels: Sequence[str]) -> tuple[Draft, Parts] | None:
         return None
     page = _Labels()
     for place, (text, meaning) in enumerate(zip(kind.wanted(labels), kind.meanings, strict=True)):
-        subject = page.read(text)
-        if subject is None:
+        is_about = meaning.field in LABELLED
+        found = page.about(text, kind, place) if is_about else page.of(text)
+        if found is None:
             return None
-        if subject.part is None:
+        part, read = found
+        if part is None:
             continue
-        if meaning.field in LABELLED:
-            subject.part.count(meaning.field, place, about(meaning.field, subject.labels))
+        if is_about:
+            part.count(meaning.field, place, about(meaning.field, read))
         else:
-            subject.part.add(meaning.field, place)
+            part.add(meaning.field, place)
     return page.draft, tuple(
         tuple(page.parts[id(one)].part(is_whole_gpu=[*gpu.instances] == [WHOLE]) for one in gpu.instances.values())
         for gpu in page.draft.gpus.values()
