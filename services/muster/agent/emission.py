@@ -48,7 +48,7 @@ class Emission:
         self._task: asyncio.Task[None] | None = None
         self._clock = clock
 
-    async def open(self, core: Core, connection: Publisher, seat: LeaderHandle) -> None:  # noqa: ARG002 - the port
+    async def open(self, core: Core, connection: Publisher, leader: LeaderHandle) -> None:  # noqa: ARG002 - the port
         """See `Sink`."""
         assert isinstance(core, AgentCore), "the agent's emission follows the agent's core"
         if self._jobs.interval_s:

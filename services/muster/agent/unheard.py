@@ -22,24 +22,24 @@ class Unheard:
     def __init__(self, inner: Sink) -> None:
         self._inner = inner
         self._core: AgentCore | None = None
-        self._seat: LeaderHandle | None = None
+        self._leader: LeaderHandle | None = None
         self._told = False
 
-    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:
+    async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:
         """See `Sink`."""
         assert isinstance(core, AgentCore), "the agent's sink follows the agent's core"
-        self._core, self._seat = core, seat
-        await self._inner.open(core, connection, seat)
+        self._core, self._leader = core, leader
+        await self._inner.open(core, connection, leader)
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:
         """See `Sink`."""
-        if self._core is not None and self._seat is not None and self._seat.leads():
+        if self._core is not None and self._leader is not None and self._leader.leads():
             self._tell(self._core.end_unheard(now))
         await self._inner.after_fold(facts, last_seq=last_seq, now=now)
 
     async def close(self) -> None:
         """See `Sink`."""
-        self._core = self._seat = None
+        self._core = self._leader = None
         await self._inner.close()
 
     def _tell(self, ended: int) -> None:

@@ -1,8 +1,8 @@
 """Makes the composer's calls: what the core took on goes to the fabrics' managers, outcomes wait until they are logged.
 
-The core folds intents into `carry_out`; calls are begun from `after_fold` alone, while the seat leads and before their
-`start_by`. So every call that this instance makes has its intent in the log, and what a term begins is known to be its
-own: `open` forgets what was taken on before, for another leader may have begun it. What no fact could hold is
+The core folds intents into `carry_out`; calls are begun from `after_fold` alone, while the service leads and before
+their `start_by`. So every call that this instance makes has its intent in the log, and what a term begins is known to
+be its own: `open` forgets what was taken on before, for another leader may have begun it. What no fact could hold is
 nonsense here, whichever driver says it, so that the core sees only what it can write. Moments are those of the shell,
 carried on by the loop's monotonic clock; no wall clock is read.
 """
@@ -115,7 +115,7 @@ class FabricCalls:
         self._lanes = {name: _Lane(line) for name, line in lines.items()}
         self._outcomes: dict[_Key, Outcome] = {}
         self._taken: set[_Key] = set()
-        self._seat: LeaderHandle | None = None
+        self._leader: LeaderHandle | None = None
         self._watch: FabricWatch | None = None
         self._now = Instant(0)
         self._now_at_s = 0.0
@@ -174,10 +174,10 @@ class FabricCalls:
         moments = [moment for lane in self._lanes.values() for moment in _moments_of(lane)]
         return min(moments, default=None)
 
-    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:  # noqa: ARG002 - the port
+    async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:  # noqa: ARG002 - the port
         """A term begins: forget what was taken on before, connect anew. Metrics follow a composer's core."""
         await self.close()
-        self._seat = seat
+        self._leader = leader
         if isinstance(core, ComposerCore):
             self._core = core
             self._watch = FabricWatch(core, {name: lane.line.models for name, lane in self._lanes.items()})
@@ -194,7 +194,7 @@ class FabricCalls:
             self._watch.after_fold(facts, now)
         if self._defect is not None:
             raise self._defect
-        if self._seat is None or not self._seat.leads():
+        if self._leader is None or not self._leader.leads():
             return
         for lane in self._lanes.values():
             self._begin_calls(lane, now)
@@ -202,7 +202,7 @@ class FabricCalls:
 
     async def close(self) -> None:
         """The term is over: end all calls; what they did is for the next leader to find out."""
-        self._seat = None
+        self._leader = None
         if self._watch is not None:
             self._watch.close()
             self._watch = None
@@ -294,8 +294,8 @@ class FabricCalls:
         self._wake()
 
     def _wake(self) -> None:
-        if self._seat is not None:
-            self._seat.wake()
+        if self._leader is not None:
+            self._leader.wake()
 
 
 async def _made(driver: FabricDriver, call: Call, started_s: float) -> Outcome:

@@ -19,7 +19,7 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
         CoreService(
             declaration=DECLARATION,
             role=StreamRole.FED,
-            core=lambda: desk.seat(
+            core=lambda: desk.take(
                 FederationCore(
                     members=plans,
                     policy=federation.policy,

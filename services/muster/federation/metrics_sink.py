@@ -54,7 +54,7 @@ class FederationSink:
         self._core: FederationCore | None = None
         self._shown_at = Instant(0)
 
-    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:  # noqa: ARG002 - the port
+    async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:  # noqa: ARG002 - the port
         """See Sink.open."""
         assert isinstance(core, FederationCore), "these are metrics of the federation"
         self._core, self._shown_at = core, Instant(0)

@@ -43,7 +43,7 @@ class Desk:
         self._core: FederationCore | None = None
         self._is_there = asyncio.Event()
 
-    def seat(self, core: FederationCore) -> FederationCore:
+    def take(self, core: FederationCore) -> FederationCore:
         """The core itself."""
         self._core = core
         self._is_there.set()
@@ -52,7 +52,7 @@ class Desk:
     async def state(self) -> State:
         """As folded so far. Waits until there is a core."""
         await self._is_there.wait()
-        assert self._core is not None, "whoever sets the event has seated a core"
+        assert self._core is not None, "whoever sets the event has given it a core"
         return self._core.state
 
 

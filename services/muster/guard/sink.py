@@ -30,21 +30,21 @@ class ServerWatch:
 
     def __init__(self, place: Place, config: GuardConfig, *, scrape_s: float, version: str) -> None:
         self._place, self._config, self._scrape_s, self._version = place, config, scrape_s, version
-        self._seat = LeaderHandle()
+        self._leader = LeaderHandle()
         self._core: GuardCore | None = None
         self._task: asyncio.Task[None] | None = None
         self._metrics = GuardMetrics()
         self._flow_changed = asyncio.Event()
 
-    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:  # noqa: ARG002 - the port
+    async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:  # noqa: ARG002 - the port
         """See `Sink.open`."""
         assert isinstance(core, GuardCore), "these are the guard's looks"
         core.forget()
-        self._core, self._seat = core, seat
+        self._core, self._leader = core, leader
         self._metrics = GuardMetrics()
         self._metrics.show_state(core.state)
         self._task = asyncio.create_task(self._run(core), name="looks at API servers")
-        self._task.add_done_callback(seat.ended)
+        self._task.add_done_callback(leader.ended)
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
         """See `Sink.after_fold`."""
@@ -68,7 +68,7 @@ class ServerWatch:
                     self._place,
                     self._config,
                     version=self._version,
-                    now=self._seat.now,
+                    now=self._leader.now,
                     on_flow=self._flow_changed.set,
                 ) as observer:
                     await self._watch(core, observer)
@@ -85,10 +85,10 @@ class ServerWatch:
         while True:
             self._flow_changed.clear()
             applies = self._config.apply
-            look = await (observer.keep(leads=self._seat.leads) if applies else observer.look())
+            look = await (observer.keep(leads=self._leader.leads) if applies else observer.look())
             self._metrics.show_look(look, observer.audit)
-            if core.observe(look, self._seat.now()):
-                self._seat.wake()
+            if core.observe(look, self._leader.now()):
+                self._leader.wake()
             if (failure := observer.failure()) is not None:
                 raise failure
             with suppress(TimeoutError):

@@ -38,13 +38,13 @@ class ReadingsSink:
     listens: bool = True
     metrics: HealthMetrics = field(default_factory=HealthMetrics)
     _core: HealthCore | None = None
-    _seat: LeaderHandle = field(default_factory=LeaderHandle)
+    _leader: LeaderHandle = field(default_factory=LeaderHandle)
     _subscription: Subscription | None = None
 
-    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:
+    async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:
         """Begin to listen."""
         assert isinstance(core, HealthCore), "these are health's readings"
-        self._core, self._seat = core, seat
+        self._core, self._leader = core, leader
         if self.listens:
             self._subscription = await connection.subscribe(
                 telemetry_subject(self.cluster, "*"),
@@ -81,5 +81,5 @@ class ReadingsSink:
             self.metrics.unreadable()
             return
         self.metrics.looked()
-        if self._core.observe(sample, self._seat.now()):
-            self._seat.wake()
+        if self._core.observe(sample, self._leader.now()):
+            self._leader.wake()

@@ -26,10 +26,10 @@ class Sinks:
     def __init__(self, *sinks: Sink) -> None:
         self._sinks = sinks
 
-    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:
+    async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:
         """See `Sink`. Raises what one raises; whoever opens closes."""
         for sink in self._sinks:
-            await sink.open(core, connection, seat)
+            await sink.open(core, connection, leader)
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:
         """See `Sink`. Raises what one raises."""

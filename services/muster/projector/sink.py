@@ -62,20 +62,20 @@ class RedisSink:
         self._stored = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._core: Projection | None = None
-        self._seat = LeaderHandle()
+        self._leader = LeaderHandle()
         self._log_id = ""
         self._written_seq = -1
         self._aligned = False
         self._closing = False
         self._ended_since_trim = 0
 
-    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:
+    async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:
         """Begin to bring Redis up to the core; does not wait for it, since Redis may be away.
 
         Raises what the identity raises: without it rows of two logs could be mixed.
         """
         assert isinstance(core, Projection), "this sink stores projections"
-        self._core, self._seat = core, seat
+        self._core, self._leader = core, leader
         self._log_id = await self._identity(connection)
         self._aligned = self._closing = False
         self._wake.set()
@@ -115,7 +115,7 @@ class RedisSink:
         try:
             while not self._closing:  # asked each round: a cancellation may be lost in the client's time-outs
                 is_due = await self._woken()
-                if not self._seat.leads():  # not yet; or no longer, and another one writes
+                if not self._leader.leads():  # not yet; or no longer, and another one writes
                     self._aligned = False
                     await asyncio.sleep(RETRY_S_FIRST)
                     self._wake.set()
@@ -207,7 +207,7 @@ class RedisSink:
 
     def _must_lead(self) -> None:
         """Whoever was stopped for longer than its lease must not put old rows over its successor's."""
-        if not self._seat.leads():
+        if not self._leader.leads():
             raise ViewChangedError("another one leads, and writes")
 
     async def _wipe(self, redis: Redis) -> None:

@@ -164,7 +164,7 @@ class TelemetrySink:
     _subscription: Subscription | None = None
     _closing: bool = False
 
-    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:
+    async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:
         """Begin to listen."""
         assert isinstance(core, ProjectorCore), "nodes are known by a cluster's projection"
         self._closing = False
@@ -174,7 +174,7 @@ class TelemetrySink:
             pending_msgs_limit=PENDING_MESSAGES_MAX,
             pending_bytes_limit=PENDING_BYTES_MAX,
         )
-        self._task = asyncio.create_task(self._run(core, connection, seat), name=f"telemetry-{self.cluster}")
+        self._task = asyncio.create_task(self._run(core, connection, leader), name=f"telemetry-{self.cluster}")
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
         """Nothing follows from facts. Raises what ended the passing on, if something did."""
@@ -198,7 +198,7 @@ class TelemetrySink:
     async def _take_in(self, message: Msg) -> None:
         self._came[message.subject] = message.data
 
-    async def _run(self, core: ProjectorCore, connection: Client, seat: LeaderHandle) -> None:
+    async def _run(self, core: ProjectorCore, connection: Client, leader: LeaderHandle) -> None:
         metrics = passed_metrics(cluster_log(self.cluster).stream)
         redis = Redis.from_url(self.redis_url, socket_timeout=REDIS_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S)
         try:
@@ -207,7 +207,7 @@ class TelemetrySink:
                 if self._came:
                     came, self._came = self._came, {}
                     rows, at = await self._decoded(came, core, metrics)
-                    await self._publish(rows, at, connection, seat, metrics)
+                    await self._publish(rows, at, connection, leader, metrics)
                     self._unstored.update(rows)
                     self._fleet.show()
                 await self._store(redis, core)
@@ -235,11 +235,11 @@ class TelemetrySink:
         return rows, at
 
     async def _publish(
-        self, rows: dict[str, bytes], at: int, connection: Client, seat: LeaderHandle, metrics: PassedMetrics
+        self, rows: dict[str, bytes], at: int, connection: Client, leader: LeaderHandle, metrics: PassedMetrics
     ) -> None:
         subject = view_subject(self.cluster, PUBLIC_AUDIENCE, "telemetry")
         for body in telemetry_messages(self.cluster, rows, at=at):
-            if not can_send(connection, seat):
+            if not can_send(connection, leader):
                 metrics.dropped.inc()
                 continue
             await connection.publish(subject, body)

@@ -34,9 +34,9 @@ PACK_LEVEL = 1  # a quarter to an eighth of the bytes for each who listens, at s
 PACK_INLINE_BYTES = 16_384  # what is longer is packed in a thread: zlib works without the interpreter's lock
 
 
-def can_send(connection: Client, seat: LeaderHandle) -> bool:
+def can_send(connection: Client, leader: LeaderHandle) -> bool:
     """Only a leader tells, and only while the broker takes it."""
-    return seat.leads() and connection.is_connected and connection.pending_data_size <= PENDING_BYTES_MAX
+    return leader.leads() and connection.is_connected and connection.pending_data_size <= PENDING_BYTES_MAX
 
 
 @dataclass
@@ -50,7 +50,7 @@ class ViewSink:
     _task: asyncio.Task[None] | None = None
     _core: Projection | None = None
 
-    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:
+    async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:
         """Begin where the core stands; whoever was told less takes a new snapshot."""
         assert isinstance(core, Projection), "this sink shows projections"
         self._core = core
@@ -58,7 +58,7 @@ class ViewSink:
         sender = _Sender(
             core,
             connection,
-            seat,
+            leader,
             LiveChains(self.cluster, seq=core.last_seq, team_seqs=core.team_seqs.items()),
             self.cluster,
             self.time,
@@ -106,7 +106,7 @@ class _Sender:
 
     core: Projection
     connection: Client
-    seat: LeaderHandle
+    leader: LeaderHandle
     chains: LiveChains
     cluster: str
     time: TimeSource
@@ -116,7 +116,7 @@ class _Sender:
     async def send(self) -> None:
         """One slice for everybody who is to be told something, or a pulse."""
         now_s = self.time.monotonic_s()
-        is_open = can_send(self.connection, self.seat)
+        is_open = can_send(self.connection, self.leader)
         if not is_open and now_s - self.sent_s < HELD_S_MAX:
             return
         self.sent_s = now_s

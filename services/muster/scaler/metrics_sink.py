@@ -39,7 +39,7 @@ class ChoicesSink:
         self._cases: dict[str, tuple[str, int]] = {}
         self._version = -1
 
-    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:  # noqa: ARG002 - the port
+    async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:  # noqa: ARG002 - the port
         """See Sink.open."""
         assert isinstance(core, ScalerCore), "these are metrics of the scaler"
         self._core = core

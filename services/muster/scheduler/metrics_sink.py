@@ -74,7 +74,7 @@ class SchedulerSink:
         self._showing: asyncio.Task[None] | None = None
         self._now = Instant(0)
 
-    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:  # noqa: ARG002 - the port
+    async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:  # noqa: ARG002 - the port
         """See Sink.open."""
         assert isinstance(core, SchedulerCore), "these are metrics of the scheduler"
         self._core = core

@@ -151,15 +151,15 @@ class Scrapes:
         self._task: asyncio.Task[None] | None = None
         self._core: TelemetryCore | None = None
 
-    async def open(self, core: Core, connection: Publisher, seat: LeaderHandle) -> None:
+    async def open(self, core: Core, connection: Publisher, leader: LeaderHandle) -> None:
         """See `Sink`."""
         assert isinstance(core, TelemetryCore), "the scrapes follow the telemetry service's core"
         self._core = core
         core.forget()
         self._freshness, self._pages, self._backoff = Freshness(self._stale_s), Pages(), ScrapeBackoff()
         self._walk = StaggeredRounds(self._interval_s)
-        self._task = asyncio.create_task(self._run(core, connection, seat), name="telemetry scrapes")
-        self._task.add_done_callback(seat.ended)
+        self._task = asyncio.create_task(self._run(core, connection, leader), name="telemetry scrapes")
+        self._task.add_done_callback(leader.ended)
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:
         """See `Sink`. Nothing follows a fact: the walk reads whom the core knows."""
@@ -176,7 +176,7 @@ class Scrapes:
             self._core.forget()
         self._metrics.hide()
 
-    async def _run(self, core: TelemetryCore, connection: Publisher, seat: LeaderHandle) -> None:
+    async def _run(self, core: TelemetryCore, connection: Publisher, leader: LeaderHandle) -> None:
         loop = asyncio.get_running_loop()
         next_s = loop.time()
         async with self._exporters:
@@ -185,13 +185,13 @@ class Scrapes:
                 await asyncio.sleep(max(0.0, next_s - loop.time()))
                 rounds = self._walk.rounds
                 for node in self._walk.turn(lambda: _asked(core)):
-                    self._start(core, connection, seat, node)
+                    self._start(core, connection, leader, node)
                 if self._walk.rounds != rounds:
                     for memory in (self._pages, self._freshness, self._backoff):
                         memory.keep(core.holdings.nodes)
                     self._metrics.show(core, self._clock.wall())
 
-    def _start(self, core: TelemetryCore, connection: Publisher, seat: LeaderHandle, node: str) -> None:
+    def _start(self, core: TelemetryCore, connection: Publisher, leader: LeaderHandle, node: str) -> None:
         """Ask a node, unless nobody was ever there, its last page is still awaited, or too many are."""
         if not self._backoff.is_due(node, core.holdings.nodes.description(node), self._walk.rounds):
             return
@@ -200,11 +200,11 @@ class Scrapes:
             return
         task = asyncio.create_task(self._scrape(core, connection, node), name=f"page of {node}")
         self._under_way[node] = task
-        task.add_done_callback(lambda done: self._ended(node, done, seat))
+        task.add_done_callback(lambda done: self._ended(node, done, leader))
 
-    def _ended(self, node: str, task: asyncio.Task[None], seat: LeaderHandle) -> None:
+    def _ended(self, node: str, task: asyncio.Task[None], leader: LeaderHandle) -> None:
         self._under_way.pop(node, None)
-        seat.ended(task)
+        leader.ended(task)
 
     async def _scrape(self, core: TelemetryCore, connection: Publisher, node: str) -> None:
         description, number = core.holdings.nodes.description(node), self._walk.rounds

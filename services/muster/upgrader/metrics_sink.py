@@ -39,7 +39,7 @@ class CampaignsSink:
         self._core: UpgraderCore | None = None
         self._drained: dict[tuple[str, str], Instant] = {}
 
-    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:  # noqa: ARG002 - the port
+    async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:  # noqa: ARG002 - the port
         """See Sink.open."""
         assert isinstance(core, UpgraderCore), "these are metrics of the upgrader"
         self._core = core

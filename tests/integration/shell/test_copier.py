@@ -158,7 +158,7 @@ async def give(house: HostedServices, name: str, cluster: str) -> str:
 async def test_a_cell_ends_no_job_of_another_and_keeps_no_end_of_its_own_out(house: HostedServices) -> None:
     """The core that is asked first knows of no job yet: what stands in FED counts."""
     desk = Desk()
-    desk.seat(VirtualFederation().core)
+    desk.take(VirtualFederation().core)
     await house.host(Copier(DECLARATION, desk=desk))
     own, others = await give(house, "own", CLUSTER), await give(house, "others", "west")
     await end_of(house, "own", assignment=1_000)

@@ -21,7 +21,7 @@ class Inner:
     def __init__(self, asked: list[str]) -> None:
         self.asked = asked
 
-    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:
+    async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:
         self.asked.append("open")
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:

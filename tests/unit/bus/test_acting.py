@@ -20,20 +20,20 @@ class World:
 
     told: list[str] = field(default_factory=list)
     acted: list[str] = field(default_factory=list)
-    seat: LeaderHandle = field(default_factory=LeaderHandle)
+    leader: LeaderHandle = field(default_factory=LeaderHandle)
 
-    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:
+    async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:
         self.told.append("open")
-        self.seat = seat
-        assert not seat.leads(), "not before it is open"
+        self.leader = leader
+        assert not leader.leads(), "not before it is open"
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:
-        if self.seat.leads():
+        if self.leader.leads():
             self.acted += [fact.subject_id for fact in facts if fact.name == "joined"]
 
     async def close(self) -> None:
         self.told.append("close")
-        assert not self.seat.leads(), "nothing new starts"
+        assert not self.leader.leads(), "nothing new starts"
 
 
 def fill(house: MemoryHouse) -> None:
@@ -70,10 +70,10 @@ async def test_who_loses_the_lease_while_it_waits_for_room_acts_no_more(house: M
     fill(house)
     house.start(house.shell(replace(scheduler(), sink=lambda: world, acts_without_term=True)))
     await until(lambda: world.told == ["open"])
-    await until(world.seat.leads)
+    await until(world.leader.leads)
     house.leases.free.clear()
     house.leases.held[0].lose()
-    assert not world.seat.leads()
+    assert not world.leader.leads()
     await passing(house, 1)
     await until(lambda: world.told == ["open", "close"])
 
@@ -96,8 +96,8 @@ async def test_what_fails_beside_the_folds_ends_the_shell_though_no_fact_comes(h
     shell = house.shell(replace(scheduler(), sink=lambda: world))
     running = asyncio.create_task(shell.run())
     await until(lambda: shell.leading)
-    world.seat.fail(OSError("the port is taken"))
-    world.seat.fail(ValueError("a later one"))
+    world.leader.fail(OSError("the port is taken"))
+    world.leader.fail(ValueError("a later one"))
     with pytest.raises(OSError, match="the port is taken"):
         await asyncio.wait_for(running, timeout=10)
     assert world.told == ["open", "close"]
@@ -108,6 +108,6 @@ async def test_a_sink_is_told_the_moment_at_which_its_service_decides(house: Mem
     shell = house.shell(replace(scheduler(), sink=lambda: world))
     house.start(shell)
     await until(lambda: shell.leading)
-    before = world.seat.now()
+    before = world.leader.now()
     house.time.advance(7)
-    assert world.seat.now() == after(before, 7)
+    assert world.leader.now() == after(before, 7)

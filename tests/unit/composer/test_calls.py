@@ -71,7 +71,7 @@ class SlowDriver:
 
 @dataclass
 class Desk:
-    """The shell's part. leads: what the seat says."""
+    """The shell's part. leads: what the leader says."""
 
     driver: SlowDriver
     leads: bool = True

@@ -66,7 +66,7 @@ class Given(Believing):
 async def test_what_nobody_waits_for_is_believed_once() -> None:
     world, job_id = routed()
     desk = Desk()
-    desk.seat(world.core)
+    desk.take(world.core)
     believes = Given(desk)
 
     async def says(name: str, payload: JobReturned | JobReturnRefused) -> list[bool]:
@@ -95,7 +95,7 @@ def test_of_many_summaries_each_clusters_newest_is_said_once_in_a_while() -> Non
 
 async def test_whoever_asks_for_the_state_waits_for_the_first_core_and_then_has_the_newest() -> None:
     desk, first, second = Desk(), VirtualFederation().core, VirtualFederation().core
-    assert desk.seat(first) is first
+    assert desk.take(first) is first
     assert await desk.state() is first.state
-    desk.seat(second)
+    desk.take(second)
     assert await desk.state() is second.state

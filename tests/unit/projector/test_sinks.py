@@ -172,7 +172,7 @@ class Recorded:
         if what == self.fails_at:
             raise RuntimeError(self.name)
 
-    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:
+    async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:
         self.note("open")
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:

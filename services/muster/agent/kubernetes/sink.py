@@ -69,15 +69,15 @@ class KubernetesSink:
         self._opened: _Open | None = None
         self._task: asyncio.Task[None] | None = None
 
-    async def open(self, core: Core, connection: object, seat: LeaderHandle) -> None:  # noqa: ARG002 - the port
+    async def open(self, core: Core, connection: object, leader: LeaderHandle) -> None:  # noqa: ARG002 - the port
         """See `Sink`."""
         assert isinstance(core, AgentCore), "the agent's sink follows the agent's core"
         cluster = core.cluster
         assert isinstance(cluster, KubernetesCluster), "this sink works a Kubernetes cluster"
         cluster.reset()
-        self._opened = _Open(cluster, tuple(self._make_parts(core)), seat, self._now)
+        self._opened = _Open(cluster, tuple(self._make_parts(core)), leader, self._now)
         self._task = asyncio.create_task(self._run(self._opened), name="agent at the API server")
-        self._task.add_done_callback(lambda _: self._ended(cluster, seat))
+        self._task.add_done_callback(lambda _: self._ended(cluster, leader))
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
         """See `Sink`. Raises what stopped the watches or the workers."""
@@ -111,10 +111,10 @@ class KubernetesSink:
         self._latest = max(self._latest, self._clock.wall())
         return self._latest
 
-    def _ended(self, cluster: KubernetesCluster, seat: LeaderHandle) -> None:
+    def _ended(self, cluster: KubernetesCluster, leader: LeaderHandle) -> None:
         """The shell asks when there is something to tell: so there is, if only why nothing goes on."""
         cluster.is_broken = True
-        seat.wake()
+        leader.wake()
 
     async def _run(self, opened: "_Open") -> None:
         async with await self._connect() as connection:
@@ -156,7 +156,7 @@ class KubernetesSink:
             opened.cluster,
             send,
             most=self._settings.writes,
-            may_write=opened.seat.leads,
+            may_write=opened.leader.leads,
             now=self._now,
             after=opened.look,
         )
@@ -216,11 +216,11 @@ class _Open:
     """One leader's time."""
 
     def __init__(
-        self, cluster: KubernetesCluster, parts: tuple[Part, ...], seat: LeaderHandle, now: Callable[[], Instant]
+        self, cluster: KubernetesCluster, parts: tuple[Part, ...], leader: LeaderHandle, now: Callable[[], Instant]
     ) -> None:
         self.cluster = cluster
         self.parts = parts
-        self.seat = seat
+        self.leader = leader
         self.workers: Workers | None = None
         self.running: list[Running] = []
         self._now = now
@@ -246,7 +246,7 @@ class _Open:
             self.workers.feed()
         has_news = self.cluster.has_news
         if has_news and not self._had_news:
-            self.seat.wake()
+            self.leader.wake()
         self._had_news = has_news
 
     async def after_batch(self) -> None:

@@ -35,14 +35,14 @@ class LocalSink:
         self._task: asyncio.Task[None] | None = None
         self._saved: dict[Key, int] = {}  # of attempts that save their work, when that was, as far as it is known
 
-    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:
+    async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:
         """See `Sink`. No process of an earlier leader lives: they went with it."""
         assert isinstance(core, AgentCore), "the agent's sink follows the agent's core"
         cluster = core.cluster
         assert isinstance(cluster, LocalCluster), "this sink works local processes"
         cluster.reset(self._clock.wall())
         self._saved.clear()
-        self._task = asyncio.create_task(self._run(cluster, connection, seat), name="agent of local processes")
+        self._task = asyncio.create_task(self._run(cluster, connection, leader), name="agent of local processes")
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
         """See `Sink`. Raises what stopped the work."""
@@ -59,18 +59,18 @@ class LocalSink:
             if not task.cancelled():
                 task.result()
 
-    async def _run(self, cluster: LocalCluster, connection: Client, seat: LeaderHandle) -> None:
+    async def _run(self, cluster: LocalCluster, connection: Client, leader: LeaderHandle) -> None:
         def began(order: StartProcess) -> None:
             if order.spec.checkpointing is not None:  # what an earlier attempt saved is known
                 self._saved.setdefault(order.key, self._written_ns(order.key))
             cluster.began(order.key, order.slot, self._clock.wall())
-            seat.wake()
+            leader.wake()
 
         def exited(key: Key, slot: Slot, code: int, words: str) -> None:
             self._look_for_checkpoints(cluster)  # the last one may be newer than the last look
             cluster.exited(key, slot, code, at=self._clock.wall(), words=words)
             self._work.set()
-            seat.wake()
+            leader.wake()
 
         async def said(order: StartProcess, data: bytes) -> None:
             if connection.is_connected:
@@ -84,11 +84,11 @@ class LocalSink:
                     async with asyncio.timeout(self._settings.checkpoint_poll_s):
                         await self._work.wait()
                 self._work.clear()
-                while seat.leads() and (order := cluster.take()) is not None:
+                while leader.leads() and (order := cluster.take()) is not None:
                     processes.work(order)
                 living = {order.key for order in processes.orders}
                 if self._look_for_checkpoints(cluster):
-                    seat.wake()
+                    leader.wake()
                 self._saved = {key: at for key, at in self._saved.items() if key in living}
         finally:
             await processes.close()

@@ -131,7 +131,7 @@ def _past(engine: Engine, plan: Plan) -> list[_Event]:
         events.append((job.submitted_at, _SUBMIT, _Act(engine, job).submit))
         if job.run is None:
             continue
-        run = _Act(engine, job, plan.seats[job.name], job.run)
+        run = _Act(engine, job, plan.assigned[job.name], job.run)
         events.append((job.run.started_at, _START, run.start))
         if job.run.checkpointed_at is not None:
             events.append((job.run.checkpointed_at, _CHECKPOINT, run.checkpoint))

@@ -24,7 +24,7 @@ NOW = START
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """queues, reservations: each with its place in the file; queues parents first. seats: of the running jobs.
+    """queues, reservations: each with its place in the file; queues parents first. assigned: of the running jobs.
 
     nodes: those of the scaled groups, too.
     """
@@ -32,7 +32,7 @@ class Plan:
     nodes: dict[str, PlannedNode]
     queues: tuple[tuple[str, QueueSpec], ...]
     jobs: tuple[PlannedJob, ...]
-    seats: Assignments
+    assigned: Assignments
     reservations: tuple[tuple[str, ReservationSpec], ...]
     scaling: Scaling | None = None
 
