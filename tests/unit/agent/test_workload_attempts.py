@@ -25,8 +25,10 @@ ORIGIN = WorkloadRef(cluster="local", api_version="batch/v1", kind="Job", namesp
 def new_rig() -> Rig:
     worklist = Worklist()
     workloads = Workloads(POLICY)
-    guests = WorkloadPods(worklist, workloads)
-    rig = Rig(KubernetesCluster(ClusterOptions("atlas", SPACE), Manifests(), worklist=worklist, adopted=guests)).ready()
+    adopted = WorkloadPods(worklist, workloads)
+    rig = Rig(
+        KubernetesCluster(ClusterOptions("atlas", SPACE), Manifests(), worklist=worklist, adopted=adopted)
+    ).ready()
     has_asked(workloads, order(rig, 1))
     return rig
 

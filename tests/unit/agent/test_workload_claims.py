@@ -4,10 +4,10 @@ import pytest
 
 from kit.agent_workloads import SPEC, WatchingAgent, seen
 from kit.kube.objects import asking_pod, batch_job, job_set, mpi_job
-from muster.agent.core.workload_values import Guest, PodAsks, Unfit, WorkloadKind, WorkloadPolicy, WorkloadView
+from muster.agent.core.workload_values import AdoptedPod, PodAsks, Unfit, WorkloadKind, WorkloadPolicy, WorkloadView
 from muster.agent.core.workloads.claim_templates import CLAIM_ONLY, DEVICES_MAX, TemplateProjection, TemplateView
 from muster.agent.core.workloads.objects import WorkloadProjection
-from muster.agent.core.workloads.pod_gangs import GuestProjection
+from muster.agent.core.workloads.pod_gangs import AdoptedProjection
 from muster.kube.objects import JsonObject, mapping, objects
 from muster.kube.resources import WORKLOADS
 from muster.schemas.facts.workload import WorkloadRejected
@@ -93,10 +93,10 @@ def test_pods_and_all_objects_that_make_pods_name_their_templates() -> None:
     assert found == [("two",), ("", "two"), ("", "two")]
     pod = asking_pod("p", gpus=0)
     claims(mapping(pod, "spec"))
-    guest = GuestProjection(POLICY)({**pod, "status": {"phase": "Pending"}})
-    assert isinstance(guest, Guest)
-    assert isinstance(guest.asks, PodAsks)
-    assert guest.asks.shape.template == "two"
+    adopted = AdoptedProjection(POLICY)({**pod, "status": {"phase": "Pending"}})
+    assert isinstance(adopted, AdoptedPod)
+    assert isinstance(adopted.asks, PodAsks)
+    assert adopted.asks.shape.template == "two"
 
 
 @pytest.mark.parametrize(
@@ -104,17 +104,17 @@ def test_pods_and_all_objects_that_make_pods_name_their_templates() -> None:
 )
 def test_claims_that_pods_share_and_second_ones_are_refused(claimed: JsonObject) -> None:
     pod = asking_pod("p", gpus=0, **claimed)
-    guest = GuestProjection(POLICY)({**pod, "status": {"phase": "Pending"}})
-    assert isinstance(guest, Guest)
-    assert isinstance(guest.asks, Unfit)
-    assert "resourceClaims" in guest.asks.field
+    adopted = AdoptedProjection(POLICY)({**pod, "status": {"phase": "Pending"}})
+    assert isinstance(adopted, AdoptedPod)
+    assert isinstance(adopted.asks, Unfit)
+    assert "resourceClaims" in adopted.asks.field
 
 
 def test_a_pod_cannot_ask_by_claim_and_by_count() -> None:
-    guest = GuestProjection(POLICY)({**asking_pod("p", gpus=1, **claiming("two")), "status": {"phase": "Pending"}})
-    assert isinstance(guest, Guest)
-    assert isinstance(guest.asks, Unfit)
-    assert "by a claim and by count" in guest.asks.reason
+    adopted = AdoptedProjection(POLICY)({**asking_pod("p", gpus=1, **claiming("two")), "status": {"phase": "Pending"}})
+    assert isinstance(adopted, AdoptedPod)
+    assert isinstance(adopted.asks, Unfit)
+    assert "by a claim and by count" in adopted.asks.reason
 
 
 def test_an_object_asks_for_the_gpus_of_its_templates(agent: WatchingAgent) -> None:

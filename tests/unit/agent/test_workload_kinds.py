@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kit.kube.objects import asking_pod, batch_job, job_set, mpi_job, muster_job, template
 from muster.agent.core.workload_values import (
     NOTHING_SHOWN,
-    Guest,
+    AdoptedPod,
     PodAsks,
     Unfit,
     WorkloadKind,
@@ -17,7 +17,7 @@ from muster.agent.core.workload_values import (
     WorkloadView,
 )
 from muster.agent.core.workloads.objects import WorkloadProjection
-from muster.agent.core.workloads.pod_gangs import GuestProjection
+from muster.agent.core.workloads.pod_gangs import AdoptedProjection
 from muster.agent.core.workloads.records import ASKED_BYTES_MAX
 from muster.kube.objects import JsonObject, mapping, objects
 from muster.kube.resources import WORKLOADS
@@ -57,9 +57,9 @@ def pod_spec(job: JsonObject) -> JsonObject:
     return mapping(job, "spec", "template", "spec")
 
 
-def guest_of(pod: JsonObject) -> Guest | None:
+def adopted_of(pod: JsonObject) -> AdoptedPod | None:
     mapping(pod, "status")
-    return GuestProjection(POLICY)({**pod, "status": {"phase": "Pending"}})
+    return AdoptedProjection(POLICY)({**pod, "status": {"phase": "Pending"}})
 
 
 def test_a_muster_job_asks_what_it_says_for_the_team_of_its_namespace() -> None:
@@ -246,9 +246,9 @@ def test_an_object_names_the_checks_before_its_job_begins(suite: str) -> None:
 
 
 def test_a_pod_with_a_scheduling_gate_asks_nothing_yet() -> None:
-    guest = guest_of(asking_pod("one", schedulingGates=[{"name": "example.com/wait"}]))
-    assert guest is not None
-    assert guest.asks is None
+    adopted = adopted_of(asking_pod("one", schedulingGates=[{"name": "example.com/wait"}]))
+    assert adopted is not None
+    assert adopted.asks is None
 
 
 NOTES = [f"muster.dev/{name}" for name in (
@@ -271,18 +271,18 @@ def test_no_object_stops_who_looks_at_it(kind: WorkloadKind, notes: dict[str, st
     for base in (batch_job("odd"), asking_pod("odd")):
         mapping(base, "metadata")["annotations"] = notes
         mapping(base, "metadata", "labels").update(notes)
-        guest_of(base)
+        adopted_of(base)
         view_of(kind, {**base, "spec": {**mapping(base, "spec"), **spec}})
 
 
 def test_a_pod_asks_by_itself_until_it_is_bound() -> None:
     pod = asking_pod("one", gpus=2)
-    guest = guest_of(pod)
-    assert guest is not None
-    assert isinstance(guest.asks, PodAsks)
-    assert (guest.asks.shape.gpus, guest.gang) == (2, "")
+    adopted = adopted_of(pod)
+    assert adopted is not None
+    assert isinstance(adopted.asks, PodAsks)
+    assert (adopted.asks.shape.gpus, adopted.gang) == (2, "")
     mapping(pod, "spec")["nodeName"] = "n1"
-    bound = guest_of(pod)
+    bound = adopted_of(pod)
     assert bound is not None
     assert bound.asks is None
 
@@ -290,12 +290,12 @@ def test_a_pod_asks_by_itself_until_it_is_bound() -> None:
 def test_pods_of_jobs_never_ask_by_themselves() -> None:
     pod = asking_pod("one")
     mapping(pod, "metadata")["ownerReferences"] = [{"kind": "Job", "name": "j", "uid": "u", "controller": True}]
-    assert guest_of(pod) is None
+    assert adopted_of(pod) is None
 
 
 @pytest.mark.parametrize(("gang", "size"), [("ring", 0), ("ring", 100_000)])
 def test_a_gang_without_a_possible_size_is_no_job(gang: str, size: int) -> None:
-    guest = guest_of(asking_pod("one", gang=gang, size=size))
-    assert guest is not None
-    assert isinstance(guest.asks, Unfit)
-    assert "gang-size" in guest.asks.field
+    adopted = adopted_of(asking_pod("one", gang=gang, size=size))
+    assert adopted is not None
+    assert isinstance(adopted.asks, Unfit)
+    assert "gang-size" in adopted.asks.field

@@ -20,7 +20,7 @@ from muster.agent.core.kubernetes.views import End, Owner, PodView
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.agent.core.workload_values import Unfit, WorkloadKind, WorkloadPolicy, WorkloadView
 from muster.agent.core.workloads.adopted_pods import WorkloadPods
-from muster.agent.core.workloads.pod_gangs import GuestProjection, PodGangs
+from muster.agent.core.workloads.pod_gangs import AdoptedProjection, PodGangs
 from muster.agent.core.workloads.workloads import Workloads
 from muster.core import Instant
 from muster.kube.objects import at, mapping
@@ -29,7 +29,7 @@ from muster.schemas.job import JobSpec, Slot, TaskGroup, WorkloadRef
 from unit.agent.kubernetes.rig import SPACE, Manifests, Rig, slot
 
 POLICY = WorkloadPolicy(cluster="local", teams={"physics": "physics"})
-PROJECTION = PodProjection(guest_of=GuestProjection(POLICY))
+PROJECTION = PodProjection(adopted_of=AdoptedProjection(POLICY))
 NOW = Instant(1)
 
 
@@ -83,12 +83,12 @@ def order(kind: WorkloadKind, *groups: TaskGroup, attempt: int = 1, members: tup
 
 
 @pytest.fixture
-def guests() -> WorkloadPods:
+def adopted() -> WorkloadPods:
     return WorkloadPods(Worklist(), Workloads(SEEN_POLICY))
 
 
-def asked(guests: WorkloadPods, wanted: CreatePods) -> CreatePods:
-    return has_asked(guests._workloads, wanted)
+def asked(adopted: WorkloadPods, wanted: CreatePods) -> CreatePods:
+    return has_asked(adopted._workloads, wanted)
 
 
 def test_a_pod_alone_is_a_job_of_one_replica() -> None:
@@ -208,41 +208,41 @@ def test_a_gang_is_the_same_in_whatever_order_its_pods_are_seen(names: list[str]
     assert workload.members == tuple(f"uid-w-{number}" for number in (0, 2, 4, 1, 3, 5))
 
 
-def test_pods_of_an_indexed_job_are_told_by_their_index(guests: WorkloadPods) -> None:
-    wanted = asked(guests, order(WorkloadKind.JOB, TaskGroup(replicas=3)))
-    assert guests.makes_own_pods(wanted)
+def test_pods_of_an_indexed_job_are_told_by_their_index(adopted: WorkloadPods) -> None:
+    wanted = asked(adopted, order(WorkloadKind.JOB, TaskGroup(replicas=3)))
+    assert adopted.makes_own_pods(wanted)
     index = "batch.kubernetes.io/job-completion-index"
-    assert guests.place_of(wanted, made("a", {index: "2"})) == (0, 2)
-    assert guests.place_of(wanted, made("b", {index: "3"})) is None
-    assert set(guests.keys_of_order(wanted)) & set(guests.keys_of_pod(made("a", {})))
+    assert adopted.place_of(wanted, made("a", {index: "2"})) == (0, 2)
+    assert adopted.place_of(wanted, made("b", {index: "3"})) is None
+    assert set(adopted.keys_of_order(wanted)) & set(adopted.keys_of_pod(made("a", {})))
 
 
-def test_an_index_that_is_none_is_of_no_pod_however_long_it_is(guests: WorkloadPods) -> None:
+def test_an_index_that_is_none_is_of_no_pod_however_long_it_is(adopted: WorkloadPods) -> None:
     """It may be an annotation, which everybody can write."""
     index, endless = "batch.kubernetes.io/job-completion-index", "9" * 5000
-    wanted = asked(guests, order(WorkloadKind.JOB, TaskGroup(replicas=3)))
-    assert [guests.place_of(wanted, made("a", {index: said})) for said in (endless, "-1", "x")] == [None] * 3
+    wanted = asked(adopted, order(WorkloadKind.JOB, TaskGroup(replicas=3)))
+    assert [adopted.place_of(wanted, made("a", {index: said})) for said in (endless, "-1", "x")] == [None] * 3
     group = {f"jobset.sigs.k8s.io/{name}": said for name, said in (
         ("jobset-name", "j"), ("replicatedjob-name", "main"), ("replicatedjob-replicas", "1"), ("job-index", "0"),
     )}  # fmt: skip
     assert (
-        guests.place_of(asked(guests, order(WorkloadKind.JOB_SET, TaskGroup())), made("b", {**group, index: endless}))
+        adopted.place_of(asked(adopted, order(WorkloadKind.JOB_SET, TaskGroup())), made("b", {**group, index: endless}))
         is None
     )
 
 
-def test_pods_of_a_job_without_indexes_take_places_as_they_come(guests: WorkloadPods) -> None:
-    wanted = asked(guests, order(WorkloadKind.JOB, TaskGroup(replicas=2)))
-    assert [guests.place_of(wanted, made(name, {})) for name in ("a", "b", "a", "c")] == [(0, 0), (0, 1), (0, 0), None]
+def test_pods_of_a_job_without_indexes_take_places_as_they_come(adopted: WorkloadPods) -> None:
+    wanted = asked(adopted, order(WorkloadKind.JOB, TaskGroup(replicas=2)))
+    assert [adopted.place_of(wanted, made(name, {})) for name in ("a", "b", "a", "c")] == [(0, 0), (0, 1), (0, 0), None]
 
 
-def test_a_pod_that_is_bound_already_keeps_the_place_of_its_node(guests: WorkloadPods) -> None:
-    wanted = asked(guests, order(WorkloadKind.JOB, TaskGroup(replicas=2)))
-    assert guests.place_of(wanted, made("b", {}, node="n01")) == (0, 1)
+def test_a_pod_that_is_bound_already_keeps_the_place_of_its_node(adopted: WorkloadPods) -> None:
+    wanted = asked(adopted, order(WorkloadKind.JOB, TaskGroup(replicas=2)))
+    assert adopted.place_of(wanted, made("b", {}, node="n01")) == (0, 1)
 
 
-def test_pods_of_a_job_set_are_told_by_group_job_and_index(guests: WorkloadPods) -> None:
-    wanted = asked(guests, order(WorkloadKind.JOB_SET, TaskGroup(name="driver"), TaskGroup(name="worker", replicas=6)))
+def test_pods_of_a_job_set_are_told_by_group_job_and_index(adopted: WorkloadPods) -> None:
+    wanted = asked(adopted, order(WorkloadKind.JOB_SET, TaskGroup(name="driver"), TaskGroup(name="worker", replicas=6)))
     labels = {
         "jobset.sigs.k8s.io/jobset-name": "j",
         "jobset.sigs.k8s.io/replicatedjob-name": "worker",
@@ -251,27 +251,27 @@ def test_pods_of_a_job_set_are_told_by_group_job_and_index(guests: WorkloadPods)
         "batch.kubernetes.io/job-completion-index": "2",
     }
     one = made("a", labels, owner="of-a-child-job")
-    assert guests.place_of(wanted, one) == (1, 5)
-    assert set(guests.keys_of_order(wanted)) & set(guests.keys_of_pod(one))
+    assert adopted.place_of(wanted, one) == (1, 5)
+    assert set(adopted.keys_of_order(wanted)) & set(adopted.keys_of_pod(one))
 
 
-def test_pods_of_an_mpi_job_are_told_by_role_and_index(guests: WorkloadPods) -> None:
+def test_pods_of_an_mpi_job_are_told_by_role_and_index(adopted: WorkloadPods) -> None:
     wanted = asked(
-        guests, order(WorkloadKind.MPI_JOB, TaskGroup(name="launcher"), TaskGroup(name="worker", replicas=2))
+        adopted, order(WorkloadKind.MPI_JOB, TaskGroup(name="launcher"), TaskGroup(name="worker", replicas=2))
     )
     labels = {"training.kubeflow.org/job-name": "j", "training.kubeflow.org/job-role": "worker"}
     worker = made("a", {**labels, "training.kubeflow.org/replica-index": "1"})
     launcher = made("b", {**labels, "training.kubeflow.org/job-role": "launcher"}, owner="of-the-launchers-job")
-    assert [guests.place_of(wanted, one) for one in (worker, launcher)] == [(1, 1), (0, 0)]
-    assert set(guests.keys_of_order(wanted)) & set(guests.keys_of_pod(launcher))
+    assert [adopted.place_of(wanted, one) for one in (worker, launcher)] == [(1, 1), (0, 0)]
+    assert set(adopted.keys_of_order(wanted)) & set(adopted.keys_of_pod(launcher))
 
 
-def test_pods_of_an_attempt_before_are_none_of_this_one(guests: WorkloadPods) -> None:
-    wanted = asked(guests, order(WorkloadKind.JOB, TaskGroup(replicas=2)))
+def test_pods_of_an_attempt_before_are_none_of_this_one(adopted: WorkloadPods) -> None:
+    wanted = asked(adopted, order(WorkloadKind.JOB, TaskGroup(replicas=2)))
     index = {"batch.kubernetes.io/job-completion-index": "1"}
-    assert guests.place_of(wanted, made("leaves", index, ends_at=Instant(5))) is None
-    assert guests.place_of(wanted, made("failed", index, node="elsewhere", end=End(succeeded=False))) is None
-    assert guests.place_of(wanted, made("failed-here", index, node="n01", end=End(succeeded=False))) == (0, 1)
+    assert adopted.place_of(wanted, made("leaves", index, ends_at=Instant(5))) is None
+    assert adopted.place_of(wanted, made("failed", index, node="elsewhere", end=End(succeeded=False))) is None
+    assert adopted.place_of(wanted, made("failed-here", index, node="n01", end=End(succeeded=False))) == (0, 1)
 
 
 def calls(worklist: Worklist) -> list[Merge]:
@@ -284,36 +284,38 @@ def calls(worklist: Worklist) -> list[Merge]:
 
 def test_an_object_is_let_go_for_an_attempt_and_held_when_it_is_asked_to_stop() -> None:
     agent, worklist = WatchingAgent(), Worklist()
-    guests = WorkloadPods(worklist, agent.workloads)
+    adopted = WorkloadPods(worklist, agent.workloads)
     agent.see(seen(kind=WorkloadKind.JOB, suspended=True))
     job = agent.accept()
     wanted = order(WorkloadKind.JOB, TaskGroup())
     wanted = CreatePods(job.id, 1, NOW, wanted.slots, wanted.spec, origin=agent.asked().origin)
-    guests.begin(wanted, NOW)
+    adopted.begin(wanted, NOW)
     [call] = calls(worklist)
     assert at(call.body, "spec", "suspend") is False
     assert at(call.body, "metadata", "uid") == "u-1", "of no later object of its name"
     worklist.clear()
     agent.start(job, "gpu-0001")
-    assert not guests.stop(wanted, grace_s=1, now=NOW), "it ends by itself: its controller must see that unsuspended"
+    assert not adopted.stop(wanted, grace_s=1, now=NOW), "it ends by itself: its controller must see that unsuspended"
     agent.write("scheduler", "job", job.id, "stop-requested", JobStopRequested(attempt=1, reason=StopReason.PREEMPTED))
-    assert guests.stop(wanted, grace_s=1, now=NOW)
-    assert guests.stop(wanted, grace_s=1, now=NOW), "again is no second time"
+    assert adopted.stop(wanted, grace_s=1, now=NOW)
+    assert adopted.stop(wanted, grace_s=1, now=NOW), "again is no second time"
     [call] = calls(worklist)
     assert at(call.body, "spec", "suspend") is True
     agent.workloads.see(seen(kind=WorkloadKind.JOB, suspended=True, deleting=True))
-    assert not guests.stop(wanted, grace_s=1, now=NOW), "what is being deleted may leave its pods behind"
+    assert not adopted.stop(wanted, grace_s=1, now=NOW), "what is being deleted may leave its pods behind"
     agent.workloads.lose("u-1")
     worklist.clear()
-    guests.clear()
+    adopted.clear()
     agent.workloads.forget_views()
-    assert not guests.stop(wanted, grace_s=1, now=NOW), "nobody can hold what is gone"
+    assert not adopted.stop(wanted, grace_s=1, now=NOW), "nobody can hold what is gone"
 
 
 def test_pods_of_an_object_that_cannot_be_held_are_deleted_one_by_one() -> None:
     agent, worklist = WatchingAgent(), Worklist()
-    guests = WorkloadPods(worklist, agent.workloads)
-    rig = Rig(KubernetesCluster(ClusterOptions("atlas", SPACE), Manifests(), worklist=worklist, adopted=guests)).ready()
+    adopted = WorkloadPods(worklist, agent.workloads)
+    rig = Rig(
+        KubernetesCluster(ClusterOptions("atlas", SPACE), Manifests(), worklist=worklist, adopted=adopted)
+    ).ready()
     agent.see(seen(kind=WorkloadKind.JOB))
     job = agent.accept()
     agent.start(job, "n0")
@@ -333,10 +335,10 @@ def test_pods_of_an_object_that_cannot_be_held_are_deleted_one_by_one() -> None:
     rig.answer()
     rig.lose(made("a", {}, node="n0"))
     rig.cluster.acknowledge(PodsExitedSeen(job.id, rig.exit()), rig.now)
-    assert not guests._held
+    assert not adopted._held
 
 
-def test_an_object_that_cannot_be_let_go_gives_its_place_back(guests: WorkloadPods) -> None:
+def test_an_object_that_cannot_be_let_go_gives_its_place_back(adopted: WorkloadPods) -> None:
     class Watching:
         reasons: ClassVar[list[str]] = []
 
@@ -349,22 +351,22 @@ def test_an_object_that_cannot_be_let_go_gives_its_place_back(guests: WorkloadPo
         def goes_on(self, attempt: tuple[str, int], *, reason: str) -> None: ...
 
     worklist = Worklist()
-    guests = WorkloadPods(worklist, Workloads(SEEN_POLICY))
-    guests.watched_by(Watching())
-    guests.begin(order(WorkloadKind.JOB, TaskGroup()), NOW)
+    adopted = WorkloadPods(worklist, Workloads(SEEN_POLICY))
+    adopted.watched_by(Watching())
+    adopted.begin(order(WorkloadKind.JOB, TaskGroup()), NOW)
     task = worklist.take(NOW)
     assert task is not None
     worklist.finished(task, Refused(422, "Invalid", "a webhook says no"), NOW)
     assert Watching.reasons == [f"{'J' * 26} Job physics/j cannot be let go: a webhook says no"]
 
 
-def test_jobs_of_people_and_muster_jobs_are_no_guests(guests: WorkloadPods) -> None:
+def test_jobs_of_people_and_muster_jobs_are_not_adopted(adopted: WorkloadPods) -> None:
     mine = order(WorkloadKind.MUSTER_JOB, TaskGroup())
     theirs = CreatePods("J" * 26, 1, NOW, mine.slots, mine.spec)
     for one in (mine, theirs):
-        assert not guests.makes_own_pods(one)
-        assert guests.keys_of_order(one) == ()
-        guests.begin(one, NOW)
+        assert not adopted.makes_own_pods(one)
+        assert adopted.keys_of_order(one) == ()
+        adopted.begin(one, NOW)
 
 
 def test_of_pods_that_may_not_be_taken_up_nobody_knows_that_they_are_gone() -> None:

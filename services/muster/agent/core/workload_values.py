@@ -208,7 +208,7 @@ class PodAsks:
 
 
 @dataclass(frozen=True, slots=True)
-class Guest:
+class AdoptedPod:
     """A pod that asks to run by itself or in a gang. gang: "" for one alone. asks: None if it is bound or over."""
 
     asks: PodAsks | Unfit | None

@@ -21,7 +21,7 @@ from muster.agent.core.kubernetes.published import ModelsByClaims
 from muster.agent.core.kubernetes.views import NodeView, PodView
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.agent.core.workloads.adopted_pods import WorkloadPods
-from muster.agent.core.workloads.pod_gangs import GuestProjection
+from muster.agent.core.workloads.pod_gangs import AdoptedProjection
 from muster.agent.core.workloads.workloads import Workloads
 from muster.agent.kubernetes.cdi import CdiPart, machines_of, plugin_of
 from muster.agent.kubernetes.dra import DevicesPart
@@ -78,8 +78,8 @@ def new_cluster(
     worklist = Worklist(seed_of_process())
     orders = PodOrders(pod_policy(name, settings, preflight_image=preflight.image))
     machines = machines_of(settings, scaling or ScalingSettings(), worklist, operated=operated)
-    guests = WorkloadPods(worklist, workloads)
-    devices = ChosenDevices(device_policy(settings), worklist, orders, guests)
+    adopted = WorkloadPods(worklist, workloads)
+    devices = ChosenDevices(device_policy(settings), worklist, orders, adopted)
     cluster = KubernetesCluster(
         ClusterOptions(
             cluster=name,
@@ -93,7 +93,7 @@ def new_cluster(
         worklist=worklist,
         auxiliary=devices,
         devices=Devices() if settings.devices == "device-plugin" else devices,
-        adopted=guests,
+        adopted=adopted,
         machines=machines,
         works=work_policy(name, preflight),
     )
@@ -180,11 +180,11 @@ def watches_of(cluster: KubernetesCluster, settings: KubernetesSettings) -> Sequ
         annotations=work.annotations | {settings.machine_annotation},
         tolerated=frozenset({GPU_TAINT, OWN_TAINT, settings.resource}),
     )
-    guests = GuestProjection(workload_policy("", settings))
+    adopted = AdoptedProjection(workload_policy("", settings))
     chosen = Selection(labels=",".join(f"{key}={value}" for key, value in sorted(settings.node_selector.items())))
     return (
         KindWatch(NODES, nodes, node, select=chosen),
-        KindWatch(PODS, PodProjection(settings.resource, guests, plugin_of(settings)), pod),
+        KindWatch(PODS, PodProjection(settings.resource, adopted, plugin_of(settings)), pod),
     )
 
 

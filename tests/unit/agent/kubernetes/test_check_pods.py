@@ -19,16 +19,16 @@ from muster.kube.objects import objects, text
 from muster.schemas.facts.job import PodsExited, PodsOutcome
 from muster.schemas.facts.operations import CheckOrder, CheckOutcome, PreflightPlan
 from muster.schemas.job import Slot, TaskGroup
-from unit.agent.kubernetes.checked_guests import (
+from unit.agent.kubernetes.checked_pods import (
     BIND_S,
     PASSED,
     PLAN,
     PODS,
     THEIRS,
     Story,
+    adopted,
     check_pod,
     found,
-    guest,
     order,
     said,
 )
@@ -87,12 +87,12 @@ def test_checks_come_first_then_the_pods_of_others_are_bound(kind: WorkloadKind,
     assert binds(calls) == [("g0", "n0"), ("g1", "n1")]
     let_go = int(kind is WorkloadKind.JOB)
     assert story.let_go == let_go
-    story.appear(guest(0, node="n0", phase="Running"), guest(1, node="n1", phase="Running"))
+    story.appear(adopted(0, node="n0", phase="Running"), adopted(1, node="n1", phase="Running"))
     change(story)
     assert (story.told(), story.let_go) == ([], let_go)
     story.rig.now_s = 30
     end = End(succeeded=True, finished_at=at(30), ran_s=20.0)
-    story.appear(*(guest(number, node=f"n{number}", phase="Succeeded", end=end) for number in (0, 1)))
+    story.appear(*(adopted(number, node=f"n{number}", phase="Succeeded", end=end) for number in (0, 1)))
     (exited,) = exits(story.told())
     assert (exited.outcome, exited.ran_s) == (PodsOutcome.SUCCEEDED, 21.0)
 
@@ -119,9 +119,9 @@ def test_the_time_of_the_run_counts_from_the_opening_and_not_from_the_checks() -
     story.rig.now_s = 100
     story.open()
     story.work()
-    story.appear(guest(0, node="n0", phase="Running"), guest(1, node="n1", phase="Running"))
+    story.appear(adopted(0, node="n0", phase="Running"), adopted(1, node="n1", phase="Running"))
     story.rig.now_s = 107
-    ends = [guest(number, node=f"n{number}", end=End(succeeded=True, finished_at=at(107))) for number in (0, 1)]
+    ends = [adopted(number, node=f"n{number}", end=End(succeeded=True, finished_at=at(107))) for number in (0, 1)]
     story.appear(*ends)
     assert [one.ran_s for one in exits(story.told())] == [7.0]
 
@@ -182,7 +182,7 @@ def test_nothing_is_told_of_checks_once_the_job_began_without_waiting_for_them()
     story.checking()
     story.open()
     story.work()
-    story.appear(guest(0, node="n0", phase="Running"), guest(1, node="n1", phase="Running"))
+    story.appear(adopted(0, node="n0", phase="Running"), adopted(1, node="n1", phase="Running"))
     assert story.told() == []
 
 
@@ -190,7 +190,7 @@ def test_a_pod_of_others_that_carries_our_name_and_labels_is_none_of_ours() -> N
     story = Story(WorkloadKind.POD)
     story.checking()
     copied = Member("atlas", PodKey(JOB, 1, 0, 0))
-    story.rig.see(guest(0, name=CHECKS[0].removesuffix("-check"), uid="copied", member=copied))
+    story.rig.see(adopted(0, name=CHECKS[0].removesuffix("-check"), uid="copied", member=copied))
     assert (story.work(), story.rig.cluster.notes.rolled_back) == ([], 0)
 
 
@@ -244,7 +244,7 @@ def test_without_an_image_nothing_is_checked_and_the_setting_is_named() -> None:
     story = Story(policy=replace(PODS, preflight_image=""))
     story.begin()
     assert binds(story.work()) == [("g0", "n0"), ("g1", "n1")]
-    story.appear(guest(0, node="n0", phase="Running"), guest(1, node="n1", phase="Running"))
+    story.appear(adopted(0, node="n0", phase="Running"), adopted(1, node="n1", phase="Running"))
     news = story.told()
     assert {outcome for _, outcome in outcomes(news)} == {CANNOT_RUN}
     (report,) = (seen for seen in news if isinstance(seen, ChecksSeen))
@@ -462,7 +462,7 @@ def test_pods_that_were_there_once_are_missed_at_once() -> None:
     story.checked()
     story.open()
     story.work()
-    story.appear(guest(0, node="n0", phase="Running"), guest(1, node="n1", phase="Running"))
+    story.appear(adopted(0, node="n0", phase="Running"), adopted(1, node="n1", phase="Running"))
     story.vanish("g1")
     story.work()
     assert [one.outcome for one in exits(story.told())] == [PodsOutcome.NODE_LOST]

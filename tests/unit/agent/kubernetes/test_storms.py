@@ -4,7 +4,7 @@ import pytest
 
 from muster.kube.objects import name_of, namespace_of
 from muster.kube.resources import PODS
-from unit.agent.kubernetes.guest_storm import THEIRS, GuestStorm
+from unit.agent.kubernetes.adopted_storm import THEIRS, AdoptedStorm
 from unit.agent.kubernetes.storm import Storm
 
 STEPS = 120
@@ -33,7 +33,7 @@ def test_attempts_are_told_once_run_whole_and_leave_nothing_behind(seed: int, re
 
 @pytest.mark.parametrize("seed", range(20))
 def test_places_are_checked_before_the_pods_of_others_and_never_beside_them(seed: int) -> None:
-    storm = GuestStorm(seed)
+    storm = AdoptedStorm(seed)
     for _ in range(STEPS):
         storm.step()
     storm.heal()

@@ -41,12 +41,12 @@ class _Names:
 
 @dataclass
 class _Own(AdoptedPods):
-    """guests: jobs whose objects make their pods."""
+    """adopted: jobs whose objects make their pods."""
 
-    guests: set[str] = field(default_factory=set)
+    adopted: set[str] = field(default_factory=set)
 
     def makes_own_pods(self, order: CreatePods) -> bool:
-        return order.job_id in self.guests
+        return order.job_id in self.adopted
 
 
 @dataclass

@@ -191,7 +191,7 @@ def test_the_next_job_does_not_wait_for_the_last_claim_to_go() -> None:
 
 def test_a_claim_that_an_object_made_for_its_pod_is_protected_and_allocated() -> None:
     agent = Allocator(ClaimStore())
-    agent.own.guests.add(OTHER)
+    agent.own.adopted.add(OTHER)
     assert not agent.prepare(order(0, 1, job=OTHER), uid="theirs")
     agent.settle()
     assert agent.store.calls == []
@@ -221,17 +221,17 @@ def of_a_template(agent: Allocator, *, count: int = 1, status: JsonObject | None
         agent.store.make(Replace(Kind.CLAIMS, "muster-jobs", "made", {**there, "status": status}, subresource="status"))
 
 
-def guest(*devices: int) -> Allocator:
+def adopted(*devices: int) -> Allocator:
     """An agent that prepares a pod that an object made."""
     agent = Allocator(ClaimStore())
-    agent.own.guests.add(OTHER)
+    agent.own.adopted.add(OTHER)
     agent.prepare(order(*devices, job=OTHER), uid="theirs")
     return agent
 
 
 def test_a_claim_that_an_object_made_is_known_as_ours_before_it_holds_a_device() -> None:
     """Else its devices would be others', and not be there for Muster."""
-    agent = guest(0)
+    agent = adopted(0)
     of_a_template(agent)
     agent.settle()
     views = [project_claim(raw) for _, raw in agent.store.events if raw is not None]
@@ -240,7 +240,7 @@ def test_a_claim_that_an_object_made_is_known_as_ours_before_it_holds_a_device()
 
 
 def test_what_the_claim_says_to_its_driver_is_part_of_the_allocation() -> None:
-    agent = guest(0)
+    agent = adopted(0)
     said = {"requests": ["mine"], "opaque": {"driver": "gpu.nvidia.com", "parameters": {"sharing": "none"}}}
     of_a_template(agent, config=[said])
     agent.settle()
@@ -255,12 +255,12 @@ def allocation(device: str, *uids: str) -> JsonObject:
 
 
 def test_a_pod_with_a_claim_is_not_bound_where_kubelets_pick() -> None:
-    agent = guest()
+    agent = adopted()
     assert ["not given by claims" in reason for reason in agent.refused.values()] == [True]
 
 
 def test_a_claim_of_an_attempt_before_is_given_back_before_it_is_allocated_anew() -> None:
-    agent = guest(0)
+    agent = adopted(0)
     of_a_template(agent, status=allocation("gpu-3", "theirs"))
     agent.settle()
     assert len(agent.ready) == 1
@@ -271,7 +271,7 @@ def test_a_claim_of_an_attempt_before_is_given_back_before_it_is_allocated_anew(
 
 
 def test_a_claim_that_another_pod_uses_is_not_taken_from_it() -> None:
-    agent = guest(0)
+    agent = adopted(0)
     of_a_template(agent, status=allocation("gpu-3", "theirs", "somebody"))
     agent.settle()
     assert ["in use by another pod" in reason for reason in agent.refused.values()] == [True]
@@ -280,7 +280,7 @@ def test_a_claim_that_another_pod_uses_is_not_taken_from_it() -> None:
 
 def test_a_claim_of_a_pod_of_others_that_runs_is_asked_about_by_the_pods_own_name() -> None:
     """After a change of leader no need of it is known."""
-    first = guest(0)
+    first = adopted(0)
     of_a_template(first)
     first.store.pod("muster-jobs", "p", "theirs", phase="Running")
     first.settle()
@@ -293,7 +293,7 @@ def test_a_claim_of_a_pod_of_others_that_runs_is_asked_about_by_the_pods_own_nam
 
 def test_a_claim_for_another_number_of_devices_is_refused() -> None:
     agent = Allocator(ClaimStore())
-    agent.own.guests.add(OTHER)
+    agent.own.adopted.add(OTHER)
     agent.prepare(order(0, job=OTHER), uid="theirs")
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "theirs", "controller": True}
     request = {"name": "mine", "exactly": {"deviceClassName": "gpu.muster.dev", "count": 2}}

@@ -10,7 +10,7 @@ from muster.agent.core.kubernetes import names
 from muster.agent.core.kubernetes.names import CHECKS, GATE_ANNOTATION, INIT_CONTAINERS, OPEN
 from muster.agent.core.kubernetes.resources import instant, milli, offered, pod_requests
 from muster.agent.core.kubernetes.views import NOT_SEEN, End, Member, NodeView, Owner, PodView, PreflightView
-from muster.agent.core.workload_values import Guest
+from muster.agent.core.workload_values import AdoptedPod
 from muster.kube.objects import (
     JsonObject,
     at,
@@ -33,13 +33,13 @@ _SAYING = frozenset({names.WORK_LABEL, names.CHECK_POD_LABEL})
 
 @dataclass(frozen=True, slots=True)
 class PodProjection:
-    """Makes a PodView. resource: what the device plugin calls a GPU, for `devices`. guest_of: reads what a pod asks.
+    """Makes a PodView. resource: what the device plugin calls a GPU, for `devices`. adopted_of: reads what a pod asks.
 
     plugin_of: says of which sort of plugin a pod is (namespace, labels), "" for others.
     """
 
     resource: str = "nvidia.com/gpu"
-    guest_of: Callable[[JsonObject], Guest | None] | None = None
+    adopted_of: Callable[[JsonObject], AdoptedPod | None] | None = None
     plugin_of: Callable[[str, Mapping[str, str]], str] | None = None
 
     def __call__(self, raw: JsonObject) -> PodView:
@@ -63,10 +63,10 @@ class PodProjection:
             waiting=_waiting(status),
             devices=_devices(status, self.resource),
             checkpointed_at=instant(text(raw, "metadata", "annotations", names.CHECKPOINT_ANNOTATION)),
-            labels=tuple(sorted(_guest_labels(raw, labels))) if is_adopted else (),
+            labels=tuple(sorted(_adopted_labels(raw, labels))) if is_adopted else (),
             owner=_owner(raw) if is_adopted else None,
             gated=bool(objects(spec, "schedulingGates")),
-            guest=self.guest_of(raw) if is_adopted and self.guest_of is not None else None,
+            adopted=self.adopted_of(raw) if is_adopted and self.adopted_of is not None else None,
             plugin=plugin,
             created_at=instant(text(raw, "metadata", "creationTimestamp")) if plugin else NOT_SEEN,
             preflight=None if member is None else _preflight(raw, status),
@@ -145,7 +145,7 @@ def _member(labels: dict[str, str]) -> Member | None:
     return Member(cluster, names.PodKey(*of, int(group), int(replica), is_check))
 
 
-def _guest_labels(raw: JsonObject, labels: dict[str, str]) -> Iterable[tuple[str, str]]:
+def _adopted_labels(raw: JsonObject, labels: dict[str, str]) -> Iterable[tuple[str, str]]:
     """Labels of a pod that is bound for somebody, and its completion index, which may be an annotation."""
     yield from labels.items()
     value = text(raw, "metadata", "annotations", names.COMPLETION_INDEX)

@@ -7,7 +7,7 @@ What compares equal to what is known is no change. Keep the views small, and fre
 from dataclasses import dataclass
 
 from muster.agent.core.kubernetes import names
-from muster.agent.core.workload_values import Guest
+from muster.agent.core.workload_values import AdoptedPod
 from muster.core import Instant
 
 NOT_SEEN = Instant(0)
@@ -108,7 +108,7 @@ class PodView:
     labels: tuple[tuple[str, str], ...] = ()
     owner: Owner | None = None
     gated: bool = False
-    guest: Guest | None = None
+    adopted: AdoptedPod | None = None
     plugin: str = ""
     created_at: Instant = NOT_SEEN
     preflight: PreflightView | None = None

@@ -14,7 +14,7 @@ from muster.agent.core.workload_values import (
     MAIN,
     NOTHING_SHOWN,
     REFUSED,
-    Guest,
+    AdoptedPod,
     NoJobError,
     PodAsks,
     Shape,
@@ -34,12 +34,12 @@ OWNED = frozenset({"Job", "JobSet", "MPIJob", "MusterJob"})
 
 
 @dataclass(frozen=True, slots=True)
-class GuestProjection:
-    """Makes a Guest of a pod; None for one that asks nothing of Muster."""
+class AdoptedProjection:
+    """Makes a AdoptedPod of a pod; None for one that asks nothing of Muster."""
 
     policy: WorkloadPolicy
 
-    def __call__(self, raw: JsonObject) -> Guest | None:
+    def __call__(self, raw: JsonObject) -> AdoptedPod | None:
         """Raises nothing: what can be no job says why."""
         labels = strings(raw, "metadata", "labels")
         if QUEUE not in labels or not self.policy.takes_up(namespace_of(raw)) or _is_owned(raw):
@@ -52,7 +52,7 @@ class GuestProjection:
         asks: PodAsks | Unfit | None = None
         if waits and not shown.job_id:
             asks = self._asks(raw) if size and (gang or size == 1) else _bad_size(gang)
-        return Guest(
+        return AdoptedPod(
             asks=asks,
             created=instant(text(raw, "metadata", "creationTimestamp")),
             gang=gang,
@@ -167,8 +167,8 @@ class PodGangs:
 
     def see(self, view: PodView) -> list[WorkloadView]:
         """The pod is so."""
-        guest = view.guest
-        if guest is None:
+        adopted = view.adopted
+        if adopted is None:
             return []
         self._pods[view.uid] = view
         lead = self._leads.get(view.uid)
@@ -179,17 +179,17 @@ class PodGangs:
         known = self._members_of(view.uid)
         if known:
             return [self._join(known, None)]
-        if guest.asks is None or view.ends_at:
+        if adopted.asks is None or view.ends_at:
             self._forget_free(view)
             return []
-        if not guest.gang:
-            return [self._join((view.uid,), self._spec((view,), guest))]
-        return self._gathered(view, guest)
+        if not adopted.gang:
+            return [self._join((view.uid,), self._spec((view,), adopted))]
+        return self._gathered(view, adopted)
 
     def lose(self, view_uid: str) -> WorkloadView | str | None:
         """The pod is gone: the workload that it leaves behind, or the uid of one of which nothing is left."""
         view = self._pods.pop(view_uid, None)
-        if view is None or view.guest is None:
+        if view is None or view.adopted is None:
             return None
         self._forget_free(view)
         lead = self._leads.pop(view_uid, None)
@@ -219,20 +219,21 @@ class PodGangs:
         for member in self._gangs.pop(lead).view.members:
             self._leads.pop(member, None)
             pod = self._pods.get(member)
-            guest = pod.guest if pod is not None else None
-            if pod is not None and guest is not None and guest.gang and guest.asks is not None and not pod.ends_at:
-                self._free.setdefault((pod.namespace, guest.gang), {})[member] = None
+            if pod is None or pod.adopted is None or pod.ends_at:
+                continue
+            if pod.adopted.gang and pod.adopted.asks is not None:
+                self._free.setdefault((pod.namespace, pod.adopted.gang), {})[member] = None
 
     def _changed(self, gang: _Gang, view: PodView) -> list[WorkloadView]:
         """A member's event: what of the gang it changes."""
-        before, guest = gang.view, view.guest
+        before, adopted = gang.view, view.adopted
         if view.ends_at and view.end is None:
             gang.gone.add(view.uid)
         else:
             gang.gone.discard(view.uid)
         if view.end is not None:
             gang.ended.add(view.uid)
-        shown = guest.shown if guest is not None and view.uid == before.uid else before.shown
+        shown = adopted.shown if adopted is not None and view.uid == before.uid else before.shown
         over = len(gang.ended) == len(before.members)
         gang.view = replace(before, deleting=bool(gang.gone), finished=over, shown=shown)
         if shown.phase == REFUSED:
@@ -242,35 +243,37 @@ class PodGangs:
     def _ask_anew(self, gang: _Gang) -> None:
         """What a refused gang asks now, if its pods are the same in the same places: labels may have been changed."""
         pods = tuple(self._pods[uid] for uid in gang.view.members if uid in self._pods)
-        first = pods[0].guest if pods else None
-        asking = all(pod.guest is not None and pod.guest.asks is not None for pod in pods)
+        first = pods[0].adopted if pods else None
+        asking = all(pod.adopted is not None and pod.adopted.asks is not None for pod in pods)
         if first is None or not asking or len(pods) < len(gang.view.members):
             return
         asked = self._spec(pods, first)
         if asked.members == gang.view.members:
             gang.view = replace(gang.view, asks=asked.asks, templates=asked.templates)
 
-    def _gathered(self, view: PodView, guest: Guest) -> list[WorkloadView]:
+    def _gathered(self, view: PodView, adopted: AdoptedPod) -> list[WorkloadView]:
         """A pod of a gang came: the gang if it is whole, else that the pod waits, or that they do not agree."""
-        free = self._free.setdefault((view.namespace, guest.gang), {})
+        free = self._free.setdefault((view.namespace, adopted.gang), {})
         free[view.uid] = None
         pods = [self._pods[uid] for uid in free]
-        if len({pod.guest.gang_size for pod in pods if pod.guest is not None}) > 1:
+        if len({pod.adopted.gang_size for pod in pods if pod.adopted is not None}) > 1:
             unfit = Unfit(
-                f"pods of gang {guest.gang} say different sizes",
+                f"pods of gang {adopted.gang} say different sizes",
                 f"metadata.labels[{GANG_SIZE}]",
                 "Say one size on all.",
             )
             return [self._alone(pod, asks=unfit) for pod in pods]
-        if len(free) < guest.gang_size:
-            return [self._alone(view, note=f"it waits until all {guest.gang_size} pods of gang {guest.gang} are there")]
-        pods = sorted(pods, key=_age)[: guest.gang_size]
-        return [self._join(tuple(pod.uid for pod in pods), self._spec(tuple(pods), guest))]
+        if len(free) < adopted.gang_size:
+            return [
+                self._alone(view, note=f"it waits until all {adopted.gang_size} pods of gang {adopted.gang} are there")
+            ]
+        pods = sorted(pods, key=_age)[: adopted.gang_size]
+        return [self._join(tuple(pod.uid for pod in pods), self._spec(tuple(pods), adopted))]
 
     def _alone(self, view: PodView, *, asks: Unfit | None = None, note: str = "") -> WorkloadView:
-        guest = view.guest
-        assert guest is not None, "only guests wait"
-        return _view_of(view, guest, (view.uid,), name=view.name, asks=asks, note=note)
+        adopted = view.adopted
+        assert adopted is not None, "only adopted pods wait"
+        return _view_of(view, adopted, (view.uid,), name=view.name, asks=asks, note=note)
 
     def _join(self, members: tuple[str, ...], asked: _Asked | None) -> WorkloadView:
         """From here on they are members of one workload; its uid is the first one's."""
@@ -278,14 +281,14 @@ class PodGangs:
             members = asked.members
         there = [self._pods[uid] for uid in members if uid in self._pods]
         first = there[0]
-        guest = first.guest
-        assert guest is not None, "members are guests"
+        adopted = first.adopted
+        assert adopted is not None, "members are adopted pods"
         gang = _Gang(
             _view_of(
                 first,
-                guest,
+                adopted,
                 members,
-                name=guest.gang or first.name,
+                name=adopted.gang or first.name,
                 asks=None if asked is None else asked.asks,
                 templates=() if asked is None else asked.templates,
             ),
@@ -300,25 +303,25 @@ class PodGangs:
         gang.view = replace(gang.view, deleting=bool(gang.gone))
         return gang.view
 
-    def _spec(self, pods: tuple[PodView, ...], guest: Guest) -> _Asked:
+    def _spec(self, pods: tuple[PodView, ...], adopted: AdoptedPod) -> _Asked:
         """What they ask together."""
         uids = tuple(pod.uid for pod in pods)
         asked: dict[str, PodAsks] = {}
         for pod in pods:
-            asks = pod.guest.asks if pod.guest is not None else None
+            asks = pod.adopted.asks if pod.adopted is not None else None
             if isinstance(asks, Unfit):
-                reason = f"pod {pod.name}: {asks.reason}" if guest.gang else asks.reason
+                reason = f"pod {pod.name}: {asks.reason}" if adopted.gang else asks.reason
                 return _Asked(Unfit(reason, asks.field, asks.cure), uids)
             assert asks is not None, "pods that ask nothing are not gathered"
             asked[pod.uid] = asks
         try:
             team = self._policy.team(pods[0].namespace)
-            return _asked_together(asked, name=guest.gang or pods[0].name, team=team)
+            return _asked_together(asked, name=adopted.gang or pods[0].name, team=team)
         except NoJobError as error:
             return _Asked(Unfit(error.reason, error.field, error.cure), uids)
 
     def _forget_free(self, view: PodView) -> None:
-        key = view.namespace, view.guest.gang if view.guest is not None else ""
+        key = view.namespace, view.adopted.gang if view.adopted is not None else ""
         free = self._free.get(key)
         if free is not None:
             free.pop(view.uid, None)
@@ -328,7 +331,7 @@ class PodGangs:
 
 def _view_of(
     pod: PodView,
-    guest: Guest,
+    adopted: AdoptedPod,
     members: tuple[str, ...],
     *,
     name: str,
@@ -344,7 +347,7 @@ def _view_of(
         uid=members[0],
         generation=0,
         asks=asks,
-        shown=guest.shown,
+        shown=adopted.shown,
         members=members,
         note=note,
         templates=templates,
@@ -354,4 +357,4 @@ def _view_of(
 def _age(view: PodView) -> tuple[int, list[str | int], str]:
     """By creation, then by name with its numbers read as numbers."""
     parts: list[str | int] = [int(part) if part.isdecimal() else part for part in re.split(r"(\d{1,18})", view.name)]
-    return (view.guest.created if view.guest is not None else 0), parts, view.uid
+    return (view.adopted.created if view.adopted is not None else 0), parts, view.uid

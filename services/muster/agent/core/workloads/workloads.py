@@ -90,7 +90,7 @@ class Workloads:
 
     def see_pod(self, view: PodView) -> None:
         """A pod is so: it may ask to run, alone or with others."""
-        if not self.takes_pods or view.guest is None:
+        if not self.takes_pods or view.adopted is None:
             return
         for workload in self.gangs.see(view):
             self.see(workload)

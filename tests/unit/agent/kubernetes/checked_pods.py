@@ -70,7 +70,7 @@ def said(report: str = "", *, code: int = 0, reason: str = "") -> End:
 PASSED = said(found(CheckOutcome.PASS, CheckOutcome.PASS))
 
 
-def guest(replica: int, **fields: object) -> PodView:
+def adopted(replica: int, **fields: object) -> PodView:
     """A pod that the object's controller, or a person, made: unbound unless said otherwise."""
     view = PodView(
         THEIRS, f"g{replica}", f"uid-g{replica}", scheduler="muster", labels=((COMPLETION_INDEX, str(replica)),),
@@ -129,11 +129,11 @@ class Story:
         worklist = Worklist()
         workloads = Workloads(POLICY)
         has_asked(workloads, order(self.kind))
-        guests = WorkloadPods(worklist, workloads)
+        adopted = WorkloadPods(worklist, workloads)
         options = ClusterOptions("atlas", SPACE, bind_s=BIND_S)
         return Rig(
             KubernetesCluster(
-                options, PodOrders(self.policy), worklist=worklist, auxiliary=self.auxiliary, adopted=guests
+                options, PodOrders(self.policy), worklist=worklist, auxiliary=self.auxiliary, adopted=adopted
             )
         )
 
@@ -143,7 +143,7 @@ class Story:
 
     def begin(self, *, attempt: int = 1) -> None:
         if self.kind is WorkloadKind.POD:
-            self.appear(guest(0), guest(1))
+            self.appear(adopted(0), adopted(1))
         self.do(order(self.kind, attempt=attempt))
 
     def open(self) -> None:
@@ -211,7 +211,7 @@ class Story:
                 self.vanish(call.name)
             case Merge() if found_at(call.body, "spec", "suspend") is False:
                 self.let_go += 1
-                self.appear(*(guest(number) for number in (0, 1) if f"g{number}" not in self.there))
+                self.appear(*(adopted(number) for number in (0, 1) if f"g{number}" not in self.there))
             case _:
                 pass
 

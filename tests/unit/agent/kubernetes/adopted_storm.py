@@ -42,7 +42,7 @@ LETTERS = str.maketrans("01", "AB")
 """Ids of jobs have neither 0 nor 1; octal numbers have no 8 nor 9."""
 
 
-class GuestStorm(Storm):
+class AdoptedStorm(Storm):
     """opened: attempts whose first step may begin. verdicts: those whose checks were told, and whether they passed.
 
     let_go, over: jobs whose objects are so. again: jobs that are to be placed again, with their last attempt.
@@ -62,9 +62,9 @@ class GuestStorm(Storm):
 
     def new_cluster(self, options: ClusterOptions) -> KubernetesCluster:
         worklist = Worklist()
-        guests = WorkloadPods(worklist, self.workloads)
+        adopted = WorkloadPods(worklist, self.workloads)
         policy = PodPolicy(cluster="atlas", preflight_image="tools")
-        return KubernetesCluster(options, PodOrders(policy), worklist=worklist, adopted=guests)
+        return KubernetesCluster(options, PodOrders(policy), worklist=worklist, adopted=adopted)
 
     def step(self) -> None:
         super().step()

@@ -48,7 +48,7 @@ class CheckingKubelet(FakeKubelet):
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[FakeKube, House]]:
-    directory = tmp_path_factory.mktemp("guests")
+    directory = tmp_path_factory.mktemp("adopted")
     async with AsyncExitStack() as stack:
         kube = await stack.enter_async_context(fake_kube())
         for kind in (JOB_SETS, MPI_JOBS):
