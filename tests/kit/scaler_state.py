@@ -5,10 +5,9 @@ from muster.core import Instant, after, seconds_between
 from muster.core.settings import GroupSettings, ModelSettings, ScalingSettings
 from muster.core.virtual import VirtualCluster
 from muster.fabric.layout import device_uuids
-from muster.scaler.core.core import fold
+from muster.scaler.core.core import Policies, fold
 from muster.scaler.core.groups import ScalingConfig
 from muster.scaler.core.state import State
-from muster.scaler.core.what_if import settle
 from muster.schemas import ids
 from muster.schemas.base import Payload
 from muster.schemas.devices import GPU, Origin, PoolModel
@@ -51,10 +50,11 @@ def job_of(name: str, **spec: object) -> Job:
 
 
 class ScalerState(VirtualCluster):
-    """state: has folded all that happened."""
+    """state: has folded all that happened; policies: ask it."""
 
     def __init__(self, scaling: ScalingConfig | None = None) -> None:
         self.state = State(scaling or config())
+        self.policies = Policies(self.state)
         super().__init__(CLUSTER, start=START, watch=lambda fact: fold(self.state, fact))
         self.write("scheduler", "queue", "lab", "changed", QueueChanged(spec=QueueSpec(name="lab")))
 
@@ -65,8 +65,8 @@ class ScalerState(VirtualCluster):
 
     def at_second(self, second: float) -> Instant:
         """Go on to this moment, with the state as a decision finds it."""
-        self.now = self.state.now = after(START, second)
-        settle(self.state)
+        self.now = after(START, second)
+        self.policies.future.settle()
         return self.now
 
     # --- nodes and devices ---
@@ -79,7 +79,7 @@ class ScalerState(VirtualCluster):
                 self.attachment(uuid, name, model, is_online=not fresh)
         self.write("agent", "node", name, "joined", self.description(name, uuids, model=model, group=group))
         self.write("scheduler", "node", name, "released", Released())
-        for uuid in [uuid for uuid in uuids if uuid in self.state.grants.devices]:
+        for uuid in [uuid for uuid in uuids if uuid in self.state.cluster.grants.devices]:
             self.write("scheduler", "device", uuid, "released", Released())
 
     def description(self, name: str, uuids: tuple[str, ...], *, model: str, group: str) -> NodeJoined:
@@ -118,7 +118,7 @@ class ScalerState(VirtualCluster):
             self.write("composer", "attachment", f"a-{uuid}", "online", DeviceOnline())
 
     def uuids(self, name: str) -> tuple[str, ...]:
-        described = self.state.nodes.description(name)
+        described = self.state.cluster.nodes.description(name)
         return tuple(described.present.values()) if described is not None else ()
 
     def pool(self, free: int, model: str = "A100") -> None:

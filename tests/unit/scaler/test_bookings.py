@@ -2,8 +2,6 @@
 
 from kit.scaler_state import START, ScalerState
 from muster.core import after
-from muster.scaler.core.scale_down import surplus
-from muster.scaler.core.spare import donors
 from muster.schemas.facts.reservation import Booked, BookingEnded, ReservationSpec, ReservationState
 from muster.schemas.facts.scale import ScaleChosen
 from muster.schemas.job import Slot
@@ -39,7 +37,7 @@ def world_with(window: Booked) -> ScalerState:
 
 def taken(world: ScalerState, second: float) -> list[str]:
     """Devices and nodes that go, the first choice of each."""
-    found = [choice.payload for choice in surplus(world.state, world.at_second(second))]
+    found = [choice.payload for choice in world.policies.scale_down.choices(world.at_second(second))]
     payloads = [payload for payload in found if isinstance(payload, ScaleChosen)]
     return [name for payload in payloads for name in (payload.devices or (payload.node,))]
 
@@ -48,7 +46,7 @@ def test_a_device_that_is_kept_now_stays_and_the_others_go() -> None:
     world = world_with(booked(LONG - 10, slots=one_gpu(0)))
     kept, other = world.uuids("cdi-0001")
     assert taken(world, LONG) == [other]
-    assert donors(world.state) == [other]
+    assert [one.uuid for one in world.policies.spares.donors(world.now)] == [other]
     assert kept not in taken(world, LONG)
 
 

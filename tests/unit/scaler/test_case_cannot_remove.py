@@ -2,10 +2,8 @@
 
 from kit.scaler_state import CDI, ScalerState, config
 from muster.core import Instant
-from muster.scaler.core import autoscaler
+from muster.scaler.core.autoscaler import RemovalBlocked
 from muster.scaler.core.choices import Choice
-from muster.scaler.core.scale_down import return_gpus
-from muster.scaler.core.signals import RemovalBlocked
 from muster.schemas.facts.scale import ScaleChosen
 
 NODE = "cdi-0001"
@@ -13,7 +11,8 @@ NODE = "cdi-0001"
 
 def choose(world: ScalerState, second: float) -> Choice | None:
     now, since = world.at_second(second), Instant(world.log[0].time)
-    return return_gpus(world.state, RemovalBlocked(NODE, since, "held by web (no GPU)", ("J",)), now)
+    signal = RemovalBlocked(NODE, since, "held by web (no GPU)", ("J",))
+    return world.policies.scale_down.begin(now).return_gpus(signal)
 
 
 def chosen(choice: Choice | None) -> ScaleChosen:
@@ -93,10 +92,10 @@ def test_musters_autoscaler_says_who_holds_a_node_that_is_hardly_used() -> None:
     world = ScalerState()
     world.node(NODE, gpus=2)
     web = world.runs("web", NODE, cpu_milli=1_000, preemptible=False)
-    assert list(autoscaler.unneeded(world.state, world.at_second(59))) == []
-    (signal,) = autoscaler.unneeded(world.state, world.at_second(60))
+    assert list(world.policies.node_surplus.unneeded(world.at_second(59))) == []
+    (signal,) = world.policies.node_surplus.unneeded(world.at_second(60))
     assert isinstance(signal, RemovalBlocked)
     assert (signal.node, signal.holders) == (NODE, (web,))
     assert signal.reason == "held by web (no GPU, not preemptible); no running job is ended for a scale-down"
     world.runs("train", NODE, 0)
-    assert list(autoscaler.unneeded(world.state, world.at_second(61))) == [], "half of its GPUs is used now"
+    assert list(world.policies.node_surplus.unneeded(world.at_second(61))) == [], "half of its GPUs is used now"

@@ -4,10 +4,9 @@ import pytest
 
 from kit.scaler_state import CDI, PLAIN, ScalerState, config
 from muster.core import Instant
+from muster.scaler.core.autoscaler import NodeUnneeded
 from muster.scaler.core.choices import Choice
-from muster.scaler.core.scale_down import remove_node_or_gpus
-from muster.scaler.core.signals import NodeUnneeded
-from muster.scaler.core.spare import Budget
+from muster.scaler.core.scale_down import ScaleDownPass
 from muster.schemas.devices import Origin
 from muster.schemas.facts.device import DeviceDetached
 from muster.schemas.facts.node import Released, WithholdRequested
@@ -16,10 +15,13 @@ from muster.schemas.facts.scale import NothingChosen, ScaleChosen, ScalePart
 NODE = "cdi-0001"
 
 
-def choose(world: ScalerState, second: float, node: str = NODE, *, budget: Budget | None = None) -> Choice | None:
+def choose(
+    world: ScalerState, second: float, node: str = NODE, *, one_pass: ScaleDownPass | None = None
+) -> Choice | None:
     """What is chosen of a node that is unneeded since the world began."""
     now, since = world.at_second(second), Instant(world.log[0].time)
-    return remove_node_or_gpus(world.state, NodeUnneeded(node, since), now, budget=budget)
+    one_pass = one_pass or world.policies.scale_down.begin(now)
+    return one_pass.remove_node_or_gpus(NodeUnneeded(node, since))
 
 
 def chosen(choice: Choice | None, name: str) -> ScaleChosen:
@@ -99,10 +101,9 @@ def test_nodes_that_are_chosen_together_leave_the_least_together() -> None:
     world = ScalerState(config(CDI.model_copy(update={"nodes_min": 1})))
     world.node(NODE)
     world.node("cdi-0002")
-    world.at_second(200)
-    budget = Budget(world.state)
-    assert choose(world, 200, budget=budget) is not None
-    assert choose(world, 200, "cdi-0002", budget=budget) is None
+    one_pass = world.policies.scale_down.begin(world.at_second(200))
+    assert choose(world, 200, one_pass=one_pass) is not None
+    assert choose(world, 200, "cdi-0002", one_pass=one_pass) is None
 
 
 def test_a_node_that_is_leaving_counts_as_gone() -> None:

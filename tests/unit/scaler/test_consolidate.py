@@ -2,7 +2,6 @@
 
 from kit.scaler_state import CDI, ScalerState, config
 from muster.core import after
-from muster.scaler.core.spare import donors
 from muster.schemas.facts.device import CallFailure, DetachWanted
 from muster.schemas.facts.fabric import BreakerOpened
 from muster.schemas.facts.scale import ScaleChosen, ScalePlace
@@ -11,8 +10,7 @@ LONG = 10_000.0
 
 
 def offered(world: ScalerState) -> list[str]:
-    world.at_second(LONG)
-    return donors(world.state)
+    return [one.uuid for one in world.policies.spares.donors(world.at_second(LONG))]
 
 
 def test_idle_gpus_are_offered_and_held_ones_never() -> None:
@@ -70,7 +68,7 @@ def test_a_gpu_that_came_a_moment_ago_is_not_moved_on() -> None:
     world.node("cdi-0001", gpus=1)
     assert offered(world) == []
     world.at_second(LONG + 1)
-    assert len(donors(world.state)) == 1
+    assert len(world.policies.spares.donors(world.now)) == 1
 
 
 def test_nothing_is_moved_over_a_fabric_that_takes_no_calls() -> None:

@@ -6,10 +6,8 @@ from hypothesis import strategies as st
 from kit.scaler import MODEL, VirtualScaler, composable, config
 from kit.scaler_jobs import busy, part
 from muster.placement.growth import grow
-from muster.scaler.core.enlarge import gpus_enough
 from muster.scaler.core.jobs import waiting_of
 from muster.scaler.core.options import Lack, Option
-from muster.scaler.core.what_if import settle
 from muster.schemas.facts.scale import ScalePart
 from muster.schemas.job import TaskGroup, Topology
 
@@ -17,9 +15,9 @@ from muster.schemas.job import TaskGroup, Topology
 def option_of(world: VirtualScaler, **spec: object) -> Option | Lack:
     """What is found for this job alone."""
     one = world.submit("asked", **spec)
-    settle(world.core.state)
-    world.core.state.now = world.now
-    return gpus_enough(world.core.state, waiting_of(world.core.state.jobs.records[one.id]))
+    policies = world.core.policies
+    policies.future.settle()
+    return policies.enlarging.enough(waiting_of(world.core.state.jobs.records[one.id]), world.now)
 
 
 def fits(world: VirtualScaler, parts: tuple[ScalePart, ...]) -> bool:
@@ -28,8 +26,8 @@ def fits(world: VirtualScaler, parts: tuple[ScalePart, ...]) -> bool:
     (queue,) = state.demand.pending.values()
     for one in parts:
         if one.count:
-            grow(state.fleet, one.node, one.count, model=one.device_model)
-    return state.fleet.find(queue.shape.least) is not None
+            grow(state.cluster.fleet, one.node, one.count, model=one.device_model)
+    return state.cluster.fleet.find(queue.shape.least) is not None
 
 
 gangs = st.one_of(
@@ -76,7 +74,7 @@ def test_with_these_devices_the_gang_fits_and_with_one_fewer_it_does_not(
     found: list[tuple[int, int, str]], pool: int, gang: dict[str, object]
 ) -> None:
     world = build(found, pool)
-    fleet = world.core.state.fleet
+    fleet = world.core.state.cluster.fleet
     option = option_of(world, **gang)
     if not isinstance(option, Option):
         return
@@ -132,13 +130,13 @@ def _parts(way: tuple[int, ...]) -> tuple[ScalePart, ...]:
 def test_the_fleet_is_left_as_it_was(found: list[tuple[int, int, str]], pool: int, gang: dict[str, object]) -> None:
     world, other = build(found, pool), build(found, pool)
     option_of(world, **gang)
-    for name, node in other.core.state.fleet.ledger.nodes.items():
-        mine = world.core.state.fleet.ledger.nodes[name]
+    for name, node in other.core.state.cluster.fleet.ledger.nodes.items():
+        mine = world.core.state.cluster.fleet.ledger.nodes[name]
         assert (mine.shape, mine.idle, mine.cpu_milli, mine.memory_mib, mine.holds, mine.broken, mine.usable) == (
             node.shape, node.idle, node.cpu_milli, node.memory_mib, node.holds, node.broken, node.usable,
         )  # fmt: skip
         assert (mine.state and mine.state.key) == (node.state and node.state.key)
-    assert world.core.state.fleet.totals == other.core.state.fleet.totals
+    assert world.core.state.cluster.fleet.totals == other.core.state.cluster.fleet.totals
 
 
 def test_idle_devices_of_other_nodes_are_moved_before_nodes_are_thought_of() -> None:

@@ -49,7 +49,7 @@ def test_a_node_given_too_late_is_given_back_once(is_given_first: bool) -> None:
     assert given_back(world.core.decide(world.now)) == back, "the same until it is in the log"
     world.settle()
     world.release("node", chosen.node)
-    assert world.core.state.nodes[chosen.node].usable
+    assert world.core.state.cluster.nodes[chosen.node].usable
     assert given_back(world.core.decide(world.now)) == []
 
 
@@ -58,7 +58,7 @@ def test_who_takes_over_gives_it_back_too(is_given_first: bool) -> None:
     world, chosen = crossed(is_given_first=is_given_first)
     if not is_given_first:  # the scheduler's answer to what is not asked any more is a wish that it keeps
         grant = world.grants["node", chosen.node]
-        wish = world.core.state.nodes[chosen.node].wishes
+        wish = world.core.state.cluster.nodes[chosen.node].wishes
         world.grants["node", chosen.node] = grant.model_copy(update={"wishes": wish})
     assert given_back(world.recover().decide(world.now)) == [(chosen.node, chosen.request_id, True)]
 
@@ -69,7 +69,7 @@ def test_a_node_that_is_on_its_way_out_is_not_given_back() -> None:
     assert world.settle() == []
     world.leave(chosen.node)
     assert [fact.name for fact in world.settle()] == ["ended"]
-    assert not world.core.state.withheld
+    assert not world.core.state.choices.withheld
 
 
 def test_what_others_asked_for_is_not_given_back() -> None:

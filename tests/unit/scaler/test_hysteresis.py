@@ -1,14 +1,13 @@
 """What keeps devices and nodes from going: who waits, what has just moved, what has just failed."""
 
 from kit.scaler_state import CDI, ScalerState, config
-from muster.scaler.core.scale_down import next_wakeup, surplus
 from muster.scaler.core.spare import Claims
 from muster.schemas.facts.scale import NothingChosen, ScaleChosen
 
 
 def claims(world: ScalerState) -> Claims:
     world.at_second(world.second)
-    return Claims(world.state)
+    return Claims(world.state.demand, world.state.refused, world.state.cluster.fleet)
 
 
 def test_a_waiting_job_claims_gpus_of_every_model_that_it_takes() -> None:
@@ -50,8 +49,8 @@ def test_devices_idle_for_long_go_back_by_node_and_the_nodes_stay() -> None:
     world.node("cdi-0001", gpus=2)
     world.node("cdi-0002", gpus=1)
     world.runs("web", "cdi-0001", cpu_milli=1_000)
-    assert surplus(world.state, world.at_second(99)) == []
-    found = surplus(world.state, world.at_second(100))
+    assert world.policies.scale_down.choices(world.at_second(99)) == []
+    found = world.policies.scale_down.choices(world.at_second(100))
     assert [choice.name for choice in found] == ["gpu-remove-chosen"] * 2
     payloads = [choice.payload for choice in found if isinstance(choice.payload, ScaleChosen)]
     assert [(payload.node, payload.case) for payload in payloads] == [("cdi-0002", 3), ("cdi-0001", 3)]
@@ -64,7 +63,7 @@ def test_each_device_is_taken_by_one_choice_only() -> None:
     for index in (1, 2, 3):
         world.node(f"cdi-{index:04d}", gpus=2)
     world.runs("web", "cdi-0001", cpu_milli=1_000)
-    found = surplus(world.state, world.at_second(1_000))
+    found = world.policies.scale_down.choices(world.at_second(1_000))
     devices = [uuid for one in found if isinstance(one.payload, ScaleChosen) for uuid in one.payload.devices]
     assert len(devices) == len(set(devices)) == 6
 
@@ -72,7 +71,11 @@ def test_each_device_is_taken_by_one_choice_only() -> None:
 def test_the_same_is_chosen_again_until_something_is_folded() -> None:
     world = ScalerState()
     world.node("cdi-0001", gpus=2)
-    assert surplus(world.state, world.at_second(200)) == surplus(world.state, world.at_second(200)) != []
+    assert (
+        world.policies.scale_down.choices(world.at_second(200))
+        == world.policies.scale_down.choices(world.at_second(200))
+        != []
+    )
 
 
 def test_it_wakes_when_the_first_thing_may_go_and_never_for_what_may_go_already() -> None:
@@ -80,10 +83,10 @@ def test_it_wakes_when_the_first_thing_may_go_and_never_for_what_may_go_already(
     world.node("cdi-0001")
     moments = []
     now = world.at_second(0)
-    while (wake := next_wakeup(world.state, now)) is not None:
+    while (wake := world.policies.scale_down.next_wakeup(now)) is not None:
         assert wake > now
         now = world.at_second(round((wake - world.log[0].time) / 1e9))
         moments.append(world.second)
-        if surplus(world.state, now):
+        if world.policies.scale_down.choices(now):
             break
     assert moments == [60, 300]

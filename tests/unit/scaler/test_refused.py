@@ -32,14 +32,14 @@ def test_many_entries_are_recorded_in_parts_that_fit_in_a_fact() -> None:
         f"{i:026d}": Refused(name=f"{i:026d}", case=2, code="together", at=world.now, reason="x" * 1_024)
         for i in range(10_000)
     }
-    state.moved_at |= dict.fromkeys([f"composable-group-{i:05d}" for i in range(10_000)], world.now)
+    state.cooldowns.moved_at |= dict.fromkeys([f"composable-group-{i:05d}" for i in range(10_000)], world.now)
     parts = [draft for draft in world.core.snapshot() if isinstance(draft.payload, ScalerState)]
     assert len({draft.subject_id for draft in parts}) == len(parts) > 1
     assert max(len(draft.payload.model_dump_json()) for draft in parts) < FACT_BYTES_MAX / 2
     assert sum(len(draft.payload.refused) for draft in parts) == 10_001
     recovered = world.recover().state
-    assert (recovered.refused.keys(), recovered.moved_at) == (state.refused.keys(), state.moved_at)
-    assert (recovered.chosen, recovered.freed_at) == (state.chosen, state.freed_at)
+    assert (recovered.refused.keys(), recovered.cooldowns.moved_at) == (state.refused.keys(), state.cooldowns.moved_at)
+    assert (recovered.choices.chosen, recovered.changes.freed_at) == (state.choices.chosen, state.changes.freed_at)
 
 
 def test_a_part_of_a_checkpoint_says_since_when_devices_are_idle() -> None:

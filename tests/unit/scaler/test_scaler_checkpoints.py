@@ -8,7 +8,6 @@ from kit.scaler import VirtualScaler, composable, config, ordinary
 from muster.core import Draft
 from muster.scaler.core import ScalerCore
 from muster.scaler.core.limits import LOOKS_MAX
-from muster.scaler.core.what_if import settle
 from muster.schemas.facts.scale import ScaleChosen
 from muster.schemas.job import Job
 
@@ -29,10 +28,10 @@ def chosen(drafts: list[Draft]) -> list[tuple[object, ...]]:
 
 def fleet(core: ScalerCore) -> object:
     """The fleet with what is on its way."""
-    settle(core.state)
+    core.policies.future.settle()
     return {
         name: (node.shape, tuple(node.idle), node.cpu_milli, node.memory_mib, node.usable, frozenset(node.broken))
-        for name, node in core.state.fleet.ledger.nodes.items()
+        for name, node in core.state.cluster.fleet.ledger.nodes.items()
     }
 
 
@@ -47,12 +46,16 @@ def belief(core: ScalerCore) -> object:
         "kept": state.attachments.kept,
         "pool": state.pool.stocks,
         "queues": {name: queue.held() for name, queue in state.queues.queues.items()},
-        "moved": state.moved_at,
-        "failed": state.failed_at,
-        "served": state.served_at,
+        "moved": state.cooldowns.moved_at,
+        "failed": state.cooldowns.failed_at,
+        "served": state.jobs.served_at,
         "refused": state.refused,
-        "groups": {name: state.node_groups.group_of(name) for name in state.nodes},
-        "idle": (state.idle.stored_devices(), state.idle.stored_nodes(), state.idle.stored_low()),
+        "groups": {name: state.cluster.node_groups.group_of(name) for name in state.cluster.nodes},
+        "idle": (
+            state.cluster.idle.stored_devices(),
+            state.cluster.idle.stored_nodes(),
+            state.cluster.idle.stored_low(),
+        ),
     }
 
 
@@ -84,9 +87,9 @@ class Histories(RuleBasedStateMachine):
             return
         one = data.draw(st.sampled_from(waiting))
         core = self.world.refold()
-        for node in list(core.state.nodes):
-            core.state.coming.lift(node)
-        holds = core.state.fleet.find(core.state.jobs.records[one.id].shape.gang)
+        for node in list(core.state.cluster.nodes):
+            core.state.cluster.coming.lift(node)
+        holds = core.state.cluster.fleet.find(core.state.jobs.records[one.id].shape.gang)
         if holds is not None:
             self.world.place(one, *[(hold.slot.node, hold.slot.devices) for hold in holds])
 
@@ -132,7 +135,7 @@ class Histories(RuleBasedStateMachine):
                 world.join(group, int(index), gpus=2 if group == "ord" else 0, release=data.draw(st.booleans()))
             case "join" if not world.grants["node", name].released:
                 world.release("node", name)
-            case "leave" if name in world.nodes and not world.core.state.nodes[name].jobs:
+            case "leave" if name in world.nodes and not world.core.state.cluster.nodes[name].jobs:
                 choice = next(one for one in world.core.state.choices.open.values() if one.chosen.node == name)
                 if choice.withheld:
                     world.leave(name)

@@ -205,15 +205,15 @@ def test_a_shape_for_which_nothing_helped_costs_one_look_until_something_changed
     for index in range(200):
         world.submit(f"j{index}")
     world.settle()
-    tried = dict(world.core._pending._tried)
+    tried = dict(world.core.policies.pending._backoff._tried)
     assert len(tried) == 1
     world.skip(60)
     world.submit("more")
     world.settle()
-    assert world.core._pending._tried == tried, "not looked at again"
+    assert world.core.policies.pending._backoff._tried == tried, "not looked at again"
     world.survey(free=1)
     world.settle()
-    assert world.core._pending._tried != tried
+    assert world.core.policies.pending._backoff._tried != tried
 
 
 def test_places_that_come_free_are_looked_at_after_a_while() -> None:
@@ -275,7 +275,7 @@ def test_deciding_twice_says_the_same_and_leaves_the_fleet_as_it_was() -> None:
     world.submit("large", reason="memory", memory_mib=200_000)
     world.submit("gang", replicas=2)
     first = world.core.decide(world.now)
-    ledger = world.core.state.fleet.ledger
+    ledger = world.core.state.cluster.fleet.ledger
     before = {name: (tuple(node.idle), node.cpu_milli, node.shape) for name, node in ledger.nodes.items()}
     assert world.core.decide(world.now) == first
     assert {name: (tuple(node.idle), node.cpu_milli, node.shape) for name, node in ledger.nodes.items()} == before
@@ -310,7 +310,7 @@ def test_unrelated_facts_start_no_walk_along_the_lines() -> None:
     one = world.submit("one", gpus=8, reason="fragmented")
     world.settle()
     assert one.id in world.core.state.refused
-    world.core._pending._tried.clear()
+    world.core.policies.pending._backoff._tried.clear()
     world.submit("other", reason="quota")
     assert world.settle() == []
-    assert not world.core._pending._tried
+    assert not world.core.policies.pending._backoff._tried

@@ -2,7 +2,7 @@
 
 from kit.log import a_fact
 from muster.core import Fact, Instant
-from muster.scaler.core.signals import NodeRefused, NodeUnneeded, NodeWanted, RemovalBlocked, SignalBook
+from muster.scaler.core.autoscaler import NodeRefused, NodeUnneeded, NodeWanted, RemovalBlocked, SignalBook
 from muster.schemas.facts.scale import AutoscalerSignal
 
 

@@ -3,9 +3,8 @@
 import pytest
 
 from kit.scaler import VirtualScaler, composable, config
-from muster.scaler.core import scale_down, spare
-from muster.scaler.core.spare import Spare
-from muster.scaler.core.state import State
+from muster.core import Instant
+from muster.scaler.core.spare import Spare, SpareDevices
 from muster.schemas.facts.scale import ScaleChosen
 
 NODES = 6
@@ -15,14 +14,13 @@ NODES = 6
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Devices that were looked at."""
     found = list[str]()
-    look = spare.spare
+    look = SpareDevices.find
 
-    def noted(state: State, uuid: str) -> Spare | None:
+    def noted(spares: SpareDevices, uuid: str, now: Instant) -> Spare | None:
         found.append(uuid)
-        return look(state, uuid)
+        return look(spares, uuid, now)
 
-    for module in (scale_down, spare):
-        monkeypatch.setattr(module, "spare", noted)
+    monkeypatch.setattr(SpareDevices, "find", noted)
     return found
 
 

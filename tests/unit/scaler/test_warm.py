@@ -2,8 +2,6 @@
 
 from kit.scaler_state import CDI, ScalerState, config
 from muster.scaler.core.choices import Choice
-from muster.scaler.core.scale_down import surplus
-from muster.scaler.core.spare import donors
 from muster.schemas.facts.scale import ScaleChosen
 
 LONG = 10_000.0
@@ -22,28 +20,28 @@ def three_nodes(warm: int) -> ScalerState:
 
 def test_all_that_one_decision_takes_leaves_the_reserve() -> None:
     world = three_nodes(warm=4)
-    assert len(taken(surplus(world.state, world.at_second(LONG)))) == 2
+    assert len(taken(world.policies.scale_down.choices(world.at_second(LONG)))) == 2
 
 
 def test_held_gpus_are_no_reserve() -> None:
     world = three_nodes(warm=2)
     world.runs("train", "cdi-0001", 0, 1)
-    assert len(taken(surplus(world.state, world.at_second(LONG)))) == 2
+    assert len(taken(world.policies.scale_down.choices(world.at_second(LONG)))) == 2
 
 
 def test_gpus_that_were_chosen_to_go_are_no_reserve() -> None:
     world = three_nodes(warm=4)
-    (first,) = surplus(world.state, world.at_second(LONG))
+    (first,) = world.policies.scale_down.choices(world.at_second(LONG))
     world.chosen("s000001", first.name, first.payload)
-    assert surplus(world.state, world.at_second(LONG)) == []
+    assert world.policies.scale_down.choices(world.at_second(LONG)) == []
 
 
 def test_a_gang_elsewhere_gets_of_the_reserve_what_it_needs() -> None:
     world = three_nodes(warm=5)
     world.at_second(LONG)
-    assert len(donors(world.state)) == 6
+    assert len(world.policies.spares.donors(world.now)) == 6
 
 
 def test_without_a_reserve_all_go() -> None:
     world = three_nodes(warm=0)
-    assert len(taken(surplus(world.state, world.at_second(LONG)))) == 6
+    assert len(taken(world.policies.scale_down.choices(world.at_second(LONG)))) == 6

@@ -156,8 +156,8 @@ class Cell(VirtualCluster):
         """The scheduler places the job if it fits now."""
         record = self.core.state.jobs.records[job.id]
         for node in self.described:
-            self.core.state.coming.lift(node)
-        holds = self.core.state.fleet.find(record.shape.gang)
+            self.core.state.cluster.coming.lift(node)
+        holds = self.core.state.cluster.fleet.find(record.shape.gang)
         if holds is None:
             return False
         self.place(job, [_slot(hold) for hold in holds])
@@ -177,7 +177,7 @@ class Cell(VirtualCluster):
     def give_back(self) -> None:
         """Idle devices at the end of nodes, which came for a job, go back to their pools."""
         for name in list(self.described):
-            known, idle = self.described[name], self.core.state.idle.on.get(name, {})
+            known, idle = self.described[name], self.core.state.cluster.idle.on.get(name, {})
             left = list(known.gpu_uuids)
             while left and left[-1] in idle and left[-1].startswith(CAME):
                 self._detach(name, left.pop())

@@ -56,7 +56,7 @@ def answer_choices(core: Core, _ask: Wire, _now: Instant) -> ScaleAnswer:
     assert isinstance(core, ScalerCore)
     state = core.state
     found = [view_of(choice) for choice in state.choices.in_order()]
-    found += [view_of(one.choice, ended_at=one.ended_at, ended=one.ended) for one in state.ended]
+    found += [view_of(one.choice, ended_at=one.ended_at, ended=one.ended) for one in state.choices.ended]
     refused = islice(reversed(state.refused.values()), REFUSED_SHOWN)
     found += [view_of_nothing(one, is_node=one.name not in state.jobs.records) for one in refused]
     found.sort(key=lambda view: (view.at, len(view.id), view.id), reverse=True)

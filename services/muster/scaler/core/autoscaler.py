@@ -1,29 +1,156 @@
-"""Muster's own node autoscaler: which group would be grown for a gang, and which nodes nobody needs.
+"""What an autoscaler wants: Muster's own, or the Cluster Autoscaler as the agent reports it.
 
-It wants what the field's autoscaler would want, in its words and with its delays, and leaves the choice between a node
-and devices to the four cases. Up: the placement engine is asked whether the gang fits once virtual nodes of a group's
-shown spec stand in the fleet. Down: a node that holds nothing is unneeded after its time; one of which less than half
-is used would be spared if what runs there could be moved, but no running job is ended for a scale-down, so its removal
-is blocked. In the mode of the Cluster Autoscaler the same questions are answered by what it said.
+Both send the same four signals, one per case of the choice (`scale_up`, `scale_down`). The Cluster Autoscaler's are
+facts of kind `autoscaler` and stand until they are replaced or settled (`SignalBook`). Muster's own are found when
+asked for, as the field's autoscaler would find them. Up: the placement engine is asked whether the gang fits once
+virtual nodes of a group's shown spec stand in the fleet. Down: a node that holds nothing is unneeded after its time;
+one of which less than half is used would be spared if what runs there could be moved, but no running job is ended for a
+scale-down, so its removal is blocked.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 
-from muster.core import Instant
+from muster.core import Fact, Instant
 from muster.core.settings import GroupSettings
-from muster.fabric.layout import node_name
-from muster.placement import Fleet, GangRequest, NodeShape
-from muster.placement.state import allows
-from muster.scaler.core.groups import free_node_names, shown_spec, spec_text
-from muster.scaler.core.jobs import Waiting
-from muster.scaler.core.limits import HOLDERS_NAMED_MAX, TRIAL_NODES_MAX
-from muster.scaler.core.signals import Demanded, NodeRefused, NodeUnneeded, NodeWanted, RemovalBlocked, Surplus
-from muster.scaler.core.state import State
+from muster.scaler.core.changes import Cooldowns
+from muster.scaler.core.cluster import Cluster
+from muster.scaler.core.groups import ScalingConfig, spec_text
+from muster.scaler.core.jobs import JobTable, Waiting
+from muster.scaler.core.limits import HOLDERS_NAMED_MAX, SIGNALS_MAX
+from muster.scaler.core.new_nodes import NewNodes
+from muster.schemas.facts.scale import AutoscalerSignal, HeardSignal
 
-RACK = "rack"
-"""The level that nodes of a group declare while none of them is there to say otherwise."""
+WANTED, REFUSED = "node-wanted", "node-refused"
+UNNEEDED, BLOCKED, SETTLED = "node-unneeded", "removal-blocked", "settled"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeWanted:
+    """Case 1: nodes of this group are wanted for these jobs, and the group has room for them. fact: who said so."""
+
+    jobs: tuple[str, ...]
+    group: str
+    nodes: int
+    fact: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRefused:
+    """Case 2: a node would be wanted for these jobs, and none may be had. group: "" if none would do."""
+
+    jobs: tuple[str, ...]
+    group: str
+    reason: str
+    fact: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUnneeded:
+    """Case 3: nobody needs this node, since then."""
+
+    node: str
+    since: Instant
+    fact: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalBlocked:
+    """Case 4: the node would be removed, since then, but for these holders."""
+
+    node: str
+    since: Instant
+    reason: str
+    holders: tuple[str, ...]
+    fact: str = ""
+
+
+Demanded = NodeWanted | NodeRefused
+Surplus = NodeUnneeded | RemovalBlocked
+Signal = Demanded | Surplus
+
+_REPLACES = {
+    WANTED: (WANTED, REFUSED),
+    REFUSED: (WANTED, REFUSED),
+    UNNEEDED: (UNNEEDED, BLOCKED),
+    BLOCKED: (UNNEEDED, BLOCKED),
+    SETTLED: (WANTED, REFUSED, UNNEEDED, BLOCKED),
+}
+
+
+@dataclass(slots=True)
+class SignalBook:
+    """What the Cluster Autoscaler wants now. heard: (subject, word) in the order in which they were first said."""
+
+    heard: dict[tuple[str, str], HeardSignal] = field(default_factory=dict)
+    _of_jobs: dict[str, Demanded] | None = field(default=None, compare=False, repr=False)
+
+    def fold(self, fact: Fact) -> None:
+        """One fact of kind `autoscaler`. Of the same group, wanted and refused stand side by side for other jobs."""
+        payload = fact.payload
+        assert isinstance(payload, AutoscalerSignal)
+        self._of_jobs = None
+        for word in _REPLACES[fact.name]:
+            self._withdraw(fact.subject_id, word, payload, is_same=word == fact.name)
+        if fact.name == SETTLED:
+            return
+        signal = HeardSignal(subject=fact.subject_id, name=fact.name, at=fact.time, fact=fact.id, signal=payload)
+        known = self.heard.get((fact.subject_id, fact.name))
+        if known is not None:
+            signal = signal.model_copy(update={"at": known.at})
+        self.heard[fact.subject_id, fact.name] = signal
+        if len(self.heard) > SIGNALS_MAX:
+            del self.heard[next(iter(self.heard))]
+
+    def load(self, signals: Iterable[HeardSignal]) -> None:
+        """As a checkpoint says."""
+        self._of_jobs = None
+        for signal in signals:
+            self.heard[signal.subject, signal.name] = signal
+
+    def forget_node(self, node: str) -> None:
+        """The node is gone, and what was wanted of it with it."""
+        for word in (UNNEEDED, BLOCKED):
+            self.heard.pop((node, word), None)
+
+    def of_job(self, job_id: str) -> Demanded | None:
+        """What was last said for this job: a node that is wanted comes before one that was refused."""
+        if self._of_jobs is None:
+            self._of_jobs = dict(self._demanded())
+        return self._of_jobs.get(job_id)
+
+    def of_nodes(self) -> Iterator[Surplus]:
+        """What was said of nodes that could go."""
+        for (subject, word), signal in self.heard.items():
+            said = signal.signal
+            if word == UNNEEDED:
+                yield NodeUnneeded(said.node or subject, Instant(signal.at), signal.fact)
+            elif word == BLOCKED:
+                yield RemovalBlocked(said.node or subject, Instant(signal.at), said.reason, said.jobs, signal.fact)
+
+    def _demanded(self) -> Iterator[tuple[str, Demanded]]:
+        """By job, refusals first, so that a wish that may be met takes their place."""
+        for wanted in (False, True):
+            for (subject, word), signal in self.heard.items():
+                said = signal.signal
+                group = said.group or subject
+                for job in said.jobs if word == (WANTED if wanted else REFUSED) else ():
+                    if wanted:
+                        yield job, NodeWanted(said.jobs, group, 1, signal.fact)
+                    else:
+                        yield job, NodeRefused(said.jobs, group, said.reason, signal.fact)
+
+    def _withdraw(self, subject: str, word: str, said: AutoscalerSignal, *, is_same: bool) -> None:
+        """A newer word about the same jobs, or about a node, takes the place of an older one."""
+        known = self.heard.get((subject, word))
+        if known is None or is_same:
+            return
+        left = tuple(job for job in known.signal.jobs if job not in said.jobs)
+        if said.jobs and left and word in (WANTED, REFUSED):
+            signal = known.signal.model_copy(update={"jobs": left})
+            self.heard[subject, word] = known.model_copy(update={"signal": signal})
+        else:
+            del self.heard[subject, word]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +168,54 @@ class _Offer:
         return bool(self.refusal), self.watts, self.group.provision_s, self.group.name
 
 
-def of_job(state: State, waiting: Waiting) -> Demanded | None:
-    """Cases 1 and 2: what the autoscaler in charge wants for this job; None if it says nothing."""
-    if state.config.settings.mode == "cluster-autoscaler":
-        return state.signals.of_job(waiting.job_id)
-    return wants(state, waiting) if state.config.settings.mode == "embedded" else None
+class NodeDemand:
+    """Cases 1 and 2: which nodes the autoscaler in charge wants to add for a job."""
+
+    def __init__(
+        self, config: ScalingConfig, signals: SignalBook, *, new_nodes: NewNodes, cooldowns: Cooldowns
+    ) -> None:
+        self._config = config
+        self._signals = signals
+        self._new_nodes = new_nodes
+        self._cooldowns = cooldowns
+
+    def of_job(self, waiting: Waiting, now: Instant) -> Demanded | None:
+        """Return what the autoscaler in charge wants for this job; None if it says nothing."""
+        if self._config.settings.mode == "cluster-autoscaler":
+            return self._signals.of_job(waiting.job_id)
+        return self.wants(waiting, now) if self._config.settings.mode == "embedded" else None
+
+    def wants(self, waiting: Waiting, now: Instant) -> Demanded | None:
+        """Return nodes of the group that costs least power, or why there can be none; None without any group."""
+        groups = list(self._config.groups.values())
+        offers = [offer for group in groups if (offer := self._offer(group, waiting, now))]
+        if offers:
+            best = min(offers, key=lambda offer: offer.key)
+            if best.refusal:
+                return NodeRefused((waiting.job_id,), best.group.name, best.refusal, waiting.fact)
+            return NodeWanted((waiting.job_id,), best.group.name, best.nodes, waiting.fact)
+        if not groups:
+            return None
+        shown = ", ".join(f"{group.name} ({spec_text(group)})" for group in groups[:4])
+        return NodeRefused((waiting.job_id,), "", f"it would not fit with more nodes of {shown}", waiting.fact)
+
+    def _offer(self, group: GroupSettings, waiting: Waiting, now: Instant) -> _Offer | None:
+        needed, shape = self._new_nodes.needed(group, waiting.ask)
+        if not needed or shape is None:
+            return None
+        model = self._config.model(shape.gpu_model)
+        gpus = min(waiting.gpus, needed * shape.gpu_count) if group.composable else needed * shape.gpu_count
+        watts = needed * group.idle_w + gpus * model.idle_w
+        return _Offer(group, needed, watts, self._refusal(group, needed, now))
+
+    def _refusal(self, group: GroupSettings, needed: int, now: Instant) -> str:
+        """Return why the group does not get so many nodes; "" if it may."""
+        has = self._new_nodes.members(group.name)
+        if has + needed > group.nodes_max:
+            return f"group {group.name} has {has} of at most {group.nodes_max} nodes, {needed} more would be needed"
+        if now < self._cooldowns.failed_until(group.name):
+            return f"a node of group {group.name} could not be added a moment ago"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,184 +230,53 @@ class Giving:
     has_more: Callable[[str], bool]
 
 
-def of_nodes(state: State, now: Instant, giving: Giving | None = None) -> Iterator[Surplus]:
-    """Cases 3 and 4: which nodes the autoscaler in charge would remove. giving: only of these groups."""
-    if state.config.settings.mode == "cluster-autoscaler":
-        return state.signals.of_nodes()
-    return unneeded(state, now, giving) if state.config.settings.mode == "embedded" else iter(())
+class NodeSurplus:
+    """Cases 3 and 4: which nodes the autoscaler in charge would remove."""
 
+    def __init__(self, cluster: Cluster, signals: SignalBook, *, jobs: JobTable) -> None:
+        self._config = cluster.config
+        self._cluster = cluster
+        self._signals = signals
+        self._jobs = jobs
 
-def wants(state: State, waiting: Waiting) -> Demanded | None:
-    """A node of the group that costs least power, or why there can be none. The state must be settled.
+    def of_nodes(self, now: Instant, giving: Giving | None = None) -> Iterator[Surplus]:
+        """Return which nodes the autoscaler in charge would remove. giving: only of these groups."""
+        if self._config.settings.mode == "cluster-autoscaler":
+            return self._signals.of_nodes()
+        return self.unneeded(now, giving) if self._config.settings.mode == "embedded" else iter(())
 
-    None without any group.
-    """
-    offers = [offer for group in state.config.groups.values() if (offer := _offer(state, group, waiting))]
-    if offers:
-        best = min(offers, key=lambda offer: offer.key)
-        if best.refusal:
-            return NodeRefused((waiting.job_id,), best.group.name, best.refusal, waiting.fact)
-        return NodeWanted((waiting.job_id,), best.group.name, best.nodes, waiting.fact)
-    if not state.config.groups:
-        return None
-    shown = ", ".join(f"{group.name} ({spec_text(group)})" for group in list(state.config.groups.values())[:4])
-    return NodeRefused((waiting.job_id,), "", f"it would not fit with more nodes of {shown}", waiting.fact)
+    def unneeded(self, now: Instant, giving: Giving | None = None) -> Iterator[Surplus]:
+        """Nodes that hold nothing, and of those with idle GPUs the ones that hold too little to stay, after their time.
 
+        Lost and withheld nodes are left to others. giving: only nodes that have something to give.
+        """
+        records, group_of, idle = self._cluster.nodes, self._cluster.node_groups.group_of, self._cluster.idle
+        every = frozenset(self._config.groups)
+        giving = giving or Giving(every, every, bool)
+        nodes, gpus, has_more = giving.nodes, giving.gpus, giving.has_more
+        for name in idle.nodes.elapsed(now) if nodes or gpus else ():
+            group = group_of(name)
+            gives = group in nodes or (group in gpus and idle.on.get(name) and has_more(name))
+            if gives and records[name].usable:
+                yield NodeUnneeded(name, idle.nodes.since[name])
+        for name in idle.low.elapsed(now) if gpus else ():
+            record = records[name]
+            if group_of(name) in gpus and idle.on.get(name) and has_more(name) and record.jobs and record.usable:
+                words = self.holders_text(name)
+                yield RemovalBlocked(name, idle.low.since[name], words, tuple(sorted(record.jobs)))
 
-def unneeded(state: State, now: Instant, giving: Giving | None = None) -> Iterator[Surplus]:
-    """Nodes that hold nothing, and of those with idle GPUs the ones that hold too little to stay, after their time.
-
-    Lost and withheld nodes are somebody else's business. giving: only nodes that have something to give.
-    """
-    records, group_of, idle = state.nodes, state.node_groups.group_of, state.idle
-    every = frozenset(state.config.groups)
-    nodes, gpus, has_more = (every, every, bool) if giving is None else (giving.nodes, giving.gpus, giving.has_more)
-    for name in idle.nodes.elapsed(now) if nodes or gpus else ():
-        group = group_of(name)
-        gives = group in nodes or (group in gpus and idle.on.get(name) and has_more(name))
-        if gives and records[name].usable:
-            yield NodeUnneeded(name, idle.nodes.since[name])
-    for name in idle.low.elapsed(now) if gpus else ():
-        record = records[name]
-        if group_of(name) in gpus and idle.on.get(name) and has_more(name) and record.jobs and record.usable:
-            words = holders_text(state, name)
-            yield RemovalBlocked(name, idle.low.since[name], words, tuple(sorted(record.jobs)))
-
-
-def holders_text(state: State, node: str) -> str:
-    """Who holds a node, and why that is not moved."""
-    record = state.nodes.get(node)
-    names = sorted(record.jobs) if record is not None else []
-    told = []
-    for job_id in names[:HOLDERS_NAMED_MAX]:
-        job = state.jobs.records.get(job_id)
-        holds_gpus = record is not None and any(hold.slot.gpu_milli for hold in record.jobs[job_id])
-        words = [] if holds_gpus else ["no GPU"]
-        if job is not None and not job.shape.preemptible:
-            words.append("not preemptible")
-        name = job.name if job is not None else job_id
-        told.append(f"{name} ({', '.join(words)})" if words else name)
-    more = f" and {len(names) - HOLDERS_NAMED_MAX} more" if len(names) > HOLDERS_NAMED_MAX else ""
-    return f"held by {', '.join(told)}{more}; no running job is ended for a scale-down"
-
-
-def _offer(state: State, group: GroupSettings, waiting: Waiting) -> _Offer | None:
-    needed, shape = nodes_needed(state, group, waiting.ask)
-    if not needed or shape is None:
-        return None
-    model = state.config.model(shape.gpu_model)
-    gpus = min(waiting.gpus, needed * shape.gpu_count) if group.composable else needed * shape.gpu_count
-    watts = needed * group.idle_w + gpus * model.idle_w
-    return _Offer(group, needed, watts, _refusal(state, group, needed))
-
-
-def _refusal(state: State, group: GroupSettings, needed: int) -> str:
-    """Why the group does not get so many nodes; "" if it may."""
-    has = len(state.capacity.members(group.name))
-    if has + needed > group.nodes_max:
-        return f"group {group.name} has {has} of at most {group.nodes_max} nodes, {needed} more would be needed"
-    if state.now < state.rests_until(group.name):
-        return f"a node of group {group.name} could not be added a moment ago"
-    return ""
-
-
-def nodes_needed(state: State, group: GroupSettings, gang: GangRequest) -> tuple[int, NodeShape | None]:
-    """How many nodes of the shown spec make the gang fit, and that spec; (0, None) if no number of them does.
-
-    Of a composable group's models, the first that will do. The fleet is unchanged afterwards.
-    """
-    most = min(TRIAL_NODES_MAX, sum(one.replicas_least for one in gang.groups))
-    models = group.gpu_models if group.composable else ("",)
-    for model in models:
-        spec = shown_spec(group, state.capacity.actual_node(group.name), model=model)
-        if not any(_fits_alone(spec, gang, index) for index in range(len(gang.groups))):
-            continue
-        count = _least(state, group, gang, spec, most)
-        if count:
-            return count, spec
-    return 0, None
-
-
-def _least(state: State, group: GroupSettings, gang: GangRequest, spec: NodeShape, most: int) -> int:
-    """The least number of such nodes that will do, found by doubling and halving; 0 if none does."""
-    fleet, low, high = state.fleet, 0, 1
-    with _virtual(state, group, spec, most) as stand:
-        while True:
-            stand(min(high, most))
-            if fleet.find(gang) is not None:
-                break
-            if high >= most:
-                return 0
-            low, high = high, high * 2
-        high = min(high, most)
-        while high - low > 1:
-            middle = (low + high) // 2
-            stand(middle)
-            low, high = (low, middle) if fleet.find(gang) is not None else (middle, high)
-    return high
-
-
-class _Stand:
-    """Lets so many virtual nodes stand in the fleet, those of them that do not already."""
-
-    def __init__(self, fleet: Fleet, shapes: Iterator[NodeShape]) -> None:
-        self._fleet, self._shapes = fleet, shapes
-        self._known: list[NodeShape] = []
-        self._standing = 0
-
-    def __call__(self, count: int) -> None:
-        while self._standing > count:
-            self._standing -= 1
-            self._fleet.remove_node(self._known[self._standing].name)
-        while self._standing < count:
-            if self._standing == len(self._known):
-                self._known.append(next(self._shapes))
-            self._fleet.add_node(self._known[self._standing])
-            self._standing += 1
-
-
-@contextmanager
-def _virtual(state: State, group: GroupSettings, spec: NodeShape, most: int) -> Iterator[_Stand]:
-    stand = _Stand(state.fleet, _new_nodes(state, group, spec, most))
-    try:
-        yield stand
-    finally:
-        stand(0)
-
-
-def _new_nodes(state: State, group: GroupSettings, spec: NodeShape, most: int) -> Iterator[NodeShape]:
-    """The next `most` nodes of a group, each where it would stand; beyond its limit too, to say what is lacking."""
-    known = state.fleet.ledger.nodes
-    endless = group.model_copy(update={"nodes_max": len(known) + group.nodes_max + TRIAL_NODES_MAX})
-    for name in free_node_names(endless, known, most):
-        yield replace(spec, name=name, domains=expected_domains(state, group, name))
-
-
-def expected_domains(state: State, group: GroupSettings, name: str) -> tuple[tuple[str, str], ...]:
-    """Where a node of this name would stand: where its neighbours do, which share its rack by number.
-
-    A rack that no node of the group stands in yet is a new one, of the narrowest level that the others declare.
-    """
-    rack = _rack(group, name)
-    first = rack * group.rack_size + 1
-    for index in range(first, first + group.rack_size):
-        description = state.nodes.description(node_name(group.name, index))
-        if description is not None and description.group == group.name:
-            return description.domains
-    other = state.nodes.description(next(iter(state.node_groups.nodes_in(group.name)), ""))
-    level = RACK if other is None else other.domains[-1][0] if other.domains else ""
-    return ((level, f"{group.name}-r{rack}"),) if level else ()
-
-
-def _rack(group: GroupSettings, name: str) -> int:
-    number = name.rpartition("-")[2]
-    return (int(number) - 1) // group.rack_size if number.isdecimal() and int(number) else 0
-
-
-def _fits_alone(spec: NodeShape, gang: GangRequest, index: int) -> bool:
-    """Whether one replica of this group could stand on such a node: else more of them cannot help it."""
-    shape = gang.groups[index].shape
-    if spec.cpu_milli < shape.cpu_milli or spec.memory_mib < shape.memory_mib or spec.gpu_count < shape.gpus:
-        return False
-    needs_gpu = shape.holds_devices
-    return allows(shape, spec.gpu_model) and (spec.gpu_count > 0 or not needs_gpu)
+    def holders_text(self, node: str) -> str:
+        """Return which jobs hold a node, and why they are not moved."""
+        record = self._cluster.nodes.get(node)
+        names = sorted(record.jobs) if record is not None else []
+        shown = []
+        for job_id in names[:HOLDERS_NAMED_MAX]:
+            job = self._jobs.records.get(job_id)
+            holds_gpus = record is not None and any(hold.slot.gpu_milli for hold in record.jobs[job_id])
+            words = [] if holds_gpus else ["no GPU"]
+            if job is not None and not job.shape.preemptible:
+                words.append("not preemptible")
+            name = job.name if job is not None else job_id
+            shown.append(f"{name} ({', '.join(words)})" if words else name)
+        more = f" and {len(names) - HOLDERS_NAMED_MAX} more" if len(names) > HOLDERS_NAMED_MAX else ""
+        return f"held by {', '.join(shown)}{more}; no running job is ended for a scale-down"

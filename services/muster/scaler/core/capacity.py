@@ -2,11 +2,9 @@
 
 from typing import NamedTuple
 
-from muster.cluster.node_records import NodeTable
-from muster.placement import Fleet, NodeShape
 from muster.scaler.core.choices import Choices, OpenChoice
+from muster.scaler.core.cluster import Cluster
 from muster.scaler.core.fabrics import Attachments, Pool
-from muster.scaler.core.groups import NodeGroups, ScalingConfig
 from muster.schemas.devices import GPU
 
 
@@ -20,21 +18,11 @@ class Source(NamedTuple):
 class Capacity:
     """Counts, and keeps the counts until something is folded."""
 
-    def __init__(
-        self,
-        config: ScalingConfig,
-        *,
-        nodes: NodeTable,
-        fleet: Fleet,
-        node_groups: NodeGroups,
-        pool: Pool,
-        attachments: Attachments,
-        choices: Choices,
-    ) -> None:
-        self._config = config
-        self._nodes = nodes
-        self._fleet = fleet
-        self._node_groups = node_groups
+    def __init__(self, cluster: Cluster, choices: Choices, *, pool: Pool, attachments: Attachments) -> None:
+        self._config = cluster.config
+        self._nodes = cluster.nodes
+        self._fleet = cluster.fleet
+        self._node_groups = cluster.node_groups
         self._pool = pool
         self._attachments = attachments
         self._choices = choices
@@ -97,7 +85,7 @@ class Capacity:
             return
         begun, mine = self._attachments.of_request.get(choice.id), dict[Source, int]()
         for part in choice.chosen.parts:
-            left = self.part_left(choice, part.node, part.count) if begun else part.count
+            left = self._attachments.part_left(choice.id, part.node, part.count) if begun else part.count
             key = Source(part.fabric, part.device_model)
             mine[key] = mine.get(key, 0) + left
         for device in choice.chosen.devices:
@@ -107,19 +95,6 @@ class Capacity:
                 mine[key] = mine.get(key, 0) - 1
         for key, left in mine.items():
             kept[key] = kept.get(key, 0) + max(0, left)
-
-    def part_left(self, choice: OpenChoice, node: str, count: int) -> int:
-        """Devices of one part of a choice for which the composer has not begun an attachment."""
-        begun = self._attachments.of_request.get(choice.id, {})
-        return max(0, count - sum(attachment.node == node for attachment in begun.values()))
-
-    def actual_node(self, group: str) -> NodeShape | None:
-        """Any node of a group as the fleet knows it, the same for who folded the same."""
-        name = min(self._node_groups.nodes_in(group), default="")
-        node = self._nodes.description(name)
-        if node is None:
-            return None
-        return NodeShape(name, node.cpu_milli, node.memory_mib, len(node.present), node.gpu_model)
 
     def _able_now(self, source: Source) -> dict[str, int]:
         """Usable nodes of the groups that this source serves, and how many more GPUs of it each can have."""

@@ -31,15 +31,15 @@ def restore(state: State, fact: Fact) -> None:
         case QueueState():
             state.queues.load(fact.payload)
         case GrantState():
-            state.grants.load(fact.kind, fact.subject_id, fact.payload)
-            node = state.nodes.node_of(fact.kind, fact.subject_id)
+            state.cluster.grants.load(fact.kind, fact.subject_id, fact.payload)
+            node = state.cluster.nodes.node_of(fact.kind, fact.subject_id)
             if node:
-                state.changed.mark(node)
+                state.cluster.changed.mark(node)
             if fact.kind == NODE and fact.payload.wishes:
-                state.withheld[fact.subject_id] = None
+                state.choices.withheld[fact.subject_id] = None
         case NodeState(description=description, lost=lost):
-            state.changed.mark(fact.subject_id)
-            state.ledger.load_node(fact.subject_id, description, lost=lost, fact=fact.payload.last_fact)
+            state.cluster.changed.mark(fact.subject_id)
+            state.cluster.ledger.load_node(fact.subject_id, description, lost=lost, fact=fact.payload.last_fact)
             note_node(state, fact.subject_id)
         case AttachmentState():
             _load_attachment(state, fact.subject_id, fact.payload)
@@ -100,7 +100,7 @@ def _load_choice(state: State, name: str, stored: ScaleState) -> None:
         name, stored.name, stored.chosen, Instant(stored.chosen_at), stored.fact, stored.trace, stored.withheld
     )
     if stored.ended is not None:
-        state.ended.append(EndedChoice(choice, stored.ended, Instant(stored.ended_at)))
+        state.choices.ended.append(EndedChoice(choice, stored.ended, Instant(stored.ended_at)))
         return
     state.choices.add(choice)
     if stored.failure_fact:
@@ -110,22 +110,22 @@ def _load_choice(state: State, name: str, stored: ScaleState) -> None:
 
 def _load_scaler(state: State, stored: ScalerState) -> None:
     """One part of it; they may come in any order, and say the same of what is no list."""
-    state.chosen = stored.chosen
-    state.supplied_at, state.freed_at = Instant(stored.supplied_at), Instant(stored.freed_at)
+    state.choices.chosen = stored.chosen
+    state.changes.supplied_at, state.changes.freed_at = Instant(stored.supplied_at), Instant(stored.freed_at)
     for known, entries in (
-        (state.moved_at, stored.moved_at),
-        (state.failed_at, stored.failed_at),
-        (state.served_at, stored.served_at),
+        (state.cooldowns.moved_at, stored.moved_at),
+        (state.cooldowns.failed_at, stored.failed_at),
+        (state.jobs.served_at, stored.served_at),
     ):
         known.update({entry.name: Instant(entry.at) for entry in entries})
     state.refused.update({entry.name: entry for entry in stored.refused})
     state.signals.load(stored.signals)
-    state.idle.load(devices=stored.idle_devices, nodes=stored.idle_nodes, low=stored.low_nodes)
+    state.cluster.idle.load(devices=stored.idle_devices, nodes=stored.idle_nodes, low=stored.low_nodes)
 
 
 def states(state: State) -> Iterator[Draft]:
     """The scaler's own part of a checkpoint."""
-    for one in state.ended:
+    for one in state.choices.ended:
         chosen = one.choice.chosen.model_copy(update={"parts": (), "places": ()})
         yield _choice(one.choice, chosen, ended=one.ended, ended_at=one.ended_at)
     for choice in state.choices.in_order():
@@ -153,17 +153,21 @@ def _choice(choice: OpenChoice, chosen: ScaleChosen, **rest: object) -> Draft:
 
 def _parts(state: State) -> Iterator[ScalerState]:
     """What depends on the size of the cluster and of the demand, in blocks; the first part may be without any."""
-    rest = {"chosen": state.chosen, "supplied_at": state.supplied_at, "freed_at": state.freed_at}
+    rest = {
+        "chosen": state.choices.chosen,
+        "supplied_at": state.changes.supplied_at,
+        "freed_at": state.changes.freed_at,
+    }
     refused = list(state.refused.values())
     shown = max(0, len(refused) - limits.REFUSED_SHOWN)
     mute = [one.model_copy(update={"reason": ""}) for one in refused[:shown]]
     blocks: list[tuple[str, Sequence[IdleSince | HeardSignal | Refused], int]] = [
-        ("idle_devices", state.idle.stored_devices(), limits.STATE_ENTRIES_MAX),
-        ("idle_nodes", state.idle.stored_nodes(), limits.STATE_ENTRIES_MAX),
-        ("low_nodes", state.idle.stored_low(), limits.STATE_ENTRIES_MAX),
-        ("moved_at", _since(state.moved_at), limits.STATE_ENTRIES_MAX),
-        ("failed_at", _since(state.failed_at), limits.STATE_ENTRIES_MAX),
-        ("served_at", _since(state.served_at), limits.STATE_ENTRIES_MAX),
+        ("idle_devices", state.cluster.idle.stored_devices(), limits.STATE_ENTRIES_MAX),
+        ("idle_nodes", state.cluster.idle.stored_nodes(), limits.STATE_ENTRIES_MAX),
+        ("low_nodes", state.cluster.idle.stored_low(), limits.STATE_ENTRIES_MAX),
+        ("moved_at", _since(state.cooldowns.moved_at), limits.STATE_ENTRIES_MAX),
+        ("failed_at", _since(state.cooldowns.failed_at), limits.STATE_ENTRIES_MAX),
+        ("served_at", _since(state.jobs.served_at), limits.STATE_ENTRIES_MAX),
         ("refused", mute, limits.STATE_ENTRIES_MAX),
         ("refused", refused[shown:], limits.STATE_TEXTS_MAX),
         ("signals", tuple(state.signals.heard.values()), limits.STATE_TEXTS_MAX),

@@ -1,9 +1,11 @@
 """Choices: one decision before it has a name in the log, the choices under way, and those that ended."""
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from muster.core import Draft, Instant
+from muster.scaler.core.limits import ENDED_KEPT
 from muster.schemas.facts.node import WithholdRequested
 from muster.schemas.facts.scale import NothingChosen, ScaleChosen, ScaleEnded
 
@@ -59,26 +61,38 @@ class Outcome:
 
 
 class Choices:
-    """Those under way, in the order in which they were made; by node, by job and by device.
-    adds: those of nodes that are added, by node. came: nodes that came for a choice, under whatever name, by choice.
+    """All choices under way, and the newest that ended. The fold writes it, and a what-if adds and removes its own.
 
-    dirty: those to be looked at, because something was folded that concerns them or their time is over; due: when
-    each of the others fails by time, and `dues` the same as a heap.
-    outcomes: of requests that are over. given_up: nodes that could not be provided, or not taken away, by choice.
+    Invariant: every open choice is in `dirty`, or in `due` and `dues`.
     """
 
     def __init__(self) -> None:
+        self.chosen = 0
+        """How many choices were ever made."""
         self.open: dict[str, OpenChoice] = {}
+        """Choices under way, in the order in which they were made."""
         self.on: dict[str, dict[str, OpenChoice]] = {}
+        """The same by node."""
         self.of_job: dict[str, dict[str, OpenChoice]] = {}
         self.of_device: dict[str, OpenChoice] = {}
         self.adds: dict[str, OpenChoice] = {}
+        """Choices that add a node, by the name of that node."""
         self.came: dict[str, str] = {}
+        """The node that came for a choice, under whatever name, by choice."""
         self.outcomes: dict[str, Outcome] = {}
+        """Outcomes of the composer's requests, by choice."""
         self.given_up: dict[str, Outcome] = {}
+        """Outcomes of nodes that could not be provided, or not taken away, by choice."""
         self.dirty: dict[str, None] = {}
+        """Choices that may have ended, because a fact concerned them or their time is over."""
         self.due: dict[str, Instant] = {}
+        """When each of the others fails by time."""
         self.dues: list[tuple[Instant, str]] = []
+        """The same as a heap."""
+        self.withheld: dict[str, None] = {}
+        """Nodes that the scheduler may have withheld for a choice that ended (see `Ends.given_back`)."""
+        self.ended: deque[EndedChoice] = deque(maxlen=ENDED_KEPT)
+        """The newest choices that ended, oldest first."""
 
     def mark_dirty(self, choice_id: str) -> None:
         """Something was folded by which this one may have come to its end; nothing if it is none of these."""

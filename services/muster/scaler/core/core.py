@@ -4,31 +4,64 @@ from collections.abc import Callable, Iterator
 
 from muster.core import Draft, Fact, Instant
 from muster.scaler.core import limits
+from muster.scaler.core.admission import Admission
+from muster.scaler.core.autoscaler import NodeDemand, NodeSurplus
+from muster.scaler.core.backoff import Backoff
 from muster.scaler.core.bookings import BOOKING_FACTS
 from muster.scaler.core.checkpoint import RESTORED_KINDS, restore, states
 from muster.scaler.core.choices import NOTHING, Choice, name_of
-from muster.scaler.core.ends import ends, given_back, next_end
+from muster.scaler.core.ends import Ends
+from muster.scaler.core.enlarge import Enlarging
 from muster.scaler.core.fold_choices import COMPOSER_HANDLERS, SCALE_HANDLERS
 from muster.scaler.core.fold_jobs import JOB_HANDLERS
 from muster.scaler.core.fold_nodes import NODE_HANDLERS
 from muster.scaler.core.groups import ScalingConfig
+from muster.scaler.core.new_nodes import NewNodes
 from muster.scaler.core.pending_pass import PendingJobs
-from muster.scaler.core.scale_down import next_wakeup, surplus
+from muster.scaler.core.scale_down import ScaleDown
+from muster.scaler.core.scale_up import ScaleUp
+from muster.scaler.core.sources import GpuSources
+from muster.scaler.core.spare import SpareDevices
 from muster.scaler.core.state import State
-from muster.scaler.core.what_if import settle
+from muster.scaler.core.what_if import FutureFleet
 from muster.schemas.facts.scale import NothingChosen, ScaleChosen
 from muster.schemas.registry import STATE_NAME
+
+
+class Policies:
+    """What a decision asks, in the order in which one builds on the other."""
+
+    def __init__(self, state: State) -> None:
+        config, cluster, choices, attachments = state.config, state.cluster, state.choices, state.attachments
+        cooldowns, jobs, demand, refused = state.cooldowns, state.jobs, state.demand, state.refused
+        self.new_nodes = NewNodes(cluster, state.capacity)
+        self.future = FutureFleet(cluster, choices, attachments=attachments, jobs=jobs, new_nodes=self.new_nodes)
+        self.spares = SpareDevices(cluster, attachments, choices=choices, cooldowns=cooldowns)
+        sources = GpuSources(cluster, state.capacity, pool=state.pool, cooldowns=cooldowns, spares=self.spares)
+        self.enlarging = Enlarging(cluster, sources)
+        self.node_demand = NodeDemand(config, state.signals, new_nodes=self.new_nodes, cooldowns=cooldowns)
+        self.node_surplus = NodeSurplus(cluster, state.signals, jobs=jobs)
+        self.scale_up = ScaleUp(
+            config, self.node_demand, enlarging=self.enlarging, new_nodes=self.new_nodes, cooldowns=cooldowns
+        )
+        self.scale_down = ScaleDown(
+            cluster, self.spares, surplus=self.node_surplus, demand=demand, refused=refused, cooldowns=cooldowns
+        )
+        backoff = Backoff(demand, refused, changes=state.changes, cooldowns=cooldowns, spares=self.spares)
+        admission = Admission(cluster, state.queues)
+        self.pending = PendingJobs(self.future, admission, scale_up=self.scale_up, backoff=backoff)
+        self.ends = Ends(cluster, choices, attachments)
 
 
 class ScalerCore:
     """The only writer of choices of one cluster.
 
-    Without node groups there is nothing to choose, and nothing is folded but what the scaler said itself.
+    Without node groups there is nothing to choose, and only the scaler's own facts are folded.
     """
 
     def __init__(self, config: ScalingConfig) -> None:
         self.state = State(config)
-        self._pending = PendingJobs(self.state)
+        self.policies = Policies(self.state)
         self._is_active = bool(config.groups) and config.settings.mode != "off"
         self._now = Instant(0)
 
@@ -38,30 +71,27 @@ class ScalerCore:
             fold(self.state, fact)
 
     def decide(self, now: Instant) -> list[Draft]:
-        """What came to its end, what waiting jobs need, then what nobody needs; the same until something is folded.
-
-        The next choice's name is the number of those that were ever made.
-        """
-        state = self.state
-        state.now = self._now = now
-        drafts = [*ends(state, now), *given_back(state)]
+        """Return what ended, what waiting jobs need, then what is surplus; the same until something is folded."""
+        policies = self.policies
+        self._now = now
+        drafts = [*policies.ends.make(now), *policies.ends.given_back()]
         if not self._is_active:
             return drafts
-        settle(state)
-        choices = self._pending.choices(now)
-        if not self._pending.has_more and not any(_is_chosen(choice) for together in choices for choice in together):
-            choices += [[choice] for choice in surplus(state, now)]
+        policies.future.settle()
+        choices = policies.pending.choices(now)
+        if not policies.pending.has_more and not any(_is_chosen(choice) for together in choices for choice in together):
+            choices += [[choice] for choice in policies.scale_down.choices(now)]
         drafts += self._named(choices)
         return drafts
 
     def next_wakeup(self) -> Instant | None:
-        """When a choice is overdue, somebody is to be looked at again, or something was idle for its time."""
-        state = self.state
-        moments = [next_end(state)]
+        """Return when a choice is overdue, a job is to be looked at again, or something was idle for its time."""
+        policies = self.policies
+        moments = [policies.ends.next_end()]
         if self._is_active:
-            if self._pending.has_more:
+            if policies.pending.has_more:
                 return self._now
-            moments += [self._pending.next_look(), next_wakeup(state, self._now)]
+            moments += [policies.pending.next_look(), policies.scale_down.next_wakeup(self._now)]
         return min((moment for moment in moments if moment is not None), default=None)
 
     def snapshot(self) -> Iterator[Draft]:
@@ -69,18 +99,29 @@ class ScalerCore:
         return states(self.state)
 
     def _named(self, choices: list[list[Choice]]) -> Iterator[Draft]:
-        number = self.state.chosen
+        number = self.state.choices.chosen
         for together in choices:
             key = ""
             for choice in together:
                 if choice.name == NOTHING:
-                    yield from _nothing(self.state, choice)
+                    yield from self._nothing(choice)
                     continue
                 number += 1
                 name = name_of(number)
                 key = key or (name if len(together) > 1 else "")
                 for draft in choice.drafts(name):
                     yield _together(draft, key) if key else draft
+
+    def _nothing(self, choice: Choice) -> Iterator[Draft]:
+        """Report that nothing is chosen for the job or node, unless the same was reported last."""
+        payload, refused = choice.payload, self.state.refused
+        assert isinstance(payload, NothingChosen)
+        subject = payload.node or payload.jobs[0]
+        known = refused.get(subject)
+        if known is None and len(refused) >= limits.REFUSED_KEPT:
+            return  # to remember this report, another one would have to be forgotten, and be made again
+        if known is None or (known.case, known.code) != (payload.case, payload.code):
+            yield Draft("scale", subject, NOTHING, payload, choice.causes, choice.trace)
 
 
 def _together(draft: Draft, key: str) -> Draft:
@@ -92,48 +133,33 @@ def _is_chosen(choice: Choice) -> bool:
     return isinstance(choice.payload, ScaleChosen)
 
 
-def _nothing(state: State, choice: Choice) -> Iterator[Draft]:
-    """Said of the job or node, unless the same was said last."""
-    payload = choice.payload
-    assert isinstance(payload, NothingChosen)
-    subject = payload.node or payload.jobs[0]
-    known = state.refused.get(subject)
-    if known is None and len(state.refused) >= limits.REFUSED_KEPT:
-        return  # to remember that it was said, another one would have to be forgotten, and be told again
-    if known is None or (known.case, known.code) != (payload.case, payload.code):
-        yield Draft("scale", subject, NOTHING, payload, choice.causes, choice.trace)
-
-
 _OWN = frozenset({"scale", "scaler"})
 """Kinds that the scaler alone writes."""
 
 
 def fold(state: State, fact: Fact) -> None:
-    """One fact further. Facts that the scaler has no use for cost one look-up."""
+    """Fold one fact. Facts that the scaler has no use for cost one look-up."""
     handler = _HANDLERS.get((fact.kind, fact.name))
     if handler is None:
         return
-    supply, freed = state.supply + state.pool.version, state.freed
+    supply, freed = state.changes.supply, state.changes.freed
     handler(state, fact)
-    state.moves += 1
     state.capacity.forget()
     if fact.name != STATE_NAME:
-        if state.supply + state.pool.version != supply:
-            state.supplied_at = fact.time
-        if state.freed != freed:
-            state.freed_at = fact.time
-    state.grants.pending.clear()
-    if state.changed.names:
-        for name in state.changed.names:
-            state.coming.lift(name)
-            state.idle.look(name, at=fact.time)
+        state.changes.note(supply, freed, at=fact.time)
+    cluster = state.cluster
+    cluster.grants.pending.clear()
+    if cluster.changed.names:
+        for name in cluster.changed.names:
+            cluster.coming.lift(name)
+            cluster.idle.look(name, at=fact.time)
             for choice in state.choices.on.get(name, ()):
                 state.choices.mark_dirty(choice)
-        state.changed.names.clear()
+        cluster.changed.names.clear()
 
 
 def _fold_booking(state: State, fact: Fact) -> None:
-    state.bookings.apply(fact)
+    state.cluster.bookings.apply(fact)
 
 
 _HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {

@@ -6,143 +6,158 @@ from typing import NamedTuple
 
 from muster.core import Draft, Instant, after, seconds_between
 from muster.scaler.core import limits
-from muster.scaler.core.choices import ADD, ATTACH, ENDED, REMOVE_GPU, REMOVE_NODE, OpenChoice, age, is_choice
-from muster.scaler.core.state import State
+from muster.scaler.core.choices import (
+    ADD,
+    ATTACH,
+    ENDED,
+    REMOVE_GPU,
+    REMOVE_NODE,
+    Choices,
+    OpenChoice,
+    age,
+    is_choice,
+)
+from muster.scaler.core.cluster import Cluster
+from muster.scaler.core.fabrics import Attachments
 from muster.schemas.devices import AttachmentPhase
 from muster.schemas.facts.node import WithholdWithdrawn
 from muster.schemas.facts.scale import ScaleEnded
 
 LATE = "it was given after it had been asked for no longer"
-"""Why a node is given back for which nobody asks any more."""
+"""Why a node is given back that no open choice asks for."""
 
 
 class End(NamedTuple):
-    """How a choice ended. cause: the fact that says so, "" if time does."""
+    """How a choice ended."""
 
     failed: bool
     reason: str
     cause: str = ""
+    """The fact by which it ended; "" if its time is over."""
 
 
-def ends(state: State, now: Instant) -> Iterator[Draft]:
-    """`ended` of all choices that are done, failed or overdue; a node that stays may be used again.
+class Ends:
+    """Ends the choices that are done, failed or overdue."""
 
-    Only those are looked at of which something was folded since, and those whose time is over.
-    """
-    choices = state.choices
-    while choices.dues and choices.dues[0][0] <= now:
-        due, name = heappop(choices.dues)
-        if choices.due.get(name) == due:
-            del choices.due[name]
-            choices.mark_dirty(name)
-    for choice in [choices.open[name] for name in sorted(choices.dirty, key=age)]:
-        end = end_of(state, choice, now)
-        if end is None:
-            del choices.dirty[choice.id]
-            _watch(state, choice)
-            continue
-        causes = tuple(fact for fact in (choice.fact, end.cause) if fact)
-        took_s = seconds_between(choice.chosen_at, now)
-        payload = ScaleEnded(failed=end.failed, reason=end.reason, took_s=took_s)
-        key = choice.id if end.failed and choice.name == REMOVE_NODE else ""
-        yield Draft("scale", choice.id, ENDED, payload, causes, choice.trace, key)
-        if key and state.nodes.description(choice.chosen.node) is not None:
-            back = WithholdWithdrawn(
-                request_id=choice.chosen.request_id, reason=end.reason, after_withheld=choice.withheld
-            )
-            yield Draft("node", choice.chosen.node, "withhold-withdrawn", back, causes, choice.trace, key)
+    def __init__(self, cluster: Cluster, choices: Choices, attachments: Attachments) -> None:
+        self._config = cluster.config
+        self._nodes = cluster.nodes
+        self._choices = choices
+        self._attachments = attachments
 
+    def make(self, now: Instant) -> Iterator[Draft]:
+        """`ended` of all choices that are done, failed or overdue; a node that stays may be used again.
 
-def given_back(state: State) -> Iterator[Draft]:
-    """Nodes that the scheduler gave for choices that are over may be used again.
+        Only those are looked at of which something was folded since, and those whose time is over.
+        """
+        choices = self._choices
+        while choices.dues and choices.dues[0][0] <= now:
+            due, name = heappop(choices.dues)
+            if choices.due.get(name) == due:
+                del choices.due[name]
+                choices.mark_dirty(name)
+        for choice in [choices.open[name] for name in sorted(choices.dirty, key=age)]:
+            end = self.end_of(choice, now)
+            if end is None:
+                del choices.dirty[choice.id]
+                self._watch(choice)
+                continue
+            causes = tuple(fact for fact in (choice.fact, end.cause) if fact)
+            took_s = seconds_between(choice.chosen_at, now)
+            payload = ScaleEnded(failed=end.failed, reason=end.reason, took_s=took_s)
+            key = choice.id if end.failed and choice.name == REMOVE_NODE else ""
+            yield Draft("scale", choice.id, ENDED, payload, causes, choice.trace, key)
+            if key and self._nodes.description(choice.chosen.node) is not None:
+                back = WithholdWithdrawn(
+                    request_id=choice.chosen.request_id, reason=end.reason, after_withheld=choice.withheld
+                )
+                yield Draft("node", choice.chosen.node, "withhold-withdrawn", back, causes, choice.trace, key)
 
-    It gives a node at the moment at which the scaler asks for it no longer: the two facts cross, in either order, and
-    the answer stands. So whoever asked says once more, now knowing of the answer, that it asks no longer.
-    """
-    for name in sorted(state.withheld):
-        record = state.nodes.get(name)
-        wishes = record.wishes if record is not None and record.description is not None else ()
-        mine = [wish.request_id for wish in wishes if wish.answered and is_choice(wish.request_id)]
-        if not mine:
-            del state.withheld[name]
-        for request_id in mine:
-            if request_id not in state.choices.open:
-                back = WithholdWithdrawn(request_id=request_id, reason=LATE, after_withheld=True)
-                causes = (record.last_fact,) if record is not None and record.last_fact else ()
-                yield Draft("node", name, "withhold-withdrawn", back, causes)
+    def given_back(self) -> Iterator[Draft]:
+        """Withdraw the requests for nodes that the scheduler withheld for choices that are over.
 
+        The scheduler may withhold a node at the moment at which the scaler withdraws the request: the two facts cross,
+        in either order, and the answer stands. So the scaler withdraws once more, now knowing of the answer.
+        """
+        for name in sorted(self._choices.withheld):
+            record = self._nodes.get(name)
+            wishes = record.wishes if record is not None and record.description is not None else ()
+            mine = [wish.request_id for wish in wishes if wish.answered and is_choice(wish.request_id)]
+            if not mine:
+                del self._choices.withheld[name]
+            for request_id in mine:
+                if request_id not in self._choices.open:
+                    back = WithholdWithdrawn(request_id=request_id, reason=LATE, after_withheld=True)
+                    causes = (record.last_fact,) if record is not None and record.last_fact else ()
+                    yield Draft("node", name, "withhold-withdrawn", back, causes)
 
-def end_of(state: State, choice: OpenChoice, now: Instant) -> End | None:
-    """How it ended; None while it is under way."""
-    if _is_done(state, choice):
-        return End(False, "")
-    given_up = state.choices.given_up.get(choice.id) or state.choices.outcomes.get(choice.id)
-    if given_up is not None and (given_up.failed or choice.name == ATTACH):
-        return End(True, given_up.reason or "its devices went back", given_up.fact)
-    if choice.name == REMOVE_GPU and (kept := _kept_devices(state, choice)):
-        return End(True, f"{kept[0]} stays where it is" + (f", and {len(kept) - 1} more" if kept[1:] else ""))
-    if now >= due_at(state, choice):
-        return End(True, _overdue(state, choice))
-    return None
+    def end_of(self, choice: OpenChoice, now: Instant) -> End | None:
+        """How it ended; None while it is under way."""
+        if self._is_done(choice):
+            return End(False, "")
+        given_up = self._choices.given_up.get(choice.id) or self._choices.outcomes.get(choice.id)
+        if given_up is not None and (given_up.failed or choice.name == ATTACH):
+            return End(True, given_up.reason or "its devices went back", given_up.fact)
+        if choice.name == REMOVE_GPU and (kept := self._kept_devices(choice)):
+            return End(True, f"{kept[0]} stays where it is" + (f", and {len(kept) - 1} more" if kept[1:] else ""))
+        if now >= self.due_at(choice):
+            return End(True, self._overdue(choice))
+        return None
 
+    def due_at(self, choice: OpenChoice) -> Instant:
+        """When it has failed if nothing happened."""
+        settings, composer = self._config.settings, self._config.composer
+        if choice.name == ADD:
+            return after(choice.chosen_at, settings.node_provision_s_max)
+        if choice.name == REMOVE_NODE:
+            return after(choice.chosen_at, settings.node_provision_s_max if choice.withheld else settings.withhold_s)
+        comes_s, goes_s = composer.attach_s_max, settings.withhold_s + composer.detach_s_max
+        waits_s = goes_s if choice.name == REMOVE_GPU else comes_s + (goes_s if choice.chosen.devices else 0.0)
+        return after(choice.chosen_at, waits_s + composer.visible_s_max + limits.DEVICE_SPARE_S)
 
-def due_at(state: State, choice: OpenChoice) -> Instant:
-    """When it has failed if nothing happened."""
-    settings, composer = state.config.settings, state.config.composer
-    if choice.name == ADD:
-        return after(choice.chosen_at, settings.node_provision_s_max)
-    if choice.name == REMOVE_NODE:
-        return after(choice.chosen_at, settings.node_provision_s_max if choice.withheld else settings.withhold_s)
-    comes_s, goes_s = composer.attach_s_max, settings.withhold_s + composer.detach_s_max
-    waits_s = goes_s if choice.name == REMOVE_GPU else comes_s + (goes_s if choice.chosen.devices else 0.0)
-    return after(choice.chosen_at, waits_s + composer.visible_s_max + limits.DEVICE_SPARE_S)
+    def next_end(self) -> Instant | None:
+        """When the first of the choices is overdue."""
+        choices = self._choices
+        while choices.dues and choices.due.get(choices.dues[0][1]) != choices.dues[0][0]:
+            heappop(choices.dues)
+        moments = [self.due_at(choices.open[name]) for name in choices.dirty]
+        return min([*moments, *(due for due, _ in choices.dues[:1])], default=None)
 
+    def _watch(self, choice: OpenChoice) -> None:
+        due = self.due_at(choice)
+        if self._choices.due.get(choice.id) != due:
+            self._choices.due[choice.id] = due
+            heappush(self._choices.dues, (due, choice.id))
 
-def next_end(state: State) -> Instant | None:
-    """When the first of the choices is overdue."""
-    choices = state.choices
-    while choices.dues and choices.due.get(choices.dues[0][1]) != choices.dues[0][0]:
-        heappop(choices.dues)
-    moments = [due_at(state, choices.open[name]) for name in choices.dirty]
-    return min([*moments, *(due for due, _ in choices.dues[:1])], default=None)
+    def _is_done(self, choice: OpenChoice) -> bool:
+        chosen, attachments = choice.chosen, self._attachments
+        match choice.name:
+            case name if name == ATTACH:
+                mine = attachments.of_request.get(choice.id, {}).values()
+                return sum(one.phase is AttachmentPhase.ONLINE for one in mine) >= sum(
+                    part.count for part in chosen.parts
+                )
+            case name if name == ADD:
+                record = self._nodes.get(self._choices.came.get(choice.id, chosen.node))
+                return record is not None and record.usable
+            case name if name == REMOVE_NODE:
+                return self._nodes.description(chosen.node) is None
+            case _:
+                return not any(device in attachments.of_device for device in chosen.devices)
 
+    def _kept_devices(self, choice: OpenChoice) -> list[str]:
+        """Devices of a removal that the composer has put back into use since it was chosen."""
+        known = [(device, self._attachments.of_device.get(device)) for device in choice.chosen.devices]
+        if any(one is not None and one.phase is not AttachmentPhase.ONLINE for _, one in known):
+            return []  # the others are still on their way
+        return [device for device, one in known if one is not None and one.since > choice.chosen_at]
 
-def _watch(state: State, choice: OpenChoice) -> None:
-    due = due_at(state, choice)
-    if state.choices.due.get(choice.id) != due:
-        state.choices.due[choice.id] = due
-        heappush(state.choices.dues, (due, choice.id))
-
-
-def _is_done(state: State, choice: OpenChoice) -> bool:
-    chosen, attachments = choice.chosen, state.attachments
-    match choice.name:
-        case name if name == ATTACH:
-            mine = attachments.of_request.get(choice.id, {}).values()
-            return sum(one.phase is AttachmentPhase.ONLINE for one in mine) >= sum(part.count for part in chosen.parts)
-        case name if name == ADD:
-            record = state.nodes.get(state.choices.came.get(choice.id, chosen.node))
-            return record is not None and record.usable
-        case name if name == REMOVE_NODE:
-            return state.nodes.description(chosen.node) is None
-        case _:
-            return not any(device in attachments.of_device for device in chosen.devices)
-
-
-def _kept_devices(state: State, choice: OpenChoice) -> list[str]:
-    """Devices of a removal that the composer has put back into use since it was chosen."""
-    known = [(device, state.attachments.of_device.get(device)) for device in choice.chosen.devices]
-    if any(one is not None and one.phase is not AttachmentPhase.ONLINE for _, one in known):
-        return []  # the others are still on their way
-    return [device for device, one in known if one is not None and one.since > choice.chosen_at]
-
-
-def _overdue(state: State, choice: OpenChoice) -> str:
-    waited_s = seconds_between(choice.chosen_at, due_at(state, choice))
-    what = {
-        ADD: "the node is not there and released",
-        ATTACH: "not all devices can be used",
-        REMOVE_GPU: "the devices are not back in the pool",
-        REMOVE_NODE: "the node is still there" if choice.withheld else "the node did not come free",
-    }[choice.name]
-    return f"{what} after {waited_s:.0f} s"
+    def _overdue(self, choice: OpenChoice) -> str:
+        waited_s = seconds_between(choice.chosen_at, self.due_at(choice))
+        what = {
+            ADD: "the node is not there and released",
+            ATTACH: "not all devices can be used",
+            REMOVE_GPU: "the devices are not back in the pool",
+            REMOVE_NODE: "the node is still there" if choice.withheld else "the node did not come free",
+        }[choice.name]
+        return f"{what} after {waited_s:.0f} s"

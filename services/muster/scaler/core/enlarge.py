@@ -9,49 +9,65 @@ place. For one group the answer is exact; for several, as for the engine itself,
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
+from muster.core import Instant
 from muster.placement import GangRequest, GroupRequest, Hold, TaskShape
 from muster.scaler.core import limits
 from muster.scaler.core.capacity import Source
+from muster.scaler.core.cluster import Cluster
 from muster.scaler.core.jobs import Waiting
-from muster.scaler.core.options import Lack, Option, attach_s, attached_watts, moved_watts
-from muster.scaler.core.sources import Sources, lack_of, sources_of
+from muster.scaler.core.options import Lack, Option, attach_s, attached_watts, moved_watts, places_of
+from muster.scaler.core.sources import Able, GpuSources, Sources
 from muster.scaler.core.spare import Spare
-from muster.scaler.core.state import State
 from muster.scaler.core.steps import Growth, Steps
-from muster.schemas.facts.scale import ScalePart, ScalePlace
+from muster.schemas.facts.scale import ScalePart
 
 
-def gpus_enough(state: State, waiting: Waiting, *, with_coming: bool = False) -> Option | Lack:
-    """The cheapest way to make room for this gang by GPUs alone, or why there is none. The fleet is left as it was.
+class Enlarging:
+    """Finds the cheapest way to make room for a gang by GPUs alone. The fleet is left as it was.
 
-    with_coming: also on nodes that were chosen and have not joined: what could be attached to them once they have.
-    What is on its way has to be entered in the fleet (`State.settle`), and who comes before has to hold its places.
+    What is on its way has to be entered in the fleet (`FutureFleet.settle`), and jobs that come first have to hold
+    their places.
     """
-    sources = sources_of(state, waiting.ask)
-    sources.with_coming = with_coming
-    option: Option | None = None
-    for with_donors in (False, True):
-        if with_donors and not sources.donors:
-            break
-        option = _cheapest(state, waiting.ask, sources, with_donors=with_donors)
-        if option is not None:
-            return option
-    return lack_of(state, waiting, sources)
+
+    def __init__(self, cluster: Cluster, sources: GpuSources) -> None:
+        self._cluster = cluster
+        self._sources = sources
+
+    def enough(self, waiting: Waiting, now: Instant, *, with_coming: bool = False) -> Option | Lack:
+        """Return the cheapest option, or why there is none. with_coming: also on nodes that have not joined yet."""
+        able = self._sources.able_later if with_coming else self._sources.able
+        sources = self._sources.of_gang(waiting.ask, now)
+        for with_donors in (False, True):
+            if with_donors and not sources.donors:
+                break
+            option = self._cheapest(waiting.ask, _Supply(sources, able, with_donors=with_donors))
+            if option is not None:
+                return option
+        return self._sources.lack(waiting, sources, able)
+
+    def _cheapest(self, ask: GangRequest, supply: "_Supply") -> Option | None:
+        """Each model alone, and if none does it and they may be mixed, all of them."""
+        models = supply.sources.models
+        best: Option | None = None
+        for model in models:
+            asked = _on_model(ask, model) if ask.same_model else ask
+            found = _Attempt(self._cluster, supply, asked=asked, ask=ask, models=(model,)).run()
+            if found is not None and (best is None or found.key < best.key):
+                best = found
+        if best is None and len(models) > 1 and not ask.same_model:
+            best = _Attempt(self._cluster, supply, asked=ask, ask=ask, models=models).run()
+        return best
 
 
-def _cheapest(state: State, ask: GangRequest, sources: Sources, *, with_donors: bool) -> Option | None:
-    """Each model alone, and if none does it and they may be mixed, all of them."""
-    best: Option | None = None
-    for model in sources.models:
-        asked = _on_model(ask, model) if ask.same_model else ask
-        found = _Attempt(state, asked, ask, sources, (model,), with_donors=with_donors).run()
-        if found is not None and (best is None or found.key < best.key):
-            best = found
-    if best is None and len(sources.models) > 1 and not ask.same_model:
-        best = _Attempt(state, ask, ask, sources, sources.models, with_donors=with_donors).run()
-    return best
+@dataclass(frozen=True, slots=True)
+class _Supply:
+    """What one search may use."""
+
+    sources: Sources
+    able: Able
+    with_donors: bool = field(kw_only=True)
 
 
 def _on_model(ask: GangRequest, model: str) -> GangRequest:
@@ -66,29 +82,28 @@ def _on_model(ask: GangRequest, model: str) -> GangRequest:
 
 
 class _Attempt:
-    """One way to go about it: with devices of these models. ask: the gang as it is; asked: with its models limited."""
+    """One attempt, with devices of these models. ask: the gang as it is; asked: with its models limited."""
 
     def __init__(
         self,
-        state: State,
+        cluster: Cluster,
+        supply: _Supply,
+        *,
         asked: GangRequest,
         ask: GangRequest,
-        sources: Sources,
         models: Sequence[str],
-        *,
-        with_donors: bool,
     ) -> None:
-        self._state = state
-        self._fleet = state.fleet
+        self._cluster = cluster
+        self._config = cluster.config
+        self._fleet = cluster.fleet
         self._asked = asked
         self._ask = ask
-        self._sources = sources
-        self._with_donors = with_donors
-        self._left = {
-            source: n for source, n in sources.left(with_donors=with_donors).items() if source.model in models
-        }
-        self._able = {source: sources.nodes(source) for source in self._left}
-        self._steps = Steps(state, self._able)
+        self._sources = supply.sources
+        self._with_donors = supply.with_donors
+        left = supply.sources.left(with_donors=supply.with_donors)
+        self._left = {source: n for source, n in left.items() if source.model in models}
+        self._able = {source: supply.able(source) for source in self._left}
+        self._steps = Steps(cluster.config, cluster.fleet, self._able)
         self._asks = 0
 
     def run(self) -> Option | None:
@@ -201,7 +216,7 @@ class _Attempt:
 
     def _shrink(self, growth: Growth, moved: list[Spare], holds: Sequence[Hold]) -> tuple[list[Spare], Sequence[Hold]]:
         """Take single devices back, the dearest first, as long as the gang still fits; then those not to be moved."""
-        config = self._state.config
+        config = self._config
         keys = sorted(growth.added, key=lambda key: (-config.model(key[1].model).busy_w, key))
         for key in keys:
             fewer = growth.added[key]
@@ -219,15 +234,15 @@ class _Attempt:
         for (_, source), devices in growth.added.items():
             used[source] = used.get(source, 0) + devices
         for donor in reversed(list(moved)):
-            mine = sum(_source(other) == _source(donor) for other in moved)
-            if used.get(_source(donor), 0) < self._sources.pool.get(_source(donor), 0) + mine:
+            mine = sum(other.source == donor.source for other in moved)
+            if used.get(donor.source, 0) < self._sources.pool.get(donor.source, 0) + mine:
                 moved.remove(donor)
         return moved, holds
 
     def _option(self, growth: Growth, moved: Sequence[Spare], holds: Sequence[Hold]) -> Option | None:
         if not growth.added:
             return None
-        config = self._state.config
+        config = self._config
         parts = tuple(
             ScalePart(node=node, count=devices, fabric=source.fabric, device_model=source.model)
             for (node, source), devices in sorted(growth.added.items())
@@ -236,25 +251,12 @@ class _Attempt:
         models = {part.device_model for part in parts}
         return Option(
             parts=parts,
-            group=self._state.node_groups.group_of(parts[0].node),
+            group=self._cluster.node_groups.group_of(parts[0].node),
             devices=tuple(donor.uuid for donor in moved),
             places=places_of(holds),
             watts=watts,
             ready_s=attach_s(config, models, are_moved=bool(moved)),
         )
-
-
-def places_of(holds: Sequence[Hold]) -> tuple[ScalePlace, ...]:
-    """Where the replicas of a gang stand, by node and group."""
-    counts = dict[tuple[str, int], int]()
-    for hold in holds:
-        key = hold.slot.node, hold.slot.group
-        counts[key] = counts.get(key, 0) + 1
-    return tuple(ScalePlace(node=node, group=group, replicas=n) for (node, group), n in sorted(counts.items()))
-
-
-def _source(donor: Spare) -> Source:
-    return Source(donor.fabric, donor.model)
 
 
 def _size(shape: TaskShape) -> tuple[bool, int, int, int]:

@@ -133,6 +133,11 @@ class Attachments:
             del self.of_device[attachment.device_uuid]
         return attachment
 
+    def part_left(self, request: str, node: str, count: int) -> int:
+        """Return how many of `count` devices of a request the composer has not begun to attach to this node."""
+        begun = self.of_request.get(request, {})
+        return max(0, count - sum(attachment.node == node for attachment in begun.values()))
+
     def _keep(self, attachment: Attachment, more: int) -> None:
         """kept: devices that lie in a pool for attachments, by (fabric, type, model)."""
         if attachment.phase in NOT_YET_ATTACHED:

@@ -19,9 +19,9 @@ UNCOUNTED = frozenset({Origin.FOUND, Origin.ORPHAN})
 def _requested(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, AttachmentRequested)
     attachment = Attachment(fact.subject_id, fact.payload, fact.payload.node, since=fact.time)
-    state.lift((attachment.node,))
+    state.cluster.lift((attachment.node,))
     state.attachments.put(attachment)
-    state.supply += 1
+    state.changes.added += 1
 
 
 def _moved(state: State, fact: Fact) -> None:
@@ -35,7 +35,7 @@ def _moved(state: State, fact: Fact) -> None:
     if fact.name == "attached" and attachment.requested.origin not in UNCOUNTED:
         state.pool.take((attachment.requested.fabric, attachment.requested.type, attachment.requested.model))
     if fact.name == "online":
-        state.note_moved(attachment.node, fact.time)
+        state.cooldowns.note_moved(attachment.node, fact.time)
 
 
 def _over(state: State, fact: Fact) -> None:
@@ -46,14 +46,14 @@ def _over(state: State, fact: Fact) -> None:
     state.attachments.remove(attachment.id)
     if fact.name == "detached":
         state.pool.give((attachment.requested.fabric, attachment.requested.type, attachment.requested.model))
-        state.note_moved(attachment.node, fact.time)
+        state.cooldowns.note_moved(attachment.node, fact.time)
     else:
         state.pool.version += 1
 
 
 def mark_dirty(state: State, attachment: Attachment) -> None:
     """Something about it changed: its node will be another one, and choices that wait for it may be over."""
-    state.lift((attachment.node,))
+    state.cluster.lift((attachment.node,))
     state.choices.mark_dirty(attachment.requested.request)
     state.choices.mark_device_dirty(attachment.device_uuid)
 
@@ -124,7 +124,7 @@ def _chosen(state: State, fact: Fact) -> None:
     if fact.subject_id in state.choices.open:
         state.anomalies["chosen twice"] += 1
         return
-    state.chosen += 1
+    state.choices.chosen += 1
     choice = OpenChoice(fact.subject_id, fact.name, fact.payload, fact.time, fact.id, fact.trace)
     state.choices.add(choice)
     lift(state, choice)
@@ -135,12 +135,12 @@ def _chosen(state: State, fact: Fact) -> None:
 
 def lift(state: State, choice: OpenChoice) -> None:
     """What the nodes of a choice will be is about to be something else, or just became so."""
-    state.lift(choice.nodes)
+    state.cluster.lift(choice.nodes)
     for device in choice.chosen.devices:
         attachment = state.attachments.of_device.get(device)
-        node = attachment.node if attachment is not None else state.nodes.node_of("device", device)
+        node = attachment.node if attachment is not None else state.cluster.nodes.node_of("device", device)
         if node:
-            state.lift((node,))
+            state.cluster.lift((node,))
 
 
 def _ended(state: State, fact: Fact) -> None:
@@ -151,17 +151,15 @@ def _ended(state: State, fact: Fact) -> None:
         return
     lift(state, known)
     state.choices.remove(known.id)
-    state.supply += 1
-    state.ended.append(EndedChoice(known, fact.payload, fact.time))
+    state.changes.added += 1
+    state.choices.ended.append(EndedChoice(known, fact.payload, fact.time))
     if known.name == REMOVE_NODE:
-        state.withheld[known.chosen.node] = None
+        state.choices.withheld[known.chosen.node] = None
     if fact.payload.failed:
-        state.note_failed(known, fact.time)
+        state.cooldowns.note_failed(known, fact.time)
     elif known.serves and not (known.name == ADD and known.chosen.parts):
         for job in known.chosen.jobs:  # a node that was added for GPUs still to be attached has not served anybody
-            if job in state.jobs.records:
-                state.served_at.pop(job, None)
-                state.served_at[job] = fact.time
+            state.jobs.note_served(job, fact.time)
 
 
 def _nothing_chosen(state: State, fact: Fact) -> None:

@@ -47,17 +47,17 @@ def _placed(state: State, fact: Fact) -> None:
     record.phase = Phase.PLACED
     record.reason = record.detail = record.reason_fact = ""
     record.awaits_preemption = False
-    state.served_at.pop(record.id, None)
+    state.jobs.served_at.pop(record.id, None)
     state.refused.pop(record.id, None)
     apply_hold(state, record, fact, at=fact.time)
 
 
 def _pods_started(state: State, fact: Fact) -> None:
     """Where the kubelet picked the devices it is told which."""
-    state.holds.apply(fact)
-    hold = state.holds.jobs.get(fact.subject_id)
+    state.cluster.holds.apply(fact)
+    hold = state.cluster.holds.jobs.get(fact.subject_id)
     if hold is not None:
-        state.changed.mark_all(slot.node for slot in hold.held if slot.gpus)
+        state.cluster.changed.mark_all(slot.node for slot in hold.held if slot.gpus)
 
 
 def _ended(state: State, fact: Fact) -> None:
@@ -69,7 +69,6 @@ def _ended(state: State, fact: Fact) -> None:
     lift_kept(state, record)
     apply_hold(state, record, fact, at=fact.time)
     state.jobs.remove(record)
-    state.served_at.pop(record.id, None)
     state.refused.pop(record.id, None)
 
 
@@ -131,32 +130,32 @@ def _resized(state: State, fact: Fact) -> None:
 
 def apply_hold(state: State, record: JobRecord, fact: Fact, *, at: int) -> None:
     """Fold what the job holds, and place it accordingly. at 0: a checkpoint says so."""
-    before = state.slots_held(record.id)
-    change = state.holds.apply(fact)
+    before = state.cluster.slots_held(record.id)
+    change = state.cluster.holds.apply(fact)
     if change is None:
         return
-    state.changed.mark_all(slot.node for slot in before)
+    state.cluster.changed.mark_all(slot.node for slot in before)
     if before:
-        state.ledger.free(record.id, before, fact=fact.id, seq=fact.seq)
-    after = state.slots_held(record.id)
-    state.ledger.take(record.id, after, record.shape.gang)
-    state.changed.mark_all(slot.node for slot in after)
-    state.freed += bool(change.freed)
-    state.taken += bool(change.taken)
+        state.cluster.ledger.free(record.id, before, fact=fact.id, seq=fact.seq)
+    after = state.cluster.slots_held(record.id)
+    state.cluster.ledger.take(record.id, after, record.shape.gang)
+    state.cluster.changed.mark_all(slot.node for slot in after)
+    state.changes.freed += bool(change.freed)
+    state.changes.taken += bool(change.taken)
     state.recount(record, at=at)
 
 
 def leave(state: State, record: JobRecord) -> None:
     """The job waits no longer, or not as it did: what it would have taken is there for others."""
     if state.demand.drop(record):
-        state.freed += 1
+        state.changes.freed += 1
 
 
 def lift_kept(state: State, record: JobRecord) -> None:
     """Nothing is kept for the job any more where something is on its way for it."""
     for choice in state.choices.of_job.get(record.id, {}).values():
-        state.lift(choice.nodes)
-        state.supply += 1
+        state.cluster.lift(choice.nodes)
+        state.changes.added += 1
 
 
 def _known(state: State, fact: Fact) -> JobRecord | None:

@@ -1,4 +1,4 @@
-"""Node groups: what scaling may do with them, how they show their nodes, and which nodes are in which.
+"""Node groups: what scaling may do with them, and how they show their nodes.
 
 An ordinary group shows the spec of an actual node. A composable one always shows the fixed spec with the most GPUs
 that a node can have ("spec-fixed"), because its nodes really differ: what one of them has says nothing about the next.
@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import islice
 
-from muster.cluster.node_records import NodeTable
 from muster.core.settings import ComposerSettings, GroupSettings, ModelSettings, ScalingSettings
 from muster.fabric.layout import node_name
 from muster.placement import NodeShape
@@ -170,37 +169,3 @@ def free_node_names(group: GroupSettings, taken: Iterable[str], count: int) -> l
 def _names(group: str) -> list[str]:
     """The first names of a group, the first one to begin with: as far as they were needed, they are kept."""
     return [node_name(group, 1)]
-
-
-class NodeGroups:
-    """The nodes that are part of the cluster, by node group."""
-
-    def __init__(self, nodes: NodeTable) -> None:
-        self.models: dict[str, str] = {}
-        """Model of the GPUs of each node that has any."""
-        self._nodes = nodes
-        self._members: dict[str, dict[str, None]] = {}
-        self._group: dict[str, str] = {}
-
-    def group_of(self, name: str) -> str:
-        """Return the group of a node; "" if it has none."""
-        return self._group.get(name, "")
-
-    def nodes_in(self, group: str) -> Mapping[str, None]:
-        """Return the nodes of a group, in the order in which they came."""
-        return self._members.get(group, {})
-
-    def note(self, name: str) -> bool:
-        """Follow a node that came, went, or is another one; return whether its GPUs are of another model."""
-        description = self._nodes.description(name)
-        before = self._group.pop(name, "")
-        group = description.group if description is not None else ""
-        if before != group and before:
-            self._members[before].pop(name, None)
-        if group:
-            self._group[name] = group
-            self._members.setdefault(group, {})[name] = None
-        model = self.models.pop(name, "")
-        if description is not None and description.gpu_model:
-            self.models[name] = description.gpu_model
-        return self.models.get(name, "") != model

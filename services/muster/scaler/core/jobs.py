@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from muster.cluster.gangs import gang_of
+from muster.core import Instant
 from muster.placement import DEVICE_MILLI, GangRequest, ShortageReason
 from muster.quota.amounts import NO_AMOUNTS, Amounts, gang_amounts
 from muster.schemas.job import Job, Phase
@@ -107,6 +108,8 @@ class JobTable:
 
     def __init__(self) -> None:
         self.records: dict[str, JobRecord] = {}
+        self.served_at: dict[str, Instant] = {}
+        """When a choice for a job that still waits was carried out, in that order."""
         self._shapes: dict[ShapeKey, Shape] = {}
 
     def add(self, job: Job, *, queue: str, routed_seq: int) -> JobRecord:
@@ -128,7 +131,14 @@ class JobTable:
     def remove(self, record: JobRecord) -> None:
         """The job ended."""
         del self.records[record.id]
+        self.served_at.pop(record.id, None)
         self._drop(record.shape)
+
+    def note_served(self, job_id: str, at: Instant) -> None:
+        """Note that a choice for the job was carried out."""
+        if job_id in self.records:
+            self.served_at.pop(job_id, None)
+            self.served_at[job_id] = at
 
     def _shape(self, gang: GangRequest, queue: str, *, preemptible: bool) -> Shape:
         key = gang, queue, preemptible

@@ -4,31 +4,34 @@ Watts: how much more is drawn once what was attached or added is busy; a device 
 the choice until a job may use it; devices of one choice are attached side by side.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from muster.core.settings import GroupSettings
+from muster.placement import Hold
 from muster.scaler.core.groups import ScalingConfig
 from muster.schemas.facts.scale import Alternative, ScalePart, ScalePlace
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One way to make room for a gang.
-
-    parts: devices that nodes get. nodes: names of nodes that are added. devices: uuids that are moved from elsewhere.
-    places: where the gang would stand. watts: more than now, once it runs. ready_s: until it may run.
-    detail: with numbers, for reasons.
-    """
+    """One way to make room for a gang."""
 
     parts: tuple[ScalePart, ...] = ()
+    """GPUs that nodes get."""
     nodes: tuple[str, ...] = ()
+    """Names of nodes that are added."""
     group: str = ""
     devices: tuple[str, ...] = ()
+    """UUIDs of devices that are moved from other nodes."""
     places: tuple[ScalePlace, ...] = ()
+    """Where the gang would stand."""
     watts: float = 0.0
+    """How much more power is drawn than now, once the gang runs."""
     ready_s: float = 0.0
+    """Seconds until the gang may run."""
     detail: str = ""
+    """Numbers, for reasons."""
 
     @property
     def gpus(self) -> int:
@@ -84,3 +87,12 @@ def added_s(config: ScalingConfig, group: GroupSettings, parts: Iterable[ScalePa
     """A node that is added, and the GPUs that are attached to it afterwards."""
     models = {part.device_model for part in parts} if group.composable else set[str]()
     return group.provision_s + attach_s(config, models)
+
+
+def places_of(holds: Sequence[Hold]) -> tuple[ScalePlace, ...]:
+    """Where the replicas of a gang stand, by node and group."""
+    counts = dict[tuple[str, int], int]()
+    for hold in holds:
+        key = hold.slot.node, hold.slot.group
+        counts[key] = counts.get(key, 0) + 1
+    return tuple(ScalePlace(node=node, group=group, replicas=n) for (node, group), n in sorted(counts.items()))

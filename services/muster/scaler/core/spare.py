@@ -10,18 +10,22 @@ is idle and attached where it is needed, by one decision; those of nodes that ho
 ones with the fewest GPUs: so idleness gathers on whole nodes, which then go.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from muster.core import Instant, after, seconds_between
 from muster.core.settings import GroupSettings
-from muster.placement import DEVICE_MILLI
+from muster.placement import DEVICE_MILLI, Fleet
 from muster.placement.state import allows
-from muster.scaler.core.choices import REMOVE_NODE
-from muster.scaler.core.jobs import PendingQueue
+from muster.scaler.core.capacity import Source
+from muster.scaler.core.changes import Cooldowns
+from muster.scaler.core.choices import REMOVE_NODE, Choices
+from muster.scaler.core.cluster import Cluster
+from muster.scaler.core.fabrics import Attachments
+from muster.scaler.core.jobs import Demand, PendingQueue
 from muster.scaler.core.limits import DONORS_MAX, EVER_ASKS_MAX
-from muster.scaler.core.state import State
 from muster.schemas.devices import GPU, AttachmentPhase, Origin
+from muster.schemas.facts.scale import Refused
 
 
 class Claims:
@@ -31,8 +35,10 @@ class Claims:
     job that is too large would keep all idle devices from going back.
     """
 
-    def __init__(self, state: State) -> None:
-        self._state = state
+    def __init__(self, demand: Demand, refused: Mapping[str, Refused], fleet: Fleet) -> None:
+        self._demand = demand
+        self._refused = refused
+        self._fleet = fleet
         self._found: list[PendingQueue] | None = None
         self._of_model: dict[str, str] = {}
 
@@ -56,48 +62,12 @@ class Claims:
     def _claiming(self) -> list[PendingQueue]:
         if self._found is None:
             self._found, asks = [], 0
-            for entry, queue in self._state.demand.in_order():
-                is_refused = entry[2] in self._state.refused and asks < EVER_ASKS_MAX
+            for entry, queue in self._demand.in_order():
+                is_refused = entry[2] in self._refused and asks < EVER_ASKS_MAX
                 asks += is_refused
-                if not is_refused or self._state.fleet.could_ever_fit(queue.shape.least) is None:
+                if not is_refused or self._fleet.could_ever_fit(queue.shape.least) is None:
                     self._found.append(queue)
         return self._found
-
-
-def has_settled(state: State, uuid: str, now: Instant) -> bool:
-    """Whether a device may leave where it was attached: it has been there, idle or not, for its time."""
-    return uuid in state.idle.devices.elapsed(now) or settled_at(state, uuid) <= now
-
-
-def settled_at(state: State, uuid: str) -> Instant:
-    """When a device has been where it is attached for its time."""
-    attachment = state.attachments.of_device.get(uuid)
-    return Instant(0) if attachment is None else after(Instant(attachment.since), state.config.settings.gpu_idle_s)
-
-
-def next_settled(state: State, now: Instant) -> Instant | None:
-    """When the next device may leave that has been idle for long enough but came a moment ago."""
-    resting = set(state.idle.rested.elapsed(now)) - set(state.idle.devices.elapsed(now))
-    moments = [moment for uuid in resting if (moment := settled_at(state, uuid)) > now]
-    return min(moments, default=None)
-
-
-def gpus_backoff_until(state: State, group: GroupSettings, fabric: str) -> Instant:
-    """Until when no GPU of the group is taken: something failed there, or its fabric takes no calls."""
-    closed = state.pool.closed_until.get(fabric, Instant(0))
-    return max(closed, state.rests_until(removals_of(group.name)), state.rests_until(f"fabric/{fabric}"))
-
-
-def nodes_backoff_until(state: State, group: GroupSettings) -> Instant:
-    """Until when no node of the group is taken: one was added, or something failed there, a moment ago."""
-    added = state.moved_at.get(group.name)
-    settled = Instant(0) if added is None else after(added, state.config.settings.delay_after_add_s)
-    return max(settled, state.rests_until(removals_of(group.name)))
-
-
-def removals_of(group: str) -> str:
-    """Under which name failures of removals count: they say nothing about adding a node."""
-    return f"removal/{group}"
 
 
 FREE_TO_TAKE = frozenset({Origin.SCALER, Origin.FOUND})
@@ -106,81 +76,163 @@ FREE_TO_TAKE = frozenset({Origin.SCALER, Origin.FOUND})
 
 @dataclass(frozen=True, slots=True)
 class Spare:
-    """An idle device of a composable node that can be taken away. index: its place on the node."""
+    """An idle device of a composable node that can be taken away."""
 
     uuid: str
     node: str
     index: int
+    """Its index among the devices of the node."""
     model: str
     group: str
     fabric: str
     since: Instant
+
+    @property
+    def source(self) -> Source:
+        """Where it would come from."""
+        return Source(self.fabric, self.model)
 
     def idle_s(self, now: Instant) -> float:
         """How long it has been idle."""
         return seconds_between(self.since, now)
 
 
-def is_idle(state: State, uuid: str) -> bool:
-    """Whether a device may be used, and nobody holds it or has it kept, nor will soon. The state must be settled."""
-    name = state.idle.node_of.get(uuid)
-    record = state.nodes.get(name) if name is not None else None
-    if name is None or record is None or record.description is None or not record.usable:
-        return False
-    if uuid in state.grants.devices or uuid in state.choices.of_device:
-        return False
-    node, index = state.fleet.ledger.nodes.get(name), record.description.gpu_uuids.index(uuid)
-    if node is None or node.idle[index] != DEVICE_MILLI:
-        return False
-    model = state.config.model(record.description.gpu_model)
-    return not state.bookings.keeps_device(name, index, state.now, model.detach_s + model.attach_s)
+class SpareDevices:
+    """Which devices may be taken away now. What is on its way has to be entered in the fleet (`FutureFleet.settle`)."""
 
+    def __init__(self, cluster: Cluster, attachments: Attachments, *, choices: Choices, cooldowns: Cooldowns) -> None:
+        self.cluster = cluster
+        self.choices = choices
+        self._config = cluster.config
+        self._attachments = attachments
+        self._cooldowns = cooldowns
 
-def spare(state: State, uuid: str) -> Spare | None:
-    """The device as one that can be taken away now; None if it cannot.
+    def is_idle(self, uuid: str, now: Instant) -> bool:
+        """Whether a device may be used, and no job holds it or has it kept, nor will soon."""
+        cluster = self.cluster
+        name = cluster.idle.node_of.get(uuid)
+        record = cluster.nodes.get(name) if name is not None else None
+        if name is None or record is None or record.description is None or not record.usable:
+            return False
+        if uuid in cluster.grants.devices or uuid in self.choices.of_device:
+            return False
+        node, index = cluster.fleet.ledger.nodes.get(name), record.description.gpu_uuids.index(uuid)
+        if node is None or node.idle[index] != DEVICE_MILLI:
+            return False
+        model = self._config.model(record.description.gpu_model)
+        return not cluster.bookings.keeps_device(name, index, now, model.detach_s + model.attach_s)
 
-    What somebody asked for by a request of their own is theirs to give back, used or not.
-    """
-    attachment = state.attachments.of_device.get(uuid)
-    if (
-        attachment is None
-        or attachment.requested.origin not in FREE_TO_TAKE
-        or attachment.phase is not AttachmentPhase.ONLINE
-    ):
-        return None
-    if not is_idle(state, uuid):
-        return None
-    name = state.idle.node_of[uuid]
-    node, group = state.nodes.description(name), state.group_of(name)
-    if node is None or group is None or not group.composable:
-        return None
-    index, since = node.gpu_uuids.index(uuid), state.idle.devices.since[uuid]
-    return Spare(uuid, name, index, attachment.requested.model, group.name, attachment.requested.fabric, since)
+    def find(self, uuid: str, now: Instant) -> Spare | None:
+        """Return the device as one that can be taken away now; None if it cannot.
 
+        A device that was attached by a request of its own is not taken, used or not: its principal gives it back.
+        """
+        attachment = self._attachments.of_device.get(uuid)
+        if (
+            attachment is None
+            or attachment.requested.origin not in FREE_TO_TAKE
+            or attachment.phase is not AttachmentPhase.ONLINE
+        ):
+            return None
+        if not self.is_idle(uuid, now):
+            return None
+        idle = self.cluster.idle
+        name = idle.node_of[uuid]
+        node, group = self.cluster.nodes.description(name), self.cluster.group_of(name)
+        if node is None or group is None or not group.composable:
+            return None
+        index, since = node.gpu_uuids.index(uuid), idle.devices.since[uuid]
+        return Spare(uuid, name, index, attachment.requested.model, group.name, attachment.requested.fabric, since)
 
-def spares_on(state: State, node: str) -> list[Spare]:
-    """Those of one node, by index."""
-    found = [one for uuid in state.idle.on.get(node, ()) if (one := spare(state, uuid)) is not None]
-    return sorted(found, key=lambda one: one.index)
+    def on_node(self, node: str, now: Instant) -> list[Spare]:
+        """Return those of one node, by index."""
+        found = [one for uuid in self.cluster.idle.on.get(node, ()) if (one := self.find(uuid, now)) is not None]
+        return sorted(found, key=lambda one: one.index)
 
+    def donors(self, now: Instant) -> list[Spare]:
+        """Return devices that may be moved, in the order in which they are to be taken.
 
-def bound_to(state: State, node: str) -> str:
-    """Why a node must stay: for a device on it or on its way there, or for a reservation; "" if nothing needs it."""
-    for attachment in state.attachments.on.get(node, {}).values():
-        if attachment.requested.type != GPU:
-            return f"{attachment.requested.model} ({attachment.requested.type}) is attached to it"
-        if attachment.requested.origin not in FREE_TO_TAKE:
-            return f"{attachment.requested.request or attachment.id} asked for devices on it"
-    group = state.group_of(node)
-    reservation = state.bookings.keeping(node, state.now, group.round_trip_s) if group is not None else ""
-    return f"reservation {reservation} keeps it" if reservation else ""
+        Any of them together leave each node its least; of the warm reserve they take, because it is kept for waiting
+        jobs. Never one that is held, kept for a job, on its way, or that was attached a moment ago.
+        """
+        budget, found, idle = Budget(self, now), list[Spare](), self.cluster.idle
+        for name, group in self._config.groups.items():
+            if not group.composable or now < self._cooldowns.gpus_until(group):
+                continue
+            able = [
+                one
+                for uuid in idle.idle_in[name]
+                if budget.gpus_left(group, idle.node_of[uuid]) > 0
+                and (one := self.find(uuid, now)) is not None
+                and self.has_settled(uuid, now)
+            ]
+            found.extend(budget.allowed(group, self.emptiest_first(able), below_reserve=True))
+        return self.emptiest_first(found)[:DONORS_MAX]
+
+    def emptiest_first(self, devices: Iterable[Spare]) -> list[Spare]:
+        """Those of nodes that hold nothing, then of those with the fewest GPUs, the longest idle first."""
+        nodes = self.cluster.nodes
+
+        def rank(one: Spare) -> tuple[bool, int, str, Instant, str]:
+            node = nodes.description(one.node)
+            count = len(node.present) if node is not None else 0
+            return bool(nodes[one.node].jobs), count, one.node, one.since, one.uuid
+
+        return sorted(devices, key=rank)
+
+    # --- how long a device stays where it was attached -------------------------------------------------------
+
+    def has_settled(self, uuid: str, now: Instant) -> bool:
+        """Whether a device may leave the node: it has been attached there, idle or not, for its time."""
+        return uuid in self.cluster.idle.devices.elapsed(now) or self._settled_at(uuid) <= now
+
+    def next_settled(self, now: Instant) -> Instant | None:
+        """Return when the next device may leave that has been idle for long enough but was attached a moment ago."""
+        idle = self.cluster.idle
+        return self._next_settled(set(idle.rested.elapsed(now)) - set(idle.devices.elapsed(now)), now)
+
+    def next_idle_settled(self, now: Instant) -> Instant:
+        """Return when the next idle device has been attached for its time, and may be moved; 0 if there is none."""
+        idle = self.cluster.idle.idle_in.values()
+        return self._next_settled((uuid for devices in idle for uuid in devices), now) or Instant(0)
+
+    def _next_settled(self, uuids: Iterable[str], now: Instant) -> Instant | None:
+        return min((moment for uuid in uuids if (moment := self._settled_at(uuid)) > now), default=None)
+
+    def _settled_at(self, uuid: str) -> Instant:
+        attachment = self._attachments.of_device.get(uuid)
+        return Instant(0) if attachment is None else after(Instant(attachment.since), self._config.settings.gpu_idle_s)
+
+    # --- nodes -----------------------------------------------------------------------------------------------
+
+    def bound_to(self, node: str, now: Instant) -> str:
+        """Return why a node must stay: a device on it or on its way there, or a reservation; "" if it need not."""
+        for attachment in self._attachments.on.get(node, {}).values():
+            if attachment.requested.type != GPU:
+                return f"{attachment.requested.model} ({attachment.requested.type}) is attached to it"
+            if attachment.requested.origin not in FREE_TO_TAKE:
+                return f"{attachment.requested.request or attachment.id} asked for devices on it"
+        group = self.cluster.group_of(node)
+        reservation = self.cluster.bookings.keeping(node, now, group.round_trip_s) if group is not None else ""
+        return f"reservation {reservation} keeps it" if reservation else ""
+
+    def is_bare(self, group: GroupSettings, node: str) -> bool:
+        """Whether the node itself may go: no choice concerns it, no place is kept on it, no fabric device is there."""
+        known = self.cluster.fleet.ledger.nodes.get(node)
+        if known is None or known.holds or self.choices.on_node(node) or self._attachments.on.get(node):
+            return False
+        description = self.cluster.nodes.description(node)
+        return description is not None and not (group.composable and description.present)
 
 
 class Budget:
     """What may still go in one decision, so that what is chosen together keeps every limit together."""
 
-    def __init__(self, state: State) -> None:
-        self._state = state
+    def __init__(self, spares: "SpareDevices", now: Instant) -> None:
+        self._spares = spares
+        self._cluster = spares.cluster
+        self._choices = spares.choices
+        self._now = now
         self._idle: dict[str, int] = {}
         self._nodes: dict[str, int] = {}
         self._on: dict[str, int] = {}
@@ -188,19 +240,17 @@ class Budget:
     def idle_left(self, group: GroupSettings) -> int:
         """Idle GPUs that the group can lose and keep its warm reserve."""
         if group.name not in self._idle:
-            held_by_none = self._state.idle.idle_in[group.name]
-            idle = len(
-                held_by_none
-            )  # without a reserve, or with too few for it, it does not matter which of them count
+            devices = self._cluster.idle.idle_in[group.name]
+            idle = len(devices)  # without a reserve, or with too few for it, it does not matter which of them count
             if idle > group.warm_gpus > 0:
-                idle = sum(is_idle(self._state, uuid) for uuid in held_by_none)
+                idle = sum(self._spares.is_idle(uuid, self._now) for uuid in devices)
             self._idle[group.name] = beyond(group, idle)
         return self._idle[group.name]
 
     def gpus_left(self, group: GroupSettings, node: str) -> int:
         """GPUs that the node can lose and keep its least."""
         if node not in self._on:
-            description, going = self._state.nodes.description(node), self._state.choices.of_device
+            description, going = self._cluster.nodes.description(node), self._choices.of_device
             there = 0
             if description is not None and len(description.gpu_uuids) > group.gpus_min:  # else it has none to lose
                 there = sum(uuid not in going for uuid in description.present.values())
@@ -210,10 +260,9 @@ class Budget:
     def nodes_left(self, group: GroupSettings) -> int:
         """Nodes that the group can lose and keep its least."""
         if group.name not in self._nodes:
-            names = self._state.node_groups.nodes_in(group.name)
+            names = self._cluster.node_groups.nodes_in(group.name)
             leaving = sum(
-                choice.name == REMOVE_NODE and choice.chosen.node in names
-                for choice in self._state.choices.open.values()
+                choice.name == REMOVE_NODE and choice.chosen.node in names for choice in self._choices.open.values()
             )
             self._nodes[group.name] = len(names) - leaving - group.nodes_min
         return self._nodes[group.name]
@@ -246,35 +295,3 @@ class Budget:
 def beyond(group: GroupSettings, idle: int) -> int:
     """How many of a group's idle GPUs are beyond its reserve."""
     return max(0, idle - group.warm_gpus)
-
-
-def donors(state: State) -> list[str]:
-    """Devices, by uuid, that may be moved, the first to be taken first.
-
-    Any of them together leave each node its least; of the warm reserve they take, because a job that waits is what it
-    is kept for. Never one that is held, kept for somebody, on its way, or that was attached a moment ago. The state
-    must be settled.
-    """
-    budget, found = Budget(state), list[Spare]()
-    for name, group in state.config.groups.items():
-        if not group.composable or state.now < gpus_backoff_until(state, group, group.fabric):
-            continue
-        able = [
-            one
-            for uuid in state.idle.idle_in[name]
-            if budget.gpus_left(group, state.idle.node_of[uuid]) > 0
-            and (one := spare(state, uuid)) is not None
-            and has_settled(state, uuid, state.now)
-        ]
-        found.extend(budget.allowed(group, emptiest_first(state, able), below_reserve=True))
-    return [one.uuid for one in emptiest_first(state, found)[:DONORS_MAX]]
-
-
-def emptiest_first(state: State, devices: Iterable[Spare]) -> list[Spare]:
-    """Those of nodes that hold nothing, then of those with the fewest GPUs, the longest idle first."""
-
-    def rank(one: Spare) -> tuple[bool, int, str, Instant, str]:
-        record, node = state.nodes[one.node], state.nodes.description(one.node)
-        return bool(record.jobs), len(node.present) if node is not None else 0, one.node, one.since, one.uuid
-
-    return sorted(devices, key=rank)

@@ -16,8 +16,8 @@ from muster.placement.state import UNBOUNDED_COUNT, NodeState, StateKey, allows,
 from muster.placement.topology import Domain
 from muster.scaler.core import limits
 from muster.scaler.core.capacity import Source
-from muster.scaler.core.expected import hold_on
-from muster.scaler.core.state import State
+from muster.scaler.core.cluster import hold_on
+from muster.scaler.core.groups import ScalingConfig
 
 
 class Step(NamedTuple):
@@ -162,12 +162,13 @@ _Rung = tuple[Step, int, _Ladder]
 
 
 class Steps:
-    """able: nodes that can get devices, and how many, by source. within: only these nodes; None: all."""
+    """Steps of all nodes that can get devices. within: only these nodes; None: all."""
 
-    def __init__(self, state: State, able: Mapping[Source, Mapping[str, int]]) -> None:
-        self._state = state
-        self._fleet = state.fleet
+    def __init__(self, config: ScalingConfig, fleet: Fleet, able: Mapping[Source, Mapping[str, int]]) -> None:
+        self._config = config
+        self._fleet = fleet
         self._able = able
+        """How many devices each node can get, by source."""
 
     def cheapest(
         self,
@@ -211,7 +212,7 @@ class Steps:
         """Steps of all nodes, the cheapest first: nodes in the same state are looked at together."""
         heap = list[_Rung]()
         for source, alike in self._alike(within, growth).items():
-            model = self._state.config.model(source.model)
+            model = self._config.model(source.model)
             for (state, most), names in alike.items():
                 steps = steps_of(state.key, shape, source.model, most)
                 if steps:

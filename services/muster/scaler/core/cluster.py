@@ -1,0 +1,280 @@
+"""The nodes of the cluster: what they are, what jobs hold on them, and what is on its way to them.
+
+What is on its way is entered in the fleet itself, node by node, between decisions. It is a function of what was folded
+about that node and of the choices that concern it, so it does not matter when it was entered: nodes, devices and the
+places kept on them. Whatever is folded about a node lifts it there first, so the fold only ever sees the real fleet;
+the next decision enters it again.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from muster.cluster import Holds
+from muster.cluster.grants import Grants
+from muster.cluster.ledger import Ledger, LedgerListener
+from muster.cluster.node_records import NodeTable
+from muster.core.settings import GroupSettings
+from muster.fabric.layout import node_name
+from muster.placement import DEVICE_MILLI, Fleet, GangRequest, Hold, NodeShape, Slot, TaskShape, share_of
+from muster.placement.growth import grow, shrink
+from muster.placement.state import StateKey, fits, positions
+from muster.scaler.core.bookings import Bookings
+from muster.scaler.core.groups import ScalingConfig
+from muster.scaler.core.idle import IdleClock
+from muster.schemas import job
+
+RACK = "rack"
+"""The level that nodes of a group declare while none of them is there to say otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Places on a node for replicas of one group of a gang."""
+
+    gang: GangRequest
+    group: int
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a node will be."""
+
+    shape: NodeShape | None = None
+    """Of a node that is not there yet."""
+    is_usable: bool = False
+    """The node joined, and the scheduler will release it."""
+    devices: int = 0
+    """How many more GPUs the node will have."""
+    model: str = ""
+    """Model of these GPUs."""
+    usable: tuple[int, ...] = ()
+    """Indexes of devices that the scheduler will release."""
+    unusable: tuple[int, ...] = ()
+    """Indexes of devices that will go."""
+    kept: Sequence[Kept] = ()
+    """Places kept for waiting jobs."""
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the node is already what it will be."""
+        return not (self.shape or self.is_usable or self.devices or self.usable or self.unusable or self.kept)
+
+
+@dataclass(slots=True)
+class _Entered:
+    """What was entered on a node; it is taken back in reverse order."""
+
+    expected: Expected
+    model: str
+    holds: list[Hold] = field(default_factory=list)
+
+
+class Coming:
+    """What is on its way, as entered in the fleet."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._entered: dict[str, _Entered] = {}
+        self.stale: dict[str, None] = {}
+        """Nodes on which it has to be entered anew."""
+
+    def lift(self, name: str) -> None:
+        """The node is as it really is until it is entered again."""
+        self.stale[name] = None
+        entered = self._entered.pop(name, None)
+        if entered is None:
+            return
+        fleet, expected = self._fleet, entered.expected
+        for hold in reversed(entered.holds):
+            fleet.withdraw(hold)
+        for index in expected.unusable:
+            fleet.set_device_usable(name, index, True)
+        for index in expected.usable:
+            fleet.set_device_usable(name, index, False)
+        if expected.shape is not None:
+            fleet.remove_node(name)
+            return
+        if expected.devices:
+            shrink(fleet, name, expected.devices, model=entered.model)
+        if expected.is_usable:
+            fleet.set_usable(name, False)
+
+    def enter(self, name: str, expected: Expected) -> None:
+        """The node is as it will be, until it is lifted. It must have been lifted before."""
+        self.stale.pop(name, None)
+        if expected.is_unchanged:
+            return
+        fleet = self._fleet
+        if expected.shape is not None:
+            fleet.add_node(expected.shape)
+        entered = self._entered[name] = _Entered(expected, fleet.ledger.node(name).shape.gpu_model)
+        if expected.is_usable:
+            fleet.set_usable(name, True)
+        if expected.devices:
+            grow(fleet, name, expected.devices, model=expected.model)
+        for index in expected.usable:
+            fleet.set_device_usable(name, index, True)
+        for index in expected.unusable:
+            fleet.set_device_usable(name, index, False)
+        for kept in expected.kept:
+            for _ in range(kept.replicas):
+                hold = hold_on(fleet, name, kept.gang.groups[kept.group].shape)
+                if hold is None:
+                    break
+                fleet.hold(hold)
+                entered.holds.append(hold)
+
+
+class ChangedNodes:
+    """Nodes of which something was folded since somebody took note."""
+
+    def __init__(self, coming: Coming) -> None:
+        self.names: dict[str, None] = {}
+        self._coming = coming
+
+    def mark(self, name: str) -> None:
+        """Note that something about a node is about to change: what is only on its way goes first."""
+        self._coming.lift(name)
+        self.names[name] = None
+
+    def mark_all(self, names: Iterable[str]) -> None:
+        """As `mark`, of several."""
+        for name in names:
+            self.mark(name)
+
+
+class NodeGroups:
+    """The nodes that are part of the cluster, by node group."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self.models: dict[str, str] = {}
+        """Model of the GPUs of each node that has any."""
+        self._nodes = nodes
+        self._members: dict[str, dict[str, None]] = {}
+        self._group: dict[str, str] = {}
+
+    def group_of(self, name: str) -> str:
+        """Return the group of a node; "" if it has none."""
+        return self._group.get(name, "")
+
+    def nodes_in(self, group: str) -> Mapping[str, None]:
+        """Return the nodes of a group, in the order in which they came."""
+        return self._members.get(group, {})
+
+    def note(self, name: str) -> bool:
+        """Follow a node that came, went, or is another one; return whether its GPUs are of another model."""
+        description = self._nodes.description(name)
+        before = self._group.pop(name, "")
+        group = description.group if description is not None else ""
+        if before != group and before:
+            self._members[before].pop(name, None)
+        if group:
+            self._group[name] = group
+            self._members.setdefault(group, {})[name] = None
+        model = self.models.pop(name, "")
+        if description is not None and description.gpu_model:
+            self.models[name] = description.gpu_model
+        return self.models.get(name, "") != model
+
+
+@dataclass(slots=True)
+class Cluster:
+    """All nodes, written by the fold alone; a decision only enters and lifts what is on its way (`Coming`).
+
+    Invariant: a node of which something was folded is in `changed` until the end of that fold, and stale in `coming`.
+    """
+
+    config: ScalingConfig
+    nodes: NodeTable = field(default_factory=NodeTable)
+    fleet: Fleet = field(default_factory=Fleet)
+    """The nodes for the placement engine, with what is on its way."""
+    holds: Holds = field(default_factory=Holds)
+    """What jobs hold."""
+    bookings: Bookings = field(default_factory=Bookings)
+    """What reservations keep."""
+    grants: Grants = field(init=False)
+    ledger: Ledger = field(init=False)
+    coming: Coming = field(init=False)
+    changed: ChangedNodes = field(init=False)
+    node_groups: NodeGroups = field(init=False)
+    idle: IdleClock = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.coming = Coming(self.fleet)
+        self.changed = ChangedNodes(self.coming)
+        self.node_groups = NodeGroups(self.nodes)
+        self.grants = Grants(self.nodes, self.fleet)
+        mark = self.changed.mark
+        self.ledger = Ledger(self.nodes, self.fleet, self.grants, LedgerListener(mark, mark, mark))
+        self.idle = IdleClock(self.config, self.nodes, self.fleet, self.holds)
+
+    def group_of(self, node: str) -> GroupSettings | None:
+        """Return the configured group of a node that is part of the cluster."""
+        return self.config.groups.get(self.node_groups.group_of(node))
+
+    def slots_held(self, job_id: str) -> tuple[job.Slot, ...]:
+        """Return the slots that a job holds, also those that a resize adds."""
+        hold = self.holds.jobs.get(job_id)
+        return () if hold is None else hold.held
+
+    def gpu_model(self, node: str) -> str:
+        """Return the GPU model of a node as the fleet has it; "" if the node is not known."""
+        known = self.fleet.ledger.nodes.get(node)
+        return known.shape.gpu_model if known is not None else ""
+
+    def lift(self, names: Iterable[str]) -> None:
+        """Lift what is on its way to these nodes, because it is about to change."""
+        for name in names:
+            self.coming.lift(name)
+
+    def actual_node(self, group: str) -> NodeShape | None:
+        """Return the shape of one node of a group: the same node for every scaler that folded the same."""
+        name = min(self.node_groups.nodes_in(group), default="")
+        node = self.nodes.description(name)
+        if node is None:
+            return None
+        return NodeShape(name, node.cpu_milli, node.memory_mib, len(node.present), node.gpu_model)
+
+    def expected_domains(self, group: GroupSettings, name: str) -> tuple[tuple[str, str], ...]:
+        """Return the topology domains of a node that does not exist yet: those of the nodes in its rack, by number.
+
+        A rack without a node of the group is a new one, of the narrowest level that the other nodes declare.
+        """
+        rack = _rack(group, name)
+        first = rack * group.rack_size + 1
+        for index in range(first, first + group.rack_size):
+            description = self.nodes.description(node_name(group.name, index))
+            if description is not None and description.group == group.name:
+                return description.domains
+        other = self.nodes.description(next(iter(self.node_groups.nodes_in(group.name)), ""))
+        level = RACK if other is None else other.domains[-1][0] if other.domains else ""
+        return ((level, f"{group.name}-r{rack}"),) if level else ()
+
+
+def _rack(group: GroupSettings, name: str) -> int:
+    number = name.rpartition("-")[2]
+    return (int(number) - 1) // group.rack_size if number.isdecimal() and int(number) else 0
+
+
+def hold_on(fleet: Fleet, name: str, shape: TaskShape) -> Hold | None:
+    """What one replica would hold on this node, its tightest devices; None if it does not fit there now."""
+    node = fleet.ledger.nodes[name]
+    if node.state is None or not fits(node.state.key, shape):
+        return None
+    key: StateKey = node.state.key
+    if shape.full_node:
+        devices = tuple(node.shape.devices)
+        milli = DEVICE_MILLI if devices else 0
+        return Hold(node.shape.cpu_milli, node.shape.memory_mib, Slot(0, 0, name, devices, milli))
+    share, taken, devices = 0, 0, tuple[int, ...]()
+    if shape.gpus:
+        share = DEVICE_MILLI
+    elif shape.gpu_milli:
+        taken = share_of(shape.gpu_milli, key.sizes)
+        share = min(idle for idle in key.shares if idle >= taken)
+    if key.parts:
+        devices = node.devices_at(positions(key, shape, share))
+    elif share:
+        devices = node.devices_idle(share, shape.gpus or 1)
+    return Hold(shape.cpu_milli, shape.memory_mib, Slot(0, 0, name, devices, taken or share))
