@@ -170,7 +170,7 @@ class VirtualComposer(VirtualService[ComposerCore]):
     def plug(self) -> None:
         """Every node shows and may use what is attached to it."""
         for name, description in tuple(self.descriptions.items()):
-            here = self.core.state.here(name)
+            here = self.core.state.attachments.here(name)
             there = [one for one in here if one.has_device]
             gpus = tuple(one.device_uuid for one in there if one.is_gpu)
             memory = tuple(one.device_uuid for one in there if not one.is_gpu)
@@ -212,14 +212,16 @@ class VirtualComposer(VirtualService[ComposerCore]):
         state = self.core.state
         nodes = [
             Draft("node", name, STATE_NAME, NodeState(description=node.description, lost=node.is_lost))
-            for name, node in state.nodes.items()
+            for name, node in state.hosts.nodes.items()
         ]
         grants = [
             Draft("node", name, STATE_NAME, GrantState(released=grant.is_released, withheld=grant.is_withheld))
-            for name, grant in state.grants.nodes.items()
+            for name, grant in state.hosts.grants.nodes.items()
         ]
         grants += [Draft("job", job, STATE_NAME, one) for job, one in self.jobs.items()]
-        grants += [Draft("device", uuid, STATE_NAME, GrantState(released=False)) for uuid in state.grants.unreleased]
+        grants += [
+            Draft("device", uuid, STATE_NAME, GrantState(released=False)) for uuid in state.hosts.grants.unreleased
+        ]
         return [*self.snapshot(), *self.state_facts("agent", nodes), *self.state_facts("scheduler", grants)]
 
 

@@ -102,14 +102,14 @@ def play(it: VirtualComposer, story: list[tuple[str, int]], watch: Watch) -> Non
 def finish(it: VirtualComposer, watch: Watch) -> None:
     """Everything is given back, the fabric works again, and time passes until nothing more happens."""
     for node in NODES:
-        if node not in it.core.state.nodes:
+        if node not in it.core.state.hosts.nodes:
             it.node(node)
     for _ in range(20):
         it.let_go()
         for name, request in tuple(it.core.state.requests.items()):
             if request.is_live and not request.deleting:
                 it.decompose(name)
-        for uuid in tuple(it.core.state.by_uuid):
+        for uuid in tuple(it.core.state.attachments.by_uuid):
             it.detach(uuid)
         for _ in range(6):
             for call in (*it.fabrics.attaching, *it.fabrics.detaching):
@@ -127,7 +127,7 @@ def do(it: VirtualComposer, act: str, number: int) -> None:  # noqa: C901, PLR09
     calls: list[Call] = [*it.fabrics.attaching, *it.fabrics.detaching]
     call = calls[number % len(calls)] if calls else None
     node = NODES[number % 2]
-    uuids = sorted(it.core.state.by_uuid)
+    uuids = sorted(it.core.state.attachments.by_uuid)
     match act:
         case "compose":
             it.compose(f"r{number % 3}", size=1 + number % 3)
@@ -186,10 +186,10 @@ def do(it: VirtualComposer, act: str, number: int) -> None:  # noqa: C901, PLR09
             it.restart()
         case "restart-from-checkpoint":
             it.restart(from_checkpoint=True)
-        case "node-leaves" if node in it.core.state.nodes and number > 4:
+        case "node-leaves" if node in it.core.state.hosts.nodes and number > 4:
             it.let_go(JOB)
             it.leave(node)
-        case "node-returns" if node not in it.core.state.nodes:
+        case "node-returns" if node not in it.core.state.hosts.nodes:
             it.node(node)
             it.plug()
 
@@ -197,7 +197,7 @@ def do(it: VirtualComposer, act: str, number: int) -> None:  # noqa: C901, PLR09
 def _is_online(it: VirtualComposer, node: str) -> bool:
     """Whether the scheduler could place a job on the node's first device."""
     uuids = it.descriptions[node].gpu_uuids
-    owner = it.core.state.by_uuid.get(uuids[0]) if uuids else None
+    owner = it.core.state.attachments.by_uuid.get(uuids[0]) if uuids else None
     return owner is not None and it.core.state.attachments[owner].phase is AttachmentPhase.ONLINE
 
 

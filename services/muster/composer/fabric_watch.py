@@ -146,7 +146,7 @@ class FabricWatch:
         self._gauges.fabric(
             name,
             breaker=record.breaker_at(now),
-            unsettled=state.in_flight(name, now),
+            unsettled=state.attachments.in_flight(name, now),
             orphans=len(record.orphans),
         )
         if look.began_at and name in self._silent:

@@ -75,7 +75,7 @@ def test_if_one_device_is_never_shown_by_its_node_the_others_go_back() -> None:
     it.release(shown.device_uuid)
     it.advance(BOUNDS.visible_s_max + 1)
     wanted = [fact.subject_id for fact in it.log if fact.name == "detach-wanted"]
-    assert wanted == [it.core.state.by_uuid[uuid] for uuid in (unseen.device_uuid, shown.device_uuid)]
+    assert wanted == [it.core.state.attachments.by_uuid[uuid] for uuid in (unseen.device_uuid, shown.device_uuid)]
     it.withdraw_all()
     assert it.last("ended").payload.failed
     assert "did not show it" in it.last("ended").payload.reason

@@ -369,6 +369,6 @@ def test_a_job_that_was_given_back_to_the_federation_holds_nothing_any_more() ->
     it.hold("n1", 0)
     state = it.core.state
     (attachment,) = state.attachments.values()
-    assert (state.holds.jobs_on("n1"), state.holders(attachment)) == ((JOB,), (JOB,))
+    assert (state.hosts.holds.jobs_on("n1"), state.hosts.holders(attachment)) == ((JOB,), (JOB,))
     it.write("scheduler", "job", JOB, "returned", JobReturned(assignment=1))
-    assert (state.holds.jobs_on("n1"), state.holders(attachment)) == ((), ())
+    assert (state.hosts.holds.jobs_on("n1"), state.hosts.holders(attachment)) == ((), ())

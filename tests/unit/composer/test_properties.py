@@ -5,7 +5,6 @@ from hypothesis import HealthCheck, given, settings
 from kit.composer import VirtualComposer
 from kit.composer_fabrics import A100, FakeFabrics
 from kit.composer_stories import Watch, acts, finish, new_house, play
-from muster.composer.core.capacity import room, sites
 from muster.composer.core.core import ComposerCore
 from muster.composer.core.decision import Tally
 from muster.core import Draft
@@ -26,7 +25,7 @@ def test_no_history_breaks_an_invariant_and_nothing_is_lost_at_its_end(story: li
     assert there == []
     assert it.fabrics.free["one"]["gpu", A100] == 6
     assert not it.core.state.attachments
-    assert +it.core.state.reserved == {}
+    assert +it.core.state.attachments.reserved == {}
     assert not any(request.is_live for request in it.core.state.requests.values())
 
 
@@ -53,10 +52,10 @@ def test_a_checkpoint_decides_what_the_whole_log_decides(story: list[tuple[str, 
 def test_what_was_counted_of_a_machine_is_what_is_there(story: list[tuple[str, int]]) -> None:
     it = new_house()
     play(it, story, Watch(it))
-    state = it.core.state
-    counted = [room(state, site, (GPU, A100), Tally()) for site in sites(state)]
-    state.kinds_on.clear()
-    assert [room(state, site, (GPU, A100), Tally()) for site in sites(state)] == counted
+    capacity = it.core.capacity
+    counted = [capacity.room(site, (GPU, A100), Tally()) for site in capacity.sites()]
+    it.core.state.attachments.kinds_on.clear()
+    assert [capacity.room(site, (GPU, A100), Tally()) for site in capacity.sites()] == counted
 
 
 @RUNS

@@ -54,7 +54,7 @@ def look_of(_core: GuardCore, fact: Fact, number: int) -> Look:
 
 
 def survey_of(core: ComposerCore, fact: Fact, number: int) -> Surveyed | SurveyWentWrong:
-    fabrics, machines = sorted(core.state.fabrics), sorted(core.state.machines.node_on)
+    fabrics, machines = sorted(core.state.fabrics), sorted(core.state.hosts.machines.node_on)
     name, began_at = fabrics[number % len(fabrics)] if fabrics else "none", Instant(fact.time + number)
     if number % 3 == 0:
         return SurveyWentWrong(name, began_at, CallFailure.TIMEOUT, "no answer")

@@ -4,10 +4,10 @@ from muster.composer.core.capacity import Refusal
 from muster.composer.core.config import FabricConfig
 from muster.composer.core.core import ComposerCore
 from muster.composer.core.decision import Tally
-from muster.composer.core.plans import Plan, Wait, plan_compose
+from muster.composer.core.nodes import Hosts
+from muster.composer.core.plans import Plan, Wait
 from muster.composer.core.records import Attachment, Request, pool_of
-from muster.composer.core.requests import deletion_refusal
-from muster.composer.core.state import State
+from muster.composer.core.state import Attachments
 from muster.core import Core, Instant
 from muster.schemas.base import Wire
 from muster.schemas.devices import DeviceView, FabricView, RequestPhase, RequestView
@@ -26,11 +26,11 @@ def answer_devices(core: Core, asked: Wire, now: Instant) -> DevicesAnswer:
     composer = _composer(core)
     state = composer.state
     if only := _only(asked):
-        owner = state.by_uuid.get(only)
+        owner = state.attachments.by_uuid.get(only)
         alone = state.attachments[owner] if owner is not None else None
-        return DevicesAnswer(devices=(device_view(state, alone),) if alone is not None else ())
+        return DevicesAnswer(devices=(device_view(state.hosts, alone),) if alone is not None else ())
     live = [one for one in state.attachments.values() if not one.phase.is_over]
-    devices = sorted((device_view(state, one) for one in live), key=lambda view: (view.node, view.id))
+    devices = sorted((device_view(state.hosts, one) for one in live), key=lambda view: (view.node, view.id))
     fabrics = (_fabric_view(composer, config, now) for config in state.config.fabrics)
     return DevicesAnswer(devices=tuple(devices), fabrics=tuple(fabrics))
 
@@ -40,48 +40,48 @@ def answer_requests(core: Core, asked: Wire, now: Instant) -> RequestsAnswer:  #
     state = _composer(core).state
     if only := _only(asked):
         one = state.requests.get(only)
-        alone = _request_view(state, one) if one is not None else None
+        alone = _request_view(state.attachments, one) if one is not None else None
         return RequestsAnswer(requests=(alone,) if alone is not None else ())
     known = sorted(state.requests.values(), key=lambda request: (-request.since, request.name))
-    views = [view for request in known if (view := _request_view(state, request)) is not None]
+    views = [view for request in known if (view := _request_view(state.attachments, request)) is not None]
     return RequestsAnswer(requests=tuple(views))
 
 
 def answer_compose_check(core: Core, asked: Wire, now: Instant) -> DeviceCheckAnswer:  # noqa: ARG001 - the port
     """Whether a request would be accepted as things are. While a fabric has not told what it holds: it may be."""
     assert isinstance(asked, AskCompose)
-    state = _composer(core).state
-    found = plan_compose(state, asked.name, asked.spec, Tally(), may_force=asked.may_force)
+    found = _composer(core).planner.compose(asked.name, asked.spec, Tally(), may_force=asked.may_force)
     return DeviceCheckAnswer() if isinstance(found, Plan | Wait) else _refused(found)
 
 
 def answer_detach_check(core: Core, asked: Wire, now: Instant) -> DeviceCheckAnswer:  # noqa: ARG001 - the port
     """Whether a device, or all of a request, may go. A held one without force may: it goes when it is free."""
     assert isinstance(asked, AskDetach)
-    state = _composer(core).state
+    composer = _composer(core)
     if asked.request:
-        found = deletion_refusal(state, asked.request, force=asked.force, may_force=asked.may_force)
+        found = composer.requests.deletion_refusal(asked.request, force=asked.force, may_force=asked.may_force)
         if found is None:
             return DeviceCheckAnswer()
         return _refused(found).model_copy(update={"unknown": found.field == "name"})
-    name = state.by_uuid.get(asked.device_uuid)
+    attachments = composer.state.attachments
+    name = attachments.by_uuid.get(asked.device_uuid)
     if name is None:
         reason = f"no fabric put device {asked.device_uuid} on a machine"
         return DeviceCheckAnswer(field="device_uuid", reason=reason, unknown=True)
-    holders = state.holders(state.attachments[name])
+    holders = attachments.hosts.holders(attachments[name])
     if holders and asked.force and not asked.may_force:
         reason = f"{asked.device_uuid} is held by {holders[0]}, and taking it by force needs an operator's role"
         return DeviceCheckAnswer(field="force", reason=reason, holder=holders[0])
     return DeviceCheckAnswer()
 
 
-def device_view(state: State, attachment: Attachment) -> DeviceView:
+def device_view(hosts: Hosts, attachment: Attachment) -> DeviceView:
     """One attachment."""
     return DeviceView(
         id=attachment.id,
         type=attachment.requested.type,
         model=attachment.requested.model,
-        node=state.node_of(attachment),
+        node=hosts.node_of(attachment),
         fabric=attachment.fabric,
         device_uuid=attachment.device_uuid,
         device_id=attachment.device_id,
@@ -90,12 +90,12 @@ def device_view(state: State, attachment: Attachment) -> DeviceView:
         request=attachment.requested.request,
         attempt=attachment.attempt,
         error=attachment.error,
-        holders=state.holders(attachment) if attachment.has_device else (),
+        holders=hosts.holders(attachment) if attachment.has_device else (),
         since=attachment.since,
     )
 
 
-def _request_view(state: State, request: Request) -> RequestView | None:
+def _request_view(attachments: Attachments, request: Request) -> RequestView | None:
     if not request.is_live and request.wishes:
         return _waiting_view(request)
     if request.spec is None:
@@ -109,7 +109,7 @@ def _request_view(state: State, request: Request) -> RequestView | None:
         principal=request.principal,
         origin=request.origin,
         jobs=request.jobs,
-        resources=tuple(device_view(state, state.attachments[name]) for name in request.attachments),
+        resources=tuple(device_view(attachments.hosts, attachments[name]) for name in request.attachments),
         since=request.since,
     )
 
@@ -138,7 +138,7 @@ def _fabric_view(composer: ComposerCore, config: FabricConfig, now: Instant) -> 
         breaker=fabric.breaker_at(now),
         error=look.error or (fabric.error if fabric.retry_at or fabric.failures else ""),
         retry_at=fabric.retry_at,
-        in_flight=state.in_flight(config.name, now),
+        in_flight=state.attachments.in_flight(config.name, now),
         limit=config.limit,
         orphans=len(fabric.orphans),
         surveyed_at=look.began_at,

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from muster.composer.core.config import GroupConfig
+from muster.composer.core.config import ComposerConfig, GroupConfig
 from muster.composer.core.decision import Tally
-from muster.composer.core.records import Kind
-from muster.composer.core.state import State
+from muster.composer.core.records import FabricRecords, Kind
+from muster.composer.core.state import Attachments
 from muster.schemas.devices import GPU, OtherSpec
 from muster.schemas.facts.node import MEMORY_DEVICES_MAX
 
@@ -33,85 +33,95 @@ class Refusal:
     holder: str = ""
 
 
-def site_of(state: State, node: str) -> Site | Refusal:
-    """The node as a place for devices."""
-    known = state.nodes.get(node)
-    if known is None:
-        gone = node in state.grants.nodes
-        return Refusal("target_node", f"node {node} {'left the cluster' if gone else 'is not part of the cluster'}")
-    if known.is_lost:
-        return Refusal("target_node", f"node {node} is lost: it does not answer")
-    group = state.config.group_of.get(known.description.group)
-    if group is None or not known.description.machine:
-        return Refusal("target_node", f"node {node} is not composable: it belongs to no group with a fabric")
-    return Site(node, known.description.machine, group.fabric, group)
+class Capacity:
+    """What nodes have room for, by their groups, their devices and what jobs hold there."""
 
+    def __init__(self, config: ComposerConfig, attachments: Attachments, fabrics: FabricRecords) -> None:
+        self._config = config
+        self._hosts = attachments.hosts
+        self._attachments = attachments
+        self._fabrics = fabrics
 
-def sites(state: State) -> list[Site]:
-    """All nodes that may be chosen, by name: those that take jobs."""
-    usable = sorted(name for name in state.nodes if state.grants.is_node_usable(name))
-    return [site for name in usable if isinstance(site := site_of(state, name), Site)]
+    def free(self, fabric: str, kind: Kind) -> int:
+        """Return how many devices lie in the pool that are not reserved."""
+        return self._fabrics[fabric].free(kind) - self._attachments.reserved[fabric, kind]
 
+    def site_of(self, node: str) -> Site | Refusal:
+        """The node as a place for devices."""
+        known = self._hosts.nodes.get(node)
+        if known is None:
+            gone = node in self._hosts.grants.nodes
+            return Refusal("target_node", f"node {node} {'left the cluster' if gone else 'is not part of the cluster'}")
+        if known.is_lost:
+            return Refusal("target_node", f"node {node} is lost: it does not answer")
+        group = self._config.group_of.get(known.description.group)
+        if group is None or not known.description.machine:
+            return Refusal("target_node", f"node {node} is not composable: it belongs to no group with a fabric")
+        return Site(node, known.description.machine, group.fabric, group)
 
-def room(state: State, site: Site, kind: Kind, tally: Tally, other: OtherSpec | None = None) -> int | Refusal:
-    """How many devices of the kind the node takes beside what it has and is about to get. Not of the pool."""
-    kinds = _kinds_on(state, site)
-    if site.node in tally.nodes:
-        kinds = kinds + Counter(tally.nodes[site.node])
-    wrong = _misfit(state, site, kind, kinds) or too_little(state, site.node, other)
-    if wrong is not None:
-        return wrong
-    most = site.group.gpus_max if kind[0] == GPU else MEMORY_DEVICES_MAX
-    return max(0, most - sum(count for (type_, _), count in kinds.items() if type_ == kind[0]))
+    def sites(self) -> list[Site]:
+        """All nodes that may be chosen, by name: those that take jobs."""
+        usable = sorted(name for name in self._hosts.nodes if self._hosts.grants.is_node_usable(name))
+        return [site for name in usable if isinstance(site := self.site_of(name), Site)]
 
+    def room(self, site: Site, kind: Kind, tally: Tally, other: OtherSpec | None = None) -> int | Refusal:
+        """How many devices of the kind the node takes beside what it has and is about to get. Not of the pool."""
+        kinds = self._kinds_on(site)
+        if site.node in tally.nodes:
+            kinds = kinds + Counter(tally.nodes[site.node])
+        wrong = self._misfit(site, kind, kinds) or self.too_little(site.node, other)
+        if wrong is not None:
+            return wrong
+        most = site.group.gpus_max if kind[0] == GPU else MEMORY_DEVICES_MAX
+        return max(0, most - sum(count for (type_, _), count in kinds.items() if type_ == kind[0]))
 
-def _kinds_on(state: State, site: Site) -> Counter[Kind]:
-    """Of attachments, and of devices that it shows besides and that were not just taken away. Not to be changed.
+    def _kinds_on(self, site: Site) -> Counter[Kind]:
+        """Of attachments, and of devices that it shows besides and that were not just taken away. Not to be changed.
 
-    Counted anew only when something of the machine changed: a request may go to any of thousands of nodes.
-    """
-    known = state.kinds_on.get(site.machine)
-    if known is None:
-        here = list(state.here(site.node))
-        theirs = {attachment.device_uuid for attachment in here}
-        known = Counter(attachment.kind for attachment in here)
-        node, away = state.nodes[site.node], state.fabrics[site.fabric].uuids_away
-        more = sum(1 for uuid in node.shown if uuid not in theirs and uuid not in away)
-        if more:
-            known[GPU, node.description.gpu_model] += more
-        state.kinds_on[site.machine] = known
-    return known
+        Counted anew only when something of the machine changed: a request may go to any of thousands of nodes.
+        """
+        known = self._attachments.kinds_on.get(site.machine)
+        if known is None:
+            here = list(self._attachments.here(site.node))
+            theirs = {attachment.device_uuid for attachment in here}
+            known = Counter(attachment.kind for attachment in here)
+            node, away = self._hosts.nodes[site.node], self._fabrics[site.fabric].uuids_away
+            more = sum(1 for uuid in node.shown if uuid not in theirs and uuid not in away)
+            if more:
+                known[GPU, node.description.gpu_model] += more
+            self._attachments.kinds_on[site.machine] = known
+        return known
 
-
-def _misfit(state: State, site: Site, kind: Kind, kinds: Collection[Kind]) -> Refusal | None:
-    type_, model = kind
-    if type_ == GPU:
-        if model not in site.group.gpu_models:
-            takes = ", ".join(site.group.gpu_models) or "no GPUs"
-            return Refusal("model", f"node {site.node} of group {site.group.name} takes {takes}, not {model}")
-        other = next((known for known_type, known in kinds if known_type == GPU and known != model), "")
+    def _misfit(self, site: Site, kind: Kind, kinds: Collection[Kind]) -> Refusal | None:
+        type_, model = kind
+        if type_ == GPU:
+            if model not in site.group.gpu_models:
+                takes = ", ".join(site.group.gpu_models) or "no GPUs"
+                return Refusal("model", f"node {site.node} of group {site.group.name} takes {takes}, not {model}")
+            other = next((known for known_type, known in kinds if known_type == GPU and known != model), "")
+            if other:
+                return Refusal("model", f"node {site.node} carries {other}, and GPUs of one model at a time")
+        elif kind not in self._fabrics[site.fabric].pool:
+            return Refusal("model", f"fabric {site.fabric} of node {site.node} has no {type_} of model {model}")
+        other = self._config.conflict(model, (known for _, known in kinds))
         if other:
-            return Refusal("model", f"node {site.node} carries {other}, and GPUs of one model at a time")
-    elif kind not in state.fabrics[site.fabric].pool:
-        return Refusal("model", f"fabric {site.fabric} of node {site.node} has no {type_} of model {model}")
-    other = state.config.conflict(model, (known for _, known in kinds))
-    if other:
-        return Refusal("model", f"node {site.node} carries {other}, beside which {model} may not stand")
-    return None
-
-
-def too_little(state: State, node: str, other: OtherSpec | None) -> Refusal | None:
-    """`other_spec` against what jobs leave free. What nodes do not tell cannot be promised."""
-    description = state.nodes.description(node)
-    if other is None or description is None:
+            return Refusal("model", f"node {site.node} carries {other}, beside which {model} may not stand")
         return None
-    cpu_milli, memory_mib = state.host_resources.held_by(state.holds.slots_on(node))
-    free_cpu, free_mib = description.cpu_milli - cpu_milli, description.memory_mib - memory_mib
-    if (other.milli_cpu or 0) > free_cpu:
-        return Refusal("other_spec.milli_cpu", f"node {node} has {free_cpu} free, {other.milli_cpu} are asked")
-    if (other.memory or 0) > free_mib * MIB:
-        return Refusal("other_spec.memory", f"node {node} has {free_mib * MIB} bytes free, {other.memory} are asked")
-    for field in ("ephemeral_storage", "allowed_pod_number"):
-        if getattr(other, field):
-            return Refusal(f"other_spec.{field}", "nodes do not tell how much of it is free: leave it out")
-    return None
+
+    def too_little(self, node: str, other: OtherSpec | None) -> Refusal | None:
+        """`other_spec` against what jobs leave free. What nodes do not tell cannot be promised."""
+        description = self._hosts.nodes.description(node)
+        if other is None or description is None:
+            return None
+        cpu_milli, memory_mib = self._hosts.host_resources.held_by(self._hosts.holds.slots_on(node))
+        free_cpu, free_mib = description.cpu_milli - cpu_milli, description.memory_mib - memory_mib
+        if (other.milli_cpu or 0) > free_cpu:
+            return Refusal("other_spec.milli_cpu", f"node {node} has {free_cpu} free, {other.milli_cpu} are asked")
+        if (other.memory or 0) > free_mib * MIB:
+            return Refusal(
+                "other_spec.memory", f"node {node} has {free_mib * MIB} bytes free, {other.memory} are asked"
+            )
+        for field in ("ephemeral_storage", "allowed_pod_number"):
+            if getattr(other, field):
+                return Refusal(f"other_spec.{field}", "nodes do not tell how much of it is free: leave it out")
+        return None

@@ -15,40 +15,40 @@ from muster.schemas.registry import STATE_NAME
 
 
 def _state_recorded(state: State, fact: Fact) -> None:
-    state.kinds_on.clear()
+    state.attachments.kinds_on.clear()
     match fact.payload:
         case AttachmentState():
             attachment = Attachment.restored(fact.payload, id=fact.subject_id)
-            state.fabric(attachment.fabric)
-            state.add(attachment)
+            state.fabrics.ensure(attachment.fabric)
+            state.attachments.add(attachment)
         case RequestState():
             _load_request(state, fact.subject_id, fact.payload)
         case FabricState():
             _load_fabric(state, fact.subject_id, fact.payload)
         case NodeState(description=description):
-            state.nodes.apply(fact)
-            state.machines.take(description.machine, fact.subject_id)
+            state.hosts.nodes.apply(fact)
+            state.hosts.machines.take(description.machine, fact.subject_id)
         case GrantState():
-            state.grants.load(fact.kind, fact.subject_id, fact.payload)
+            state.hosts.grants.load(fact.kind, fact.subject_id, fact.payload)
         case JobState() as job:
             if not job.phase.is_terminal:
-                state.host_resources.describe(fact.subject_id, job.job.spec)
-            state.holds.apply(fact)
+                state.hosts.host_resources.describe(fact.subject_id, job.job.spec)
+            state.hosts.holds.apply(fact)
         case _:
             return  # another service's view of its own subjects
 
 
 def _load_request(state: State, name: str, stored: RequestState) -> None:
-    request = Request.restored(stored, name=name, attachments=state.request(name).attachments)
-    state.requests[name] = request
+    request = Request.restored(stored, name=name, attachments=state.requests.ensure(name).attachments)
+    state.requests.put(request)
     if request.phase in (RequestPhase.REFUSED, RequestPhase.ENDED):
-        state.end_request(request, request.phase, request.since)
+        state.requests.end(request, request.phase, request.since)
     state.worklist.look_request(name)
 
 
 def _load_fabric(state: State, name: str, stored: FabricState) -> None:
-    state.put_fabric(Fabric.restored(stored, name=name))
-    state.machines.load(name, stored.machines)
+    state.fabrics.put(Fabric.restored(stored, name=name))
+    state.hosts.machines.load(name, stored.machines)
 
 
 def state_drafts(state: State) -> Iterator[Draft]:
@@ -66,7 +66,7 @@ def state_drafts(state: State) -> Iterator[Draft]:
 def _fabric_state(state: State, fabric: Fabric) -> FabricState:
     body = fabric.as_body(FabricState)
     body.pool = dict(sorted(body.pool.items()))
-    body.machines = tuple(state.machines.stored(fabric.name))
+    body.machines = tuple(state.hosts.machines.stored(fabric.name))
     return body
 
 

@@ -3,18 +3,20 @@
 from collections.abc import Iterator
 
 from muster.composer.core.attachments import Steps
+from muster.composer.core.capacity import Capacity
 from muster.composer.core.checkpoint import STATE_HANDLERS, state_drafts
 from muster.composer.core.config import ComposerConfig
 from muster.composer.core.decision import Decision
-from muster.composer.core.fabric_calls import breakers, dispatch, settle
+from muster.composer.core.fabric_calls import CallDispatch, CallOutcomes
 from muster.composer.core.fabrics import Fabrics, Look, Surveyed, SurveyWentWrong
 from muster.composer.core.fold_devices import ATTACHMENT_HANDLERS, FABRIC_HANDLERS
 from muster.composer.core.fold_nodes import NODE_HANDLERS
 from muster.composer.core.fold_requests import REQUEST_HANDLERS
-from muster.composer.core.orphans import next_orphan_due, settle_orphans
-from muster.composer.core.requests import requests
+from muster.composer.core.orphans import Orphans
+from muster.composer.core.plans import Planner
+from muster.composer.core.requests import RequestSteps
 from muster.composer.core.state import Handler, State
-from muster.composer.core.surveys import Surveys, ask_surveys
+from muster.composer.core.surveys import Surveys
 from muster.core import Draft, Fact, Instant
 
 
@@ -25,9 +27,25 @@ class ComposerCore:
     """
 
     def __init__(self, fabrics: Fabrics, config: ComposerConfig) -> None:
-        self.state = State(fabrics, config)
-        self.surveys = Surveys(self.state)
-        self._steps = Steps(self.state, self.surveys)
+        state = self.state = State(fabrics, config)
+        attachments, requests, records, worklist = state.attachments, state.requests, state.fabrics, state.worklist
+        surveys = self.surveys = Surveys(config, attachments, records, worklist=worklist)
+        outcomes = self._outcomes = CallOutcomes(config.bounds, attachments, records, calls=fabrics)
+        self._dispatch = CallDispatch(config, attachments, records, worklist=worklist, surveys=surveys)
+        self._orphans = Orphans(config, attachments, records, surveys=surveys, outcomes=outcomes)
+        self._steps = Steps(
+            config.bounds, attachments, requests=requests, worklist=worklist, surveys=surveys, outcomes=outcomes
+        )
+        self.capacity = Capacity(config, attachments, records)
+        self.planner = Planner(config, self.capacity, attachments=attachments, requests=requests, fabrics=records)
+        self.requests = RequestSteps(
+            config.bounds,
+            requests,
+            attachments=attachments,
+            fabrics=records,
+            planner=self.planner,
+            worklist=worklist,
+        )
         self._now = Instant(0)
         self._has_more = False
 
@@ -46,13 +64,13 @@ class ComposerCore:
             if isinstance(seen, Surveyed | SurveyWentWrong):
                 self.observe(seen, now)
             else:
-                settle(state, seen, decision)
-        settle_orphans(state, self.surveys, decision)
+                self._outcomes.settle(seen, decision)
+        self._orphans.settle(decision)
         self._steps.make(decision)
-        requests(state, decision)
-        breakers(state, self.surveys, decision)
-        dispatch(state, decision)
-        ask_surveys(state, self.surveys, now)
+        self.requests.make(decision)
+        self._dispatch.breakers(decision)
+        self._dispatch.dispatch(decision)
+        self.surveys.ask(state.calls, now)
         self._has_more = decision.is_full
         return decision.drafts
 
@@ -64,7 +82,7 @@ class ComposerCore:
         """See `Core`."""
         if self._has_more:
             return self._now
-        moments = [self.state.worklist.next_at(), self.state.calls.next_change(), next_orphan_due(self.state)]
+        moments = [self.state.worklist.next_at(), self.state.calls.next_change(), self._orphans.next_due()]
         moments += [fabric.retry_at for fabric in self.state.fabrics.values() if fabric.retry_at > self._now]
         return min((moment for moment in moments if moment is not None), default=None)
 

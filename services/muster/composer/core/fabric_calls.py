@@ -4,13 +4,14 @@ As many calls begin as a fabric may have under way. Detachments go first: they g
 waiting for. A fabric that fails too often in a row is left alone for a while, then tried with one call.
 """
 
-from muster.composer.core.config import FabricConfig
+from muster.composer.core.config import ComposerConfig, FabricConfig
 from muster.composer.core.decision import Decision, causes_of
-from muster.composer.core.fabrics import AttachDone, CallWentWrong, DetachDone, Outcome
-from muster.composer.core.limits import BREAKER_S_MAX, ERROR_CHARS_MAX, SKEW_S, START_S
-from muster.composer.core.records import UNKNOWN_EFFECT, Attachment, Fabric
-from muster.composer.core.state import State
+from muster.composer.core.fabrics import AttachDone, CallWentWrong, DetachDone, Fabrics, Outcome
+from muster.composer.core.limits import BREAKER_S_MAX, ERROR_CHARS_MAX, SKEW_S, START_S, Bounds
+from muster.composer.core.records import UNKNOWN_EFFECT, Attachment, Fabric, FabricRecords
+from muster.composer.core.state import Attachments
 from muster.composer.core.surveys import Surveys
+from muster.composer.core.worklist import Worklist
 from muster.core import NEVER, Draft, Instant, after, seconds_between
 from muster.core.seeded import uniform
 from muster.fabric.checked import check_device
@@ -26,33 +27,97 @@ from muster.schemas.facts.device import (
 from muster.schemas.facts.fabric import BreakerClosed, BreakerOpened
 
 
-def settle(state: State, seen: Outcome, decision: Decision) -> None:
-    """Tell what a call came to, unless it was settled otherwise."""
-    attachment = state.attachments.get(seen.order)
-    if attachment is None or attachment.attempt != seen.attempt or not attachment.is_calling:
-        state.calls.acknowledge(seen.order, seen.attempt)
-    elif not decision.is_full:
-        _tell(state, attachment, seen, decision)
+class CallOutcomes:
+    """Reports what calls to fabrics came to."""
 
+    def __init__(self, bounds: Bounds, attachments: Attachments, fabrics: FabricRecords, *, calls: Fabrics) -> None:
+        self._bounds = bounds
+        self._attachments = attachments
+        self._fabrics = fabrics
+        self._calls = calls
 
-def _tell(state: State, attachment: Attachment, seen: Outcome, decision: Decision) -> None:
-    match seen:
-        case AttachDone():
-            try:
-                device = _new_one(state, attachment, seen, decision)
-            except FabricNonsenseError as error:
-                fail(state, attachment, error.failure, str(error), decision)
-                return
-            if device is None:
-                fail(
-                    state, attachment, CallFailure.ABANDONED, "every device that was named has another owner", decision
-                )
-                return
-            attach(attachment, device, decision, took_s=seen.took_s)
-        case DetachDone():
-            detach(state, attachment, decision, was_gone=seen.was_gone, took_s=seen.took_s)
-        case CallWentWrong():
-            fail(state, attachment, seen.failure, seen.error, decision)
+    def is_under_way(self, attachment: Attachment) -> bool:
+        """Whether this instance has a call of the attachment under way."""
+        return self._calls.is_under_way(attachment.id, attachment.attempt)
+
+    def settle(self, seen: Outcome, decision: Decision) -> None:
+        """Tell what a call came to, unless it was settled otherwise."""
+        attachment = self._attachments.get(seen.order)
+        if attachment is None or attachment.attempt != seen.attempt or not attachment.is_calling:
+            self._calls.acknowledge(seen.order, seen.attempt)
+        elif not decision.is_full:
+            self._tell(attachment, seen, decision)
+
+    def _tell(self, attachment: Attachment, seen: Outcome, decision: Decision) -> None:
+        match seen:
+            case AttachDone():
+                try:
+                    device = self._new_one(attachment, seen, decision)
+                except FabricNonsenseError as error:
+                    self.fail(attachment, error.failure, str(error), decision)
+                    return
+                if device is None:
+                    self.fail(
+                        attachment, CallFailure.ABANDONED, "every device that was named has another owner", decision
+                    )
+                    return
+                attach(attachment, device, decision, took_s=seen.took_s)
+            case DetachDone():
+                self.detach(attachment, decision, was_gone=seen.was_gone, took_s=seen.took_s)
+            case CallWentWrong():
+                self.fail(attachment, seen.failure, seen.error, decision)
+
+    def detach(self, attachment: Attachment, decision: Decision, *, was_gone: bool, took_s: float = 0.0) -> None:
+        """The device is in the pool again."""
+        payload = DeviceDetached(
+            device_uuid=attachment.device_uuid,
+            device_id=attachment.device_id,
+            node=self._attachments.hosts.node_of(attachment),
+            type=attachment.requested.type,
+            memory_mib=attachment.memory_mib,
+            was_gone=was_gone,
+            took_s=took_s,
+        )
+        decision.say(attachment, "detached", payload)
+
+    def fail(self, attachment: Attachment, failure: CallFailure, error: str, decision: Decision) -> None:
+        """A call of it went wrong."""
+        name = "attach-failed" if attachment.phase is AttachmentPhase.ATTACHING else "detach-failed"
+        retry_at = self._retry_at(attachment, failure, decision.now)
+        payload = CallFailed(
+            attempt=attachment.attempt, failure=failure, error=error[:ERROR_CHARS_MAX], retry_at=retry_at
+        )
+        decision.say(attachment, name, payload)
+
+    def _retry_at(self, attachment: Attachment, failure: CallFailure, now: Instant) -> Instant:
+        """Return when to retry: the backoff doubles each time, drawn from its upper half. NEVER: that was the last."""
+        bounds, attempt = self._bounds, attachment.calls
+        is_attaching = attachment.phase is AttachmentPhase.ATTACHING
+        if failure is CallFailure.REFUSED or attempt >= bounds.attempts_max or (is_attaching and attachment.wish):
+            return NEVER
+        backoff_s = min(bounds.backoff_s_max, bounds.backoff_s * 2 ** (attempt - 1))
+        retry_at = after(now, backoff_s * (0.5 + 0.5 * uniform(0, attachment.id, attachment.attempt)))
+        if failure in UNKNOWN_EFFECT:
+            retry_at = max(retry_at, after(attachment.deadline_at, SKEW_S))
+        return NEVER if retry_at > attachment.overdue_at(bounds) else retry_at
+
+    def _new_one(self, attachment: Attachment, done: AttachDone, decision: Decision) -> MachineDevice | None:
+        """The first that nobody has. One that was taken away since the intent may be named from before that.
+
+        Raises FabricNonsenseError for one that no fact could hold.
+        """
+        for device in done.candidates:
+            check_device(device, what=f"machine {attachment.machine}")
+            key = attachment.fabric, device.device_id
+            if (
+                (device.type, device.model) != attachment.kind
+                or key in self._attachments.by_device
+                or key in decision.claimed
+            ):
+                continue
+            if self._fabrics[attachment.fabric].away_at(device.device_id) <= attachment.since:
+                return device
+        return None
 
 
 def attach(
@@ -74,132 +139,82 @@ def attach(
     decision.say(attachment, "attached", payload)
 
 
-def detach(state: State, attachment: Attachment, decision: Decision, *, was_gone: bool, took_s: float = 0.0) -> None:
-    """The device is in the pool again."""
-    payload = DeviceDetached(
-        device_uuid=attachment.device_uuid,
-        device_id=attachment.device_id,
-        node=state.node_of(attachment),
-        type=attachment.requested.type,
-        memory_mib=attachment.memory_mib,
-        was_gone=was_gone,
-        took_s=took_s,
-    )
-    decision.say(attachment, "detached", payload)
+class CallDispatch:
+    """Opens and closes the breakers of fabrics, and begins the calls for which there is room."""
 
+    def __init__(
+        self,
+        config: ComposerConfig,
+        attachments: Attachments,
+        fabrics: FabricRecords,
+        *,
+        worklist: Worklist,
+        surveys: Surveys,
+    ) -> None:
+        self._config = config
+        self._attachments = attachments
+        self._fabrics = fabrics
+        self._worklist = worklist
+        self._surveys = surveys
 
-def fail(state: State, attachment: Attachment, failure: CallFailure, error: str, decision: Decision) -> None:
-    """A call of it went wrong."""
-    name = "attach-failed" if attachment.phase is AttachmentPhase.ATTACHING else "detach-failed"
-    retry_at = _retry_at(state, attachment, failure, decision.now)
-    payload = CallFailed(attempt=attachment.attempt, failure=failure, error=error[:ERROR_CHARS_MAX], retry_at=retry_at)
-    decision.say(attachment, name, payload)
+    def breakers(self, decision: Decision) -> None:
+        """Open and close what has to be."""
+        for config in self._config.fabrics:
+            fabric, look = self._fabrics[config.name], self._surveys.at(config.name)
+            if not fabric.retry_at:
+                failures = fabric.failures + look.failures
+                if failures >= self._config.bounds.breaker_failures:
+                    self._open(fabric, failures, decision)
+            elif fabric.is_probing(decision.now):
+                if fabric.succeeded_at > fabric.opened_at or (
+                    not self._has_work(config.name) and look.began_at >= fabric.retry_at
+                ):
+                    causes = causes_of(fabric.last_fact)
+                    decision.drafts.append(Draft("fabric", fabric.name, "breaker-closed", BreakerClosed(), causes))
+                    look.failures = 0
+                elif fabric.failures or look.failed_at >= fabric.retry_at:
+                    self._open(fabric, max(1, fabric.failures), decision)
 
+    def _has_work(self, fabric: str) -> bool:
+        worklist = self._worklist
+        return bool(self._attachments.calling(fabric) or worklist.attach.get(fabric) or worklist.detach.get(fabric))
 
-def overdue_at(state: State, attachment: Attachment) -> Instant:
-    """When no further call is begun in the present direction."""
-    bounds = state.bounds
-    if attachment.phase in (AttachmentPhase.WITHHOLDING, AttachmentPhase.DETACHING):
-        return after(attachment.wanted_at, withhold_s(state, attachment) + bounds.detach_s_max)
-    return after(attachment.requested_at, bounds.attach_s_max)
+    def _open(self, fabric: Fabric, failures: int, decision: Decision) -> None:
+        look, open_s = self._surveys.at(fabric.name), self._config.bounds.breaker_s
+        if fabric.retry_at:  # it was tried, in vain: a fabric that is gone is not told of every half minute
+            open_s = max(open_s, min(BREAKER_S_MAX, 2 * seconds_between(fabric.opened_at, fabric.retry_at)))
+        payload = BreakerOpened(
+            failures=failures,
+            failure=look.failure or fabric.failure or CallFailure.UNAVAILABLE,
+            error=(look.error or fabric.error)[:ERROR_CHARS_MAX],
+            retry_at=after(decision.now, open_s),
+        )
+        decision.opened.add(fabric.name)
+        decision.drafts.append(Draft("fabric", fabric.name, "breaker-opened", payload, causes_of(fabric.last_fact)))
 
+    def dispatch(self, decision: Decision) -> None:
+        """Say the intents for which there is room."""
+        for config in self._config.fabrics:
+            attach, detach = self._worklist.attach.get(config.name), self._worklist.detach.get(config.name)
+            if attach or detach:
+                self._begin(config, tuple(detach or ()) + tuple(attach or ()), decision)
 
-def withhold_s(state: State, attachment: Attachment) -> float:
-    """How long the scheduler may take to withhold it."""
-    is_scaler = attachment.wish is not None and bool(attachment.wish.scale)
-    return state.bounds.scaler_withhold_s if is_scaler else state.bounds.withhold_s_max
-
-
-def _retry_at(state: State, attachment: Attachment, failure: CallFailure, now: Instant) -> Instant:
-    """Not before this, with the backoff doubled each time and drawn from its upper half; NEVER: that was the last."""
-    bounds, attempt = state.bounds, attachment.calls
-    is_attaching = attachment.phase is AttachmentPhase.ATTACHING
-    if failure is CallFailure.REFUSED or attempt >= bounds.attempts_max or (is_attaching and attachment.wish):
-        return NEVER
-    backoff_s = min(bounds.backoff_s_max, bounds.backoff_s * 2 ** (attempt - 1))
-    retry_at = after(now, backoff_s * (0.5 + 0.5 * uniform(0, attachment.id, attachment.attempt)))
-    if failure in UNKNOWN_EFFECT:
-        retry_at = max(retry_at, after(attachment.deadline_at, SKEW_S))
-    return NEVER if retry_at > overdue_at(state, attachment) else retry_at
-
-
-def _new_one(state: State, attachment: Attachment, done: AttachDone, decision: Decision) -> MachineDevice | None:
-    """The first that nobody has. One that was taken away since the intent may be named from before that.
-
-    Raises FabricNonsenseError for one that no fact could hold.
-    """
-    for device in done.candidates:
-        check_device(device, what=f"machine {attachment.machine}")
-        key = attachment.fabric, device.device_id
-        if (device.type, device.model) != attachment.kind or key in state.by_device or key in decision.claimed:
-            continue
-        if state.fabrics[attachment.fabric].away_at(device.device_id) <= attachment.since:
-            return device
-    return None
-
-
-def breakers(state: State, surveys: Surveys, decision: Decision) -> None:
-    """Open and close what has to be."""
-    for config in state.config.fabrics:
-        fabric, look = state.fabrics[config.name], surveys.at(config.name)
-        if not fabric.retry_at:
-            failures = fabric.failures + look.failures
-            if failures >= state.bounds.breaker_failures:
-                _open(state, fabric, surveys, failures, decision)
-        elif fabric.is_probing(decision.now):
-            if fabric.succeeded_at > fabric.opened_at or (
-                not _has_work(state, config.name) and look.began_at >= fabric.retry_at
-            ):
-                causes = causes_of(fabric.last_fact)
-                decision.drafts.append(Draft("fabric", fabric.name, "breaker-closed", BreakerClosed(), causes))
-                look.failures = 0
-            elif fabric.failures or look.failed_at >= fabric.retry_at:
-                _open(state, fabric, surveys, max(1, fabric.failures), decision)
-
-
-def _has_work(state: State, fabric: str) -> bool:
-    worklist = state.worklist
-    return bool(state.calling[fabric] or worklist.attach.get(fabric) or worklist.detach.get(fabric))
-
-
-def _open(state: State, fabric: Fabric, surveys: Surveys, failures: int, decision: Decision) -> None:
-    look, open_s = surveys.at(fabric.name), state.bounds.breaker_s
-    if fabric.retry_at:  # it was tried, in vain: a fabric that is gone is not told of every half minute
-        open_s = max(open_s, min(BREAKER_S_MAX, 2 * seconds_between(fabric.opened_at, fabric.retry_at)))
-    payload = BreakerOpened(
-        failures=failures,
-        failure=look.failure or fabric.failure or CallFailure.UNAVAILABLE,
-        error=(look.error or fabric.error)[:ERROR_CHARS_MAX],
-        retry_at=after(decision.now, open_s),
-    )
-    decision.opened.add(fabric.name)
-    decision.drafts.append(Draft("fabric", fabric.name, "breaker-opened", payload, causes_of(fabric.last_fact)))
-
-
-def dispatch(state: State, decision: Decision) -> None:
-    """Say the intents for which there is room."""
-    for config in state.config.fabrics:
-        attach, detach = state.worklist.attach.get(config.name), state.worklist.detach.get(config.name)
-        if attach or detach:
-            _begin(state, config, tuple(detach or ()) + tuple(attach or ()), decision)
-
-
-def _begin(state: State, config: FabricConfig, waiting: tuple[str, ...], decision: Decision) -> None:
-    fabric = state.fabrics[config.name]
-    if fabric.is_open(decision.now) or config.name in decision.opened:
-        return
-    room = config.limit - state.in_flight(config.name, decision.now)
-    if fabric.is_probing(decision.now):
-        room = min(1, room) if room == config.limit else 0
-    for name in waiting:
-        if room <= 0 or decision.is_full:
+    def _begin(self, config: FabricConfig, waiting: tuple[str, ...], decision: Decision) -> None:
+        fabric = self._fabrics[config.name]
+        if fabric.is_open(decision.now) or config.name in decision.opened:
             return
-        attachment = state.attachments[name]
-        if name not in decision.moved and (
-            attachment.has_device or attachment.requested.request not in decision.stopped
-        ):
-            _call(attachment, config, decision)
-            room -= 1
+        room = config.limit - self._attachments.in_flight(config.name, decision.now)
+        if fabric.is_probing(decision.now):
+            room = min(1, room) if room == config.limit else 0
+        for name in waiting:
+            if room <= 0 or decision.is_full:
+                return
+            attachment = self._attachments[name]
+            if name not in decision.moved and (
+                attachment.has_device or attachment.requested.request not in decision.stopped
+            ):
+                _call(attachment, config, decision)
+                room -= 1
 
 
 def _call(attachment: Attachment, config: FabricConfig, decision: Decision) -> None:

@@ -33,7 +33,7 @@ STOOD_BEFORE = (Origin.FOUND, Origin.ORPHAN)
 def _known(state: State, fact: Fact, *phases: Phase) -> Attachment | None:
     attachment = state.attachments.get(fact.subject_id)
     if attachment is None or attachment.phase not in phases:
-        state.anomaly(f"{fact.name} of {'no attachment' if attachment is None else attachment.phase.value}")
+        state.anomalies.note(f"{fact.name} of {'no attachment' if attachment is None else attachment.phase.value}")
         return None
     attachment.last_fact = fact.id
     return attachment
@@ -52,11 +52,11 @@ def _requested(state: State, fact: Fact) -> None:
             last_fact=fact.id,
             trace=fact.trace,
         )
-        state.fabric(known.fabric)
-        state.add(known)
+        state.fabrics.ensure(known.fabric)
+        state.attachments.add(known)
         return
     known.said, known.last_fact = True, fact.id
-    state.touch(known)
+    state.attachments.touch(known)
 
 
 def _attaching(state: State, fact: Fact) -> None:
@@ -65,7 +65,7 @@ def _attaching(state: State, fact: Fact) -> None:
     if attachment is None:
         return
     _begin(state, attachment, fact, Phase.ATTACHING)
-    state.machines.grow_up(attachment.machine, attachment.fabric)
+    state.hosts.machines.grow_up(attachment.machine, attachment.fabric)
     state.calls.carry_out(
         AttachCall(
             order=attachment.id,
@@ -107,9 +107,9 @@ def _begin(state: State, attachment: Attachment, fact: Fact, phase: Phase) -> No
     attachment.phase, attachment.since = phase, fact.time
     attachment.attempt, attachment.deadline_at = fact.payload.attempt, Instant(fact.payload.deadline_at)
     attachment.failure, attachment.retry_at = None, NEVER
-    state.fabric(attachment.fabric)
-    state.calling[attachment.fabric][attachment.id] = None
-    state.touch(attachment)
+    state.fabrics.ensure(attachment.fabric)
+    state.attachments.begin_call(attachment)
+    state.attachments.touch(attachment)
 
 
 def _start_by(state: State, attachment: Attachment) -> Instant:
@@ -128,13 +128,13 @@ def _call_failed(state: State, fact: Fact) -> None:
     attachment.failure, attachment.error = failed.failure, failed.error
     attachment.retry_at, attachment.failed_at = Instant(failed.retry_at), fact.time
     if failed.failure not in UNKNOWN_EFFECT:
-        state.calling[attachment.fabric].pop(attachment.id, None)
-    fabric = state.fabric(attachment.fabric)
+        state.attachments.end_call(attachment)
+    fabric = state.fabrics.ensure(attachment.fabric)
     if failed.failure in COUNTED and attachment.since > fabric.opened_at:  # older calls are behind its breaker
         fabric.failures += 1
         fabric.error, fabric.failure = failed.error, failed.failure
     state.calls.acknowledge(attachment.id, failed.attempt)
-    state.touch(attachment)
+    state.attachments.touch(attachment)
 
 
 def _attached(state: State, fact: Fact) -> None:
@@ -143,14 +143,14 @@ def _attached(state: State, fact: Fact) -> None:
     if attachment is None:
         return
     device = fact.payload
-    state.unreserve(attachment)
-    state.calling[attachment.fabric].pop(attachment.id, None)
+    state.attachments.unreserve(attachment)
+    state.attachments.end_call(attachment)
     attachment.device_uuid, attachment.device_id = device.device_uuid, device.device_id
     attachment.memory_mib = device.memory_mib
     attachment.phase, attachment.since = Phase.ATTACHED, fact.time
     attachment.failure, attachment.retry_at, attachment.error = None, NEVER, ""
-    origin, fabric = attachment.requested.origin, state.fabric(attachment.fabric)
-    state.own(attachment)
+    origin, fabric = attachment.requested.origin, state.fabrics.ensure(attachment.fabric)
+    state.attachments.own(attachment)
     if origin not in STOOD_BEFORE:
         fabric.move(attachment.kind, free=-1, attached=1)
         fabric.moved_at = fact.time
@@ -161,7 +161,7 @@ def _attached(state: State, fact: Fact) -> None:
         attachment.wish = DetachWish(fact=fact.id, reason=reason, keep=True, trace=fact.trace)
     if attachment.attempt:
         state.calls.acknowledge(attachment.id, attachment.attempt)
-    state.touch(attachment)
+    state.attachments.touch(attachment)
 
 
 def _visible(state: State, fact: Fact) -> None:
@@ -176,7 +176,7 @@ def _step(state: State, fact: Fact, before: Phase, now: Phase) -> None:
     attachment = _known(state, fact, before)
     if attachment is not None:
         attachment.phase, attachment.since = now, fact.time
-        state.touch(attachment)
+        state.attachments.touch(attachment)
 
 
 def _detach_wanted(state: State, fact: Fact) -> None:
@@ -186,10 +186,10 @@ def _detach_wanted(state: State, fact: Fact) -> None:
         return
     if attachment.phase is Phase.WITHHOLDING:  # the same once more, with force
         attachment.force, attachment.wanted_at = fact.payload.force, fact.time
-        state.touch(attachment)
+        state.attachments.touch(attachment)
         return
     for request_id in (attachment.request_id, attachment.withdrawn_id):
-        state.withholding.pop(request_id, None)
+        state.attachments.withholding.pop(request_id, None)
     attachment.withdrawn_id = ""
     request = state.requests.get(attachment.requested.request)
     if request is not None and request.all_or_nothing and not (request.was_running or request.deleting):
@@ -204,8 +204,8 @@ def _detach_wanted(state: State, fact: Fact) -> None:
     attachment.error = "" if attachment.wish is not None else fact.payload.reason
     if fact.trace:
         attachment.trace = fact.trace
-    state.withholding[attachment.request_id] = attachment.id
-    state.touch(attachment)
+    state.attachments.withholding[attachment.request_id] = attachment.id
+    state.attachments.touch(attachment)
 
 
 def _detach_given_up(state: State, fact: Fact) -> None:
@@ -216,8 +216,8 @@ def _detach_given_up(state: State, fact: Fact) -> None:
     before = attachment.before or Phase.ATTACHED
     if before is Phase.ONLINE and attachment.is_withheld:
         before = Phase.VISIBLE  # the scheduler says `released` once more
-    state.touch(attachment)
-    state.calling[attachment.fabric].pop(attachment.id, None)
+    state.attachments.touch(attachment)
+    state.attachments.end_call(attachment)
     attachment.phase, attachment.since, attachment.before = before, fact.time, None
     attachment.failure, attachment.error = None, fact.payload.reason
     attachment.retry_at = after(fact.time, rest_s(attachment.withholds))
@@ -236,14 +236,14 @@ def _detached(state: State, fact: Fact) -> None:
     request = state.requests.get(attachment.requested.request)
     if request is not None and attachment.wish is None and not request.deleting:
         request.error = request.error or attachment.error  # nobody wanted it away: it was lost
-    state.finish(attachment, Phase.DETACHED, fact.time)
-    state.disown(attachment, fact.time)
-    fabric = state.fabric(attachment.fabric)
+    state.attachments.finish(attachment, Phase.DETACHED, fact.time)
+    state.attachments.disown(attachment, fact.time)
+    fabric = state.fabrics.ensure(attachment.fabric)
     fabric.move(attachment.kind, free=1, attached=-1)
     fabric.failures, fabric.succeeded_at, fabric.moved_at = 0, fact.time, fact.time
     state.calls.acknowledge(attachment.id, attachment.attempt)
     if attachment.is_gpu or not attachment.is_withheld:
-        state.drop(attachment)  # else its node is withheld, until it no longer shows it
+        state.attachments.drop(attachment)  # else its node is withheld, until it no longer shows it
 
 
 def _failed(state: State, fact: Fact) -> None:
@@ -254,11 +254,11 @@ def _failed(state: State, fact: Fact) -> None:
     request = state.requests.get(attachment.requested.request)
     if request is not None and not request.deleting:
         request.error = request.error or fact.payload.reason
-    state.unreserve(attachment)
-    state.finish(attachment, Phase.FAILED, fact.time)
+    state.attachments.unreserve(attachment)
+    state.attachments.finish(attachment, Phase.FAILED, fact.time)
     if attachment.attempt:
         state.calls.acknowledge(attachment.id, attachment.attempt)
-    state.drop(attachment)
+    state.attachments.drop(attachment)
 
 
 ATTACHMENT_HANDLERS: dict[tuple[str, str], Handler] = {
@@ -279,7 +279,7 @@ ATTACHMENT_HANDLERS: dict[tuple[str, str], Handler] = {
 
 def _surveyed(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, FabricSurveyed)
-    fabric = state.fabric(fact.subject_id)
+    fabric = state.fabrics.ensure(fact.subject_id)
     fabric.pool = {(model.type, model.model): model for model in fact.payload.pool}
     fabric.surveyed, fabric.last_fact, fabric.since = True, fact.id, fact.time
     for name, request in state.requests.items():
@@ -289,13 +289,13 @@ def _surveyed(state: State, fact: Fact) -> None:
 
 def _breaker_opened(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, BreakerOpened)
-    fabric = state.fabric(fact.subject_id)
+    fabric = state.fabrics.ensure(fact.subject_id)
     fabric.opened_at, fabric.retry_at = fact.time, Instant(fact.payload.retry_at)
     fabric.error, fabric.failures, fabric.last_fact = fact.payload.error, 0, fact.id
 
 
 def _breaker_closed(state: State, fact: Fact) -> None:
-    fabric = state.fabric(fact.subject_id)
+    fabric = state.fabrics.ensure(fact.subject_id)
     fabric.opened_at = fabric.retry_at = NEVER
     fabric.error, fabric.failures, fabric.last_fact = "", 0, fact.id
 
@@ -303,7 +303,7 @@ def _breaker_closed(state: State, fact: Fact) -> None:
 def _orphan_found(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, OrphanFound)
     found = fact.payload
-    state.fabric(fact.subject_id).orphans[found.device_id] = OrphanState(
+    state.fabrics.ensure(fact.subject_id).orphans[found.device_id] = OrphanState(
         device_id=found.device_id,
         device_uuid=found.device_uuid,
         machine=found.machine,
@@ -317,13 +317,13 @@ def _orphan_found(state: State, fact: Fact) -> None:
 
 def _orphan_returned(state: State, fact: Fact) -> None:
     device_id = getattr(fact.payload, "device_id", "")
-    if state.fabric(fact.subject_id).orphans.pop(device_id, None) is None:
-        state.anomaly("return of no orphan")
+    if state.fabrics.ensure(fact.subject_id).orphans.pop(device_id, None) is None:
+        state.anomalies.note("return of no orphan")
 
 
 def _operator_seen(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, OperatorSeen)
-    state.fabric(fact.subject_id).operator = fact.payload
+    state.fabrics.ensure(fact.subject_id).operator = fact.payload
 
 
 FABRIC_HANDLERS: dict[tuple[str, str], Handler] = {

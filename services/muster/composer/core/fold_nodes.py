@@ -1,7 +1,7 @@
 """How facts about nodes, their grants and what jobs hold there change what the composer believes."""
 
 from muster.cluster import HOLD_FACTS
-from muster.composer.core.state import Handler, State, young_s
+from muster.composer.core.state import Handler, State
 from muster.core import Fact
 from muster.schemas.facts.device import DetachWish
 from muster.schemas.facts.job import JobRouted
@@ -13,32 +13,32 @@ def _joined(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, NodeJoined)
     machine, group = fact.payload.machine, state.config.group_of.get(fact.payload.group)
     if group is not None:
-        state.machines.settle_in(machine, group.fabric, fact.time, young_s=young_s(state))
-    state.machines.take(machine, fact.subject_id)
+        state.hosts.machines.settle_in(machine, group.fabric, fact.time, young_s=state.bounds.young_s)
+    state.hosts.machines.take(machine, fact.subject_id)
     _changed(state, fact)
     _touch_all(state, machine)
 
 
 def _changed(state: State, fact: Fact) -> None:
-    change = state.nodes.apply(fact)
+    change = state.hosts.nodes.apply(fact)
     if change is not None:
-        state.grants.change_node(change)
+        state.hosts.grants.change_node(change)
 
 
 def _left(state: State, fact: Fact) -> None:
-    description = state.nodes.description(fact.subject_id)
+    description = state.hosts.nodes.description(fact.subject_id)
     if description is None:
-        state.anomaly("left of no node")
+        state.anomalies.note("left of no node")
         return
     machine = description.machine
     wish = DetachWish(fact=fact.id, reason=f"node {fact.subject_id} left the cluster", keep=True)
-    for name in tuple(state.on_machine.get(machine, ())):
+    for name in tuple(state.attachments.on_machine.get(machine, ())):
         attachment = state.attachments[name]
         if not attachment.phase.is_over:
-            state.want_away(attachment, wish)
+            state.attachments.want_away(attachment, wish)
     group = state.config.group_of.get(description.group)
     if group is not None:
-        state.machines.abandon(machine, group.fabric)
+        state.hosts.machines.abandon(machine, group.fabric)
     _changed(state, fact)
     _touch_all(state, machine)
     for name, request in state.requests.items():
@@ -47,74 +47,74 @@ def _left(state: State, fact: Fact) -> None:
 
 
 def _touch_all(state: State, machine: str) -> None:
-    state.kinds_on.pop(machine, None)
-    for name in tuple(state.on_machine.get(machine, ())):
-        state.touch(state.attachments[name])
+    state.attachments.kinds_on.pop(machine, None)
+    for name in tuple(state.attachments.on_machine.get(machine, ())):
+        state.attachments.touch(state.attachments[name])
 
 
 def _node_released(state: State, fact: Fact) -> None:
-    state.grants.release_node(fact.subject_id)
-    node = state.nodes.get(fact.subject_id)
+    state.hosts.grants.release_node(fact.subject_id)
+    node = state.hosts.nodes.get(fact.subject_id)
     for uuid in node.shown if node is not None else ():
         _touch_device(state, uuid)
 
 
 def _device_released(state: State, fact: Fact) -> None:
-    state.grants.release_device(fact.subject_id)
+    state.hosts.grants.release_device(fact.subject_id)
     _touch_device(state, fact.subject_id)
 
 
 def _touch_device(state: State, uuid: str) -> None:
-    name = state.by_uuid.get(uuid)
+    name = state.attachments.by_uuid.get(uuid)
     if name is not None:
-        state.touch(state.attachments[name])
+        state.attachments.touch(state.attachments[name])
 
 
 def _withheld(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, Withheld)
-    name = state.withholding.get(fact.payload.request_id)
+    name = state.attachments.withholding.get(fact.payload.request_id)
     if name is not None:
         attachment = state.attachments[name]
         if attachment.withdrawn_id == fact.payload.request_id:  # it crossed the withdrawal, and stands
             attachment.request_id, attachment.withdrawn_id = attachment.withdrawn_id, ""
         attachment.is_withheld, attachment.holders = True, fact.payload.holders
-        state.touch(attachment)
+        state.attachments.touch(attachment)
     if fact.kind == "device":
-        state.grants.withhold_device(fact.subject_id)
+        state.hosts.grants.withhold_device(fact.subject_id)
     else:
-        state.grants.withhold_node(fact.subject_id)
+        state.hosts.grants.withhold_node(fact.subject_id)
 
 
 def _withdrawn(state: State, fact: Fact) -> None:
     """Ours only. One that crossed its answer is ignored by the scheduler: then it is said again, as answered."""
     assert isinstance(fact.payload, WithholdWithdrawn)
-    name = state.withholding.get(fact.payload.request_id)
+    name = state.attachments.withholding.get(fact.payload.request_id)
     if name is None:
         return
     attachment = state.attachments[name]
-    state.touch(attachment)
+    state.attachments.touch(attachment)
     if not fact.payload.after_withheld:
         if not attachment.is_withheld:
             attachment.request_id, attachment.withdrawn_id = "", fact.payload.request_id
         return
-    del state.withholding[fact.payload.request_id]
+    del state.attachments.withholding[fact.payload.request_id]
     attachment.request_id, attachment.is_withheld = "", False
     if attachment.phase.is_over:
-        state.drop(attachment)
+        state.attachments.drop(attachment)
 
 
 def _routed(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, JobRouted)
-    state.host_resources.describe(fact.subject_id, fact.payload.job.spec)
+    state.hosts.host_resources.describe(fact.subject_id, fact.payload.job.spec)
 
 
 def _held(state: State, fact: Fact) -> None:
-    state.holds.apply(fact)
+    state.hosts.holds.apply(fact)
 
 
 def _ended(state: State, fact: Fact) -> None:
-    state.holds.apply(fact)
-    state.host_resources.forget(fact.subject_id)
+    state.hosts.holds.apply(fact)
+    state.hosts.host_resources.forget(fact.subject_id)
 
 
 NODE_HANDLERS: dict[tuple[str, str], Handler] = {

@@ -31,14 +31,14 @@ def _decompose_forwarded(state: State, fact: Fact) -> None:
 def _detach_forwarded(state: State, fact: Fact) -> None:
     """Who asks with force and may not does without: then it waits, and is given up if it stays held."""
     assert isinstance(fact.payload, DetachRequested)
-    asked, name = fact.payload, state.by_uuid.get(fact.subject_id)
+    asked, name = fact.payload, state.attachments.by_uuid.get(fact.subject_id)
     if name is None:
-        state.anomaly("detach of no device")
+        state.anomalies.note("detach of no device")
         return
     force = asked.force and asked.may_force
     reason = asked.reason or f"{asked.principal} asked for it"
     wish = DetachWish(fact=fact.id, reason=reason, force=force, trace=fact.trace)
-    state.want_away(state.attachments[name], wish)
+    state.attachments.want_away(state.attachments[name], wish)
 
 
 def _chosen(state: State, fact: Fact) -> None:
@@ -46,12 +46,12 @@ def _chosen(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, ScaleChosen)
     chosen, is_whole = fact.payload, True
     for uuid in chosen.devices:
-        name = state.by_uuid.get(uuid)
+        name = state.attachments.by_uuid.get(uuid)
         if name is None:
             is_whole = False
             continue
         wish = DetachWish(fact=fact.id, reason=chosen.reason, scale=fact.subject_id, trace=fact.trace)
-        state.want_away(state.attachments[name], wish)
+        state.attachments.want_away(state.attachments[name], wish)
     if chosen.parts or not is_whole:
         _wish(state, fact, RequestWish(fact=fact.id, at=fact.time, chosen=chosen, trace=fact.trace))
 
@@ -70,12 +70,12 @@ def _choice_ended(state: State, fact: Fact) -> None:
         if fact.payload.failed and request.all_or_nothing and not (request.was_running or request.deleting):
             request.error = request.error or fact.payload.reason or "its choice ended"
     elif request.spec is None and not request.wishes:
-        del state.requests[request.name]
+        state.requests.forget(request.name)
     state.worklist.look_request(request.name)
 
 
 def _wish(state: State, fact: Fact, wish: RequestWish) -> None:
-    state.request(fact.subject_id).wishes[wish.fact] = wish
+    state.requests.ensure(fact.subject_id).wishes[wish.fact] = wish
     state.worklist.look_request(fact.subject_id)
 
 
@@ -87,10 +87,10 @@ def _answered(request: Request, fact: Fact) -> RequestWish | None:
 def _accepted(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, RequestAccepted)
     accepted = fact.payload
-    request = state.request(fact.subject_id)
+    request = state.requests.ensure(fact.subject_id)
     wish = _answered(request, fact)
     if not request.is_live:
-        request = state.renew_request(fact.subject_id)
+        request = state.requests.renew(fact.subject_id)
     request.spec, request.principal, request.origin = accepted.spec, accepted.principal, accepted.origin
     request.jobs, request.scale, request.all_or_nothing = accepted.jobs, accepted.scale, accepted.all_or_nothing
     request.may_force = wish is not None and wish.compose is not None and wish.compose.may_force
@@ -110,8 +110,8 @@ def _accepted(state: State, fact: Fact) -> None:
             origin=accepted.origin,
             jobs=accepted.jobs,
         )
-        state.fabric(order.fabric)
-        state.add(
+        state.fabrics.ensure(order.fabric)
+        state.attachments.add(
             Attachment(
                 requested, AttachmentPhase.REQUESTED, id=order.id, requested_at=fact.time, since=fact.time,
                 last_fact=fact.id, trace=fact.trace, said=False,
@@ -122,13 +122,13 @@ def _accepted(state: State, fact: Fact) -> None:
     for name in accepted.devices:
         attachment = state.attachments.get(name)
         if attachment is not None:
-            state.want_away(attachment, less)
+            state.attachments.want_away(attachment, less)
     state.worklist.look_request(request.name)
 
 
 def _refused(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, RequestRefused)
-    request = state.request(fact.subject_id)
+    request = state.requests.ensure(fact.subject_id)
     _answered(request, fact)
     request.last_fact = fact.id
     state.worklist.look_request(request.name)
@@ -136,17 +136,17 @@ def _refused(state: State, fact: Fact) -> None:
         if not request.all_or_nothing:  # there an error means that it could not be had
             request.error, request.field = fact.payload.reason, fact.payload.field
         return
-    request = state.renew_request(fact.subject_id)
+    request = state.requests.renew(fact.subject_id)
     request.spec, request.principal = fact.payload.spec, fact.payload.principal
     request.error, request.field, request.last_fact = fact.payload.reason, fact.payload.field, fact.id
-    state.end_request(request, RequestPhase.REFUSED, fact.time)
+    state.requests.end(request, RequestPhase.REFUSED, fact.time)
 
 
 def _moved(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, RequestMoved)
     request = state.requests.get(fact.subject_id)
     if request is None or not request.is_live:
-        state.anomaly("moved of no request")
+        state.anomalies.note("moved of no request")
         return
     wish = _answered(request, fact)
     request.phase, request.error, request.last_fact = fact.payload.phase, fact.payload.error, fact.id
@@ -172,18 +172,18 @@ def _give_back(state: State, request: Request, wish: RequestWish | None, fact: F
         trace=fact.trace,
     )
     for name in tuple(request.attachments):
-        state.want_away(state.attachments[name], away)
+        state.attachments.want_away(state.attachments[name], away)
 
 
 def _ended(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, RequestEnded)
     request = state.requests.get(fact.subject_id)
     if request is None or not request.is_live:
-        state.anomaly("end of no request")
+        state.anomalies.note("end of no request")
         return
     request.failed, request.error = fact.payload.failed, fact.payload.reason
     request.last_fact = fact.id
-    state.end_request(request, RequestPhase.ENDED, fact.time)
+    state.requests.end(request, RequestPhase.ENDED, fact.time)
     state.worklist.look_request(request.name)
 
 

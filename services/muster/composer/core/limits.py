@@ -38,6 +38,11 @@ class Bounds(ComposerSettings):
     scaler_withhold_s: float = 30.0
     """How long devices that the scaler gives back may take to become free; its `withhold_s`."""
 
+    @property
+    def young_s(self) -> float:
+        """How long after its node joined first, devices on a machine may have stood there before: some looks."""
+        return 2 * self.survey_s + YOUNG_S
+
 
 def rest_s(rounds: int) -> float:
     """How long a device rests whose detachment was tried in vain so often. Who asks for it anew does not wait."""

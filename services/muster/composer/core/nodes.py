@@ -7,8 +7,9 @@ or that was withheld, is released by itself.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from muster.cluster import NodeChange, Nodes
+from muster.cluster import Holds, NodeChange, Nodes
 from muster.composer.core.limits import MACHINES_LEFT_MAX
+from muster.composer.core.records import Attachment
 from muster.core import Instant, after
 from muster.schemas.facts.fabric import MachineKnown
 from muster.schemas.facts.node import GrantState
@@ -177,3 +178,41 @@ class HostResources:
                     cpu_milli += groups[slot.group][0]
                     memory_mib += groups[slot.group][1]
         return cpu_milli, memory_mib
+
+
+class Hosts:
+    """The nodes and machines that devices go to, with grants and what jobs hold; written by the fold."""
+
+    def __init__(self, machines: Iterable[tuple[str, str]]) -> None:
+        self.nodes = Nodes()
+        self.grants = Grants(self.nodes)
+        self.machines = Machines(machines)
+        self.holds = Holds()
+        self.host_resources = HostResources()
+
+    def node_of(self, attachment: Attachment) -> str:
+        """Return the node that stands on the machine of an attachment; "" if none ever did."""
+        return self.machines.node_on.get(attachment.machine, attachment.requested.node)
+
+    def holders(self, attachment: Attachment) -> tuple[str, ...]:
+        """Return the jobs that stand in the way of a detachment.
+
+        Where the kubelet picks devices: also jobs whose devices are not known.
+        """
+        if not attachment.is_gpu:
+            return self.holds.jobs_on(self.node_of(attachment))
+        name = self.nodes.node_of.get(attachment.device_uuid)
+        if name is None:
+            return ()
+        return self.holds.device_holders(name, attachment.device_uuid, self.nodes[name].shown).all
+
+    def is_shown(self, attachment: Attachment) -> bool:
+        """Return whether the node shows the device."""
+        if attachment.is_gpu:
+            return attachment.device_uuid in self.nodes.node_of
+        description = self.nodes.description(self.node_of(attachment))
+        return description is not None and attachment.device_uuid in description.memory_uuids
+
+    def is_usable(self, attachment: Attachment) -> bool:
+        """Return whether jobs may use the device."""
+        return self.grants.is_device_usable(attachment.device_uuid) if attachment.is_gpu else self.is_shown(attachment)

@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from muster.composer.core.capacity import Refusal, Site, room, site_of, sites, too_little
-from muster.composer.core.config import GroupConfig
+from muster.composer.core.capacity import Capacity, Refusal, Site
+from muster.composer.core.config import ComposerConfig, GroupConfig
 from muster.composer.core.decision import Tally
-from muster.composer.core.records import LEAVING, Attachment, Kind, Request
-from muster.composer.core.state import State
+from muster.composer.core.records import LEAVING, Attachment, FabricRecords, Kind, Request, Requests
+from muster.composer.core.state import Attachments
 from muster.schemas.devices import CXL_MEMORY, GPU, AllocationPolicy, AttachmentPhase, ComposabilitySpec, Origin
 from muster.schemas.facts.scale import ScaleChosen
 
@@ -52,55 +52,230 @@ class _Choice:
     reason: Refusal | None = None
 
 
-def plan_compose(
-    state: State, name: str, spec: ComposabilitySpec, tally: Tally, *, may_force: bool
-) -> Plan | Refusal | Wait:
-    """Judge a request, new or changed, as if what this decision accepted before stood."""
-    request = state.requests.get(name)
-    if request is not None and request.is_live and request.deleting:
-        return Refusal("name", f"request {name} is being deleted: wait until it ended, or take another name")
-    if request is not None and request.is_live and request.origin is not Origin.REQUEST:
-        return Refusal("name", f"{name} is a choice of the scaler: take another name")
-    own = _own(state, request)
-    wrong = _changed(request, own, spec) or _unknown(state, spec)
-    if wrong is not None:
-        return wrong
-    if (holder := _rival(state, name, spec, tally)) is not None:
-        return holder
-    if spec.size <= len(own):
-        wrong = _unmet(state, request, own, spec)
-        if wrong is not None or spec.size == len(own):
-            return wrong or Plan()
-        return _shrink(state, own, spec, may_force=may_force)
-    return _grow(state, name, spec, own, tally)
+_CLASSES = {
+    AttachmentPhase.REQUESTED: 0,
+    AttachmentPhase.ATTACHING: 2,
+    AttachmentPhase.ONLINE: 3,
+}
 
 
-def plan_parts(state: State, chosen: ScaleChosen, tally: Tally) -> Plan | Refusal | Wait:
-    """Judge what the scaler chose to attach: exactly these nodes, all or nothing."""
-    orders, left = list[Order](), tally.copy()
-    for part in chosen.parts:
-        model = part.device_model or chosen.device_model
-        site = site_of(state, part.node)
-        if isinstance(site, Refusal):
+class Planner:
+    """Judges requests by what there is."""
+
+    def __init__(
+        self,
+        config: ComposerConfig,
+        capacity: Capacity,
+        *,
+        attachments: Attachments,
+        requests: Requests,
+        fabrics: FabricRecords,
+    ) -> None:
+        self._config = config
+        self._capacity = capacity
+        self._attachments = attachments
+        self._hosts = attachments.hosts
+        self._requests = requests
+        self._fabrics = fabrics
+
+    def compose(self, name: str, spec: ComposabilitySpec, tally: Tally, *, may_force: bool) -> Plan | Refusal | Wait:
+        """Judge a request, new or changed, as if what this decision accepted before stood."""
+        request = self._requests.get(name)
+        if request is not None and request.is_live and request.deleting:
+            return Refusal("name", f"request {name} is being deleted: wait until it ended, or take another name")
+        if request is not None and request.is_live and request.origin is not Origin.REQUEST:
+            return Refusal("name", f"{name} is a choice of the scaler: take another name")
+        own = self._own(request)
+        wrong = _changed(request, own, spec) or self._unknown(spec)
+        if wrong is not None:
+            return wrong
+        if (holder := self._rival(name, spec, tally)) is not None:
+            return holder
+        if spec.size <= len(own):
+            wrong = self._unmet(request, own, spec)
+            if wrong is not None or spec.size == len(own):
+                return wrong or Plan()
+            return self._shrink(own, spec, may_force=may_force)
+        return self._grow(name, spec, own, tally)
+
+    def parts(self, chosen: ScaleChosen, tally: Tally) -> Plan | Refusal | Wait:
+        """Judge what the scaler chose to attach: exactly these nodes, all or nothing."""
+        orders, left = list[Order](), tally.copy()
+        for part in chosen.parts:
+            model = part.device_model or chosen.device_model
+            site = self._capacity.site_of(part.node)
+            if isinstance(site, Refusal):
+                return site
+            found = self._capacity.room(site, (GPU, model), left)
+            if isinstance(found, Refusal):
+                return found
+            if found < part.count:
+                return Refusal("size", f"node {part.node} has room for {found} more GPUs, {part.count} are chosen")
+            if (waits := self._unsurveyed(site.fabric)) is not None:
+                return waits
+            free = self._capacity.free(site.fabric, (GPU, model)) - left.pools[site.fabric, (GPU, model)]
+            if free < part.count:
+                return Refusal(
+                    "size",
+                    f"{max(0, free)} {model} are free in the pool of fabric {site.fabric}, {part.count} are chosen",
+                )
+            new = [Order(site, model)] * part.count
+            count(left, new, GPU)
+            orders += new
+        if len(orders) > ORDERS_MAX:
+            return Refusal("size", f"at most {ORDERS_MAX} devices are attached by one choice")
+        return Plan(tuple(orders))
+
+    def _own(self, request: Request | None) -> list[Attachment]:
+        """Attachments that the request has and keeps."""
+        if request is None or not request.is_live:
+            return []
+        attachments = (self._attachments[name] for name in request.attachments)
+        return [one for one in attachments if one.wish is None and one.phase not in LEAVING]
+
+    def _unmet(self, request: Request | None, own: list[Attachment], spec: ComposabilitySpec) -> Refusal | None:
+        """What is wrong with the places of a request that gets no more devices: its target, and a new `other_spec`."""
+        if spec.target_node and not own and isinstance(site := self._capacity.site_of(spec.target_node), Refusal):
             return site
-        found = room(state, site, (GPU, model), left)
-        if isinstance(found, Refusal):
-            return found
-        if found < part.count:
-            return Refusal("size", f"node {part.node} has room for {found} more GPUs, {part.count} are chosen")
-        if (waits := _unsurveyed(state, site.fabric)) is not None:
-            return waits
-        free = state.free(site.fabric, (GPU, model)) - left.pools[site.fabric, (GPU, model)]
-        if free < part.count:
-            return Refusal(
-                "size", f"{max(0, free)} {model} are free in the pool of fabric {site.fabric}, {part.count} are chosen"
-            )
-        new = [Order(site, model)] * part.count
-        count(left, new, GPU)
-        orders += new
-    if len(orders) > ORDERS_MAX:
-        return Refusal("size", f"at most {ORDERS_MAX} devices are attached by one choice")
-    return Plan(tuple(orders))
+        known = request.spec if request is not None and request.is_live else None
+        if spec.other_spec is None or (known is not None and known.other_spec == spec.other_spec):
+            return None
+        if own:
+            nodes = {self._hosts.node_of(attachment) for attachment in own}
+        else:
+            nodes = {spec.target_node} if spec.target_node else {site.node for site in self._capacity.sites()}
+        refusals = [self._capacity.too_little(node, spec.other_spec) for node in sorted(nodes)]
+        if own:  # all of them are to have it; else one that does is enough
+            return next((refusal for refusal in refusals if refusal is not None), None)
+        return None if None in refusals else next(iter(refusals), None)
+
+    def _unknown(self, spec: ComposabilitySpec) -> Refusal | Wait | None:
+        kinds = {kind for fabric in self._fabrics.values() for kind in fabric.pool}
+        types = {GPU, CXL_MEMORY} | {type_ for type_, _ in kinds}
+        if spec.type not in types:
+            return Refusal("type", f"no fabric has devices of type {spec.type}; known: {', '.join(sorted(types))}")
+        models = {model for type_, model in kinds if type_ == spec.type}
+        if spec.model in models:
+            return None
+        for config in self._config.fabrics:
+            waits = self._unsurveyed(config.name)
+            groups = (group for group in self._config.groups if group.fabric == config.name)
+            if waits is not None and any(_may_take(group, spec) for group in groups):
+                return waits
+        known = ", ".join(sorted(models)) or "none"
+        return Refusal("model", f"no fabric has {spec.type} of model {spec.model}; known: {known}")
+
+    def _unsurveyed(self, fabric: str) -> Wait | None:
+        return None if self._fabrics[fabric].surveyed else Wait(f"fabric {fabric} has not yet told what it holds")
+
+    def _rival(self, name: str, spec: ComposabilitySpec, tally: Tally) -> Refusal | None:
+        """Return a refusal if another request has the same `rival_keys` (the rule of the CoHDI operator)."""
+        key = rival_keys(spec)
+        if not key:
+            return None
+        rival = tally.held_by.get(key, "")
+        for other in self._requests.values():
+            if other.is_live and other.spec is not None and other.origin is Origin.REQUEST and not other.deleting:
+                rival = other.name if other.name != name and rival_keys(other.spec) == key else rival
+        if not rival or rival == name:
+            return None
+        where = f"on {spec.target_node}" if spec.target_node else "over nodes"
+        field_name = "target_node" if spec.target_node else "allocation_policy"
+        return Refusal(
+            field_name, f"request {rival} asks {spec.type} {spec.model} {where} already: change that one", rival
+        )
+
+    def _shrink(self, own: list[Attachment], spec: ComposabilitySpec, *, may_force: bool) -> Plan | Refusal:
+        """Victims in the operator's order: not begun, on the way, online, others; among them idle and oldest first."""
+
+        def turn(one: Attachment) -> tuple[int, bool, int, str]:
+            return _CLASSES.get(one.phase, 4), bool(self._hosts.holders(one)), one.requested_at, one.id
+
+        victims = sorted(own, key=turn)[: len(own) - spec.size]
+        if spec.force_detach and not may_force:
+            for victim in victims:
+                holders = self._hosts.holders(victim) if victim.has_device else ()
+                if holders:
+                    reason = (
+                        f"{victim.device_uuid} is held by {holders[0]}, and taking it by force needs an operator's role"
+                    )
+                    return Refusal("force_detach", reason, holders[0])
+        return Plan(victims=tuple(victim.id for victim in victims))
+
+    def _grow(self, name: str, spec: ComposabilitySpec, own: list[Attachment], tally: Tally) -> Plan | Refusal | Wait:
+        need = spec.size - len(own)
+        if need > ORDERS_MAX:
+            return Refusal("size", f"at most {ORDERS_MAX} devices are added at a time")
+        places = [self._capacity.site_of(spec.target_node)] if spec.target_node else self._capacity.sites()
+        choice, waits = _Choice((spec.type, spec.model)), None
+        for site in places:
+            if isinstance(site, Refusal):
+                return site
+            unseen = self._unsurveyed(site.fabric)
+            if unseen is not None and _may_take(site.group, spec):
+                waits = unseen  # other fabrics may do without it
+                continue
+            found = self._capacity.room(site, choice.kind, tally, spec.other_spec)
+            if isinstance(found, Refusal):
+                choice.reason = choice.reason or found
+            elif found:
+                choice.left[site.node], choice.sites[site.node] = found, site
+        choice.own = Counter(self._hosts.node_of(attachment) for attachment in own)
+        pools = {
+            fabric.name: self._capacity.free(fabric.name, choice.kind) - tally.pools[fabric.name, choice.kind]
+            for fabric in self._fabrics.values()
+        }
+        most = sum(choice.left.values())
+        if spec.allocation_policy is AllocationPolicy.DIFFERENTNODE:
+            nodes = _spread(choice, pools, need)
+        else:
+            nodes = self._together(choice, pools, need, used=self._nodes_of_others(name, spec))
+        if len(nodes) < need:
+            return waits or self._short(spec, choice, tally, need=need, most=most)
+        return Plan(tuple(Order(choice.sites[node], spec.model) for node in nodes))
+
+    def _together(self, choice: _Choice, pools: dict[str, int], need: int, *, used: set[str]) -> list[str]:
+        """All on one node if one takes them: first where the request has devices, then where no other such request is.
+
+        Before all that a fabric that works is better than one whose breaker opened.
+        """
+
+        def turn(node: str) -> tuple[bool, bool, bool, bool, int, str]:
+            fabric = choice.sites[node].fabric
+            takes, fails = min(choice.left[node], pools.get(fabric, 0)), bool(self._fabrics[fabric].retry_at)
+            return node not in choice.own, fails, takes < need, node in used, -min(takes, need), node
+
+        nodes: list[str] = []
+        for node in sorted(choice.left, key=turn):
+            fabric = choice.sites[node].fabric
+            takes = max(0, min(choice.left[node], pools.get(fabric, 0), need - len(nodes)))
+            pools[fabric] = pools.get(fabric, 0) - takes
+            nodes += [node] * takes
+            if len(nodes) == need:
+                break
+        return nodes
+
+    def _nodes_of_others(self, name: str, spec: ComposabilitySpec) -> set[str]:
+        """Nodes that other samenode requests for the same are on."""
+        found = set()
+        for other in self._requests.values():
+            if other.name == name or not other.is_live or other.spec is None or other.origin is not Origin.REQUEST:
+                continue
+            if (other.spec.type, other.spec.model) == (spec.type, spec.model):
+                found |= {self._hosts.node_of(self._attachments[one]) for one in other.attachments}
+        return found
+
+    def _short(self, spec: ComposabilitySpec, choice: _Choice, tally: Tally, *, need: int, most: int) -> Refusal:
+        """Whether the pool or the nodes, which take `most`, are too small."""
+        free = sum(
+            max(0, self._capacity.free(name, choice.kind) - tally.pools[name, choice.kind]) for name in self._fabrics
+        )
+        if most < need:
+            if not most and choice.reason is not None:
+                return choice.reason
+            where = f"node {spec.target_node} has" if spec.target_node else "composable nodes have"
+            return Refusal("size", f"{where} room for {most} more, {need} are asked")
+        return Refusal("size", f"{free} {spec.model} are free in the pools of these nodes, {need} are asked")
 
 
 def count(tally: Tally, orders: Iterable[Order], type_: str) -> None:
@@ -117,14 +292,6 @@ def rival_keys(spec: ComposabilitySpec) -> tuple[str, ...]:
     return ("samenode", spec.target_node, spec.type, spec.model) if spec.target_node else ()
 
 
-def _own(state: State, request: Request | None) -> list[Attachment]:
-    """Attachments that the request has and keeps."""
-    if request is None or not request.is_live:
-        return []
-    attachments = (state.attachments[name] for name in request.attachments)
-    return [one for one in attachments if one.wish is None and one.phase not in LEAVING]
-
-
 def _changed(request: Request | None, own: list[Attachment], spec: ComposabilitySpec) -> Refusal | None:
     """Of a request that has devices only size, force and other_spec may change."""
     if request is None or request.spec is None or not own:
@@ -139,145 +306,9 @@ def _changed(request: Request | None, own: list[Attachment], spec: Composability
     return None
 
 
-def _unmet(state: State, request: Request | None, own: list[Attachment], spec: ComposabilitySpec) -> Refusal | None:
-    """What is wrong with the places of a request that gets no more devices: its target, and a new `other_spec`."""
-    if spec.target_node and not own and isinstance(site := site_of(state, spec.target_node), Refusal):
-        return site
-    known = request.spec if request is not None and request.is_live else None
-    if spec.other_spec is None or (known is not None and known.other_spec == spec.other_spec):
-        return None
-    if own:
-        nodes = {state.node_of(attachment) for attachment in own}
-    else:
-        nodes = {spec.target_node} if spec.target_node else {site.node for site in sites(state)}
-    refusals = [too_little(state, node, spec.other_spec) for node in sorted(nodes)]
-    if own:  # all of them are to have it; else one that does is enough
-        return next((refusal for refusal in refusals if refusal is not None), None)
-    return None if None in refusals else next(iter(refusals), None)
-
-
-def _unknown(state: State, spec: ComposabilitySpec) -> Refusal | Wait | None:
-    kinds = {kind for fabric in state.fabrics.values() for kind in fabric.pool}
-    types = {GPU, CXL_MEMORY} | {type_ for type_, _ in kinds}
-    if spec.type not in types:
-        return Refusal("type", f"no fabric has devices of type {spec.type}; known: {', '.join(sorted(types))}")
-    models = {model for type_, model in kinds if type_ == spec.type}
-    if spec.model in models:
-        return None
-    for config in state.config.fabrics:
-        waits = _unsurveyed(state, config.name)
-        groups = (group for group in state.config.groups if group.fabric == config.name)
-        if waits is not None and any(_may_take(group, spec) for group in groups):
-            return waits
-    known = ", ".join(sorted(models)) or "none"
-    return Refusal("model", f"no fabric has {spec.type} of model {spec.model}; known: {known}")
-
-
-def _unsurveyed(state: State, fabric: str) -> Wait | None:
-    return None if state.fabrics[fabric].surveyed else Wait(f"fabric {fabric} has not yet told what it holds")
-
-
 def _may_take(group: GroupConfig, spec: ComposabilitySpec) -> bool:
     """Whether such a device could ever stand on the group's nodes: else its fabric need not be heard."""
     return spec.type != GPU or spec.model in group.gpu_models
-
-
-def _rival(state: State, name: str, spec: ComposabilitySpec, tally: Tally) -> Refusal | None:
-    """The operator's rule: samenode requests are unique by node, type and model, spreading ones by type and model."""
-    key = rival_keys(spec)
-    if not key:
-        return None
-    rival = tally.held_by.get(key, "")
-    for other in state.requests.values():
-        if other.is_live and other.spec is not None and other.origin is Origin.REQUEST and not other.deleting:
-            rival = other.name if other.name != name and rival_keys(other.spec) == key else rival
-    if not rival or rival == name:
-        return None
-    where = f"on {spec.target_node}" if spec.target_node else "over nodes"
-    field_name = "target_node" if spec.target_node else "allocation_policy"
-    return Refusal(field_name, f"request {rival} asks {spec.type} {spec.model} {where} already: change that one", rival)
-
-
-_CLASSES = {
-    AttachmentPhase.REQUESTED: 0,
-    AttachmentPhase.ATTACHING: 2,
-    AttachmentPhase.ONLINE: 3,
-}
-
-
-def _shrink(state: State, own: list[Attachment], spec: ComposabilitySpec, *, may_force: bool) -> Plan | Refusal:
-    """Victims in the operator's order: not begun, on the way, online, others; among them idle and oldest first."""
-
-    def turn(one: Attachment) -> tuple[int, bool, int, str]:
-        return _CLASSES.get(one.phase, 4), bool(state.holders(one)), one.requested_at, one.id
-
-    victims = sorted(own, key=turn)[: len(own) - spec.size]
-    if spec.force_detach and not may_force:
-        for victim in victims:
-            holders = state.holders(victim) if victim.has_device else ()
-            if holders:
-                reason = (
-                    f"{victim.device_uuid} is held by {holders[0]}, and taking it by force needs an operator's role"
-                )
-                return Refusal("force_detach", reason, holders[0])
-    return Plan(victims=tuple(victim.id for victim in victims))
-
-
-def _grow(
-    state: State, name: str, spec: ComposabilitySpec, own: list[Attachment], tally: Tally
-) -> Plan | Refusal | Wait:
-    need = spec.size - len(own)
-    if need > ORDERS_MAX:
-        return Refusal("size", f"at most {ORDERS_MAX} devices are added at a time")
-    places = [site_of(state, spec.target_node)] if spec.target_node else sites(state)
-    choice, waits = _Choice((spec.type, spec.model)), None
-    for site in places:
-        if isinstance(site, Refusal):
-            return site
-        unseen = _unsurveyed(state, site.fabric)
-        if unseen is not None and _may_take(site.group, spec):
-            waits = unseen  # other fabrics may do without it
-            continue
-        found = room(state, site, choice.kind, tally, spec.other_spec)
-        if isinstance(found, Refusal):
-            choice.reason = choice.reason or found
-        elif found:
-            choice.left[site.node], choice.sites[site.node] = found, site
-    choice.own = Counter(state.node_of(attachment) for attachment in own)
-    pools = {
-        fabric.name: state.free(fabric.name, choice.kind) - tally.pools[fabric.name, choice.kind]
-        for fabric in state.fabrics.values()
-    }
-    most = sum(choice.left.values())
-    if spec.allocation_policy is AllocationPolicy.DIFFERENTNODE:
-        nodes = _spread(choice, pools, need)
-    else:
-        nodes = _together(state, choice, pools, need, used=_nodes_of_others(state, name, spec))
-    if len(nodes) < need:
-        return waits or _short(state, spec, choice, tally, need=need, most=most)
-    return Plan(tuple(Order(choice.sites[node], spec.model) for node in nodes))
-
-
-def _together(state: State, choice: _Choice, pools: dict[str, int], need: int, *, used: set[str]) -> list[str]:
-    """All on one node if one takes them: first where the request has devices, then where no other such request is.
-
-    Before all that a fabric that works is better than one whose breaker opened.
-    """
-
-    def turn(node: str) -> tuple[bool, bool, bool, bool, int, str]:
-        fabric = choice.sites[node].fabric
-        takes, fails = min(choice.left[node], pools.get(fabric, 0)), bool(state.fabrics[fabric].retry_at)
-        return node not in choice.own, fails, takes < need, node in used, -min(takes, need), node
-
-    nodes: list[str] = []
-    for node in sorted(choice.left, key=turn):
-        fabric = choice.sites[node].fabric
-        takes = max(0, min(choice.left[node], pools.get(fabric, 0), need - len(nodes)))
-        pools[fabric] = pools.get(fabric, 0) - takes
-        nodes += [node] * takes
-        if len(nodes) == need:
-            break
-    return nodes
 
 
 def _spread(choice: _Choice, pools: dict[str, int], need: int) -> list[str]:
@@ -296,25 +327,3 @@ def _spread(choice: _Choice, pools: dict[str, int], need: int) -> list[str]:
         if choice.left[node]:
             heapq.heappush(heap, (has + 1, node))
     return nodes
-
-
-def _nodes_of_others(state: State, name: str, spec: ComposabilitySpec) -> set[str]:
-    """Nodes that other samenode requests for the same are on."""
-    found = set()
-    for other in state.requests.values():
-        if other.name == name or not other.is_live or other.spec is None or other.origin is not Origin.REQUEST:
-            continue
-        if (other.spec.type, other.spec.model) == (spec.type, spec.model):
-            found |= {state.node_of(state.attachments[one]) for one in other.attachments}
-    return found
-
-
-def _short(state: State, spec: ComposabilitySpec, choice: _Choice, tally: Tally, *, need: int, most: int) -> Refusal:
-    """Whether the pool or the nodes, which take `most`, are too small."""
-    free = sum(max(0, state.free(name, choice.kind) - tally.pools[name, choice.kind]) for name in state.fabrics)
-    if most < need:
-        if not most and choice.reason is not None:
-            return choice.reason
-        where = f"node {spec.target_node} has" if spec.target_node else "composable nodes have"
-        return Refusal("size", f"{where} room for {most} more, {need} are asked")
-    return Refusal("size", f"{free} {spec.model} are free in the pools of these nodes, {need} are asked")

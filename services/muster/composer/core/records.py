@@ -1,10 +1,10 @@
 """What the composer remembers of attachments, requests and fabrics."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from muster.composer.core.limits import AWAY_MAX
-from muster.core import NEVER, Instant
+from muster.composer.core.limits import AWAY_MAX, ENDED_MAX, Bounds
+from muster.core import NEVER, Instant, after
 from muster.schemas.devices import GPU, AttachmentPhase, BreakerState, PoolModel, RequestPhase
 from muster.schemas.facts.composability import RequestState
 from muster.schemas.facts.device import AttachmentState, CallFailure
@@ -78,6 +78,17 @@ class Attachment(AttachmentState):
         """Calls made in the present direction."""
         return self.attempt - self.attempts_before
 
+    def overdue_at(self, bounds: Bounds) -> Instant:
+        """Return when no further call is begun in the present direction."""
+        if self.phase in LEAVING:
+            return after(self.wanted_at, self.withhold_s(bounds) + bounds.detach_s_max)
+        return after(self.requested_at, bounds.attach_s_max)
+
+    def withhold_s(self, bounds: Bounds) -> float:
+        """Return how long the scheduler may take to withhold it."""
+        is_scaler = self.wish is not None and bool(self.wish.scale)
+        return bounds.scaler_withhold_s if is_scaler else bounds.withhold_s_max
+
 
 @dataclass(slots=True, kw_only=True)
 class Request(RequestState):
@@ -149,6 +160,86 @@ class Fabric(FabricState):
             free=max(0, known.free + free),
             attached=max(0, known.attached + attached),
         )
+
+
+class Requests(Mapping[str, Request]):
+    """All requests by name, written by the fold; of those that ended, the newest `ENDED_MAX`."""
+
+    def __init__(self) -> None:
+        self._all: dict[str, Request] = {}
+        self._ended: dict[str, None] = {}
+
+    def __getitem__(self, name: str) -> Request:
+        return self._all[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def ensure(self, name: str) -> Request:
+        """Return the request, a new one if there is none."""
+        known = self._all.get(name)
+        if known is None:
+            known = self._all[name] = Request(name=name)
+        return known
+
+    def put(self, request: Request) -> None:
+        """Take a request from a checkpoint."""
+        self._all[request.name] = request
+
+    def forget(self, name: str) -> None:
+        """Drop a request that was never accepted."""
+        del self._all[name]
+
+    def end(self, request: Request, phase: RequestPhase, at: Instant) -> None:
+        """End a request; the newest that ended are kept for queries."""
+        request.phase, request.since = phase, at
+        self._ended.pop(request.name, None)
+        self._ended[request.name] = None
+        for name in list(self._ended)[: max(0, len(self._ended) - ENDED_MAX)]:
+            del self._ended[name]
+            old = self._all.get(name)
+            if old is not None and not old.is_live and not old.wishes:
+                del self._all[name]
+
+    def renew(self, name: str) -> Request:
+        """Begin a request anew, with the wishes that it has."""
+        known = self._all.get(name)
+        self._ended.pop(name, None)
+        fresh = Request(name=name)
+        if known is not None:
+            fresh.wishes = known.wishes
+        self._all[name] = fresh
+        return fresh
+
+
+class FabricRecords(Mapping[str, Fabric]):
+    """All fabrics by name, written by the fold: the configured ones, and those that attachments still name."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._all = {name: Fabric(name=name) for name in names}
+
+    def __getitem__(self, name: str) -> Fabric:
+        return self._all[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def ensure(self, name: str) -> Fabric:
+        """Return the fabric, also one that is not configured any more."""
+        known = self._all.get(name)
+        if known is None:
+            known = self._all[name] = Fabric(name=name)
+        return known
+
+    def put(self, fabric: Fabric) -> None:
+        """Take a fabric from a checkpoint."""
+        self._all[fabric.name] = fabric
 
 
 def pool_of(models: Mapping[Kind, PoolModel]) -> tuple[PoolModel, ...]:

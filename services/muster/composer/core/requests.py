@@ -4,11 +4,12 @@ from collections.abc import Iterator
 
 from muster.composer.core.capacity import Refusal
 from muster.composer.core.decision import Decision, causes_of
+from muster.composer.core.limits import Bounds
 from muster.composer.core.orphans import attachment_id
-from muster.composer.core.plans import Plan, Wait, count, plan_compose, plan_parts, rival_keys
-from muster.composer.core.records import LEAVING, Attachment, Request
-from muster.composer.core.state import State
-from muster.composer.core.worklist import REQUEST
+from muster.composer.core.plans import Plan, Planner, Wait, count, rival_keys
+from muster.composer.core.records import LEAVING, Attachment, FabricRecords, Request, Requests
+from muster.composer.core.state import Attachments
+from muster.composer.core.worklist import REQUEST, Worklist
 from muster.core import Draft, Instant, after
 from muster.schemas.base import Payload
 from muster.schemas.devices import GPU, AttachmentPhase, ComposabilitySpec, Origin, RequestPhase
@@ -25,83 +26,141 @@ from muster.schemas.facts.composability import (
 from muster.schemas.facts.scale import ScaleChosen
 
 
-def requests(state: State, decision: Decision) -> None:
-    """Say what is due of all requests that are marked."""
-    for name in tuple(state.worklist.requests):
-        request = state.requests.get(name)
-        if request is None:
-            del state.worklist.requests[name]
-            continue
-        if decision.is_full:
-            return
-        draft = _answer(state, request, decision) or _go_on(state, request)
-        if draft is not None:
-            decision.drafts.append(draft)
-            if isinstance(draft.payload, RequestMoved) and draft.payload.phase is RequestPhase.CLEANING:
-                decision.stopped.add(name)
-        else:
-            del state.worklist.requests[name]
+class RequestSteps:
+    """Answers what was asked of requests, and moves them on."""
 
+    def __init__(
+        self,
+        bounds: Bounds,
+        requests: Requests,
+        *,
+        attachments: Attachments,
+        fabrics: FabricRecords,
+        planner: Planner,
+        worklist: Worklist,
+    ) -> None:
+        self._bounds = bounds
+        self._requests = requests
+        self._attachments = attachments
+        self._hosts = attachments.hosts
+        self._fabrics = fabrics
+        self._planner = planner
+        self._worklist = worklist
 
-# --- answers ---------------------------------------------------------------------------------------------------------
+    def make(self, decision: Decision) -> None:
+        """Say what is due of all requests that are marked."""
+        for name in tuple(self._worklist.requests):
+            request = self._requests.get(name)
+            if request is None:
+                del self._worklist.requests[name]
+                continue
+            if decision.is_full:
+                return
+            draft = self._answer(request, decision) or self._go_on(request)
+            if draft is not None:
+                decision.drafts.append(draft)
+                if isinstance(draft.payload, RequestMoved) and draft.payload.phase is RequestPhase.CLEANING:
+                    decision.stopped.add(name)
+            else:
+                del self._worklist.requests[name]
 
-
-def _answer(state: State, request: Request, decision: Decision) -> Draft | None:
-    """To the oldest wish; None while it has to wait."""
-    wish = next(iter(request.wishes.values()), None)
-    if wish is None:
-        return None
-    if wish.decompose is not None:
-        return _delete(state, request, wish, wish.decompose)
-    found: Plan | Refusal | Wait
-    if wish.compose is not None:
-        found = plan_compose(state, request.name, wish.compose.spec, decision.tally, may_force=wish.compose.may_force)
-    else:
-        assert wish.chosen is not None, "a wish has one body"
-        found = _judge_choice(state, request.name, wish.chosen, decision)
-    if isinstance(found, Wait):
-        until = after(Instant(wish.at), _patience_s(state, wish))
-        if len(request.wishes) == 1 and decision.now < until:  # a later wish ends the wait for an earlier one
-            state.worklist.look_at(until, REQUEST, request.name)
+    def _answer(self, request: Request, decision: Decision) -> Draft | None:
+        """To the oldest wish; None while it has to wait."""
+        wish = next(iter(request.wishes.values()), None)
+        if wish is None:
             return None
-        found = Refusal(found.field, found.reason)
-    if isinstance(found, Refusal):
-        return _refuse(request, wish, found)
-    if wish.compose is not None:
-        return _accept(request, wish, wish.compose, found, decision)
-    assert wish.chosen is not None
-    return _accept_choice(request, wish, wish.chosen, found, decision)
+        if wish.decompose is not None:
+            return self._delete(request, wish, wish.decompose)
+        found: Plan | Refusal | Wait
+        if wish.compose is not None:
+            found = self._planner.compose(
+                request.name, wish.compose.spec, decision.tally, may_force=wish.compose.may_force
+            )
+        else:
+            assert wish.chosen is not None, "a wish has one body"
+            found = self._judge_choice(request.name, wish.chosen, decision)
+        if isinstance(found, Wait):
+            until = after(Instant(wish.at), self._patience_s(wish))
+            if len(request.wishes) == 1 and decision.now < until:  # a later wish ends the wait for an earlier one
+                self._worklist.look_at(until, REQUEST, request.name)
+                return None
+            found = Refusal(found.field, found.reason)
+        if isinstance(found, Refusal):
+            return _refuse(request, wish, found)
+        if wish.compose is not None:
+            return _accept(request, wish, wish.compose, found, decision)
+        assert wish.chosen is not None
+        return _accept_choice(request, wish, wish.chosen, found, decision)
 
+    def _patience_s(self, wish: RequestWish) -> float:
+        bounds = self._bounds
+        if wish.chosen is not None and wish.chosen.devices:
+            return bounds.scaler_withhold_s + bounds.detach_s_max + bounds.attach_s_max
+        return bounds.attach_s_max
 
-def _patience_s(state: State, wish: RequestWish) -> float:
-    bounds = state.bounds
-    if wish.chosen is not None and wish.chosen.devices:
-        return bounds.scaler_withhold_s + bounds.detach_s_max + bounds.attach_s_max
-    return bounds.attach_s_max
+    def _judge_choice(self, name: str, chosen: ScaleChosen, decision: Decision) -> Plan | Refusal | Wait:
+        """Devices that move come back first. One that cannot come ends the choice."""
+        for uuid in chosen.devices:
+            owner = self._attachments.by_uuid.get(uuid)
+            if owner is None:
+                if not chosen.parts and not self._was_taken(uuid):
+                    return Refusal("devices", f"no fabric put device {uuid} on a machine")
+                continue
+            attachment = self._attachments[owner]
+            if not chosen.parts:
+                continue
+            if attachment.wish is not None or attachment.phase in LEAVING:
+                self._worklist.wait_for(uuid, name)
+                return Wait(f"device {uuid} is on its way back", "devices")
+            holders = self._hosts.holders(attachment)
+            reason = attachment.error or "it was not taken back"
+            return Refusal("devices", f"device {uuid} stays: {reason}", holders[0] if holders else "")
+        return self._planner.parts(chosen, decision.tally)
 
+    def _was_taken(self, uuid: str) -> bool:
+        return any(uuid in fabric.uuids_away for fabric in self._fabrics.values())
 
-def _judge_choice(state: State, name: str, chosen: ScaleChosen, decision: Decision) -> Plan | Refusal | Wait:
-    """Devices that move come back first. One that cannot come ends the choice."""
-    for uuid in chosen.devices:
-        owner = state.by_uuid.get(uuid)
-        if owner is None:
-            if not chosen.parts and not _was_taken(state, uuid):
-                return Refusal("devices", f"no fabric put device {uuid} on a machine")
-            continue
-        attachment = state.attachments[owner]
-        if not chosen.parts:
-            continue
-        if attachment.wish is not None or attachment.phase in LEAVING:
-            state.worklist.wait_for(uuid, name)
-            return Wait(f"device {uuid} is on its way back", "devices")
-        holders = state.holders(attachment)
-        reason = attachment.error or "it was not taken back"
-        return Refusal("devices", f"device {uuid} stays: {reason}", holders[0] if holders else "")
-    return plan_parts(state, chosen, decision.tally)
+    def _delete(self, request: Request, wish: RequestWish, asked: DecomposeRequested) -> Draft:
+        why = self.deletion_refusal(request.name, force=asked.force, may_force=asked.may_force)
+        if why is not None:
+            return _refuse(request, wish, why)
+        return _draft(request, "moved", RequestMoved(phase=RequestPhase.CLEANING), wish)
 
+    def deletion_refusal(self, name: str, *, force: bool, may_force: bool) -> Refusal | None:
+        """Why a request may not be deleted so; None if it may."""
+        request = self._requests.get(name)
+        if request is None or not request.is_live:
+            return Refusal("name", f"there is no request {name}")
+        if force and not may_force:
+            for one in request.attachments:
+                holders = self._hosts.holders(self._attachments[one]) if self._attachments[one].has_device else ()
+                if holders:
+                    uuid = self._attachments[one].device_uuid
+                    reason = f"{uuid} is held by {holders[0]}, and taking it by force needs an operator's role"
+                    return Refusal("force", reason, holders[0])
+        return None
 
-def _was_taken(state: State, uuid: str) -> bool:
-    return any(uuid in fabric.uuids_away for fabric in state.fabrics.values())
+    def _go_on(self, request: Request) -> Draft | None:
+        if not request.is_live:
+            return None
+        attachments = [self._attachments[name] for name in request.attachments]
+        if request.deleting:
+            return _end(request, attachments)
+        spec = request.spec
+        assert spec is not None
+        if spec.target_node and spec.target_node not in self._hosts.nodes:
+            return _move(request, RequestPhase.CLEANING, f"target node {spec.target_node} left the cluster")
+        if request.all_or_nothing and request.error and not request.was_running:
+            return _move(request, RequestPhase.CLEANING, request.error)
+        if any(True for _ in _open(attachments)):
+            return (
+                None if request.phase is RequestPhase.UPDATING else _move(request, RequestPhase.UPDATING, request.error)
+            )
+        if request.phase is RequestPhase.UPDATING:
+            return _move(request, RequestPhase.RUNNING, request.error)
+        if request.origin is Origin.SCALER and not attachments:
+            return _draft(request, "ended", RequestEnded(reason="all its devices went back"))
+        return None
 
 
 def _accept(request: Request, wish: RequestWish, asked: ComposeRequested, plan: Plan, decision: Decision) -> Draft:
@@ -162,52 +221,6 @@ def _refuse(request: Request, wish: RequestWish, why: Refusal) -> Draft:
         principal=asked.principal if asked is not None else "",
     )
     return _draft(request, "refused", payload, wish)
-
-
-def _delete(state: State, request: Request, wish: RequestWish, asked: DecomposeRequested) -> Draft:
-    why = deletion_refusal(state, request.name, force=asked.force, may_force=asked.may_force)
-    if why is not None:
-        return _refuse(request, wish, why)
-    return _draft(request, "moved", RequestMoved(phase=RequestPhase.CLEANING), wish)
-
-
-def deletion_refusal(state: State, name: str, *, force: bool, may_force: bool) -> Refusal | None:
-    """Why a request may not be deleted so; None if it may."""
-    request = state.requests.get(name)
-    if request is None or not request.is_live:
-        return Refusal("name", f"there is no request {name}")
-    if force and not may_force:
-        for one in request.attachments:
-            holders = state.holders(state.attachments[one]) if state.attachments[one].has_device else ()
-            if holders:
-                uuid = state.attachments[one].device_uuid
-                reason = f"{uuid} is held by {holders[0]}, and taking it by force needs an operator's role"
-                return Refusal("force", reason, holders[0])
-    return None
-
-
-# --- what follows by itself ------------------------------------------------------------------------------------------
-
-
-def _go_on(state: State, request: Request) -> Draft | None:
-    if not request.is_live:
-        return None
-    attachments = [state.attachments[name] for name in request.attachments]
-    if request.deleting:
-        return _end(request, attachments)
-    spec = request.spec
-    assert spec is not None
-    if spec.target_node and spec.target_node not in state.nodes:
-        return _move(request, RequestPhase.CLEANING, f"target node {spec.target_node} left the cluster")
-    if request.all_or_nothing and request.error and not request.was_running:
-        return _move(request, RequestPhase.CLEANING, request.error)
-    if any(True for _ in _open(attachments)):
-        return None if request.phase is RequestPhase.UPDATING else _move(request, RequestPhase.UPDATING, request.error)
-    if request.phase is RequestPhase.UPDATING:
-        return _move(request, RequestPhase.RUNNING, request.error)
-    if request.origin is Origin.SCALER and not attachments:
-        return _draft(request, "ended", RequestEnded(reason="all its devices went back"))
-    return None
 
 
 def _end(request: Request, attachments: list[Attachment]) -> Draft | None:

@@ -1,20 +1,19 @@
-"""All that the composer believes, with the indexes that keep each decision as small as what changed.
+"""All stores of the composer, with the indexes that keep each decision as small as what changed.
 
-Only folds change it, but for the worklist, which remember what has to be looked at.
+Only folds change them, but for the worklist, which remembers what has to be looked at.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
-from muster.cluster import Holds, Nodes
 from muster.composer.core.config import ComposerConfig
 from muster.composer.core.fabrics import Fabrics
-from muster.composer.core.limits import ANOMALIES_MAX, CROSSING_S, ENDED_MAX, YOUNG_S
-from muster.composer.core.nodes import Grants, HostResources, Machines
-from muster.composer.core.records import CALLING, STANDING, Attachment, Fabric, Kind, Request
+from muster.composer.core.limits import ANOMALIES_MAX, CROSSING_S
+from muster.composer.core.nodes import Hosts
+from muster.composer.core.records import CALLING, STANDING, Attachment, FabricRecords, Kind, Requests
 from muster.composer.core.worklist import Worklist
 from muster.core import NEVER, Fact, Instant, after
-from muster.schemas.devices import AttachmentPhase, RequestPhase
+from muster.schemas.devices import AttachmentPhase
 from muster.schemas.facts.device import DetachWish
 from muster.schemas.facts.fabric import DeviceAway
 
@@ -24,58 +23,90 @@ def asks_more(wish: DetachWish, known: DetachWish) -> bool:
     return (wish.force and not known.force) or (wish.keep and not known.keep) or (bool(known.scale) and not wish.scale)
 
 
-def young_s(state: "State") -> float:
-    """How long after a node joined first what stands on its machine may have stood there before: some looks."""
-    return 2 * state.bounds.survey_s + YOUNG_S
+class Anomalies(Counter[str]):
+    """Facts that fitted no state, by what they were."""
+
+    def note(self, what: str) -> None:
+        """Count one such fact."""
+        if what not in self and len(self) >= ANOMALIES_MAX:
+            what = "others"
+        self[what] += 1
 
 
-class State:
-    """attachments: those that are not over, and those that still owe the scheduler a word. requests: ended ones too.
+class Attachments(Mapping[str, Attachment]):
+    """Attachments by id: those that are not over, and those whose node is still withheld for them.
 
-    by_uuid, by_device: attachments that have a device, by its uuid, and by fabric and id. on_machine: by machine.
-    withholding: by the id under which the scheduler was asked to withhold. calling: calls under way or of unknown
-    outcome, by fabric. kinds_on: what stands or comes on each machine, as counted since it changed. reserved: devices
-    of pools that attachments without one will take. anomalies: facts that fit no state.
+    Invariant: every change of an attachment is followed by `touch`, so that the next decision looks at it.
     """
 
-    def __init__(self, fabrics: Fabrics, config: ComposerConfig) -> None:
-        self.config = config
-        self.bounds = config.bounds
-        self.calls = fabrics
-        self.nodes = Nodes()
-        self.grants = Grants(self.nodes)
-        self.machines = Machines(machine for group in config.groups for machine in group.machines)
-        self.holds = Holds()
-        self.host_resources = HostResources()
-        self.attachments: dict[str, Attachment] = {}
-        self.requests: dict[str, Request] = {}
-        self.fabrics = {fabric.name: Fabric(name=fabric.name) for fabric in config.fabrics}
-        self.withholding: dict[str, str] = {}
+    def __init__(
+        self, hosts: Hosts, requests: Requests, fabrics: FabricRecords, *, worklist: Worklist, anomalies: Anomalies
+    ) -> None:
+        self.hosts = hosts
+        self._requests = requests
+        self._fabrics = fabrics
+        self._worklist = worklist
+        self._anomalies = anomalies
+        self._all: dict[str, Attachment] = {}
         self.by_uuid: dict[str, str] = {}
+        """Attachments that have a device, by its UUID."""
         self.by_device: dict[tuple[str, str], str] = {}
+        """The same by fabric and device id."""
         self.on_machine: dict[str, dict[str, None]] = {}
-        self.calling: dict[str, dict[str, None]] = {name: {} for name in self.fabrics}
+        self.withholding: dict[str, str] = {}
+        """Attachments by the id under which the scheduler was asked to withhold."""
         self.kinds_on: dict[str, Counter[Kind]] = {}
+        """What stands or comes on each machine, as counted since it changed."""
         self.reserved: Counter[tuple[str, Kind]] = Counter()
-        self.worklist = Worklist()
-        self.anomalies: Counter[str] = Counter()
-        self._ended: dict[str, None] = {}
+        """Devices of pools that attachments without a device will take."""
+        self._calling: dict[str, dict[str, None]] = {}
 
-    # --- attachments -------------------------------------------------------------------------------------------
+    def __getitem__(self, name: str) -> Attachment:
+        return self._all[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    # --- calls -----------------------------------------------------------------------------------------------
+
+    def calling(self, fabric: str) -> Mapping[str, None]:
+        """Return the attachments of a fabric with a call that is under way or of unknown outcome."""
+        return self._calling.get(fabric, {})
+
+    def in_flight(self, fabric: str, now: Instant) -> int:
+        """Return how many calls may still have an effect."""
+        calling = [self._all[name] for name in self.calling(fabric)]
+        return sum(one.is_calling or (one.is_unsure and one.deadline_at > now) for one in calling)
+
+    def begin_call(self, attachment: Attachment) -> None:
+        """Count a call that begins."""
+        self._calling.setdefault(attachment.fabric, {})[attachment.id] = None
+
+    def end_call(self, attachment: Attachment) -> None:
+        """Count the call no more, if there was one."""
+        calling = self._calling.get(attachment.fabric, {})
+        calling.pop(attachment.id, None)
+        if not calling:
+            self._calling.pop(attachment.fabric, None)
+
+    # --- changes ---------------------------------------------------------------------------------------------
 
     def add(self, attachment: Attachment) -> None:
         """A new attachment, or one from a checkpoint."""
-        self.attachments[attachment.id] = attachment
+        self._all[attachment.id] = attachment
         if attachment.requested.node:  # it may have left before the checkpoint that this comes from
-            self.machines.node_on.setdefault(attachment.machine, attachment.requested.node)
+            self.hosts.machines.node_on.setdefault(attachment.machine, attachment.requested.node)
         self.on_machine.setdefault(attachment.machine, {})[attachment.id] = None
         if attachment.requested.request and not attachment.phase.is_over:
-            self.request(attachment.requested.request).attachments[attachment.id] = None
+            self._requests.ensure(attachment.requested.request).attachments[attachment.id] = None
         for request_id in filter(None, (attachment.request_id, attachment.withdrawn_id)):
             self.withholding[request_id] = attachment.id
         if attachment.is_calling or (attachment.is_unsure and attachment.phase in CALLING):
-            self.fabric(attachment.fabric)
-            self.calling[attachment.fabric][attachment.id] = None
+            self._fabrics.ensure(attachment.fabric)
+            self.begin_call(attachment)
         self.reserve(attachment)
         self.own(attachment)
         self.touch(attachment)
@@ -96,7 +127,7 @@ class State:
             return
         key = attachment.fabric, attachment.device_id
         if self.by_device.setdefault(key, attachment.id) != attachment.id:
-            self.anomaly("one device for two attachments")
+            self._anomalies.note("one device for two attachments")
         self.by_uuid[attachment.device_uuid] = attachment.id
 
     def disown(self, attachment: Attachment, at: Instant) -> None:
@@ -107,13 +138,13 @@ class State:
         if self.by_uuid.get(attachment.device_uuid) == attachment.id:
             del self.by_uuid[attachment.device_uuid]
         away = DeviceAway(device_id=attachment.device_id, device_uuid=attachment.device_uuid, at=at)
-        if self.fabric(attachment.fabric).take_away(away):
+        if self._fabrics.ensure(attachment.fabric).take_away(away):
             self.kinds_on.clear()  # of whichever machine that was, its node may show it
         self.kinds_on.pop(attachment.machine, None)
 
     def drop(self, attachment: Attachment) -> None:
         """It is over and owes nothing."""
-        del self.attachments[attachment.id]
+        del self._all[attachment.id]
         for request_id in (attachment.request_id, attachment.withdrawn_id):
             self.withholding.pop(request_id, None)
         self.kinds_on.pop(attachment.machine, None)
@@ -121,24 +152,20 @@ class State:
         here.pop(attachment.id, None)
         if not here:
             self.on_machine.pop(attachment.machine, None)
-        self.worklist.forget(attachment.id, attachment.fabric)
+        self._worklist.forget(attachment.id, attachment.fabric)
 
     def touch(self, attachment: Attachment) -> None:
         """Something about it changed: look at it, and at its request."""
-        self.worklist.look(attachment.id)
+        self._worklist.look(attachment.id)
         self.kinds_on.pop(attachment.machine, None)
         if attachment.requested.request:
-            self.worklist.look_request(attachment.requested.request)
-        self.worklist.look_waiting(attachment.device_uuid)
-
-    def node_of(self, attachment: Attachment) -> str:
-        """The node that stands on its machine; "" if none ever did."""
-        return self.machines.node_on.get(attachment.machine, attachment.requested.node)
+            self._worklist.look_request(attachment.requested.request)
+        self._worklist.look_waiting(attachment.device_uuid)
 
     def finish(self, attachment: Attachment, phase: AttachmentPhase, at: Instant) -> None:
         """Nothing more will happen to it, on the fabric."""
-        self.calling[attachment.fabric].pop(attachment.id, None)
-        request = self.requests.get(attachment.requested.request)
+        self.end_call(attachment)
+        request = self._requests.get(attachment.requested.request)
         if request is not None:
             request.attachments.pop(attachment.id, None)
         attachment.phase, attachment.since = phase, at
@@ -146,10 +173,10 @@ class State:
 
     def here(self, node: str) -> Iterator[Attachment]:
         """Attachments of a node's machine that are not over."""
-        description = self.nodes.description(node)
+        description = self.hosts.nodes.description(node)
         machine = description.machine if description is not None else ""
         for name in self.on_machine.get(machine, ()):
-            attachment = self.attachments[name]
+            attachment = self._all[name]
             if not attachment.phase.is_over:
                 yield attachment
 
@@ -165,93 +192,22 @@ class State:
             attachment.retry_at = after(attachment.since, CROSSING_S) if attachment.withdrawn_id else NEVER
         self.touch(attachment)
 
-    def holders(self, attachment: Attachment) -> tuple[str, ...]:
-        """Jobs that stand in the way of its detachment.
 
-        Where the kubelet picks: also those of which nobody knows which devices they have.
-        """
-        if not attachment.is_gpu:
-            return self.holds.jobs_on(self.node_of(attachment))
-        name = self.nodes.node_of.get(attachment.device_uuid)
-        if name is None:
-            return ()
-        return self.holds.device_holders(name, attachment.device_uuid, self.nodes[name].shown).all
+class State:
+    """The stores, and how they hear of each other."""
 
-    def is_shown(self, attachment: Attachment) -> bool:
-        """Whether its node shows the device."""
-        if attachment.is_gpu:
-            return attachment.device_uuid in self.nodes.node_of
-        description = self.nodes.description(self.node_of(attachment))
-        return description is not None and attachment.device_uuid in description.memory_uuids
-
-    def is_usable(self, attachment: Attachment) -> bool:
-        """Whether jobs may use it."""
-        return self.grants.is_device_usable(attachment.device_uuid) if attachment.is_gpu else self.is_shown(attachment)
-
-    # --- fabrics -----------------------------------------------------------------------------------------------
-
-    def fabric(self, name: str) -> Fabric:
-        """The fabric, also one that is configured no more."""
-        known = self.fabrics.get(name)
-        if known is None:
-            known = Fabric(name=name)
-            self.put_fabric(known)
-        return known
-
-    def put_fabric(self, fabric: Fabric) -> None:
-        """A new one, or one from a checkpoint."""
-        self.fabrics[fabric.name] = fabric
-        self.calling.setdefault(fabric.name, {})
-
-    def in_flight(self, fabric: str, now: Instant) -> int:
-        """Calls that may still have an effect."""
-        return sum(
-            1
-            for name in self.calling[fabric]
-            if (a := self.attachments[name]).is_calling or (a.is_unsure and a.deadline_at > now)
+    def __init__(self, fabrics: Fabrics, config: ComposerConfig) -> None:
+        self.config = config
+        self.bounds = config.bounds
+        self.calls = fabrics
+        self.worklist = Worklist()
+        self.anomalies = Anomalies()
+        self.hosts = Hosts(machine for group in config.groups for machine in group.machines)
+        self.requests = Requests()
+        self.fabrics = FabricRecords(fabric.name for fabric in config.fabrics)
+        self.attachments = Attachments(
+            self.hosts, self.requests, self.fabrics, worklist=self.worklist, anomalies=self.anomalies
         )
-
-    def free(self, fabric: str, kind: Kind) -> int:
-        """Devices in the pool that are reserved for nobody."""
-        return self.fabrics[fabric].free(kind) - self.reserved[fabric, kind]
-
-    # --- requests ----------------------------------------------------------------------------------------------
-
-    def request(self, name: str) -> Request:
-        """The request, a new one if there is none."""
-        known = self.requests.get(name)
-        if known is None:
-            known = self.requests[name] = Request(name=name)
-        return known
-
-    def end_request(self, request: Request, phase: RequestPhase, at: Instant) -> None:
-        """It is over; so many of these are kept for those who ask."""
-        request.phase, request.since = phase, at
-        self._ended.pop(request.name, None)
-        self._ended[request.name] = None
-        for name in list(self._ended)[: max(0, len(self._ended) - ENDED_MAX)]:
-            del self._ended[name]
-            old = self.requests.get(name)
-            if old is not None and not old.is_live and not old.wishes:
-                del self.requests[name]
-
-    def renew_request(self, name: str) -> Request:
-        """A request that begins anew, with the wishes that it has."""
-        known = self.requests.get(name)
-        self._ended.pop(name, None)
-        fresh = Request(name=name)
-        if known is not None:
-            fresh.wishes = known.wishes
-        self.requests[name] = fresh
-        return fresh
-
-    # --- beside ------------------------------------------------------------------------------------------------
-
-    def anomaly(self, what: str) -> None:
-        """Count a fact that fits no state."""
-        if what not in self.anomalies and len(self.anomalies) >= ANOMALIES_MAX:
-            what = "others"
-        self.anomalies[what] += 1
 
 
 Handler = Callable[[State, Fact], None]

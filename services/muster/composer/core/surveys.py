@@ -6,10 +6,12 @@ and then, and as soon as that would settle what became of a call.
 
 from dataclasses import dataclass, field
 
-from muster.composer.core.fabrics import Surveyed, SurveyWentWrong
+from muster.composer.core.config import ComposerConfig
+from muster.composer.core.fabrics import Fabrics, Surveyed, SurveyWentWrong
 from muster.composer.core.limits import ERROR_CHARS_MAX, SKEW_S, SURVEY_BACKOFF_S_MAX
-from muster.composer.core.records import STANDING, Attachment, Fabric, Kind
-from muster.composer.core.state import State, young_s
+from muster.composer.core.records import STANDING, Attachment, Fabric, FabricRecords, Kind
+from muster.composer.core.state import Attachments
+from muster.composer.core.worklist import Worklist
 from muster.core import NEVER, Instant, after
 from muster.fabric.checked import checked_inventory
 from muster.fabric.driver import FabricNonsenseError, Inventory, MachineDevice
@@ -48,8 +50,14 @@ class Survey:
 class Surveys:
     """One look per fabric."""
 
-    def __init__(self, state: State) -> None:
-        self._state = state
+    def __init__(
+        self, config: ComposerConfig, attachments: Attachments, fabrics: FabricRecords, *, worklist: Worklist
+    ) -> None:
+        self._config = config
+        self._attachments = attachments
+        self._fabrics = fabrics
+        self._machines = attachments.hosts.machines
+        self._worklist = worklist
         self.of: dict[str, Survey] = {}
         self._seen: set[str] = set()
 
@@ -62,7 +70,7 @@ class Surveys:
         look = self.at(seen.fabric)
         if isinstance(seen, SurveyWentWrong):
             return _fail(look, seen.began_at, seen.failure, seen.error)
-        if seen.began_at <= max(look.began_at, look.failed_at) or seen.fabric not in self._state.fabrics:
+        if seen.began_at <= max(look.began_at, look.failed_at) or seen.fabric not in self._fabrics:
             return False
         try:
             inventory = checked_inventory(seen.inventory)
@@ -71,49 +79,68 @@ class Surveys:
         look.began_at, look.inventory = seen.began_at, inventory
         look.failures, look.failure, look.error = 0, None, ""
         look.counts = _counts(inventory)
-        self._compare(self._state.fabrics[seen.fabric], look)
-        for name in self._state.worklist.unsettled.get(seen.fabric, ()):
-            self._state.worklist.look(name)
+        self._compare(self._fabrics[seen.fabric], look)
+        for name in self._worklist.unsettled.get(seen.fabric, ()):
+            self._worklist.look(name)
         return True
 
     def _compare(self, fabric: Fabric, look: Survey) -> None:
-        state, present = self._state, set[tuple[str, str]]()
+        attachments, present = self._attachments, set[tuple[str, str]]()
         look.unclaimed, look.missing, look.found_on = {}, {}, self._first_seen(fabric.name, look.began_at)
         for machine, devices in look.inventory.machines.items():
-            is_ours = machine in state.machines.node_on
+            is_ours = machine in self._machines.node_on
             for device in devices:
                 present.add((machine, device.device_id))
-                if is_ours and (fabric.name, device.device_id) not in state.by_device:
+                if is_ours and (fabric.name, device.device_id) not in attachments.by_device:
                     look.unclaimed[device.device_id] = machine, device
-        for (owner, device_id), name in state.by_device.items():
-            attachment = state.attachments[name]
+        for (owner, device_id), name in attachments.by_device.items():
+            attachment = attachments[name]
             is_there = (attachment.machine, device_id) in present
             if owner == fabric.name and not is_there and attachment.phase in STANDING:
                 look.missing[name] = None
-                state.worklist.look(name)
+                self._worklist.look(name)
 
     def _first_seen(self, fabric: str, began_at: Instant) -> set[str]:
         """Machines of nodes that joined a moment ago, at the first look at them."""
-        first, bound_s = set(), young_s(self._state)
-        for machine, joined_at in self._state.machines.young.get(fabric, {}).items():
+        first, bound_s = set(), self._config.bounds.young_s
+        for machine, joined_at in self._machines.young.get(fabric, {}).items():
             if machine not in self._seen and began_at <= after(joined_at, bound_s):
                 first.add(machine)
         if first:
-            self._seen = (self._seen | first) & self._state.machines.node_on.keys()
+            self._seen = (self._seen | first) & self._machines.node_on.keys()
         return first
 
     def left_over(self, fabric: str, taken: set[tuple[str, str]]) -> list[tuple[str, MachineDevice]]:
         """Devices on machines that still belong to no attachment, as far as this look can tell."""
-        state, look = self._state, self.at(fabric)
+        look = self.at(fabric)
         found = []
         for device_id, (machine, device) in tuple(look.unclaimed.items()):
             key = fabric, device_id
-            away_at = state.fabrics[fabric].away_at(device_id)
-            if key in state.by_device or (away_at and not look.is_after(away_at)):
+            away_at = self._fabrics[fabric].away_at(device_id)
+            if key in self._attachments.by_device or (away_at and not look.is_after(away_at)):
                 del look.unclaimed[device_id]
             elif key not in taken:
                 found.append((machine, device))
         return found
+
+    def ask(self, calls: Fabrics, now: Instant) -> None:
+        """Ask for the next look at each fabric. The same again until there is one."""
+        for config in self._config.fabrics:
+            calls.ask_survey(config.name, self._not_before(config.name, self.at(config.name), now))
+
+    def _not_before(self, fabric: str, look: Survey, now: Instant) -> Instant:
+        moment = after(look.began_at, self._config.bounds.survey_s) if look.began_at else Instant(0)
+        for name in self._worklist.unsettled.get(fabric, ()):
+            attachment = self._attachments.get(name)
+            if attachment is not None and attachment.failure is not None:
+                settles_at = _settles_at(attachment)
+                if settles_at > look.began_at:
+                    moment = min(moment, settles_at)
+        if look.failures and look.failed_at >= look.began_at:
+            backoff_s = min(SURVEY_BACKOFF_S_MAX, self._config.bounds.backoff_s * 2 ** min(look.failures - 1, 16))
+            moment = max(moment, after(look.failed_at, backoff_s))
+        record = self._fabrics[fabric]
+        return max(moment, record.retry_at) if record.is_open(now) else moment
 
 
 def _fail(look: Survey, began_at: Instant, failure: CallFailure, error: str) -> bool:
@@ -133,27 +160,6 @@ def _counts(inventory: Inventory) -> dict[Kind, tuple[int, int]]:
             free, attached = found.get((device.type, device.model), (0, 0))
             found[device.type, device.model] = free, attached + 1
     return found
-
-
-def ask_surveys(state: State, surveys: Surveys, now: Instant) -> None:
-    """Ask for the next look at each fabric. The same again until there is one."""
-    for config in state.config.fabrics:
-        state.calls.ask_survey(config.name, _not_before(state, config.name, surveys.at(config.name), now))
-
-
-def _not_before(state: State, fabric: str, look: Survey, now: Instant) -> Instant:
-    moment = after(look.began_at, state.bounds.survey_s) if look.began_at else Instant(0)
-    for name in state.worklist.unsettled.get(fabric, ()):
-        attachment = state.attachments.get(name)
-        if attachment is not None and attachment.failure is not None:
-            settles_at = _settles_at(attachment)
-            if settles_at > look.began_at:
-                moment = min(moment, settles_at)
-    if look.failures and look.failed_at >= look.began_at:
-        backoff_s = min(SURVEY_BACKOFF_S_MAX, state.bounds.backoff_s * 2 ** min(look.failures - 1, 16))
-        moment = max(moment, after(look.failed_at, backoff_s))
-    record = state.fabrics[fabric]
-    return max(moment, record.retry_at) if record.is_open(now) else moment
 
 
 def _settles_at(attachment: Attachment) -> Instant:
