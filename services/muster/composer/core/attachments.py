@@ -1,9 +1,10 @@
 """What follows for one attachment from what is known of it: what is due, and when to look again."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from muster.composer.core.decision import Decision, causes_of
-from muster.composer.core.fabric_calls import CallOutcomes
+from muster.composer.core.fabric_calls import FabricCalls
 from muster.composer.core.limits import SETTLE_S, SKEW_S, Bounds
 from muster.composer.core.records import LEAVING, Attachment, Requests
 from muster.composer.core.state import Attachments
@@ -26,40 +27,30 @@ Phase = AttachmentPhase
 NODE, DEVICE = "node", "device"
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Steps:
     """Looks at attachments that changed, or whose time came."""
 
-    def __init__(
-        self,
-        bounds: Bounds,
-        attachments: Attachments,
-        *,
-        requests: Requests,
-        worklist: Worklist,
-        surveys: Surveys,
-        outcomes: CallOutcomes,
-    ) -> None:
-        self._bounds = bounds
-        self._attachments = attachments
-        self._hosts = attachments.hosts
-        self._requests = requests
-        self._worklist = worklist
-        self._surveys = surveys
-        self._outcomes = outcomes
+    bounds: Bounds
+    attachments: Attachments
+    requests: Requests
+    worklist: Worklist
+    surveys: Surveys
+    fabric_calls: FabricCalls
 
     def make(self, decision: Decision) -> None:
         """Say what is due of all that are marked; those of whom nothing is due are marked no more."""
-        for name in tuple(self._worklist.attachments):
-            attachment = self._attachments.get(name)
+        for name in tuple(self.worklist.attachments):
+            attachment = self.attachments.get(name)
             if attachment is None:
-                del self._worklist.attachments[name]
+                del self.worklist.attachments[name]
             elif name not in decision.moved:
                 if decision.is_full:
                     return
                 before = len(decision.drafts)
                 self._look(attachment, decision)
                 if len(decision.drafts) == before:
-                    del self._worklist.attachments[name]
+                    del self.worklist.attachments[name]
                     self._look_again(attachment, decision.now)
 
     def _look(self, attachment: Attachment, decision: Decision) -> None:
@@ -81,7 +72,7 @@ class Steps:
             case Phase.DETACHED:
                 self._owing(attachment, decision)
         has_said = len(decision.drafts) > before
-        self._worklist.queue(
+        self.worklist.queue(
             attachment.id,
             attachment.fabric,
             attach=may_attach and not has_said,
@@ -99,22 +90,22 @@ class Steps:
             reason = attachment.wish.reason or "it is wanted no more"
         elif is_last:
             reason = attachment.error or "the fabric did not attach it"
-        elif now >= attachment.overdue_at(self._bounds):
-            reason = f"not attached within {self._bounds.attach_s_max:g} s"
+        elif now >= attachment.overdue_at(self.bounds):
+            reason = f"not attached within {self.bounds.attach_s_max:g} s"
             reason += f": {attachment.error}" if attachment.error else ""
         else:
             return not has_called or (now >= attachment.retry_at and self._is_settled(attachment))
         if not has_called or attachment.failure is CallFailure.REFUSED or self._is_settled(attachment, now):
             wish = attachment.wish.fact if attachment.wish is not None else ""
             decision.say(attachment, "failed", AttachmentFailed(failure=attachment.failure, reason=reason[:1024]), wish)
-            request = self._requests.get(attachment.requested.request)
+            request = self.requests.get(attachment.requested.request)
             if request is not None and request.all_or_nothing:
                 decision.stopped.add(request.name)
         return False
 
     def _is_settled(self, attachment: Attachment, now: Instant = NEVER) -> bool:
         """Whether a look began after the failed call could have any effect; or was waited for long enough by `now`."""
-        look = self._surveys.at(attachment.fabric)
+        look = self.surveys.at(attachment.fabric)
         if now > after(attachment.settled_at, SETTLE_S):
             return True
         return look.began_at > after(attachment.settled_at, SKEW_S if attachment.is_unsure else 0.0)
@@ -122,9 +113,9 @@ class Steps:
     # --- while a call is under way -------------------------------------------------------------------------------
 
     def _calling(self, attachment: Attachment, decision: Decision) -> None:
-        is_mine = self._outcomes.is_under_way(attachment)
+        is_mine = self.fabric_calls.is_under_way(attachment)
         if decision.now > after(attachment.deadline_at, SKEW_S) and not is_mine:
-            self._outcomes.fail(attachment, CallFailure.ABANDONED, "who made the call is gone", decision)
+            self.fabric_calls.fail(attachment, CallFailure.ABANDONED, "who made the call is gone", decision)
 
     # --- while the device stands on its machine ------------------------------------------------------------------
 
@@ -138,28 +129,28 @@ class Steps:
             if decision.now >= attachment.retry_at:
                 self._ask_to_withhold(attachment, wish, decision)
         elif attachment.phase is Phase.ATTACHED:
-            if self._hosts.is_shown(attachment):
+            if self.attachments.hosts.is_shown(attachment):
                 decision.say(attachment, "visible", DeviceVisible())
-        elif attachment.phase is Phase.VISIBLE and self._hosts.is_usable(attachment):
+        elif attachment.phase is Phase.VISIBLE and self.attachments.hosts.is_usable(attachment):
             took_s = seconds_between(attachment.requested_at, decision.now)
             decision.say(attachment, "online", DeviceOnline(took_s=max(0.0, took_s)))
 
     def _reason_to_go(self, attachment: Attachment, now: Instant) -> DetachWish | None:
         if attachment.wish is not None:
             return attachment.wish
-        look = self._surveys.at(attachment.fabric)
+        look = self.surveys.at(attachment.fabric)
         if attachment.id in look.missing and look.is_after(attachment.since):
             return DetachWish(reason="the fabric does not have it on its machine any more")
-        bound_s = self._bounds.visible_s_max
-        has_node = self._hosts.node_of(attachment) in self._hosts.nodes
+        bound_s = self.bounds.visible_s_max
+        has_node = self.attachments.hosts.node_of(attachment) in self.attachments.hosts.nodes
         is_late = attachment.phase is Phase.ATTACHED and has_node and now >= after(attachment.since, bound_s)
-        if is_late and not self._hosts.is_shown(attachment):
+        if is_late and not self.attachments.hosts.is_shown(attachment):
             return DetachWish(reason=f"its node did not show it within {bound_s:g} s")
         return None
 
     def _ask_to_withhold(self, attachment: Attachment, wish: DetachWish, decision: Decision) -> None:
-        node = self._hosts.node_of(attachment)
-        of_node = not attachment.is_gpu and node in self._hosts.nodes
+        node = self.attachments.hosts.node_of(attachment)
+        of_node = not attachment.is_gpu and node in self.attachments.hosts.nodes
         request_id = f"{attachment.id}.{'n' if of_node else 'd'}{attachment.withholds + 1}"
         if attachment.phase is Phase.WITHHOLDING:  # the same request, now by force: nothing can cross it
             request_id = attachment.request_id
@@ -179,26 +170,26 @@ class Steps:
 
     def _withholding(self, attachment: Attachment, decision: Decision) -> bool:
         if attachment.is_withheld:
-            if decision.now >= attachment.overdue_at(self._bounds):
+            if decision.now >= attachment.overdue_at(self.bounds):
                 self._give_up(attachment, "no call could be made in time", decision)
             return True
         if attachment.wish is not None and attachment.wish.force and not attachment.force:
             self._ask_to_withhold(attachment, attachment.wish, decision)
-        elif decision.now >= after(attachment.wanted_at, attachment.withhold_s(self._bounds)):
-            holders = ", ".join(self._hosts.holders(attachment)[:4])
+        elif decision.now >= after(attachment.wanted_at, attachment.withhold_s(self.bounds)):
+            holders = ", ".join(self.attachments.hosts.holders(attachment)[:4])
             self._give_up(
                 attachment, f"held by {holders}" if holders else "the scheduler did not withhold it", decision
             )
         return False
 
     def _detaching(self, attachment: Attachment, decision: Decision) -> bool:
-        if attachment.retry_at and decision.now < attachment.overdue_at(self._bounds):
+        if attachment.retry_at and decision.now < attachment.overdue_at(self.bounds):
             return decision.now >= attachment.retry_at
-        is_seen, look = self._is_settled(attachment), self._surveys.at(attachment.fabric)
+        is_seen, look = self._is_settled(attachment), self.surveys.at(attachment.fabric)
         if not is_seen and (attachment.failure is not CallFailure.REFUSED or attachment.calls > 1):
             return False  # one of its calls may have taken it: it must not be given to jobs before it was seen
         if is_seen and not look.shows(attachment.machine, attachment.device_id):
-            self._outcomes.detach(attachment, decision, was_gone=True)
+            self.fabric_calls.detach(attachment, decision, was_gone=True)
         else:
             self._give_up(attachment, attachment.error or "the fabric did not take it away", decision)
         return False
@@ -213,8 +204,8 @@ class Steps:
 
     def _owing(self, attachment: Attachment, decision: Decision) -> None:
         """What was withheld for it is given back, once its node shows that it is gone."""
-        is_late = decision.now >= after(attachment.since, self._bounds.visible_s_max)
-        if self._hosts.is_shown(attachment) and not is_late:
+        is_late = decision.now >= after(attachment.since, self.bounds.visible_s_max)
+        if self.attachments.hosts.is_shown(attachment) and not is_late:
             return
         decision.moved.add(attachment.id)
         decision.drafts.append(self._withdrawal(attachment, "it is gone", after_withheld=True))
@@ -222,7 +213,9 @@ class Steps:
     def _withdrawal(self, attachment: Attachment, reason: str, *, after_withheld: bool, together: str = "") -> Draft:
         """What the scheduler was asked to withhold may be used again. The request's id says whether it was the node."""
         of_node = is_of_node(attachment.request_id)
-        kind, subject = (NODE, self._hosts.node_of(attachment)) if of_node else (DEVICE, attachment.device_uuid)
+        kind, subject = (
+            (NODE, self.attachments.hosts.node_of(attachment)) if of_node else (DEVICE, attachment.device_uuid)
+        )
         payload = WithholdWithdrawn(request_id=attachment.request_id, reason=reason, after_withheld=after_withheld)
         causes = causes_of(attachment.last_fact)
         return Draft(kind, subject, "withhold-withdrawn", payload, causes, attachment.trace, together)
@@ -232,21 +225,21 @@ class Steps:
     def _look_again(self, attachment: Attachment, now: Instant) -> None:
         moments = [moment for moment in self._moments(attachment) if moment > now]
         if moments:
-            self._worklist.look_at(min(moments), ATTACHMENT, attachment.id)
+            self.worklist.look_at(min(moments), ATTACHMENT, attachment.id)
 
     def _moments(self, attachment: Attachment) -> Iterator[Instant]:
-        bounds = self._bounds
+        bounds = self.bounds
         if attachment.is_calling:
             yield Instant(after(attachment.deadline_at, SKEW_S) + 1)
             return
         if attachment.retry_at:
             yield attachment.retry_at
         if attachment.is_coming or attachment.phase in LEAVING:
-            yield attachment.overdue_at(self._bounds)
+            yield attachment.overdue_at(self.bounds)
         if attachment.failure is not None:
             yield Instant(after(attachment.settled_at, SETTLE_S) + 1)
         if attachment.phase is Phase.WITHHOLDING and not attachment.is_withheld:
-            yield after(attachment.wanted_at, attachment.withhold_s(self._bounds))
+            yield after(attachment.wanted_at, attachment.withhold_s(self.bounds))
         if attachment.phase in (Phase.ATTACHED, Phase.DETACHED):
             yield after(attachment.since, bounds.visible_s_max)
 

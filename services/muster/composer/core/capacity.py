@@ -33,35 +33,36 @@ class Refusal:
     holder: str = ""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Capacity:
     """What nodes have room for, by their groups, their devices and what jobs hold there."""
 
-    def __init__(self, config: ComposerConfig, attachments: Attachments, fabrics: FabricRecords) -> None:
-        self._config = config
-        self._hosts = attachments.hosts
-        self._attachments = attachments
-        self._fabrics = fabrics
+    config: ComposerConfig
+    attachments: Attachments
+    fabrics: FabricRecords
 
     def free(self, fabric: str, kind: Kind) -> int:
         """Return how many devices lie in the pool that are not reserved."""
-        return self._fabrics[fabric].free(kind) - self._attachments.reserved[fabric, kind]
+        return self.fabrics[fabric].free(kind) - self.attachments.reserved[fabric, kind]
 
     def site_of(self, node: str) -> Site | Refusal:
         """The node as a place for devices."""
-        known = self._hosts.nodes.get(node)
+        known = self.attachments.hosts.nodes.get(node)
         if known is None:
-            gone = node in self._hosts.grants.nodes
+            gone = node in self.attachments.hosts.grants.nodes
             return Refusal("target_node", f"node {node} {'left the cluster' if gone else 'is not part of the cluster'}")
         if known.is_lost:
             return Refusal("target_node", f"node {node} is lost: it does not answer")
-        group = self._config.group_of.get(known.description.group)
+        group = self.config.group_of.get(known.description.group)
         if group is None or not known.description.machine:
             return Refusal("target_node", f"node {node} is not composable: it belongs to no group with a fabric")
         return Site(node, known.description.machine, group.fabric, group)
 
     def sites(self) -> list[Site]:
         """All nodes that may be chosen, by name: those that take jobs."""
-        usable = sorted(name for name in self._hosts.nodes if self._hosts.grants.is_node_usable(name))
+        usable = sorted(
+            name for name in self.attachments.hosts.nodes if self.attachments.hosts.grants.is_node_usable(name)
+        )
         return [site for name in usable if isinstance(site := self.site_of(name), Site)]
 
     def room(self, site: Site, kind: Kind, tally: Tally, other: OtherSpec | None = None) -> int | Refusal:
@@ -80,16 +81,16 @@ class Capacity:
 
         Counted anew only when something of the machine changed: a request may go to any of thousands of nodes.
         """
-        known = self._attachments.kinds_on.get(site.machine)
+        known = self.attachments.kinds_on.get(site.machine)
         if known is None:
-            here = list(self._attachments.here(site.node))
+            here = list(self.attachments.here(site.node))
             theirs = {attachment.device_uuid for attachment in here}
             known = Counter(attachment.kind for attachment in here)
-            node, away = self._hosts.nodes[site.node], self._fabrics[site.fabric].uuids_away
+            node, away = self.attachments.hosts.nodes[site.node], self.fabrics[site.fabric].uuids_away
             more = sum(1 for uuid in node.shown if uuid not in theirs and uuid not in away)
             if more:
                 known[GPU, node.description.gpu_model] += more
-            self._attachments.kinds_on[site.machine] = known
+            self.attachments.kinds_on[site.machine] = known
         return known
 
     def _misfit(self, site: Site, kind: Kind, kinds: Collection[Kind]) -> Refusal | None:
@@ -101,19 +102,21 @@ class Capacity:
             other = next((known for known_type, known in kinds if known_type == GPU and known != model), "")
             if other:
                 return Refusal("model", f"node {site.node} carries {other}, and GPUs of one model at a time")
-        elif kind not in self._fabrics[site.fabric].pool:
+        elif kind not in self.fabrics[site.fabric].pool:
             return Refusal("model", f"fabric {site.fabric} of node {site.node} has no {type_} of model {model}")
-        other = self._config.conflict(model, (known for _, known in kinds))
+        other = self.config.conflict(model, (known for _, known in kinds))
         if other:
             return Refusal("model", f"node {site.node} carries {other}, beside which {model} may not stand")
         return None
 
     def too_little(self, node: str, other: OtherSpec | None) -> Refusal | None:
         """`other_spec` against what jobs leave free. What nodes do not tell cannot be promised."""
-        description = self._hosts.nodes.description(node)
+        description = self.attachments.hosts.nodes.description(node)
         if other is None or description is None:
             return None
-        cpu_milli, memory_mib = self._hosts.host_resources.held_by(self._hosts.holds.slots_on(node))
+        cpu_milli, memory_mib = self.attachments.hosts.host_resources.held_by(
+            self.attachments.hosts.holds.slots_on(node)
+        )
         free_cpu, free_mib = description.cpu_milli - cpu_milli, description.memory_mib - memory_mib
         if (other.milli_cpu or 0) > free_cpu:
             return Refusal("other_spec.milli_cpu", f"node {node} has {free_cpu} free, {other.milli_cpu} are asked")

@@ -7,7 +7,7 @@ from muster.composer.core.capacity import Capacity
 from muster.composer.core.checkpoint import STATE_HANDLERS, state_drafts
 from muster.composer.core.config import ComposerConfig
 from muster.composer.core.decision import Decision
-from muster.composer.core.fabric_calls import CallDispatch, CallOutcomes
+from muster.composer.core.fabric_calls import FabricCalls
 from muster.composer.core.fabrics import Fabrics, Look, Surveyed, SurveyWentWrong
 from muster.composer.core.fold_devices import ATTACHMENT_HANDLERS, FABRIC_HANDLERS
 from muster.composer.core.fold_nodes import NODE_HANDLERS
@@ -30,17 +30,25 @@ class ComposerCore:
         state = self.state = State(fabrics, config)
         attachments, requests, records, worklist = state.attachments, state.requests, state.fabrics, state.worklist
         surveys = self.surveys = Surveys(config, attachments, records, worklist=worklist)
-        outcomes = self._outcomes = CallOutcomes(config.bounds, attachments, records, calls=fabrics)
-        self._dispatch = CallDispatch(config, attachments, records, worklist=worklist, surveys=surveys)
-        self._orphans = Orphans(config, attachments, records, surveys=surveys, outcomes=outcomes)
+        calls = self._calls = FabricCalls(
+            config=config, attachments=attachments, fabrics=records, calls=fabrics, worklist=worklist, surveys=surveys
+        )
+        self._orphans = Orphans(
+            config=config, attachments=attachments, fabrics=records, surveys=surveys, fabric_calls=calls
+        )
         self._steps = Steps(
-            config.bounds, attachments, requests=requests, worklist=worklist, surveys=surveys, outcomes=outcomes
+            bounds=config.bounds,
+            attachments=attachments,
+            requests=requests,
+            worklist=worklist,
+            surveys=surveys,
+            fabric_calls=calls,
         )
         self.capacity = Capacity(config, attachments, records)
-        self.planner = Planner(config, self.capacity, attachments=attachments, requests=requests, fabrics=records)
+        self.planner = Planner(capacity=self.capacity, attachments=attachments, requests=requests, fabrics=records)
         self.requests = RequestSteps(
-            config.bounds,
-            requests,
+            bounds=config.bounds,
+            requests=requests,
             attachments=attachments,
             fabrics=records,
             planner=self.planner,
@@ -64,12 +72,12 @@ class ComposerCore:
             if isinstance(seen, Surveyed | SurveyWentWrong):
                 self.observe(seen, now)
             else:
-                self._outcomes.settle(seen, decision)
+                self._calls.settle(seen, decision)
         self._orphans.settle(decision)
         self._steps.make(decision)
         self.requests.make(decision)
-        self._dispatch.breakers(decision)
-        self._dispatch.dispatch(decision)
+        self._calls.breakers(decision)
+        self._calls.dispatch(decision)
         self.surveys.ask(state.calls, now)
         self._has_more = decision.is_full
         return decision.drafts

@@ -4,10 +4,12 @@ As many calls begin as a fabric may have under way. Detachments go first: they g
 waiting for. A fabric that fails too often in a row is left alone for a while, then tried with one call.
 """
 
+from dataclasses import dataclass
+
 from muster.composer.core.config import ComposerConfig, FabricConfig
 from muster.composer.core.decision import Decision, causes_of
 from muster.composer.core.fabrics import AttachDone, CallWentWrong, DetachDone, Fabrics, Outcome
-from muster.composer.core.limits import BREAKER_S_MAX, ERROR_CHARS_MAX, SKEW_S, START_S, Bounds
+from muster.composer.core.limits import BREAKER_S_MAX, ERROR_CHARS_MAX, SKEW_S, START_S
 from muster.composer.core.records import UNKNOWN_EFFECT, Attachment, Fabric, FabricRecords
 from muster.composer.core.state import Attachments
 from muster.composer.core.surveys import Surveys
@@ -27,24 +29,27 @@ from muster.schemas.facts.device import (
 from muster.schemas.facts.fabric import BreakerClosed, BreakerOpened
 
 
-class CallOutcomes:
-    """Reports what calls to fabrics came to."""
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class FabricCalls:
+    """Begins calls and reports what they came to; opens and closes the breakers of fabrics."""
 
-    def __init__(self, bounds: Bounds, attachments: Attachments, fabrics: FabricRecords, *, calls: Fabrics) -> None:
-        self._bounds = bounds
-        self._attachments = attachments
-        self._fabrics = fabrics
-        self._calls = calls
+    config: ComposerConfig
+    attachments: Attachments
+    fabrics: FabricRecords
+    calls: Fabrics
+    """The port to the fabrics."""
+    worklist: Worklist
+    surveys: Surveys
 
     def is_under_way(self, attachment: Attachment) -> bool:
         """Whether this instance has a call of the attachment under way."""
-        return self._calls.is_under_way(attachment.id, attachment.attempt)
+        return self.calls.is_under_way(attachment.id, attachment.attempt)
 
     def settle(self, seen: Outcome, decision: Decision) -> None:
         """Tell what a call came to, unless it was settled otherwise."""
-        attachment = self._attachments.get(seen.order)
+        attachment = self.attachments.get(seen.order)
         if attachment is None or attachment.attempt != seen.attempt or not attachment.is_calling:
-            self._calls.acknowledge(seen.order, seen.attempt)
+            self.calls.acknowledge(seen.order, seen.attempt)
         elif not decision.is_full:
             self._tell(attachment, seen, decision)
 
@@ -72,7 +77,7 @@ class CallOutcomes:
         payload = DeviceDetached(
             device_uuid=attachment.device_uuid,
             device_id=attachment.device_id,
-            node=self._attachments.hosts.node_of(attachment),
+            node=self.attachments.hosts.node_of(attachment),
             type=attachment.requested.type,
             memory_mib=attachment.memory_mib,
             was_gone=was_gone,
@@ -91,7 +96,7 @@ class CallOutcomes:
 
     def _retry_at(self, attachment: Attachment, failure: CallFailure, now: Instant) -> Instant:
         """Return when to retry: the backoff doubles each time, drawn from its upper half. NEVER: that was the last."""
-        bounds, attempt = self._bounds, attachment.calls
+        bounds, attempt = self.config.bounds, attachment.calls
         is_attaching = attachment.phase is AttachmentPhase.ATTACHING
         if failure is CallFailure.REFUSED or attempt >= bounds.attempts_max or (is_attaching and attachment.wish):
             return NEVER
@@ -111,13 +116,74 @@ class CallOutcomes:
             key = attachment.fabric, device.device_id
             if (
                 (device.type, device.model) != attachment.kind
-                or key in self._attachments.by_device
+                or key in self.attachments.by_device
                 or key in decision.claimed
             ):
                 continue
-            if self._fabrics[attachment.fabric].away_at(device.device_id) <= attachment.since:
+            if self.fabrics[attachment.fabric].away_at(device.device_id) <= attachment.since:
                 return device
         return None
+
+    # --- which begin -----------------------------------------------------------------------------------------
+
+    def breakers(self, decision: Decision) -> None:
+        """Open and close what has to be."""
+        for config in self.config.fabrics:
+            fabric, look = self.fabrics[config.name], self.surveys.at(config.name)
+            if not fabric.retry_at:
+                failures = fabric.failures + look.failures
+                if failures >= self.config.bounds.breaker_failures:
+                    self._open(fabric, failures, decision)
+            elif fabric.is_probing(decision.now):
+                if fabric.succeeded_at > fabric.opened_at or (
+                    not self._has_work(config.name) and look.began_at >= fabric.retry_at
+                ):
+                    causes = causes_of(fabric.last_fact)
+                    decision.drafts.append(Draft("fabric", fabric.name, "breaker-closed", BreakerClosed(), causes))
+                    look.failures = 0
+                elif fabric.failures or look.failed_at >= fabric.retry_at:
+                    self._open(fabric, max(1, fabric.failures), decision)
+
+    def _has_work(self, fabric: str) -> bool:
+        worklist = self.worklist
+        return bool(self.attachments.calling(fabric) or worklist.attach.get(fabric) or worklist.detach.get(fabric))
+
+    def _open(self, fabric: Fabric, failures: int, decision: Decision) -> None:
+        look, open_s = self.surveys.at(fabric.name), self.config.bounds.breaker_s
+        if fabric.retry_at:  # it was tried, in vain: a fabric that is gone is not told of every half minute
+            open_s = max(open_s, min(BREAKER_S_MAX, 2 * seconds_between(fabric.opened_at, fabric.retry_at)))
+        payload = BreakerOpened(
+            failures=failures,
+            failure=look.failure or fabric.failure or CallFailure.UNAVAILABLE,
+            error=(look.error or fabric.error)[:ERROR_CHARS_MAX],
+            retry_at=after(decision.now, open_s),
+        )
+        decision.opened.add(fabric.name)
+        decision.drafts.append(Draft("fabric", fabric.name, "breaker-opened", payload, causes_of(fabric.last_fact)))
+
+    def dispatch(self, decision: Decision) -> None:
+        """Say the intents for which there is room."""
+        for config in self.config.fabrics:
+            attach, detach = self.worklist.attach.get(config.name), self.worklist.detach.get(config.name)
+            if attach or detach:
+                self._begin(config, tuple(detach or ()) + tuple(attach or ()), decision)
+
+    def _begin(self, config: FabricConfig, waiting: tuple[str, ...], decision: Decision) -> None:
+        fabric = self.fabrics[config.name]
+        if fabric.is_open(decision.now) or config.name in decision.opened:
+            return
+        room = config.limit - self.attachments.in_flight(config.name, decision.now)
+        if fabric.is_probing(decision.now):
+            room = min(1, room) if room == config.limit else 0
+        for name in waiting:
+            if room <= 0 or decision.is_full:
+                return
+            attachment = self.attachments[name]
+            if name not in decision.moved and (
+                attachment.has_device or attachment.requested.request not in decision.stopped
+            ):
+                _call(attachment, config, decision)
+                room -= 1
 
 
 def attach(
@@ -137,84 +203,6 @@ def attach(
         took_s=took_s,
     )
     decision.say(attachment, "attached", payload)
-
-
-class CallDispatch:
-    """Opens and closes the breakers of fabrics, and begins the calls for which there is room."""
-
-    def __init__(
-        self,
-        config: ComposerConfig,
-        attachments: Attachments,
-        fabrics: FabricRecords,
-        *,
-        worklist: Worklist,
-        surveys: Surveys,
-    ) -> None:
-        self._config = config
-        self._attachments = attachments
-        self._fabrics = fabrics
-        self._worklist = worklist
-        self._surveys = surveys
-
-    def breakers(self, decision: Decision) -> None:
-        """Open and close what has to be."""
-        for config in self._config.fabrics:
-            fabric, look = self._fabrics[config.name], self._surveys.at(config.name)
-            if not fabric.retry_at:
-                failures = fabric.failures + look.failures
-                if failures >= self._config.bounds.breaker_failures:
-                    self._open(fabric, failures, decision)
-            elif fabric.is_probing(decision.now):
-                if fabric.succeeded_at > fabric.opened_at or (
-                    not self._has_work(config.name) and look.began_at >= fabric.retry_at
-                ):
-                    causes = causes_of(fabric.last_fact)
-                    decision.drafts.append(Draft("fabric", fabric.name, "breaker-closed", BreakerClosed(), causes))
-                    look.failures = 0
-                elif fabric.failures or look.failed_at >= fabric.retry_at:
-                    self._open(fabric, max(1, fabric.failures), decision)
-
-    def _has_work(self, fabric: str) -> bool:
-        worklist = self._worklist
-        return bool(self._attachments.calling(fabric) or worklist.attach.get(fabric) or worklist.detach.get(fabric))
-
-    def _open(self, fabric: Fabric, failures: int, decision: Decision) -> None:
-        look, open_s = self._surveys.at(fabric.name), self._config.bounds.breaker_s
-        if fabric.retry_at:  # it was tried, in vain: a fabric that is gone is not told of every half minute
-            open_s = max(open_s, min(BREAKER_S_MAX, 2 * seconds_between(fabric.opened_at, fabric.retry_at)))
-        payload = BreakerOpened(
-            failures=failures,
-            failure=look.failure or fabric.failure or CallFailure.UNAVAILABLE,
-            error=(look.error or fabric.error)[:ERROR_CHARS_MAX],
-            retry_at=after(decision.now, open_s),
-        )
-        decision.opened.add(fabric.name)
-        decision.drafts.append(Draft("fabric", fabric.name, "breaker-opened", payload, causes_of(fabric.last_fact)))
-
-    def dispatch(self, decision: Decision) -> None:
-        """Say the intents for which there is room."""
-        for config in self._config.fabrics:
-            attach, detach = self._worklist.attach.get(config.name), self._worklist.detach.get(config.name)
-            if attach or detach:
-                self._begin(config, tuple(detach or ()) + tuple(attach or ()), decision)
-
-    def _begin(self, config: FabricConfig, waiting: tuple[str, ...], decision: Decision) -> None:
-        fabric = self._fabrics[config.name]
-        if fabric.is_open(decision.now) or config.name in decision.opened:
-            return
-        room = config.limit - self._attachments.in_flight(config.name, decision.now)
-        if fabric.is_probing(decision.now):
-            room = min(1, room) if room == config.limit else 0
-        for name in waiting:
-            if room <= 0 or decision.is_full:
-                return
-            attachment = self._attachments[name]
-            if name not in decision.moved and (
-                attachment.has_device or attachment.requested.request not in decision.stopped
-            ):
-                _call(attachment, config, decision)
-                room -= 1
 
 
 def _call(attachment: Attachment, config: FabricConfig, decision: Decision) -> None:

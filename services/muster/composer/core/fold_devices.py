@@ -164,15 +164,8 @@ def _attached(state: State, fact: Fact) -> None:
     state.attachments.touch(attachment)
 
 
-def _visible(state: State, fact: Fact) -> None:
-    _step(state, fact, Phase.ATTACHED, Phase.VISIBLE)
-
-
-def _online(state: State, fact: Fact) -> None:
-    _step(state, fact, Phase.VISIBLE, Phase.ONLINE)
-
-
-def _step(state: State, fact: Fact, before: Phase, now: Phase) -> None:
+def _step(state: State, fact: Fact) -> None:
+    before, now = (Phase.ATTACHED, Phase.VISIBLE) if fact.name == "visible" else (Phase.VISIBLE, Phase.ONLINE)
     attachment = _known(state, fact, before)
     if attachment is not None:
         attachment.phase, attachment.since = now, fact.time
@@ -266,8 +259,8 @@ ATTACHMENT_HANDLERS: dict[tuple[str, str], Handler] = {
     ("attachment", "attaching"): _attaching,
     ("attachment", "attach-failed"): _call_failed,
     ("attachment", "attached"): _attached,
-    ("attachment", "visible"): _visible,
-    ("attachment", "online"): _online,
+    ("attachment", "visible"): _step,
+    ("attachment", "online"): _step,
     ("attachment", "detach-wanted"): _detach_wanted,
     ("attachment", "detach-given-up"): _detach_given_up,
     ("attachment", "detaching"): _detaching,

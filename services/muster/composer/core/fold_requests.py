@@ -18,14 +18,10 @@ from muster.schemas.facts.device import AttachmentRequested, DetachWish
 from muster.schemas.facts.scale import ScaleChosen, ScaleEnded
 
 
-def _compose_forwarded(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, ComposeRequested)
-    _wish(state, fact, RequestWish(fact=fact.id, at=fact.time, compose=fact.payload, trace=fact.trace))
-
-
-def _decompose_forwarded(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, DecomposeRequested)
-    _wish(state, fact, RequestWish(fact=fact.id, at=fact.time, decompose=fact.payload, trace=fact.trace))
+def _asked(state: State, fact: Fact) -> None:
+    compose = fact.payload if isinstance(fact.payload, ComposeRequested) else None
+    decompose = fact.payload if isinstance(fact.payload, DecomposeRequested) else None
+    _wish(state, fact, RequestWish(fact=fact.id, at=fact.time, compose=compose, decompose=decompose, trace=fact.trace))
 
 
 def _detach_forwarded(state: State, fact: Fact) -> None:
@@ -188,10 +184,12 @@ def _ended(state: State, fact: Fact) -> None:
 
 
 REQUEST_HANDLERS: dict[tuple[str, str], Handler] = {
-    ("composability", "compose-requested"): _compose_forwarded,  # objects of the cluster, by its agent
-    ("composability", "decompose-requested"): _decompose_forwarded,
-    ("composability", "compose-forwarded"): _compose_forwarded,
-    ("composability", "decompose-forwarded"): _decompose_forwarded,
+    # requested: by the agent, for objects of the cluster
+    **{
+        ("composability", f"{ask}-{way}"): _asked
+        for ask in ("compose", "decompose")
+        for way in ("requested", "forwarded")
+    },
     ("device", "detach-forwarded"): _detach_forwarded,
     ("scale", "gpu-attach-chosen"): _chosen,
     ("scale", "gpu-remove-chosen"): _chosen,

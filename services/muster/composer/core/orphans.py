@@ -5,10 +5,11 @@ takes one that is there. A device that no attachment waits for is an orphan.
 """
 
 import hashlib
+from dataclasses import dataclass
 
 from muster.composer.core.config import ComposerConfig
 from muster.composer.core.decision import Decision, causes_of
-from muster.composer.core.fabric_calls import CallOutcomes, attach
+from muster.composer.core.fabric_calls import FabricCalls, attach
 from muster.composer.core.records import Attachment, Fabric, FabricRecords, pool_of
 from muster.composer.core.state import Attachments
 from muster.composer.core.surveys import Survey, Surveys
@@ -30,31 +31,23 @@ def attachment_id(type_: str, *parts: str | int) -> str:
     return f"{type_}-{hashlib.sha256(chr(31).join(map(str, parts)).encode()).hexdigest()[:16]}"
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Orphans:
     """Settles devices that belong to no attachment, and reports the counts of pools."""
 
-    def __init__(
-        self,
-        config: ComposerConfig,
-        attachments: Attachments,
-        fabrics: FabricRecords,
-        *,
-        surveys: Surveys,
-        outcomes: CallOutcomes,
-    ) -> None:
-        self._config = config
-        self._attachments = attachments
-        self._fabrics = fabrics
-        self._surveys = surveys
-        self._outcomes = outcomes
+    config: ComposerConfig
+    attachments: Attachments
+    fabrics: FabricRecords
+    surveys: Surveys
+    fabric_calls: FabricCalls
 
     def settle(self, decision: Decision) -> None:
         """Settle what the newest look at each fabric shows."""
-        for config in self._config.fabrics:
-            fabric, look = self._fabrics[config.name], self._surveys.at(config.name)
+        for config in self.config.fabrics:
+            fabric, look = self.fabrics[config.name], self.surveys.at(config.name)
             if not look.began_at:
                 continue
-            for machine, device in self._surveys.left_over(fabric.name, decision.claimed):
+            for machine, device in self.surveys.left_over(fabric.name, decision.claimed):
                 if decision.is_full:
                     return
                 self._settle(fabric, machine, device, decision, found_on=look.found_on)
@@ -65,10 +58,10 @@ class Orphans:
     def next_due(self) -> Instant | None:
         """When an orphan has been watched long enough."""
         moments = [
-            after(Instant(orphan.at), self._config.bounds.orphan_s)
-            for fabric in self._fabrics.values()
+            after(Instant(orphan.at), self.config.bounds.orphan_s)
+            for fabric in self.fabrics.values()
             for orphan in fabric.orphans.values()
-            if (fabric.name, orphan.device_id) not in self._attachments.by_device
+            if (fabric.name, orphan.device_id) not in self.attachments.by_device
         ]
         return min(moments, default=None)
 
@@ -97,14 +90,14 @@ class Orphans:
         And whether a call is under way that may have brought it, of which we shall hear.
         """
         unknown, fresh, is_coming = [], [], False
-        for name in self._attachments.on_machine.get(machine, ()):
-            attachment = self._attachments[name]
+        for name in self.attachments.on_machine.get(machine, ()):
+            attachment = self.attachments[name]
             if attachment.kind != (device.type, device.model) or name in decision.moved or not attachment.is_coming:
                 continue
             if attachment.phase is AttachmentPhase.REQUESTED:
                 if attachment.said and attachment.wish is None:
                     fresh.append(attachment)
-            elif attachment.is_calling and self._outcomes.is_under_way(attachment):
+            elif attachment.is_calling and self.fabric_calls.is_under_way(attachment):
                 is_coming = True
             else:
                 unknown.append(attachment)
@@ -125,7 +118,7 @@ class Orphans:
     ) -> None:
         """An attachment for a device that stands there already."""
         name = attachment_id(device.type, fabric.name, device.device_id, origin.value, fact)
-        node = self._attachments.hosts.machines.node_on.get(machine, "")
+        node = self.attachments.hosts.machines.node_on.get(machine, "")
         requested = AttachmentRequested(
             type=device.type, model=device.model, node=node, fabric=fabric.name, machine=machine, origin=origin
         )
@@ -149,9 +142,9 @@ class Orphans:
     def _follow(self, fabric: Fabric, orphan: OrphanState, look: Survey, decision: Decision) -> None:
         """What becomes of an orphan: somebody takes it, it is gone, or it is taken back after its time."""
         key, causes = (fabric.name, orphan.device_id), causes_of(orphan.fact)
-        owner = self._attachments.by_device.get(key)
+        owner = self.attachments.by_device.get(key)
         if owner is not None:
-            if self._attachments[owner].requested.origin is not Origin.ORPHAN:
+            if self.attachments[owner].requested.origin is not Origin.ORPHAN:
                 returned = OrphanReturned(device_id=orphan.device_id, adopted=True)
                 decision.drafts.append(Draft("fabric", fabric.name, "orphan-returned", returned, causes))
             return
@@ -163,17 +156,17 @@ class Orphans:
         elif (
             is_there
             and key not in decision.claimed
-            and decision.now >= after(Instant(orphan.at), self._config.bounds.orphan_s)
+            and decision.now >= after(Instant(orphan.at), self.config.bounds.orphan_s)
         ):
             device = MachineDevice(orphan.device_id, orphan.device_uuid, orphan.model, orphan.type, orphan.memory_mib)
             self._take_over(fabric, orphan.machine, device, decision, origin=Origin.ORPHAN, fact=orphan.fact)
 
     def _tell_pool(self, fabric: Fabric, decision: Decision) -> None:
         """The pool's counts, when they are not what the log says. Only of a look that no call could blur."""
-        look = self._surveys.at(fabric.name)
-        if self._attachments.calling(fabric.name) or not look.is_after(fabric.moved_at):
+        look = self.surveys.at(fabric.name)
+        if self.attachments.calling(fabric.name) or not look.is_after(fabric.moved_at):
             return
-        if not fabric.surveyed and any(True for _ in self._surveys.left_over(fabric.name, set())):
+        if not fabric.surveyed and any(True for _ in self.surveys.left_over(fabric.name, set())):
             return  # what was found is taken over first: its being told of the pool ends the first survey
         counts = dict(look.counts)
         known = {kind: (model.free, model.attached) for kind, model in fabric.pool.items()}

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from muster.composer.core.capacity import Capacity, Refusal, Site
-from muster.composer.core.config import ComposerConfig, GroupConfig
+from muster.composer.core.config import GroupConfig
 from muster.composer.core.decision import Tally
 from muster.composer.core.records import LEAVING, Attachment, FabricRecords, Kind, Request, Requests
 from muster.composer.core.state import Attachments
@@ -59,28 +59,18 @@ _CLASSES = {
 }
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Planner:
     """Judges requests by what there is."""
 
-    def __init__(
-        self,
-        config: ComposerConfig,
-        capacity: Capacity,
-        *,
-        attachments: Attachments,
-        requests: Requests,
-        fabrics: FabricRecords,
-    ) -> None:
-        self._config = config
-        self._capacity = capacity
-        self._attachments = attachments
-        self._hosts = attachments.hosts
-        self._requests = requests
-        self._fabrics = fabrics
+    capacity: Capacity
+    attachments: Attachments
+    requests: Requests
+    fabrics: FabricRecords
 
     def compose(self, name: str, spec: ComposabilitySpec, tally: Tally, *, may_force: bool) -> Plan | Refusal | Wait:
         """Judge a request, new or changed, as if what this decision accepted before stood."""
-        request = self._requests.get(name)
+        request = self.requests.get(name)
         if request is not None and request.is_live and request.deleting:
             return Refusal("name", f"request {name} is being deleted: wait until it ended, or take another name")
         if request is not None and request.is_live and request.origin is not Origin.REQUEST:
@@ -103,17 +93,17 @@ class Planner:
         orders, left = list[Order](), tally.copy()
         for part in chosen.parts:
             model = part.device_model or chosen.device_model
-            site = self._capacity.site_of(part.node)
+            site = self.capacity.site_of(part.node)
             if isinstance(site, Refusal):
                 return site
-            found = self._capacity.room(site, (GPU, model), left)
+            found = self.capacity.room(site, (GPU, model), left)
             if isinstance(found, Refusal):
                 return found
             if found < part.count:
                 return Refusal("size", f"node {part.node} has room for {found} more GPUs, {part.count} are chosen")
             if (waits := self._unsurveyed(site.fabric)) is not None:
                 return waits
-            free = self._capacity.free(site.fabric, (GPU, model)) - left.pools[site.fabric, (GPU, model)]
+            free = self.capacity.free(site.fabric, (GPU, model)) - left.pools[site.fabric, (GPU, model)]
             if free < part.count:
                 return Refusal(
                     "size",
@@ -130,43 +120,43 @@ class Planner:
         """Attachments that the request has and keeps."""
         if request is None or not request.is_live:
             return []
-        attachments = (self._attachments[name] for name in request.attachments)
+        attachments = (self.attachments[name] for name in request.attachments)
         return [one for one in attachments if one.wish is None and one.phase not in LEAVING]
 
     def _unmet(self, request: Request | None, own: list[Attachment], spec: ComposabilitySpec) -> Refusal | None:
         """What is wrong with the places of a request that gets no more devices: its target, and a new `other_spec`."""
-        if spec.target_node and not own and isinstance(site := self._capacity.site_of(spec.target_node), Refusal):
+        if spec.target_node and not own and isinstance(site := self.capacity.site_of(spec.target_node), Refusal):
             return site
         known = request.spec if request is not None and request.is_live else None
         if spec.other_spec is None or (known is not None and known.other_spec == spec.other_spec):
             return None
         if own:
-            nodes = {self._hosts.node_of(attachment) for attachment in own}
+            nodes = {self.attachments.hosts.node_of(attachment) for attachment in own}
         else:
-            nodes = {spec.target_node} if spec.target_node else {site.node for site in self._capacity.sites()}
-        refusals = [self._capacity.too_little(node, spec.other_spec) for node in sorted(nodes)]
+            nodes = {spec.target_node} if spec.target_node else {site.node for site in self.capacity.sites()}
+        refusals = [self.capacity.too_little(node, spec.other_spec) for node in sorted(nodes)]
         if own:  # all of them are to have it; else one that does is enough
             return next((refusal for refusal in refusals if refusal is not None), None)
         return None if None in refusals else next(iter(refusals), None)
 
     def _unknown(self, spec: ComposabilitySpec) -> Refusal | Wait | None:
-        kinds = {kind for fabric in self._fabrics.values() for kind in fabric.pool}
+        kinds = {kind for fabric in self.fabrics.values() for kind in fabric.pool}
         types = {GPU, CXL_MEMORY} | {type_ for type_, _ in kinds}
         if spec.type not in types:
             return Refusal("type", f"no fabric has devices of type {spec.type}; known: {', '.join(sorted(types))}")
         models = {model for type_, model in kinds if type_ == spec.type}
         if spec.model in models:
             return None
-        for config in self._config.fabrics:
+        for config in self.capacity.config.fabrics:
             waits = self._unsurveyed(config.name)
-            groups = (group for group in self._config.groups if group.fabric == config.name)
+            groups = (group for group in self.capacity.config.groups if group.fabric == config.name)
             if waits is not None and any(_may_take(group, spec) for group in groups):
                 return waits
         known = ", ".join(sorted(models)) or "none"
         return Refusal("model", f"no fabric has {spec.type} of model {spec.model}; known: {known}")
 
     def _unsurveyed(self, fabric: str) -> Wait | None:
-        return None if self._fabrics[fabric].surveyed else Wait(f"fabric {fabric} has not yet told what it holds")
+        return None if self.fabrics[fabric].surveyed else Wait(f"fabric {fabric} has not yet told what it holds")
 
     def _rival(self, name: str, spec: ComposabilitySpec, tally: Tally) -> Refusal | None:
         """Return a refusal if another request has the same `rival_keys` (the rule of the CoHDI operator)."""
@@ -174,7 +164,7 @@ class Planner:
         if not key:
             return None
         rival = tally.held_by.get(key, "")
-        for other in self._requests.values():
+        for other in self.requests.values():
             if other.is_live and other.spec is not None and other.origin is Origin.REQUEST and not other.deleting:
                 rival = other.name if other.name != name and rival_keys(other.spec) == key else rival
         if not rival or rival == name:
@@ -189,12 +179,12 @@ class Planner:
         """Victims in the operator's order: not begun, on the way, online, others; among them idle and oldest first."""
 
         def turn(one: Attachment) -> tuple[int, bool, int, str]:
-            return _CLASSES.get(one.phase, 4), bool(self._hosts.holders(one)), one.requested_at, one.id
+            return _CLASSES.get(one.phase, 4), bool(self.attachments.hosts.holders(one)), one.requested_at, one.id
 
         victims = sorted(own, key=turn)[: len(own) - spec.size]
         if spec.force_detach and not may_force:
             for victim in victims:
-                holders = self._hosts.holders(victim) if victim.has_device else ()
+                holders = self.attachments.hosts.holders(victim) if victim.has_device else ()
                 if holders:
                     reason = (
                         f"{victim.device_uuid} is held by {holders[0]}, and taking it by force needs an operator's role"
@@ -206,7 +196,7 @@ class Planner:
         need = spec.size - len(own)
         if need > ORDERS_MAX:
             return Refusal("size", f"at most {ORDERS_MAX} devices are added at a time")
-        places = [self._capacity.site_of(spec.target_node)] if spec.target_node else self._capacity.sites()
+        places = [self.capacity.site_of(spec.target_node)] if spec.target_node else self.capacity.sites()
         choice, waits = _Choice((spec.type, spec.model)), None
         for site in places:
             if isinstance(site, Refusal):
@@ -215,15 +205,15 @@ class Planner:
             if unseen is not None and _may_take(site.group, spec):
                 waits = unseen  # other fabrics may do without it
                 continue
-            found = self._capacity.room(site, choice.kind, tally, spec.other_spec)
+            found = self.capacity.room(site, choice.kind, tally, spec.other_spec)
             if isinstance(found, Refusal):
                 choice.reason = choice.reason or found
             elif found:
                 choice.left[site.node], choice.sites[site.node] = found, site
-        choice.own = Counter(self._hosts.node_of(attachment) for attachment in own)
+        choice.own = Counter(self.attachments.hosts.node_of(attachment) for attachment in own)
         pools = {
-            fabric.name: self._capacity.free(fabric.name, choice.kind) - tally.pools[fabric.name, choice.kind]
-            for fabric in self._fabrics.values()
+            fabric.name: self.capacity.free(fabric.name, choice.kind) - tally.pools[fabric.name, choice.kind]
+            for fabric in self.fabrics.values()
         }
         most = sum(choice.left.values())
         if spec.allocation_policy is AllocationPolicy.DIFFERENTNODE:
@@ -242,7 +232,7 @@ class Planner:
 
         def turn(node: str) -> tuple[bool, bool, bool, bool, int, str]:
             fabric = choice.sites[node].fabric
-            takes, fails = min(choice.left[node], pools.get(fabric, 0)), bool(self._fabrics[fabric].retry_at)
+            takes, fails = min(choice.left[node], pools.get(fabric, 0)), bool(self.fabrics[fabric].retry_at)
             return node not in choice.own, fails, takes < need, node in used, -min(takes, need), node
 
         nodes: list[str] = []
@@ -258,17 +248,17 @@ class Planner:
     def _nodes_of_others(self, name: str, spec: ComposabilitySpec) -> set[str]:
         """Nodes that other samenode requests for the same are on."""
         found = set()
-        for other in self._requests.values():
+        for other in self.requests.values():
             if other.name == name or not other.is_live or other.spec is None or other.origin is not Origin.REQUEST:
                 continue
             if (other.spec.type, other.spec.model) == (spec.type, spec.model):
-                found |= {self._hosts.node_of(self._attachments[one]) for one in other.attachments}
+                found |= {self.attachments.hosts.node_of(self.attachments[one]) for one in other.attachments}
         return found
 
     def _short(self, spec: ComposabilitySpec, choice: _Choice, tally: Tally, *, need: int, most: int) -> Refusal:
         """Whether the pool or the nodes, which take `most`, are too small."""
         free = sum(
-            max(0, self._capacity.free(name, choice.kind) - tally.pools[name, choice.kind]) for name in self._fabrics
+            max(0, self.capacity.free(name, choice.kind) - tally.pools[name, choice.kind]) for name in self.fabrics
         )
         if most < need:
             if not most and choice.reason is not None:

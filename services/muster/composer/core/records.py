@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from muster.composer.core.limits import AWAY_MAX, ENDED_MAX, Bounds
 from muster.core import NEVER, Instant, after
@@ -162,14 +163,16 @@ class Fabric(FabricState):
         )
 
 
-class Requests(Mapping[str, Request]):
-    """All requests by name, written by the fold; of those that ended, the newest `ENDED_MAX`."""
+Record = TypeVar("Record")
+
+
+class Store(Mapping[str, Record]):
+    """Records by name, in the order in which they came."""
 
     def __init__(self) -> None:
-        self._all: dict[str, Request] = {}
-        self._ended: dict[str, None] = {}
+        self._all: dict[str, Record] = {}
 
-    def __getitem__(self, name: str) -> Request:
+    def __getitem__(self, name: str) -> Record:
         return self._all[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -177,6 +180,14 @@ class Requests(Mapping[str, Request]):
 
     def __len__(self) -> int:
         return len(self._all)
+
+
+class Requests(Store[Request]):
+    """All requests by name, written by the fold; of those that ended, the newest `ENDED_MAX`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ended: dict[str, None] = {}
 
     def ensure(self, name: str) -> Request:
         """Return the request, a new one if there is none."""
@@ -215,20 +226,13 @@ class Requests(Mapping[str, Request]):
         return fresh
 
 
-class FabricRecords(Mapping[str, Fabric]):
+class FabricRecords(Store[Fabric]):
     """All fabrics by name, written by the fold: the configured ones, and those that attachments still name."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        self._all = {name: Fabric(name=name) for name in names}
-
-    def __getitem__(self, name: str) -> Fabric:
-        return self._all[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._all)
-
-    def __len__(self) -> int:
-        return len(self._all)
+        super().__init__()
+        for name in names:
+            self.put(Fabric(name=name))
 
     def ensure(self, name: str) -> Fabric:
         """Return the fabric, also one that is not configured any more."""
@@ -238,7 +242,7 @@ class FabricRecords(Mapping[str, Fabric]):
         return known
 
     def put(self, fabric: Fabric) -> None:
-        """Take a fabric from a checkpoint."""
+        """Set a fabric, also one from a checkpoint."""
         self._all[fabric.name] = fabric
 
 

@@ -1,6 +1,7 @@
 """What becomes of requests: answers to what was asked of them, and how they move as their devices do."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from muster.composer.core.capacity import Refusal
 from muster.composer.core.decision import Decision, causes_of
@@ -26,33 +27,23 @@ from muster.schemas.facts.composability import (
 from muster.schemas.facts.scale import ScaleChosen
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class RequestSteps:
     """Answers what was asked of requests, and moves them on."""
 
-    def __init__(
-        self,
-        bounds: Bounds,
-        requests: Requests,
-        *,
-        attachments: Attachments,
-        fabrics: FabricRecords,
-        planner: Planner,
-        worklist: Worklist,
-    ) -> None:
-        self._bounds = bounds
-        self._requests = requests
-        self._attachments = attachments
-        self._hosts = attachments.hosts
-        self._fabrics = fabrics
-        self._planner = planner
-        self._worklist = worklist
+    bounds: Bounds
+    requests: Requests
+    attachments: Attachments
+    fabrics: FabricRecords
+    planner: Planner
+    worklist: Worklist
 
     def make(self, decision: Decision) -> None:
         """Say what is due of all requests that are marked."""
-        for name in tuple(self._worklist.requests):
-            request = self._requests.get(name)
+        for name in tuple(self.worklist.requests):
+            request = self.requests.get(name)
             if request is None:
-                del self._worklist.requests[name]
+                del self.worklist.requests[name]
                 continue
             if decision.is_full:
                 return
@@ -62,7 +53,7 @@ class RequestSteps:
                 if isinstance(draft.payload, RequestMoved) and draft.payload.phase is RequestPhase.CLEANING:
                     decision.stopped.add(name)
             else:
-                del self._worklist.requests[name]
+                del self.worklist.requests[name]
 
     def _answer(self, request: Request, decision: Decision) -> Draft | None:
         """To the oldest wish; None while it has to wait."""
@@ -73,7 +64,7 @@ class RequestSteps:
             return self._delete(request, wish, wish.decompose)
         found: Plan | Refusal | Wait
         if wish.compose is not None:
-            found = self._planner.compose(
+            found = self.planner.compose(
                 request.name, wish.compose.spec, decision.tally, may_force=wish.compose.may_force
             )
         else:
@@ -82,7 +73,7 @@ class RequestSteps:
         if isinstance(found, Wait):
             until = after(Instant(wish.at), self._patience_s(wish))
             if len(request.wishes) == 1 and decision.now < until:  # a later wish ends the wait for an earlier one
-                self._worklist.look_at(until, REQUEST, request.name)
+                self.worklist.look_at(until, REQUEST, request.name)
                 return None
             found = Refusal(found.field, found.reason)
         if isinstance(found, Refusal):
@@ -93,7 +84,7 @@ class RequestSteps:
         return _accept_choice(request, wish, wish.chosen, found, decision)
 
     def _patience_s(self, wish: RequestWish) -> float:
-        bounds = self._bounds
+        bounds = self.bounds
         if wish.chosen is not None and wish.chosen.devices:
             return bounds.scaler_withhold_s + bounds.detach_s_max + bounds.attach_s_max
         return bounds.attach_s_max
@@ -101,24 +92,24 @@ class RequestSteps:
     def _judge_choice(self, name: str, chosen: ScaleChosen, decision: Decision) -> Plan | Refusal | Wait:
         """Devices that move come back first. One that cannot come ends the choice."""
         for uuid in chosen.devices:
-            owner = self._attachments.by_uuid.get(uuid)
+            owner = self.attachments.by_uuid.get(uuid)
             if owner is None:
                 if not chosen.parts and not self._was_taken(uuid):
                     return Refusal("devices", f"no fabric put device {uuid} on a machine")
                 continue
-            attachment = self._attachments[owner]
+            attachment = self.attachments[owner]
             if not chosen.parts:
                 continue
             if attachment.wish is not None or attachment.phase in LEAVING:
-                self._worklist.wait_for(uuid, name)
+                self.worklist.wait_for(uuid, name)
                 return Wait(f"device {uuid} is on its way back", "devices")
-            holders = self._hosts.holders(attachment)
+            holders = self.attachments.hosts.holders(attachment)
             reason = attachment.error or "it was not taken back"
             return Refusal("devices", f"device {uuid} stays: {reason}", holders[0] if holders else "")
-        return self._planner.parts(chosen, decision.tally)
+        return self.planner.parts(chosen, decision.tally)
 
     def _was_taken(self, uuid: str) -> bool:
-        return any(uuid in fabric.uuids_away for fabric in self._fabrics.values())
+        return any(uuid in fabric.uuids_away for fabric in self.fabrics.values())
 
     def _delete(self, request: Request, wish: RequestWish, asked: DecomposeRequested) -> Draft:
         why = self.deletion_refusal(request.name, force=asked.force, may_force=asked.may_force)
@@ -128,14 +119,16 @@ class RequestSteps:
 
     def deletion_refusal(self, name: str, *, force: bool, may_force: bool) -> Refusal | None:
         """Why a request may not be deleted so; None if it may."""
-        request = self._requests.get(name)
+        request = self.requests.get(name)
         if request is None or not request.is_live:
             return Refusal("name", f"there is no request {name}")
         if force and not may_force:
             for one in request.attachments:
-                holders = self._hosts.holders(self._attachments[one]) if self._attachments[one].has_device else ()
+                holders = (
+                    self.attachments.hosts.holders(self.attachments[one]) if self.attachments[one].has_device else ()
+                )
                 if holders:
-                    uuid = self._attachments[one].device_uuid
+                    uuid = self.attachments[one].device_uuid
                     reason = f"{uuid} is held by {holders[0]}, and taking it by force needs an operator's role"
                     return Refusal("force", reason, holders[0])
         return None
@@ -143,12 +136,12 @@ class RequestSteps:
     def _go_on(self, request: Request) -> Draft | None:
         if not request.is_live:
             return None
-        attachments = [self._attachments[name] for name in request.attachments]
+        attachments = [self.attachments[name] for name in request.attachments]
         if request.deleting:
             return _end(request, attachments)
         spec = request.spec
         assert spec is not None
-        if spec.target_node and spec.target_node not in self._hosts.nodes:
+        if spec.target_node and spec.target_node not in self.attachments.hosts.nodes:
             return _move(request, RequestPhase.CLEANING, f"target node {spec.target_node} left the cluster")
         if request.all_or_nothing and request.error and not request.was_running:
             return _move(request, RequestPhase.CLEANING, request.error)

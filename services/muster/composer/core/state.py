@@ -10,7 +10,7 @@ from muster.composer.core.config import ComposerConfig
 from muster.composer.core.fabrics import Fabrics
 from muster.composer.core.limits import ANOMALIES_MAX, CROSSING_S
 from muster.composer.core.nodes import Hosts
-from muster.composer.core.records import CALLING, STANDING, Attachment, FabricRecords, Kind, Requests
+from muster.composer.core.records import CALLING, STANDING, Attachment, FabricRecords, Kind, Requests, Store
 from muster.composer.core.worklist import Worklist
 from muster.core import NEVER, Fact, Instant, after
 from muster.schemas.devices import AttachmentPhase
@@ -33,7 +33,7 @@ class Anomalies(Counter[str]):
         self[what] += 1
 
 
-class Attachments(Mapping[str, Attachment]):
+class Attachments(Store[Attachment]):
     """Attachments by id: those that are not over, and those whose node is still withheld for them.
 
     Invariant: every change of an attachment is followed by `touch`, so that the next decision looks at it.
@@ -42,12 +42,12 @@ class Attachments(Mapping[str, Attachment]):
     def __init__(
         self, hosts: Hosts, requests: Requests, fabrics: FabricRecords, *, worklist: Worklist, anomalies: Anomalies
     ) -> None:
+        super().__init__()
         self.hosts = hosts
         self._requests = requests
         self._fabrics = fabrics
         self._worklist = worklist
         self._anomalies = anomalies
-        self._all: dict[str, Attachment] = {}
         self.by_uuid: dict[str, str] = {}
         """Attachments that have a device, by its UUID."""
         self.by_device: dict[tuple[str, str], str] = {}
@@ -60,15 +60,6 @@ class Attachments(Mapping[str, Attachment]):
         self.reserved: Counter[tuple[str, Kind]] = Counter()
         """Devices of pools that attachments without a device will take."""
         self._calling: dict[str, dict[str, None]] = {}
-
-    def __getitem__(self, name: str) -> Attachment:
-        return self._all[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._all)
-
-    def __len__(self) -> int:
-        return len(self._all)
 
     # --- calls -----------------------------------------------------------------------------------------------
 

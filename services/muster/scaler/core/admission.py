@@ -31,51 +31,50 @@ class Fit:
     """The limit that bars other models; None if nothing does."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Admission:
     """What the queues of waiting jobs may still hold. A decision proposes amounts to them, and withdraws all of it."""
 
-    def __init__(self, cluster: Cluster, queues: QueueTree) -> None:
-        self._config = cluster.config
-        self._cluster = cluster
-        self._queues = queues
+    cluster: Cluster
+    queues: QueueTree
 
     def knows(self, shape: Shape) -> bool:
         """Whether the queue of these jobs exists."""
-        return shape.queue in self._queues.queues
+        return shape.queue in self.queues.queues
 
     def ceiling(self, shape: Shape, amounts: Amounts) -> Ceiling | None:
         """Return the limit that keeps the queue from holding so much more; None if it may."""
-        return self._queues.ceiling(shape.queue, amounts, preemptible=shape.preemptible)
+        return self.queues.ceiling(shape.queue, amounts, preemptible=shape.preemptible)
 
     def propose(self, shape: Shape, amounts: Amounts) -> None:
         """Count this as held by the queue until the end of the pass."""
-        self._queues.propose(shape.queue, amounts, preemptible=shape.preemptible)
+        self.queues.propose(shape.queue, amounts, preemptible=shape.preemptible)
 
     def withdraw(self) -> None:
         """Forget everything that was proposed."""
-        self._queues.withdraw_proposals()
+        self.queues.withdraw_proposals()
 
     def fit(self, shape: Shape) -> Fit:
         """Find places for a job that are free already, on a model of which its queue may hold so much more."""
         ask: GangRequest | None = shape.least
         first: Ceiling | None = None
         for _ in range(MODELS_TRIED_MAX):
-            holds = self._cluster.fleet.find(ask) if ask is not None else None
+            holds = self.cluster.fleet.find(ask) if ask is not None else None
             if holds is None:
                 return Fit(ask, ceiling=first)
-            held = held_amounts([hold.slot for hold in holds], shape.least, self._cluster.gpu_model)
+            held = held_amounts([hold.slot for hold in holds], shape.least, self.cluster.gpu_model)
             ceiling = self.ceiling(shape, held)
             if ceiling is None:
                 return Fit(ask, holds, held, first)
             first = first or ceiling
-            ask = self.without_barred(ask, [self._cluster.gpu_model(hold.slot.node) for hold in holds], ceiling)
+            ask = self.without_barred(ask, [self.cluster.gpu_model(hold.slot.node) for hold in holds], ceiling)
         return Fit(None, ceiling=first)
 
     def without_barred(self, ask: GangRequest | None, models: Iterable[str], ceiling: Ceiling) -> GangRequest | None:
         """Return the gang on other models than those that this ceiling is about; None if it takes no other."""
         if ask is None or not ceiling.resource.startswith(f"{GPU}:"):
             return None
-        known = {*models, *(model for group in self._config.groups.values() for model in group.gpu_models)}
+        known = {*models, *(model for group in self.cluster.config.groups.values() for model in group.gpu_models)}
         return ask.without_models(sorted(model for model in known if model_resource(model) == ceiling.resource))
 
     def amounts(self, shape: Shape, chosen: Sequence[ScaleChosen], *, are_entered: bool = False) -> Amounts:
@@ -101,11 +100,11 @@ class Admission:
 
     def _gpus_then(self, chosen: ScaleChosen, node: str, part: ScalePart | None) -> tuple[str, int]:
         """Return the model and the count of the GPUs of a node once the choice is carried out."""
-        known = self._cluster.fleet.ledger.nodes.get(node)
+        known = self.cluster.fleet.ledger.nodes.get(node)
         model, gpus = (known.shape.gpu_model, known.shape.gpu_count) if known is not None else ("", 0)
         if part is not None:
             return part.device_model, gpus + part.count
-        group = self._config.groups.get(chosen.group)
+        group = self.cluster.config.groups.get(chosen.group)
         if known is None and group is not None and not group.composable:
             return group.gpu_models[0] if group.gpu_models else "", group.gpus
         return model, gpus
@@ -122,7 +121,7 @@ class Admission:
             for resource, amount in self.amounts(record.shape, chosen, are_entered=True).items():
                 total[resource] = total.get(resource, 0) + amount
         for (queue, preemptible), total in totals.items():
-            self._queues.propose(queue, total, preemptible=preemptible)
+            self.queues.propose(queue, total, preemptible=preemptible)
 
 
 def models_chosen(chosen: Iterable[ScaleChosen]) -> list[str]:

@@ -168,26 +168,24 @@ class _Offer:
         return bool(self.refusal), self.watts, self.group.provision_s, self.group.name
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class NodeDemand:
     """Cases 1 and 2: which nodes the autoscaler in charge wants to add for a job."""
 
-    def __init__(
-        self, config: ScalingConfig, signals: SignalBook, *, new_nodes: NewNodes, cooldowns: Cooldowns
-    ) -> None:
-        self._config = config
-        self._signals = signals
-        self._new_nodes = new_nodes
-        self._cooldowns = cooldowns
+    config: ScalingConfig
+    signals: SignalBook
+    new_nodes: NewNodes
+    cooldowns: Cooldowns
 
     def of_job(self, waiting: Waiting, now: Instant) -> Demanded | None:
         """Return what the autoscaler in charge wants for this job; None if it says nothing."""
-        if self._config.settings.mode == "cluster-autoscaler":
-            return self._signals.of_job(waiting.job_id)
-        return self.wants(waiting, now) if self._config.settings.mode == "embedded" else None
+        if self.config.settings.mode == "cluster-autoscaler":
+            return self.signals.of_job(waiting.job_id)
+        return self.wants(waiting, now) if self.config.settings.mode == "embedded" else None
 
     def wants(self, waiting: Waiting, now: Instant) -> Demanded | None:
         """Return nodes of the group that costs least power, or why there can be none; None without any group."""
-        groups = list(self._config.groups.values())
+        groups = list(self.config.groups.values())
         offers = [offer for group in groups if (offer := self._offer(group, waiting, now))]
         if offers:
             best = min(offers, key=lambda offer: offer.key)
@@ -200,20 +198,20 @@ class NodeDemand:
         return NodeRefused((waiting.job_id,), "", f"it would not fit with more nodes of {shown}", waiting.fact)
 
     def _offer(self, group: GroupSettings, waiting: Waiting, now: Instant) -> _Offer | None:
-        needed, shape = self._new_nodes.needed(group, waiting.ask)
+        needed, shape = self.new_nodes.needed(group, waiting.ask)
         if not needed or shape is None:
             return None
-        model = self._config.model(shape.gpu_model)
+        model = self.config.model(shape.gpu_model)
         gpus = min(waiting.gpus, needed * shape.gpu_count) if group.composable else needed * shape.gpu_count
         watts = needed * group.idle_w + gpus * model.idle_w
         return _Offer(group, needed, watts, self._refusal(group, needed, now))
 
     def _refusal(self, group: GroupSettings, needed: int, now: Instant) -> str:
         """Return why the group does not get so many nodes; "" if it may."""
-        has = self._new_nodes.members(group.name)
+        has = self.new_nodes.members(group.name)
         if has + needed > group.nodes_max:
             return f"group {group.name} has {has} of at most {group.nodes_max} nodes, {needed} more would be needed"
-        if now < self._cooldowns.failed_until(group.name):
+        if now < self.cooldowns.failed_until(group.name):
             return f"a node of group {group.name} could not be added a moment ago"
         return ""
 
@@ -230,28 +228,27 @@ class Giving:
     has_more: Callable[[str], bool]
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class NodeSurplus:
     """Cases 3 and 4: which nodes the autoscaler in charge would remove."""
 
-    def __init__(self, cluster: Cluster, signals: SignalBook, *, jobs: JobTable) -> None:
-        self._config = cluster.config
-        self._cluster = cluster
-        self._signals = signals
-        self._jobs = jobs
+    cluster: Cluster
+    signals: SignalBook
+    jobs: JobTable
 
     def of_nodes(self, now: Instant, giving: Giving | None = None) -> Iterator[Surplus]:
         """Return which nodes the autoscaler in charge would remove. giving: only of these groups."""
-        if self._config.settings.mode == "cluster-autoscaler":
-            return self._signals.of_nodes()
-        return self.unneeded(now, giving) if self._config.settings.mode == "embedded" else iter(())
+        if self.cluster.config.settings.mode == "cluster-autoscaler":
+            return self.signals.of_nodes()
+        return self.unneeded(now, giving) if self.cluster.config.settings.mode == "embedded" else iter(())
 
     def unneeded(self, now: Instant, giving: Giving | None = None) -> Iterator[Surplus]:
         """Nodes that hold nothing, and of those with idle GPUs the ones that hold too little to stay, after their time.
 
         Lost and withheld nodes are left to others. giving: only nodes that have something to give.
         """
-        records, group_of, idle = self._cluster.nodes, self._cluster.node_groups.group_of, self._cluster.idle
-        every = frozenset(self._config.groups)
+        records, group_of, idle = self.cluster.nodes, self.cluster.node_groups.group_of, self.cluster.idle
+        every = frozenset(self.cluster.config.groups)
         giving = giving or Giving(every, every, bool)
         nodes, gpus, has_more = giving.nodes, giving.gpus, giving.has_more
         for name in idle.nodes.elapsed(now) if nodes or gpus else ():
@@ -267,11 +264,11 @@ class NodeSurplus:
 
     def holders_text(self, node: str) -> str:
         """Return which jobs hold a node, and why they are not moved."""
-        record = self._cluster.nodes.get(node)
+        record = self.cluster.nodes.get(node)
         names = sorted(record.jobs) if record is not None else []
         shown = []
         for job_id in names[:HOLDERS_NAMED_MAX]:
-            job = self._jobs.records.get(job_id)
+            job = self.jobs.records.get(job_id)
             holds_gpus = record is not None and any(hold.slot.gpu_milli for hold in record.jobs[job_id])
             words = [] if holds_gpus else ["no GPU"]
             if job is not None and not job.shape.preemptible:

@@ -34,22 +34,28 @@ class Policies:
     def __init__(self, state: State) -> None:
         config, cluster, choices, attachments = state.config, state.cluster, state.choices, state.attachments
         cooldowns, jobs, demand, refused = state.cooldowns, state.jobs, state.demand, state.refused
-        self.new_nodes = NewNodes(cluster, state.capacity)
-        self.future = FutureFleet(cluster, choices, attachments=attachments, jobs=jobs, new_nodes=self.new_nodes)
-        self.spares = SpareDevices(cluster, attachments, choices=choices, cooldowns=cooldowns)
-        sources = GpuSources(cluster, state.capacity, pool=state.pool, cooldowns=cooldowns, spares=self.spares)
+        new_nodes = NewNodes(cluster, state.capacity)
+        self.future = FutureFleet(
+            cluster=cluster, choices=choices, attachments=attachments, jobs=jobs, new_nodes=new_nodes
+        )
+        spares = SpareDevices(cluster=cluster, attachments=attachments, choices=choices, cooldowns=cooldowns)
+        self.spares = spares
+        sources = GpuSources(
+            cluster=cluster, capacity=state.capacity, pool=state.pool, cooldowns=cooldowns, spares=spares
+        )
         self.enlarging = Enlarging(cluster, sources)
-        self.node_demand = NodeDemand(config, state.signals, new_nodes=self.new_nodes, cooldowns=cooldowns)
-        self.node_surplus = NodeSurplus(cluster, state.signals, jobs=jobs)
-        self.scale_up = ScaleUp(
-            config, self.node_demand, enlarging=self.enlarging, new_nodes=self.new_nodes, cooldowns=cooldowns
+        self.node_demand = NodeDemand(config=config, signals=state.signals, new_nodes=new_nodes, cooldowns=cooldowns)
+        self.node_surplus = NodeSurplus(cluster=cluster, signals=state.signals, jobs=jobs)
+        scale_up = ScaleUp(
+            config=config, demand=self.node_demand, enlarging=self.enlarging, new_nodes=new_nodes, cooldowns=cooldowns
         )
         self.scale_down = ScaleDown(
-            cluster, self.spares, surplus=self.node_surplus, demand=demand, refused=refused, cooldowns=cooldowns
-        )
-        backoff = Backoff(demand, refused, changes=state.changes, cooldowns=cooldowns, spares=self.spares)
+            cluster=cluster, spares=spares, surplus=self.node_surplus, demand=demand, refused=refused,
+            cooldowns=cooldowns,
+        )  # fmt: skip
+        backoff = Backoff(demand, refused, changes=state.changes, cooldowns=cooldowns, spares=spares)
         admission = Admission(cluster, state.queues)
-        self.pending = PendingJobs(self.future, admission, scale_up=self.scale_up, backoff=backoff)
+        self.pending = PendingJobs(self.future, admission, scale_up=scale_up, backoff=backoff)
         self.ends = Ends(cluster, choices, attachments)
 
 

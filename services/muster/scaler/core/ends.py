@@ -1,6 +1,7 @@
 """Choices that came to their end: carried out, or not."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -36,21 +37,20 @@ class End(NamedTuple):
     """The fact by which it ended; "" if its time is over."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Ends:
     """Ends the choices that are done, failed or overdue."""
 
-    def __init__(self, cluster: Cluster, choices: Choices, attachments: Attachments) -> None:
-        self._config = cluster.config
-        self._nodes = cluster.nodes
-        self._choices = choices
-        self._attachments = attachments
+    cluster: Cluster
+    choices: Choices
+    attachments: Attachments
 
     def make(self, now: Instant) -> Iterator[Draft]:
         """`ended` of all choices that are done, failed or overdue; a node that stays may be used again.
 
         Only those are looked at of which something was folded since, and those whose time is over.
         """
-        choices = self._choices
+        choices = self.choices
         while choices.dues and choices.dues[0][0] <= now:
             due, name = heappop(choices.dues)
             if choices.due.get(name) == due:
@@ -67,7 +67,7 @@ class Ends:
             payload = ScaleEnded(failed=end.failed, reason=end.reason, took_s=took_s)
             key = choice.id if end.failed and choice.name == REMOVE_NODE else ""
             yield Draft("scale", choice.id, ENDED, payload, causes, choice.trace, key)
-            if key and self._nodes.description(choice.chosen.node) is not None:
+            if key and self.cluster.nodes.description(choice.chosen.node) is not None:
                 back = WithholdWithdrawn(
                     request_id=choice.chosen.request_id, reason=end.reason, after_withheld=choice.withheld
                 )
@@ -79,14 +79,14 @@ class Ends:
         The scheduler may withhold a node at the moment at which the scaler withdraws the request: the two facts cross,
         in either order, and the answer stands. So the scaler withdraws once more, now knowing of the answer.
         """
-        for name in sorted(self._choices.withheld):
-            record = self._nodes.get(name)
+        for name in sorted(self.choices.withheld):
+            record = self.cluster.nodes.get(name)
             wishes = record.wishes if record is not None and record.description is not None else ()
             mine = [wish.request_id for wish in wishes if wish.answered and is_choice(wish.request_id)]
             if not mine:
-                del self._choices.withheld[name]
+                del self.choices.withheld[name]
             for request_id in mine:
-                if request_id not in self._choices.open:
+                if request_id not in self.choices.open:
                     back = WithholdWithdrawn(request_id=request_id, reason=LATE, after_withheld=True)
                     causes = (record.last_fact,) if record is not None and record.last_fact else ()
                     yield Draft("node", name, "withhold-withdrawn", back, causes)
@@ -95,7 +95,7 @@ class Ends:
         """How it ended; None while it is under way."""
         if self._is_done(choice):
             return End(False, "")
-        given_up = self._choices.given_up.get(choice.id) or self._choices.outcomes.get(choice.id)
+        given_up = self.choices.given_up.get(choice.id) or self.choices.outcomes.get(choice.id)
         if given_up is not None and (given_up.failed or choice.name == ATTACH):
             return End(True, given_up.reason or "its devices went back", given_up.fact)
         if choice.name == REMOVE_GPU and (kept := self._kept_devices(choice)):
@@ -106,7 +106,7 @@ class Ends:
 
     def due_at(self, choice: OpenChoice) -> Instant:
         """When it has failed if nothing happened."""
-        settings, composer = self._config.settings, self._config.composer
+        settings, composer = self.cluster.config.settings, self.cluster.config.composer
         if choice.name == ADD:
             return after(choice.chosen_at, settings.node_provision_s_max)
         if choice.name == REMOVE_NODE:
@@ -117,7 +117,7 @@ class Ends:
 
     def next_end(self) -> Instant | None:
         """When the first of the choices is overdue."""
-        choices = self._choices
+        choices = self.choices
         while choices.dues and choices.due.get(choices.dues[0][1]) != choices.dues[0][0]:
             heappop(choices.dues)
         moments = [self.due_at(choices.open[name]) for name in choices.dirty]
@@ -125,12 +125,12 @@ class Ends:
 
     def _watch(self, choice: OpenChoice) -> None:
         due = self.due_at(choice)
-        if self._choices.due.get(choice.id) != due:
-            self._choices.due[choice.id] = due
-            heappush(self._choices.dues, (due, choice.id))
+        if self.choices.due.get(choice.id) != due:
+            self.choices.due[choice.id] = due
+            heappush(self.choices.dues, (due, choice.id))
 
     def _is_done(self, choice: OpenChoice) -> bool:
-        chosen, attachments = choice.chosen, self._attachments
+        chosen, attachments = choice.chosen, self.attachments
         match choice.name:
             case name if name == ATTACH:
                 mine = attachments.of_request.get(choice.id, {}).values()
@@ -138,16 +138,16 @@ class Ends:
                     part.count for part in chosen.parts
                 )
             case name if name == ADD:
-                record = self._nodes.get(self._choices.came.get(choice.id, chosen.node))
+                record = self.cluster.nodes.get(self.choices.came.get(choice.id, chosen.node))
                 return record is not None and record.usable
             case name if name == REMOVE_NODE:
-                return self._nodes.description(chosen.node) is None
+                return self.cluster.nodes.description(chosen.node) is None
             case _:
                 return not any(device in attachments.of_device for device in chosen.devices)
 
     def _kept_devices(self, choice: OpenChoice) -> list[str]:
         """Devices of a removal that the composer has put back into use since it was chosen."""
-        known = [(device, self._attachments.of_device.get(device)) for device in choice.chosen.devices]
+        known = [(device, self.attachments.of_device.get(device)) for device in choice.chosen.devices]
         if any(one is not None and one.phase is not AttachmentPhase.ONLINE for _, one in known):
             return []  # the others are still on their way
         return [device for device, one in known if one is not None and one.since > choice.chosen_at]

@@ -24,6 +24,7 @@ from muster.scaler.core.steps import Growth, Steps
 from muster.schemas.facts.scale import ScalePart
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Enlarging:
     """Finds the cheapest way to make room for a gang by GPUs alone. The fleet is left as it was.
 
@@ -31,21 +32,20 @@ class Enlarging:
     their places.
     """
 
-    def __init__(self, cluster: Cluster, sources: GpuSources) -> None:
-        self._cluster = cluster
-        self._sources = sources
+    cluster: Cluster
+    sources: GpuSources
 
     def enough(self, waiting: Waiting, now: Instant, *, with_coming: bool = False) -> Option | Lack:
         """Return the cheapest option, or why there is none. with_coming: also on nodes that have not joined yet."""
-        able = self._sources.able_later if with_coming else self._sources.able
-        sources = self._sources.of_gang(waiting.ask, now)
+        able = self.sources.able_later if with_coming else self.sources.able
+        sources = self.sources.of_gang(waiting.ask, now)
         for with_donors in (False, True):
             if with_donors and not sources.donors:
                 break
             option = self._cheapest(waiting.ask, _Supply(sources, able, with_donors=with_donors))
             if option is not None:
                 return option
-        return self._sources.lack(waiting, sources, able)
+        return self.sources.lack(waiting, sources, able)
 
     def _cheapest(self, ask: GangRequest, supply: "_Supply") -> Option | None:
         """Each model alone, and if none does it and they may be mixed, all of them."""
@@ -53,11 +53,11 @@ class Enlarging:
         best: Option | None = None
         for model in models:
             asked = _on_model(ask, model) if ask.same_model else ask
-            found = _Attempt(self._cluster, supply, asked=asked, ask=ask, models=(model,)).run()
+            found = _Attempt(self.cluster, supply, asked=asked, ask=ask, models=(model,)).run()
             if found is not None and (best is None or found.key < best.key):
                 best = found
         if best is None and len(models) > 1 and not ask.same_model:
-            best = _Attempt(self._cluster, supply, asked=ask, ask=ask, models=models).run()
+            best = _Attempt(self.cluster, supply, asked=ask, ask=ask, models=models).run()
         return best
 
 

@@ -103,16 +103,8 @@ def _unschedulable(state: State, fact: Fact) -> None:
     state.demand.put(record)
 
 
-def _reserved(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobReserved)
-    _set_awaits_preemption(state, fact, bool(fact.payload.victims))
-
-
-def _reservation_lifted(state: State, fact: Fact) -> None:
-    _set_awaits_preemption(state, fact, False)
-
-
-def _set_awaits_preemption(state: State, fact: Fact, awaits_preemption: bool) -> None:
+def _reservation_changed(state: State, fact: Fact) -> None:
+    awaits_preemption = isinstance(fact.payload, JobReserved) and bool(fact.payload.victims)
     record = _known(state, fact)
     if record is not None and record.awaits_preemption != awaits_preemption:
         if awaits_preemption:
@@ -168,14 +160,12 @@ def _known(state: State, fact: Fact) -> JobRecord | None:
 JOB_HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
     ("job", "routed"): _routed,
     ("job", "cancel-forwarded"): _cancelled,
-    ("job", "held"): _held,
-    ("job", "unheld"): _held,
+    **{("job", name): _held for name in ("held", "unheld")},
     ("job", "queued"): _queued,
     ("job", "placed"): _placed,
     ("job", "pods-started"): _pods_started,
     **{("job", name): _resized for name in ("resize-requested", "resized")},
-    ("job", "reserved"): _reserved,
-    ("job", "reservation-lifted"): _reservation_lifted,
+    **{("job", name): _reservation_changed for name in ("reserved", "reservation-lifted")},
     ("job", "unschedulable"): _unschedulable,
     **{("job", name): _ended for name in ("succeeded", "failed", "cancelled", "timed-out", "returned")},
 }

@@ -31,17 +31,9 @@ def _joined(state: State, fact: Fact) -> None:
         state.cooldowns.note_moved(name, fact.time)
 
 
-def _lost(state: State, fact: Fact) -> None:
-    _set_lost(state, fact, lost=True)
-
-
-def _returned(state: State, fact: Fact) -> None:
-    _set_lost(state, fact, lost=False)
-
-
-def _set_lost(state: State, fact: Fact, *, lost: bool) -> None:
+def _lost_or_returned(state: State, fact: Fact) -> None:
     state.cluster.changed.mark(fact.subject_id)
-    if not state.cluster.ledger.set_lost(fact.subject_id, lost, fact=fact.id):
+    if not state.cluster.ledger.set_lost(fact.subject_id, fact.name == "lost", fact=fact.id):
         state.anomalies[f"{fact.name} of no node"] += 1
 
 
@@ -150,8 +142,7 @@ def _signal(state: State, fact: Fact) -> None:
 
 NODE_HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
     ("node", "joined"): _joined,
-    ("node", "lost"): _lost,
-    ("node", "returned"): _returned,
+    **{("node", name): _lost_or_returned for name in ("lost", "returned")},
     ("node", "left"): _left,
     ("node", "provision-failed"): _provision_failed,
     **{(kind, "withhold-requested"): _withhold_requested for kind in ("node", "device")},

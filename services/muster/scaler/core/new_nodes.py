@@ -5,7 +5,7 @@ Nodes of the shown spec are added to the fleet for a moment, and the placement e
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from muster.core.settings import GroupSettings
 from muster.placement import Fleet, GangRequest, Hold, NodeShape
@@ -20,17 +20,18 @@ from muster.scaler.core.options import Lack, Option, added_s, added_watts, place
 from muster.schemas.facts.scale import ScalePart
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class NewNodes:
     """Nodes of the configured groups in thought. The fleet is left as it was."""
 
-    def __init__(self, cluster: Cluster, capacity: Capacity) -> None:
-        self._config = cluster.config
-        self._cluster = cluster
-        self.capacity = capacity
+    cluster: Cluster
+    capacity: Capacity
 
     def are_coming(self) -> bool:
         """Whether composable nodes were chosen and have not joined."""
-        return any(group.composable and self.capacity.nodes_coming(name) for name, group in self._config.groups.items())
+        return any(
+            group.composable and self.capacity.nodes_coming(name) for name, group in self.cluster.config.groups.items()
+        )
 
     def members(self, group: str) -> int:
         """Return how many nodes the group has or will have."""
@@ -38,17 +39,17 @@ class NewNodes:
 
     def spec_text(self, group: GroupSettings) -> str:
         """Return how the group shows its nodes, for reasons."""
-        return spec_text(group, self._cluster.actual_node(group.name))
+        return spec_text(group, self.cluster.actual_node(group.name))
 
     def shape_of(self, choice: OpenChoice) -> NodeShape:
         """Return the node that a choice adds: of a composable group with the GPUs that are kept for it."""
         chosen = choice.chosen
-        group = self._config.groups.get(chosen.group)
+        group = self.cluster.config.groups.get(chosen.group)
         if group is None:  # not configured any more
             return NodeShape(chosen.node, 0, 0, 0, "")
         if not group.composable:
             return self._shape(group, chosen.node)
-        domains = self._cluster.expected_domains(group, chosen.node)
+        domains = self.cluster.expected_domains(group, chosen.node)
         parts = [part for part in chosen.parts if part.node == chosen.node]
         model, count = parts[0].device_model if parts else "", sum(part.count for part in parts)
         return NodeShape(chosen.node, group.cpu_milli, group.memory_mib, count, model, domains)
@@ -63,7 +64,7 @@ class NewNodes:
         most = min(TRIAL_NODES_MAX, sum(one.replicas_least for one in gang.groups))
         models = group.gpu_models if group.composable else ("",)
         for model in models:
-            spec = shown_spec(group, self._cluster.actual_node(group.name), model=model)
+            spec = shown_spec(group, self.cluster.actual_node(group.name), model=model)
             if not any(_fits_alone(spec, gang, index) for index in range(len(gang.groups))):
                 continue
             count = self._least(group, gang, spec, most)
@@ -73,7 +74,7 @@ class NewNodes:
 
     def _least(self, group: GroupSettings, gang: GangRequest, spec: NodeShape, most: int) -> int:
         """Return the least number of such nodes that will do, by doubling and halving; 0 if none does."""
-        fleet, low, high = self._cluster.fleet, 0, 1
+        fleet, low, high = self.cluster.fleet, 0, 1
         with _virtual(fleet, self._next_nodes(group, spec, most)) as stand:
             while True:
                 stand(min(high, most))
@@ -91,10 +92,10 @@ class NewNodes:
 
     def _next_nodes(self, group: GroupSettings, spec: NodeShape, most: int) -> Iterator[NodeShape]:
         """The next `most` nodes of a group, each where it would stand; beyond its limit too, to say what is lacking."""
-        known = self._cluster.fleet.ledger.nodes
+        known = self.cluster.fleet.ledger.nodes
         endless = group.model_copy(update={"nodes_max": len(known) + group.nodes_max + TRIAL_NODES_MAX})
         for name in free_node_names(endless, known, most):
-            yield replace(spec, name=name, domains=self._cluster.expected_domains(group, name))
+            yield replace(spec, name=name, domains=self.cluster.expected_domains(group, name))
 
     # --- whether they are enough -----------------------------------------------------------------------------
 
@@ -111,8 +112,9 @@ class NewNodes:
             return Lack("limits", f"group {group.name}: {words}, {count} more asked")
         lack = Lack("spec", f"the gang does not fit with {count} more nodes of group {group.name}")
         for model in _models(group, waiting):
-            with _standing(self._cluster.fleet, [self._shape(group, name, model) for name in names]):
-                holds = self._cluster.fleet.find(waiting.ask)
+            with _virtual(self.cluster.fleet, (self._shape(group, name, model) for name in names)) as stand:
+                stand(len(names))
+                holds = self.cluster.fleet.find(waiting.ask)
             if holds is None:
                 continue
             option = self._option(group, names, model, holds)
@@ -122,8 +124,8 @@ class NewNodes:
         return lack
 
     def _shape(self, group: GroupSettings, name: str, model: str = "") -> NodeShape:
-        shape = shown_spec(group, self._cluster.actual_node(group.name), name=name, model=model)
-        return replace(shape, domains=self._cluster.expected_domains(group, name))
+        shape = shown_spec(group, self.cluster.actual_node(group.name), name=name, model=model)
+        return replace(shape, domains=self.cluster.expected_domains(group, name))
 
     def _option(self, group: GroupSettings, names: Sequence[str], model: str, holds: Sequence[Hold]) -> Option | Lack:
         used, devices = set[str](), dict[str, set[int]]()
@@ -148,23 +150,9 @@ class NewNodes:
             nodes=nodes,
             group=group.name,
             places=places_of(holds),
-            watts=added_watts(self._config, group, len(nodes), parts),
-            ready_s=added_s(self._config, group, parts),
+            watts=added_watts(self.cluster.config, group, len(nodes), parts),
+            ready_s=added_s(self.cluster.config, group, parts),
         )
-
-
-@contextmanager
-def _standing(fleet: Fleet, shapes: list[NodeShape]) -> Iterator[None]:
-    """Add these nodes to the fleet for a while, empty and usable."""
-    added = list[str]()
-    try:
-        for shape in shapes:
-            fleet.add_node(shape)
-            added.append(shape.name)
-        yield
-    finally:
-        for name in reversed(added):
-            fleet.remove_node(name)
 
 
 def _models(group: GroupSettings, waiting: Waiting) -> list[str]:

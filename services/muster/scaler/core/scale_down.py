@@ -13,6 +13,7 @@ for a scale-down (invariants 5 and 6).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from muster.core import Instant, seconds_between
 from muster.core.settings import GroupSettings
@@ -105,25 +106,16 @@ def removal(
     )
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ScaleDown:
     """Chooses what is taken away, one pass a decision."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        spares: SpareDevices,
-        *,
-        surplus: NodeSurplus,
-        demand: Demand,
-        refused: Mapping[str, Refused],
-        cooldowns: Cooldowns,
-    ) -> None:
-        self.cluster = cluster
-        self.spares = spares
-        self.surplus = surplus
-        self.cooldowns = cooldowns
-        self._demand = demand
-        self._refused = refused
+    cluster: Cluster
+    spares: SpareDevices
+    surplus: NodeSurplus
+    demand: Demand
+    refused: Mapping[str, Refused]
+    cooldowns: Cooldowns
 
     def choices(self, now: Instant) -> list[Choice]:
         """Return what is to be taken away now: the same until something is folded.
@@ -134,7 +126,7 @@ class ScaleDown:
 
     def begin(self, now: Instant) -> "ScaleDownPass":
         """Begin a pass that has taken nothing yet."""
-        return ScaleDownPass(self, Claims(self._demand, self._refused, self.cluster.fleet), now)
+        return ScaleDownPass(self, Claims(self.demand, self.refused, self.cluster.fleet), now)
 
     def next_wakeup(self, now: Instant) -> Instant | None:
         """Return when, by time alone, something could be taken away that is not taken at `now`."""

@@ -3,7 +3,7 @@
 Both are simulated in either case, so that a choice shows what the alternative would have cost.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from muster.core import Instant
 from muster.quota.formulas import Ceiling
@@ -101,25 +101,20 @@ def barred(choice: Choice, ceiling: Ceiling) -> Choice:
 
 def attach_alternative(option: Option | Lack, *, chosen: bool = False) -> Alternative:
     """GPUs, as one of the things that were simulated."""
-    if isinstance(option, Lack):
-        return Alternative(what="attach GPUs to nodes that are there", fits=False, detail=text(option.reason))
-    return Alternative(
-        what=text(attach_text(option)),
-        fits=True,
-        chosen=chosen,
-        gpus=option.gpus,
-        watts=option.watts,
-        ready_s=option.ready_s,
-        detail=text(option.detail),
-    )
+    what = "attach GPUs to nodes that are there" if isinstance(option, Lack) else attach_text(option)
+    return _alternative(what, option, chosen=chosen)
 
 
 def add_alternative(option: Option | Lack, *, chosen: bool = False) -> Alternative:
     """Nodes, as one of the things that were simulated."""
+    return _alternative("add nodes" if isinstance(option, Lack) else add_text(option), option, chosen=chosen)
+
+
+def _alternative(what: str, option: Option | Lack, *, chosen: bool) -> Alternative:
     if isinstance(option, Lack):
-        return Alternative(what="add nodes", fits=False, detail=text(option.reason))
+        return Alternative(what=what, fits=False, detail=text(option.reason))
     return Alternative(
-        what=text(add_text(option)),
+        what=text(what),
         fits=True,
         chosen=chosen,
         gpus=option.gpus,
@@ -167,51 +162,43 @@ def text(words: str) -> str:
 CASE_ADD, CASE_CANNOT_ADD = 1, 2
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ScaleUp:
     """Chooses GPUs, nodes or nothing for one waiting job, by what the autoscaler in charge wants for it."""
 
-    def __init__(
-        self,
-        config: ScalingConfig,
-        demand: NodeDemand,
-        *,
-        enlarging: Enlarging,
-        new_nodes: NewNodes,
-        cooldowns: Cooldowns,
-    ) -> None:
-        self._config = config
-        self._demand = demand
-        self._enlarging = enlarging
-        self._new_nodes = new_nodes
-        self._cooldowns = cooldowns
+    config: ScalingConfig
+    demand: NodeDemand
+    enlarging: Enlarging
+    new_nodes: NewNodes
+    cooldowns: Cooldowns
 
     def choices(self, waiting: Waiting, now: Instant) -> list[Choice]:
         """Return what is chosen, one choice per node; empty if the autoscaler says nothing about the job."""
-        demanded = self._demand.of_job(waiting, now)
+        demanded = self.demand.of_job(waiting, now)
         if isinstance(demanded, NodeWanted):
             return self._attach_or_add(demanded, waiting, now)
         return [] if demanded is None else [self._attach_or_nothing(demanded, waiting, now)]
 
     def awaited(self, waiting: Waiting, now: Instant) -> Choice | None:
         """Return the GPUs to be chosen once the nodes that are on their way have joined; None if they will not do."""
-        if isinstance(self._enlarging.enough(waiting, now), Option):
+        if isinstance(self.enlarging.enough(waiting, now), Option):
             return None
-        later = self._enlarging.enough(waiting, now, with_coming=True)
+        later = self.enlarging.enough(waiting, now, with_coming=True)
         if not isinstance(later, Option) or later.devices:
             return None
         return attach(CASE_ADD, later, waiting, why="", others=(), causes=())
 
     def awaits_nodes(self) -> bool:
         """Whether composable nodes were chosen and have not joined."""
-        return self._new_nodes.are_coming()
+        return self.new_nodes.are_coming()
 
     def _attach_or_add(self, signal: NodeWanted, waiting: Waiting, now: Instant) -> list[Choice]:
         """GPUs if they are enough, else the nodes, one choice each; nothing if the nodes could not get their GPUs."""
-        group = self._config.groups.get(signal.group)
+        group = self.config.groups.get(signal.group)
         count = self._nodes(signal, waiting) if group is not None else 0
-        more = self._new_nodes.enough(waiting, group, count) if group else Lack("no-group", f"no group {signal.group}")
-        enough = self._enlarging.enough(waiting, now)
-        spec = f", {self._new_nodes.spec_text(group)}" if group is not None else ""
+        more = self.new_nodes.enough(waiting, group, count) if group else Lack("no-group", f"no group {signal.group}")
+        enough = self.enlarging.enough(waiting, now)
+        spec = f", {self.new_nodes.spec_text(group)}" if group is not None else ""
         nodes = "1 node" if count <= 1 else f"{count} nodes"
         why = f"{waiting.name} waits ({waiting.reason}); the autoscaler would add {nodes} of group {signal.group}{spec}"
         causes = tuple(dict.fromkeys(fact for fact in (waiting.fact, signal.fact) if fact))
@@ -228,25 +215,25 @@ class ScaleUp:
 
     def _nodes(self, signal: NodeWanted, waiting: Waiting) -> int:
         """How many; an autoscaler outside speaks of one job and a node, not of how many nodes its gang needs."""
-        if self._config.settings.mode == "embedded":
+        if self.config.settings.mode == "embedded":
             return signal.nodes
-        return max(signal.nodes, self._new_nodes.needed(self._config.groups[signal.group], waiting.ask)[0])
+        return max(signal.nodes, self.new_nodes.needed(self.config.groups[signal.group], waiting.ask)[0])
 
     def _of_another_group(self, signal: NodeWanted, waiting: Waiting, now: Instant) -> Option | None:
         """Nodes of the cheapest group that could have them, if Muster's own autoscaler asked and its group cannot."""
-        if self._config.settings.mode != "embedded":
+        if self.config.settings.mode != "embedded":
             return None
         found = list[Option]()
-        for group in self._config.groups.values():
-            needed = self._new_nodes.needed(group, waiting.ask)[0] if group.name != signal.group else 0
-            if needed and self._cooldowns.failed_until(group.name) <= now:
-                option = self._new_nodes.enough(waiting, group, needed)
+        for group in self.config.groups.values():
+            needed = self.new_nodes.needed(group, waiting.ask)[0] if group.name != signal.group else 0
+            if needed and self.cooldowns.failed_until(group.name) <= now:
+                option = self.new_nodes.enough(waiting, group, needed)
                 found += [option] if isinstance(option, Option) else []
         return min(found, key=lambda option: (option.watts, option.ready_s), default=None)
 
     def _attach_or_nothing(self, signal: NodeRefused, waiting: Waiting, now: Instant) -> Choice:
         """GPUs if they are enough, else nothing, with the reasons for both."""
-        enough = self._enlarging.enough(waiting, now)
+        enough = self.enlarging.enough(waiting, now)
         causes = tuple(dict.fromkeys(fact for fact in (waiting.fact, signal.fact) if fact))
         why = f"{waiting.name} waits ({waiting.reason}); no node can be added: {signal.reason}"
         node = add_alternative(Lack("refused", signal.reason))

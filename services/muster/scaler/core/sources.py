@@ -71,31 +71,28 @@ Able = Callable[[Source], Mapping[str, int]]
 """Nodes that can get devices of a source, and how many each."""
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class GpuSources:
     """All sources of GPUs of the composable groups."""
 
-    def __init__(
-        self, cluster: Cluster, capacity: Capacity, *, pool: Pool, cooldowns: Cooldowns, spares: SpareDevices
-    ) -> None:
-        self._config = cluster.config
-        self._fleet = cluster.fleet
-        self._capacity = capacity
-        self._stocks = pool
-        self._cooldowns = cooldowns
-        self._spares = spares
+    cluster: Cluster
+    capacity: Capacity
+    pool: Pool
+    cooldowns: Cooldowns
+    spares: SpareDevices
 
     def able(self, source: Source) -> Mapping[str, int]:
         """Return usable nodes that can get devices of this source, and how many each."""
-        return self._capacity.able(source)
+        return self.capacity.able(source)
 
     def able_later(self, source: Source) -> Mapping[str, int]:
         """Return the same with nodes that were chosen and have not joined."""
-        return {**self._capacity.able(source), **self._capacity.able_coming(source)}
+        return {**self.capacity.able(source), **self.capacity.able_coming(source)}
 
     def of_gang(self, ask: GangRequest, now: Instant) -> Sources:
         """Return all sources that could serve this gang."""
         shapes = [group.shape for group in ask.groups if group.shape.holds_devices]
-        groups = tuple(group for group in self._config.groups.values() if group.composable)
+        groups = tuple(group for group in self.cluster.config.groups.values() if group.composable)
         known = dict.fromkeys([model for group in groups for model in group.gpu_models])
         wished = [model for shape in shapes for model in shape.gpu_models if model in known]
         models = [model for model in dict.fromkeys([*wished, *known]) if any(allows(shape, model) for shape in shapes)]
@@ -104,16 +101,16 @@ class GpuSources:
         for source in [Source(group.fabric, model) for group in groups for model in group.gpu_models]:
             if source.model not in models:
                 continue
-            if self._cooldowns.fabric_until(source.fabric) > now:
+            if self.cooldowns.fabric_until(source.fabric) > now:
                 resting[source] = None
             else:
-                found.pool[source] = self._capacity.pool_left(*source)
+                found.pool[source] = self.capacity.pool_left(*source)
         found.resting = tuple(resting)
         return found
 
     def _donors(self, sources: Sources) -> dict[Source, list[Spare]]:
         found = dict[Source, list[Spare]]()
-        for one in self._spares.donors(sources.now):
+        for one in self.spares.donors(sources.now):
             if one.source in sources.pool:
                 found.setdefault(one.source, []).append(one)
         return found
@@ -139,7 +136,7 @@ class GpuSources:
 
     def _on_nodes(self, waiting: Waiting, shape: TaskShape, nodes: dict[str, int]) -> Lack | None:
         """Whether CPU or memory is what the nodes lack that could get GPUs."""
-        known = self._fleet.ledger.nodes
+        known = self.cluster.fleet.ledger.nodes
         by_name = {name: one.key for name in nodes if (one := known[name].state) is not None}
         keys = list(by_name.values())
         if shape.full_node:
@@ -168,7 +165,7 @@ class GpuSources:
 
     def _rest(self, waiting: Waiting, sources: Sources, nodes: dict[str, int]) -> Lack:
         left = sum(sources.pool.values()) + sum(len(found) for found in sources.donors.values())
-        room, free = sum(nodes.values()), sum(t.free_milli for t in self._fleet.totals.values()) / DEVICE_MILLI
+        room, free = sum(nodes.values()), sum(t.free_milli for t in self.cluster.fleet.totals.values()) / DEVICE_MILLI
         numbers = (
             f"{waiting.gpus:g} GPUs asked, {free:g} idle, {left} of {sources.text} to be had,"
             f" {len(nodes)} nodes can get {room} more"
@@ -184,7 +181,7 @@ class GpuSources:
     def _pool(self, sources: Sources, waiting: Waiting) -> Lack:
         found = []
         for source in sources.pool:
-            lies = self._stocks.free(source.fabric, source.model)
+            lies = self.pool.free(source.fabric, source.model)
             kept = lies - sources.pool[source]
             words = (
                 ", all kept for others"
@@ -199,8 +196,8 @@ class GpuSources:
     def _resting(self, sources: Sources) -> Lack:
         found = []
         for fabric in dict.fromkeys([source.fabric for source in sources.resting]):
-            left_s = max(0.0, seconds_between(sources.now, self._cooldowns.fabric_until(fabric)))
-            closed = self._cooldowns.breaker_until(fabric) > sources.now
+            left_s = max(0.0, seconds_between(sources.now, self.cooldowns.fabric_until(fabric)))
+            closed = self.cooldowns.breaker_until(fabric) > sources.now
             found.append(f"{fabric} {'does not answer' if closed else 'failed'}, tried again in {left_s:.0f} s")
         return _lack(LackCode.RESTING, "; ".join(found))
 

@@ -97,15 +97,14 @@ class Spare:
         return seconds_between(self.since, now)
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class SpareDevices:
     """Which devices may be taken away now. What is on its way has to be entered in the fleet (`FutureFleet.settle`)."""
 
-    def __init__(self, cluster: Cluster, attachments: Attachments, *, choices: Choices, cooldowns: Cooldowns) -> None:
-        self.cluster = cluster
-        self.choices = choices
-        self._config = cluster.config
-        self._attachments = attachments
-        self._cooldowns = cooldowns
+    cluster: Cluster
+    attachments: Attachments
+    choices: Choices
+    cooldowns: Cooldowns
 
     def is_idle(self, uuid: str, now: Instant) -> bool:
         """Whether a device may be used, and no job holds it or has it kept, nor will soon."""
@@ -119,7 +118,7 @@ class SpareDevices:
         node, index = cluster.fleet.ledger.nodes.get(name), record.description.gpu_uuids.index(uuid)
         if node is None or node.idle[index] != DEVICE_MILLI:
             return False
-        model = self._config.model(record.description.gpu_model)
+        model = self.cluster.config.model(record.description.gpu_model)
         return not cluster.bookings.keeps_device(name, index, now, model.detach_s + model.attach_s)
 
     def find(self, uuid: str, now: Instant) -> Spare | None:
@@ -127,7 +126,7 @@ class SpareDevices:
 
         A device that was attached by a request of its own is not taken, used or not: its principal gives it back.
         """
-        attachment = self._attachments.of_device.get(uuid)
+        attachment = self.attachments.of_device.get(uuid)
         if (
             attachment is None
             or attachment.requested.origin not in FREE_TO_TAKE
@@ -156,8 +155,8 @@ class SpareDevices:
         jobs. Never one that is held, kept for a job, on its way, or that was attached a moment ago.
         """
         budget, found, idle = Budget(self, now), list[Spare](), self.cluster.idle
-        for name, group in self._config.groups.items():
-            if not group.composable or now < self._cooldowns.gpus_until(group):
+        for name, group in self.cluster.config.groups.items():
+            if not group.composable or now < self.cooldowns.gpus_until(group):
                 continue
             able = [
                 one
@@ -200,14 +199,18 @@ class SpareDevices:
         return min((moment for uuid in uuids if (moment := self._settled_at(uuid)) > now), default=None)
 
     def _settled_at(self, uuid: str) -> Instant:
-        attachment = self._attachments.of_device.get(uuid)
-        return Instant(0) if attachment is None else after(Instant(attachment.since), self._config.settings.gpu_idle_s)
+        attachment = self.attachments.of_device.get(uuid)
+        return (
+            Instant(0)
+            if attachment is None
+            else after(Instant(attachment.since), self.cluster.config.settings.gpu_idle_s)
+        )
 
     # --- nodes -----------------------------------------------------------------------------------------------
 
     def bound_to(self, node: str, now: Instant) -> str:
         """Return why a node must stay: a device on it or on its way there, or a reservation; "" if it need not."""
-        for attachment in self._attachments.on.get(node, {}).values():
+        for attachment in self.attachments.on.get(node, {}).values():
             if attachment.requested.type != GPU:
                 return f"{attachment.requested.model} ({attachment.requested.type}) is attached to it"
             if attachment.requested.origin not in FREE_TO_TAKE:
@@ -219,7 +222,7 @@ class SpareDevices:
     def is_bare(self, group: GroupSettings, node: str) -> bool:
         """Whether the node itself may go: no choice concerns it, no place is kept on it, no fabric device is there."""
         known = self.cluster.fleet.ledger.nodes.get(node)
-        if known is None or known.holds or self.choices.on_node(node) or self._attachments.on.get(node):
+        if known is None or known.holds or self.choices.on_node(node) or self.attachments.on.get(node):
             return False
         description = self.cluster.nodes.description(node)
         return description is not None and not (group.composable and description.present)

@@ -1,6 +1,7 @@
 """The fleet as it will be: what is on its way to each node, and what the decision being made has already chosen."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -18,17 +19,15 @@ from muster.schemas.facts.node import NodeJoined
 from muster.schemas.facts.scale import ScaleChosen
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class FutureFleet:
     """What every node will be, by the choices and the attachments that concern it."""
 
-    def __init__(
-        self, cluster: Cluster, choices: Choices, *, attachments: Attachments, jobs: JobTable, new_nodes: NewNodes
-    ) -> None:
-        self.cluster = cluster
-        self.choices = choices
-        self.attachments = attachments
-        self.jobs = jobs
-        self.new_nodes = new_nodes
+    cluster: Cluster
+    choices: Choices
+    attachments: Attachments
+    jobs: JobTable
+    new_nodes: NewNodes
 
     def settle(self) -> None:
         """Enter in the fleet what is on its way, where that is not done; the cost is proportional to what changed."""
