@@ -8,8 +8,7 @@ from muster.scaler.core import limits
 from muster.scaler.core.choices import EndedChoice, OpenChoice, Outcome, is_choice
 from muster.scaler.core.fabrics import Attachment
 from muster.scaler.core.fold_choices import lift, mark_dirty
-from muster.scaler.core.fold_jobs import apply_hold
-from muster.scaler.core.fold_nodes import note_node
+from muster.scaler.core.fold_cluster import apply_hold, note_node
 from muster.scaler.core.jobs import WAITING
 from muster.scaler.core.state import State
 from muster.schemas.devices import RequestPhase

@@ -4,20 +4,17 @@ from collections.abc import Callable, Iterator
 
 from muster.core import Draft, Fact, Instant
 from muster.scaler.core import limits
-from muster.scaler.core.admission import Admission
 from muster.scaler.core.autoscaler import NodeDemand, NodeSurplus
 from muster.scaler.core.backoff import Backoff
 from muster.scaler.core.bookings import BOOKING_FACTS
 from muster.scaler.core.checkpoint import RESTORED_KINDS, restore, states
-from muster.scaler.core.choices import NOTHING, Choice, name_of
-from muster.scaler.core.ends import Ends
+from muster.scaler.core.choices import NOTHING, Choice, Ends, name_of
 from muster.scaler.core.enlarge import Enlarging
 from muster.scaler.core.fold_choices import COMPOSER_HANDLERS, SCALE_HANDLERS
-from muster.scaler.core.fold_jobs import JOB_HANDLERS
-from muster.scaler.core.fold_nodes import NODE_HANDLERS
+from muster.scaler.core.fold_cluster import CLUSTER_HANDLERS
 from muster.scaler.core.groups import ScalingConfig
 from muster.scaler.core.new_nodes import NewNodes
-from muster.scaler.core.pending_pass import PendingJobs
+from muster.scaler.core.pending_pass import Admission, PendingJobs
 from muster.scaler.core.scale_down import ScaleDown
 from muster.scaler.core.scale_up import ScaleUp
 from muster.scaler.core.sources import GpuSources
@@ -169,8 +166,7 @@ def _fold_booking(state: State, fact: Fact) -> None:
 
 
 _HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
-    **JOB_HANDLERS,
-    **NODE_HANDLERS,
+    **CLUSTER_HANDLERS,
     **COMPOSER_HANDLERS,
     **SCALE_HANDLERS,
     **{(kind, STATE_NAME): restore for kind in RESTORED_KINDS},

@@ -21,7 +21,6 @@ from muster.scaler.core.autoscaler import Giving, NodeSurplus, NodeUnneeded, Rem
 from muster.scaler.core.changes import Cooldowns
 from muster.scaler.core.choices import REMOVE_GPU, REMOVE_NODE, Choice
 from muster.scaler.core.cluster import Cluster
-from muster.scaler.core.groups import ScalingConfig
 from muster.scaler.core.jobs import Demand
 from muster.scaler.core.limits import CHOICES_PER_DECISION_MAX
 from muster.scaler.core.spare import Budget, Claims, Spare, SpareDevices
@@ -35,11 +34,6 @@ def gpus(count: int) -> str:
     return f"{count} GPU" if count == 1 else f"{count} GPUs"
 
 
-def gpu_watts(config: ScalingConfig, found: Iterable[Spare]) -> float:
-    """What idle devices draw."""
-    return sum(config.model(one.model).idle_w for one in found)
-
-
 def idle_text(found: Sequence[Spare], now: Instant) -> str:
     """How long the device that became idle last has been idle."""
     return f"{gpus(len(found))} idle for {min(one.idle_s(now) for one in found):.0f} s"
@@ -48,20 +42,6 @@ def idle_text(found: Sequence[Spare], now: Instant) -> str:
 def since_text(since: Instant, now: Instant) -> str:
     """How long ago."""
     return f"{seconds_between(since, now):.0f} s"
-
-
-def gpus_alternative(config: ScalingConfig, found: Sequence[Spare], *, chosen: bool, detail: str = "") -> Alternative:
-    """Only these devices go."""
-    model = config.model(found[0].model)
-    return Alternative(
-        what=f"return {gpus(len(found))} to the pool, keep the node",
-        fits=True,
-        chosen=chosen,
-        gpus=len(found),
-        watts=gpu_watts(config, found),
-        ready_s=model.detach_s,
-        detail=detail,
-    )
 
 
 def node_alternative(
@@ -77,32 +57,6 @@ def node_alternative(
         watts=watts,
         ready_s=group.deprovision_s,
         detail=detail,
-    )
-
-
-def removal(
-    config: ScalingConfig,
-    found: Sequence[Spare],
-    *,
-    case: int,
-    reason: str,
-    alternatives: tuple[Alternative, ...] = (),
-    jobs: tuple[str, ...] = (),
-) -> ScaleChosen:
-    """These devices of one node go back to the pool."""
-    first, model = found[0], config.model(found[0].model)
-    return ScaleChosen(
-        case=case,
-        group=first.group,
-        node=first.node,
-        device_model=first.model,
-        count=len(found),
-        jobs=jobs,
-        reason=reason,
-        devices=tuple(one.uuid for one in found),
-        alternatives=alternatives,
-        watts=gpu_watts(config, found),
-        ready_s=model.detach_s,
     )
 
 
@@ -247,26 +201,12 @@ class ScaleDownPass:
         return list(self._budget.allowed(group, found, below_least=with_node and is_all))
 
     def _return_gpus(self, group: GroupSettings, signal: NodeUnneeded, *, found: list[Spare], obstacle: str) -> Choice:
-        saved = gpu_watts(self._config, found)
         then = f"the node stays: {obstacle}" if obstacle else f"then the node goes, {group.idle_w:.0f} W more"
         reason = (
             f"node {signal.node} unneeded for {since_text(signal.since, self._now)}, {idle_text(found, self._now)}:"
-            f" {gpus(len(found))} back to the pool save {saved:.0f} W; {then}"
+            f" {self._saved_text(found)}; {then}"
         )
-        alternatives = (
-            gpus_alternative(self._config, found, chosen=True),
-            node_alternative(
-                group,
-                watts=saved + group.idle_w,
-                gpu_count=len(found),
-                chosen=False,
-                fits=not obstacle,
-                detail=obstacle,
-            ),
-        )
-        self._budget.take_gpus(group, signal.node, len(found))
-        payload = removal(self._config, found, case=CASE_UNNEEDED, reason=reason, alternatives=alternatives)
-        return Choice(REMOVE_GPU, payload, self._causes(signal.node, signal.fact))
+        return self._to_pool(found, case=CASE_UNNEEDED, reason=reason, obstacle=obstacle, fact=signal.fact)
 
     def _remove_node(self, group: GroupSettings, signal: NodeUnneeded) -> Choice:
         own = self._cluster.idle.on.get(signal.node, {})
@@ -300,25 +240,13 @@ class ScaleDownPass:
         found = self._returnable(group, signal.node)
         if not found:
             return None
-        saved = gpu_watts(self._config, found)
         reason = (
             f"node {signal.node}, hardly used for {since_text(signal.since, self._now)}, cannot go: {signal.reason}."
-            f" {idle_text(found, self._now)}: {gpus(len(found))} back to the pool save {saved:.0f} W"
+            f" {idle_text(found, self._now)}: {self._saved_text(found)}"
         )
-        alternatives = (
-            gpus_alternative(self._config, found, chosen=True),
-            node_alternative(
-                group,
-                watts=saved + group.idle_w,
-                gpu_count=len(found),
-                chosen=False,
-                fits=False,
-                detail=signal.reason,
-            ),
+        return self._to_pool(
+            found, case=CASE_CANNOT_REMOVE, reason=reason, obstacle=signal.reason, fact=signal.fact, node_stays=True
         )
-        self._budget.take_gpus(group, signal.node, len(found))
-        payload = removal(self._config, found, case=CASE_CANNOT_REMOVE, reason=reason, alternatives=alternatives)
-        return Choice(REMOVE_GPU, payload, self._causes(signal.node, signal.fact))
 
     def _idle_devices(self, giving: Giving, *, taken: set[str], most: int) -> Iterator[Choice]:
         """Devices that have been idle for `gpu_idle_s` go back, node by node; the nodes stay.
@@ -343,23 +271,53 @@ class ScaleDownPass:
                 if most <= 0:
                     return
                 most -= 1
-                self._budget.take_gpus(group, node, len(found))
-                yield self._returned(group, found)
+                allowed_s = self._config.settings.gpu_idle_s
+                reason = (
+                    f"{idle_text(found, self._now)} on node {node}, of {allowed_s:.0f} s allowed:"
+                    f" {self._saved_text(found)}; the node stays in {name}"
+                )
+                obstacle = self._why_not_the_node(group, node)
+                yield self._to_pool(found, case=CASE_UNNEEDED, reason=reason, obstacle=obstacle, node_stays=True)
 
-    def _returned(self, group: GroupSettings, found: list[Spare]) -> Choice:
-        node, watts = found[0].node, gpu_watts(self._config, found)
-        reason = (
-            f"{idle_text(found, self._now)} on node {node}, of {self._config.settings.gpu_idle_s:.0f} s allowed:"
-            f" {gpus(len(found))} back to the pool save {watts:.0f} W; the node stays in {group.name}"
+    def _to_pool(
+        self, found: Sequence[Spare], *, case: int, reason: str, obstacle: str, fact: str = "", node_stays: bool = False
+    ) -> Choice:
+        """Choose that these devices of one node go back to the pool. obstacle: why the node does not go, too."""
+        first, count, watts = found[0], len(found), self._watts(found)
+        group, detach_s = self._config.groups[first.group], self._config.model(first.model).detach_s
+        fits = not (node_stays or obstacle)
+        only_gpus = Alternative(
+            what=f"return {gpus(count)} to the pool, keep the node",
+            fits=True,
+            chosen=True,
+            gpus=count,
+            watts=watts,
+            ready_s=detach_s,
         )
-        why_not = self._why_not_the_node(group, node)
-        saved = watts + group.idle_w
-        alternatives = (
-            gpus_alternative(self._config, found, chosen=True),
-            node_alternative(group, watts=saved, gpu_count=len(found), chosen=False, fits=False, detail=why_not),
+        all_of_it = node_alternative(
+            group, watts=watts + group.idle_w, gpu_count=count, chosen=False, fits=fits, detail=obstacle
         )
-        payload = removal(self._config, found, case=CASE_UNNEEDED, reason=reason, alternatives=alternatives)
-        return Choice(REMOVE_GPU, payload, self._causes(node, ""))
+        self._budget.take_gpus(group, first.node, count)
+        payload = ScaleChosen(
+            case=case,
+            group=first.group,
+            node=first.node,
+            device_model=first.model,
+            count=count,
+            reason=reason,
+            devices=tuple(one.uuid for one in found),
+            alternatives=(only_gpus, all_of_it),
+            watts=watts,
+            ready_s=detach_s,
+        )
+        return Choice(REMOVE_GPU, payload, self._causes(first.node, fact))
+
+    def _watts(self, found: Iterable[Spare]) -> float:
+        """What idle devices draw."""
+        return sum(self._config.model(one.model).idle_w for one in found)
+
+    def _saved_text(self, found: Sequence[Spare]) -> str:
+        return f"{gpus(len(found))} back to the pool save {self._watts(found):.0f} W"
 
     def _why_not_the_node(self, group: GroupSettings, node: str) -> str:
         if self._cluster.nodes[node].jobs:
