@@ -33,11 +33,11 @@ def restore(state: State, fact: Fact) -> None:
             state.cluster.grants.load(fact.kind, fact.subject_id, fact.payload)
             node = state.cluster.nodes.node_of(fact.kind, fact.subject_id)
             if node:
-                state.cluster.changed.mark(node)
+                state.cluster.mark(node)
             if fact.kind == NODE and fact.payload.wishes:
                 state.choices.withheld[fact.subject_id] = None
         case NodeState(description=description, lost=lost):
-            state.cluster.changed.mark(fact.subject_id)
+            state.cluster.mark(fact.subject_id)
             state.cluster.ledger.load_node(fact.subject_id, description, lost=lost, fact=fact.payload.last_fact)
             note_node(state, fact.subject_id)
         case AttachmentState():

@@ -6,7 +6,7 @@ places kept on them. Whatever is folded about a node lifts it there first, so th
 the next decision enters it again.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from muster.cluster import Holds
@@ -126,24 +126,6 @@ class Coming:
                 entered.holds.append(hold)
 
 
-class ChangedNodes:
-    """Nodes of which something was folded since somebody took note."""
-
-    def __init__(self, coming: Coming) -> None:
-        self.names: dict[str, None] = {}
-        self._coming = coming
-
-    def mark(self, name: str) -> None:
-        """Note that something about a node is about to change: what is only on its way goes first."""
-        self._coming.lift(name)
-        self.names[name] = None
-
-    def mark_all(self, names: Iterable[str]) -> None:
-        """As `mark`, of several."""
-        for name in names:
-            self.mark(name)
-
-
 class NodeGroups:
     """The nodes that are part of the cluster, by node group."""
 
@@ -196,17 +178,16 @@ class Cluster:
     grants: Grants = field(init=False)
     ledger: Ledger = field(init=False)
     coming: Coming = field(init=False)
-    changed: ChangedNodes = field(init=False)
+    changed: dict[str, None] = field(default_factory=dict)
+    """Nodes of which something was folded by the current fact."""
     node_groups: NodeGroups = field(init=False)
     idle: IdleClock = field(init=False)
 
     def __post_init__(self) -> None:
         self.coming = Coming(self.fleet)
-        self.changed = ChangedNodes(self.coming)
         self.node_groups = NodeGroups(self.nodes)
         self.grants = Grants(self.nodes, self.fleet)
-        mark = self.changed.mark
-        self.ledger = Ledger(self.nodes, self.fleet, self.grants, LedgerListener(mark, mark, mark))
+        self.ledger = Ledger(self.nodes, self.fleet, self.grants, LedgerListener(self.mark, self.mark, self.mark))
         self.idle = IdleClock(self.config, self.nodes, self.fleet, self.holds)
 
     def group_of(self, node: str) -> GroupSettings | None:
@@ -223,10 +204,15 @@ class Cluster:
         known = self.fleet.ledger.nodes.get(node)
         return known.shape.gpu_model if known is not None else ""
 
-    def lift(self, names: Iterable[str]) -> None:
+    def lift(self, *names: str) -> None:
         """Lift what is on its way to these nodes, because it is about to change."""
         for name in names:
             self.coming.lift(name)
+
+    def mark(self, *names: str) -> None:
+        """Note that something about these nodes is about to change, and lift what is on its way to them."""
+        self.lift(*names)
+        self.changed.update(dict.fromkeys(names))
 
     def actual_node(self, group: str) -> NodeShape | None:
         """Return the shape of one node of a group: the same node for every scaler that folded the same."""

@@ -152,13 +152,13 @@ def fold(state: State, fact: Fact) -> None:
         state.changes.note(supply, freed, at=fact.time)
     cluster = state.cluster
     cluster.grants.pending.clear()
-    if cluster.changed.names:
-        for name in cluster.changed.names:
+    if cluster.changed:
+        for name in cluster.changed:
             cluster.coming.lift(name)
             cluster.idle.look(name, at=fact.time)
             for choice in state.choices.on.get(name, ()):
                 state.choices.mark_dirty(choice)
-        cluster.changed.names.clear()
+        cluster.changed.clear()
 
 
 def _fold_booking(state: State, fact: Fact) -> None:

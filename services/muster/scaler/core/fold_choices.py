@@ -19,7 +19,7 @@ UNCOUNTED = frozenset({Origin.FOUND, Origin.ORPHAN})
 def _requested(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, AttachmentRequested)
     attachment = Attachment(fact.subject_id, fact.payload, fact.payload.node, since=fact.time)
-    state.cluster.lift((attachment.node,))
+    state.cluster.lift(attachment.node)
     state.attachments.put(attachment)
     state.changes.added += 1
 
@@ -53,7 +53,7 @@ def _over(state: State, fact: Fact) -> None:
 
 def mark_dirty(state: State, attachment: Attachment) -> None:
     """Something about it changed: its node will be another one, and choices that wait for it may be over."""
-    state.cluster.lift((attachment.node,))
+    state.cluster.lift(attachment.node)
     state.choices.mark_dirty(attachment.requested.request)
     state.choices.mark_device_dirty(attachment.device_uuid)
 
@@ -135,12 +135,12 @@ def _chosen(state: State, fact: Fact) -> None:
 
 def lift(state: State, choice: OpenChoice) -> None:
     """What the nodes of a choice will be is about to be something else, or just became so."""
-    state.cluster.lift(choice.nodes)
+    state.cluster.lift(*choice.nodes)
     for device in choice.chosen.devices:
         attachment = state.attachments.of_device.get(device)
         node = attachment.node if attachment is not None else state.cluster.nodes.node_of("device", device)
         if node:
-            state.cluster.lift((node,))
+            state.cluster.lift(node)
 
 
 def _ended(state: State, fact: Fact) -> None:

@@ -63,7 +63,7 @@ def _pods_started(state: State, fact: Fact) -> None:
     state.cluster.holds.apply(fact)
     hold = state.cluster.holds.jobs.get(fact.subject_id)
     if hold is not None:
-        state.cluster.changed.mark_all(slot.node for slot in hold.held if slot.gpus)
+        state.cluster.mark(*(slot.node for slot in hold.held if slot.gpus))
 
 
 def _ended(state: State, fact: Fact) -> None:
@@ -132,12 +132,12 @@ def apply_hold(state: State, record: JobRecord, fact: Fact, *, at: int) -> None:
     change = state.cluster.holds.apply(fact)
     if change is None:
         return
-    state.cluster.changed.mark_all(slot.node for slot in before)
+    state.cluster.mark(*(slot.node for slot in before))
     if before:
         state.cluster.ledger.free(record.id, before, fact=fact.id, seq=fact.seq)
     after = state.cluster.slots_held(record.id)
     state.cluster.ledger.take(record.id, after, record.shape.gang)
-    state.cluster.changed.mark_all(slot.node for slot in after)
+    state.cluster.mark(*(slot.node for slot in after))
     state.changes.freed += bool(change.freed)
     state.changes.taken += bool(change.taken)
     state.recount(record, at=at)
@@ -152,7 +152,7 @@ def leave(state: State, record: JobRecord) -> None:
 def lift_kept(state: State, record: JobRecord) -> None:
     """Nothing is kept for the job any more where something is on its way for it."""
     for choice in state.choices.of_job.get(record.id, {}).values():
-        state.cluster.lift(choice.nodes)
+        state.cluster.lift(*choice.nodes)
         state.changes.added += 1
 
 
@@ -167,7 +167,7 @@ def _joined(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, NodeJoined)
     name = fact.subject_id
     is_new = state.cluster.nodes.description(name) is None
-    state.cluster.changed.mark(name)
+    state.cluster.mark(name)
     state.cluster.ledger.join(name, fact.payload, fact=fact.id)
     note_node(state, name, at=fact.time)
     state.changes.added += 1
@@ -177,7 +177,7 @@ def _joined(state: State, fact: Fact) -> None:
 
 
 def _lost_or_returned(state: State, fact: Fact) -> None:
-    state.cluster.changed.mark(fact.subject_id)
+    state.cluster.mark(fact.subject_id)
     if not state.cluster.ledger.set_lost(fact.subject_id, fact.name == "lost", fact=fact.id):
         state.anomalies[f"{fact.name} of no node"] += 1
 
@@ -187,7 +187,7 @@ def _left(state: State, fact: Fact) -> None:
     group, description = state.cluster.node_groups.group_of(name), state.cluster.nodes.description(name)
     if description is not None:
         state.choices.came.pop(description.scale, None)
-    state.cluster.changed.mark(name)
+    state.cluster.mark(name)
     if not state.cluster.ledger.leave(name, fact=fact.id):
         state.anomalies["left of no node"] += 1
         return
@@ -264,7 +264,7 @@ def _released(state: State, fact: Fact) -> None:
 def _touch(state: State, fact: Fact) -> None:
     node = state.cluster.nodes.node_of(fact.kind, fact.subject_id)
     if node:
-        state.cluster.changed.mark(node)
+        state.cluster.mark(node)
 
 
 def _provision_failed(state: State, fact: Fact) -> None:
