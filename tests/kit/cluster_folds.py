@@ -64,7 +64,7 @@ def other_views() -> dict[str, View]:
         ),
         "scaler": View(
             scaler,
-            lambda: _placed(scaler.state.nodes),
+            lambda: _placed(scaler.state.cluster.nodes),
         ),
         "agent": View(
             agent,
