@@ -155,34 +155,27 @@ class JobTable:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A job for which something is to be found. ask: its gang with as few replicas as it can run with.
-
-    amounts: what of each resource it must be admitted with. fact: why it waits, by whom `reason` was said.
-    """
+    """A job for which something is to be found."""
 
     job_id: str
     name: str
-    queue: str
-    gang: GangRequest
     ask: GangRequest
-    amounts: Amounts
+    """Its gang with as few replicas as it can run with."""
     gpus: float
     reason: str
     detail: str
     trace: str
     fact: str
+    """Id of the fact that reported `reason`."""
 
 
 def waiting_of(record: JobRecord) -> Waiting:
-    """What is looked for."""
+    """Return what is looked for."""
     shape = record.shape
     return Waiting(
         job_id=record.id,
         name=record.name,
-        queue=shape.queue,
-        gang=shape.gang,
         ask=shape.least,
-        amounts=shape.amounts,
         gpus=shape.gpus,
         reason=record.reason,
         detail=record.detail,

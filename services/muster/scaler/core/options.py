@@ -5,12 +5,12 @@ the choice until a job may use it; devices of one choice are attached side by si
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from muster.core.settings import GroupSettings
 from muster.placement import Hold
 from muster.scaler.core.groups import ScalingConfig
-from muster.schemas.facts.scale import Alternative, ScalePart, ScalePlace
+from muster.schemas.facts.scale import ScalePart, ScalePlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,6 @@ class Option:
     """How much more power is drawn than now, once the gang runs."""
     ready_s: float = 0.0
     """Seconds until the gang may run."""
-    detail: str = ""
-    """Numbers, for reasons."""
 
     @property
     def gpus(self) -> int:
@@ -55,7 +53,6 @@ class Lack:
 
     code: str
     reason: str
-    alternatives: tuple[Alternative, ...] = field(default=())
 
 
 def attached_watts(config: ScalingConfig, parts: Iterable[ScalePart]) -> float:

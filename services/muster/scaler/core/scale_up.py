@@ -85,7 +85,7 @@ def nothing(
         code=lack.code,
         jobs=(waiting.job_id,),
         reason=text(f"{why}; GPUs alone do not help: {lack.reason}"),
-        alternatives=(*others, *lack.alternatives)[: limits.ALTERNATIVES_NAMED_MAX],
+        alternatives=others[: limits.ALTERNATIVES_NAMED_MAX],
     )
     return Choice(NOTHING, payload, causes, waiting.trace)
 
@@ -121,7 +121,6 @@ def _alternative(what: str, option: Option | Lack, *, chosen: bool) -> Alternati
         nodes=len(option.nodes),
         watts=option.watts,
         ready_s=option.ready_s,
-        detail=text(option.detail),
     )
 
 
