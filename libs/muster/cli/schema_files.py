@@ -76,11 +76,12 @@ def difference(directory: Path, plan: dict[str, str]) -> Difference:
     there = {str(path.relative_to(directory)): path for folder, kind in ((_JSON, "*.json"), (_ASYNCAPI, "*.yaml"))
              for path in sorted((directory / folder).glob(kind))}  # fmt: skip
     old: dict[str, Schema] = {path.name: json.loads(path.read_text()) for name, path in there.items() if _is_fact(name)}
+    new: dict[str, Schema] = {Path(name).name: json.loads(text) for name, text in plan.items() if _is_fact(name)}
     return Difference(
         stale=tuple(name for name, path in there.items() if name in plan and path.read_text() != plan[name]),
         missing=tuple(name for name in plan if name not in there),
         surplus=tuple(name for name in there if name not in plan),
-        breaks=breaks(old, fact_schemas()),
+        breaks=breaks(old, new),
     )
 
 

@@ -1,6 +1,7 @@
 """The committed schemas are what the code says; a fact never changes incompatibly."""
 
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -79,9 +80,18 @@ def test_a_fact_that_left_the_table_is_an_incompatible_change(exported: Path, pl
     assert [one.file for one in found.breaks] == ["log.scheduler.job.forgotten.json"]
 
 
+@pytest.fixture(scope="module")
+def committed() -> dict[str, Any]:
+    """The documents of all services, by service."""
+    return {
+        service: yaml.load((COMMITTED / "asyncapi" / f"{service}.yaml").read_text(), Loader=yaml.CSafeLoader)
+        for service in schema_files.services()
+    }
+
+
 @pytest.mark.parametrize("service", schema_files.services())
-def test_a_service_document_names_what_it_writes_and_answers(service: str) -> None:
-    document = yaml.safe_load((COMMITTED / "asyncapi" / f"{service}.yaml").read_text())
+def test_a_service_document_names_what_it_writes_and_answers(service: str, committed: dict[str, Any]) -> None:
+    document = committed[service]
     assert document["asyncapi"] == "3.0.0"
     sent = {document["channels"][name]["address"] for name in document["channels"] if name.startswith("write ")}
     own = {row.name for row in TABLE if row.writer == service and row.stream.value != "fedup"}
@@ -93,8 +103,8 @@ def test_a_service_document_names_what_it_writes_and_answers(service: str) -> No
 
 
 @pytest.mark.parametrize("service", schema_files.services())
-def test_every_reference_of_a_document_leads_somewhere(service: str) -> None:
-    document = yaml.safe_load((COMMITTED / "asyncapi" / f"{service}.yaml").read_text())
+def test_every_reference_of_a_document_leads_somewhere(service: str, committed: dict[str, Any]) -> None:
+    document = committed[service]
     for reference in references(document):
         target: object = document
         for step in reference.removeprefix("#/").split("/"):
