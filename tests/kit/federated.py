@@ -71,6 +71,7 @@ class Site(VirtualCluster):
         cluster = "" if role is StreamRole.FED else name
         super().__init__(cluster, start=Instant(START_NS), cores=make(), role=role, id_prefix=f"{name}-")
         self.make, self.rate = make, rate
+        self._wakeup: tuple[Instant, int] | None = None
 
     def local(self, true_ns: int) -> Instant:
         """What its clock shows."""
@@ -82,6 +83,20 @@ class Site(VirtualCluster):
         while self.local(at) < local:
             at += 1
         return at
+
+    def step(self, *, ask_all: bool = False) -> list[Fact]:
+        """Append one decision of each core that has news or is due: at most moments those of one site alone."""
+        if not (ask_all or self._news or (self._wakeup is not None and self._wakeup[0] <= self.now)):
+            return []
+        facts = super().step(ask_all=ask_all)
+        wakeups = (core.next_wakeup() for core in self.cores.values())
+        earliest = min((wakeup for wakeup in wakeups if wakeup is not None), default=None)
+        self._wakeup = None if earliest is None else (earliest, self.true(earliest))
+        return facts
+
+    def next_wakeup(self) -> int | None:
+        """When the first of its cores is due, in true time, as they said after they last decided."""
+        return None if self._wakeup is None else self._wakeup[1]
 
     def crash(self, *, trimmed: bool = False) -> None:
         """All its processes die, and others fold the log; or where it was trimmed, a checkpoint of this moment."""
@@ -283,10 +298,9 @@ class Federated:
     def _next(self) -> int | None:
         moments = [self._events[0][0]] if self._events else []
         for site in self._living():
-            for core in site.cores.values():
-                wakeup = core.next_wakeup()
-                if wakeup is not None:
-                    moments.append(max(site.true(wakeup), self.now + 1))
+            wakeup = site.next_wakeup()
+            if wakeup is not None:
+                moments.append(max(wakeup, self.now + 1))
         for name, link in self.links.items():
             if not link.down_cuts and link.sent_down < len(self.center.log):
                 moments.append(max(link.down_at, self.now + 1))
