@@ -1,9 +1,11 @@
 """Servers for every test. Never import from here: what tests call is in `servers`."""
 
+import gc
 from collections.abc import Iterator
 
 import pytest
 
+gc.set_threshold(50_000, 10, 2)  # as the host of services does: else a third of the time in which tests are collected
 pytest.register_assert_rewrite("kit")  # before anything of it is imported: else its asserts say no values
 
 import redis  # noqa: E402
@@ -16,6 +18,12 @@ settings.register_profile("hunt", deadline=None, suppress_health_check=[HealthCh
 settings.register_profile("same", settings.get_profile("hunt"), derandomize=True)
 # A change is judged by the examples that its parent passed; `make hunt` looks at others every time.
 settings.load_profile("same")
+
+
+def pytest_collection_finish() -> None:
+    """Leave out of later collections what is there before the first test."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
