@@ -89,8 +89,9 @@ async def test_a_checkpoint_at_any_sequence_folds_to_the_same_state(log: LogName
 async def test_a_core_from_a_checkpoint_folds_on_to_the_same_head(log: LogName) -> None:
     services, facts = services_of(log), facts_of(log)
     ends = {name: believed(folded(service, facts)) for name, service in services.items()}
+    folders = {name: new_folder(service) for name, service in services.items()}
     for cut in range(10, len(facts), 10):
-        cores = {name: folded(service, facts[:cut]) for name, service in services.items()}
+        cores = {name: fold(folder, facts[cut - 10 : cut]) for name, folder in folders.items()}
         state = await _checkpoint(log, cores, facts[cut - 1])
         for name, service in services.items():
             folder = recovered(service, state, seq=facts[cut - 1].seq, time=facts[cut - 1].time)
