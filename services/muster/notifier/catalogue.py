@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from muster.core.fact import Fact
 from muster.core.instant import seconds_between
-from muster.notifier.events import ChatText, EventSource, EventType, rfc3339, rows, span, trace_id
+from muster.notifier.events import AnyEvent, ChatText, EventSource, EventType, payload_of, rfc3339, rows, span, trace_id
 from muster.notifier.limits import JOBS_LOOKED_UP_MAX
 from muster.notifier.story import JobStory
 from muster.schemas.facts.federation import ClusterMoved
@@ -37,8 +37,7 @@ _JOB_MOODS = {"succeeded": "good", "failed": "bad", "timed-out": "bad"}
 
 
 def _job_ended_body(source: EventSource) -> JobEnded:
-    """What a receiver is sent."""
-    fact, finished = source.fact, _finished(source.fact)
+    fact, finished = source.fact, payload_of(source.fact, JobFinished)
     story = source.jobs.get(fact.subject_id) or JobStory(id=fact.subject_id, name="", team="")
     nodes = story.nodes if story.placed_attempt == finished.attempt else ()
     started_at = story.started_at if story.run_attempt == finished.attempt else 0
@@ -68,9 +67,7 @@ def _job_ended_body(source: EventSource) -> JobEnded:
     )
 
 
-def _job_ended_words(source: EventSource) -> ChatText:
-    """The same for people."""
-    ended = _job_ended_body(source)
+def _job_ended_words(ended: JobEnded) -> ChatText:
     where = ", ".join(ended.nodes[:3]) + (f" and {ended.nodes_total - 3} more" if ended.nodes_total > 3 else "")
     lines = (
         ("Team", ended.team),
@@ -86,14 +83,7 @@ def _job_ended_words(source: EventSource) -> ChatText:
         title=f"{ended.name or ended.job_id} {_WORDS.get(ended.phase, ended.phase)}",
         mood=_JOB_MOODS.get(ended.phase, "plain"),
         lines=lines,
-        text=ended.reason,
-        url=ended.url,
     )
-
-
-def _finished(fact: Fact) -> JobFinished:
-    assert isinstance(fact.payload, JobFinished), f"{fact.name} of a job is no terminal fact"
-    return fact.payload
 
 
 JOB_ENDED = EventType(
@@ -119,8 +109,7 @@ _VERBS = {
 
 
 def _scale_body(source: EventSource) -> ScaleDecided:
-    """What a receiver is sent."""
-    fact, chosen = source.fact, _chosen(source.fact)
+    fact, chosen = source.fact, payload_of(source.fact, ScaleChosen)
     own = (job_id for job_id in chosen.jobs if job_id not in source.foreign)
     jobs = tuple(job for job in (_served(source, job_id) for job_id in own) if job is not None)
     return ScaleDecided(
@@ -145,9 +134,7 @@ def _scale_body(source: EventSource) -> ScaleDecided:
     )
 
 
-def _scale_words(source: EventSource) -> ChatText:
-    """The same for people."""
-    decided = _scale_body(source)
+def _scale_words(decided: ScaleDecided) -> ChatText:
     jobs = ", ".join(job.name or job.job_id for job in decided.jobs[:3])
     if decided.jobs_total > 3:
         jobs += f" and {decided.jobs_total - 3} more"
@@ -161,8 +148,6 @@ def _scale_words(source: EventSource) -> ChatText:
     return ChatText(
         title=f"{_VERBS.get(decided.choice, decided.choice)} {_scale_title(decided)}",
         lines=lines,
-        text=decided.reason,
-        url=decided.url,
     )
 
 
@@ -185,11 +170,6 @@ def _served(source: EventSource, job_id: str) -> ServedJob | None:
     return ServedJob(job_id=job_id) if story is None else ServedJob(job_id=job_id, name=story.name, team=story.team)
 
 
-def _chosen(fact: Fact) -> ScaleChosen:
-    assert isinstance(fact.payload, ScaleChosen), f"{fact.name} is no choice"
-    return fact.payload
-
-
 SCALE_CHOSEN = EventType(
     name="scale-chosen",
     what="GPUs or a node are to be added or taken away",
@@ -197,7 +177,7 @@ SCALE_CHOSEN = EventType(
         StreamRole.LOG, "scaler", "scale",
         "gpu-attach-chosen", "node-add-chosen", "gpu-remove-chosen", "node-remove-chosen",
     ),
-    jobs=lambda fact: _chosen(fact).jobs[:JOBS_LOOKED_UP_MAX],
+    jobs=lambda fact: payload_of(fact, ScaleChosen).jobs[:JOBS_LOOKED_UP_MAX],
     body=_scale_body,
     words=_scale_words,
 )  # fmt: skip
@@ -214,7 +194,6 @@ _HARDWARE_MOODS = {"healthy": "good", _PERSON: "bad", "brake-tripped": "bad"}
 
 
 def _hardware_body(source: EventSource) -> HardwareChanged:
-    """What a receiver is sent."""
     fact, payload = source.fact, source.fact.payload
     if isinstance(payload, BrakeTripped):
         return HardwareChanged(
@@ -241,9 +220,7 @@ def _hardware_body(source: EventSource) -> HardwareChanged:
     )
 
 
-def _hardware_words(source: EventSource) -> ChatText:
-    """The same for people."""
-    changed = _hardware_body(source)
+def _hardware_words(changed: HardwareChanged) -> ChatText:
     whom = (
         "Health"
         if changed.kind == "brake"
@@ -260,19 +237,16 @@ def _hardware_words(source: EventSource) -> ChatText:
         title=f"{whom} {_TITLES.get(changed.what, changed.what)}",
         mood=_HARDWARE_MOODS.get(changed.what, "plain"),
         lines=lines,
-        text=changed.reason,
-        url=changed.url,
     )
 
 
 def _fault_body(source: EventSource) -> JobFaulted:
-    """What the owner is sent."""
-    fact, fault = source.fact, _fault(source.fact)
-    story = source.jobs.get(fact.subject_id)
+    fact, fault = source.fact, payload_of(source.fact, JobFault)
+    story = source.jobs.get(fact.subject_id) or JobStory(id=fact.subject_id, name="", team=fault.team)
     return JobFaulted(
         job_id=fact.subject_id,
-        name=story.name if story is not None else "",
-        team=story.team if story is not None else fault.team,
+        name=story.name,
+        team=story.team,
         cluster=fact.cluster,
         code=fault.code,
         node=fault.node,
@@ -284,21 +258,12 @@ def _fault_body(source: EventSource) -> JobFaulted:
     )
 
 
-def _fault_words(source: EventSource) -> ChatText:
-    """The same for people."""
-    fault = _fault_body(source)
+def _fault_words(fault: JobFaulted) -> ChatText:
     lines = (("Code", fault.code), ("Node", fault.node), ("GPU", fault.device), ("Team", fault.team))
     return ChatText(
         title=f"{fault.name or fault.job_id} faulted on a GPU",
         lines=lines,
-        text=fault.reason,
-        url=fault.url,
     )
-
-
-def _fault(fact: Fact) -> JobFault:
-    assert isinstance(fact.payload, JobFault), f"{fact.name} is no fault of a job"
-    return fact.payload
 
 
 HARDWARE_CHANGED = EventType(
@@ -309,7 +274,6 @@ HARDWARE_CHANGED = EventType(
         *rows(StreamRole.LOG, "health", "device", "quarantined", "healthy"),
         *rows(StreamRole.LOG, "health", "health", "brake-tripped"),
     ),
-    jobs=lambda _: (),
     body=_hardware_body,
     words=_hardware_words,
 )
@@ -332,7 +296,6 @@ _CAMPAIGN_TITLES = {
 
 
 def _campaign_body(source: EventSource) -> CampaignTold:
-    """What a receiver is sent."""
     fact = source.fact
     known = {
         "what": fact.name,
@@ -344,9 +307,7 @@ def _campaign_body(source: EventSource) -> CampaignTold:
     return CampaignTold.model_validate({**known, **_campaign_details(fact)})
 
 
-def _campaign_words(source: EventSource) -> ChatText:
-    """The same for people."""
-    changed = _campaign_body(source)
+def _campaign_words(changed: CampaignTold) -> ChatText:
     lines = (
         ("Upgrades", changed.component),
         ("Nodes", str(changed.nodes) if changed.nodes else ""),
@@ -361,8 +322,6 @@ def _campaign_words(source: EventSource) -> ChatText:
         title=f"Campaign {changed.campaign} {_CAMPAIGN_TITLES.get(changed.what, changed.what)}",
         mood="bad" if is_bad else "good" if changed.what == "ended" else "plain",
         lines=lines,
-        text=changed.reason,
-        url=changed.url,
     )
 
 
@@ -392,7 +351,6 @@ CAMPAIGN_CHANGED = EventType(
     name="campaign-changed",
     what="an upgrade campaign began, stopped by itself, was aborted, or is over",
     facts=rows(StreamRole.LOG, "upgrader", "campaign", "accepted", "stopped", "aborted", "ended"),
-    jobs=lambda _: (),
     body=_campaign_body,
     words=_campaign_words,
 )
@@ -409,9 +367,7 @@ _CLUSTER_MOODS = {"lost": "bad", "returned": "good", "resumed": "good"}
 
 
 def _cluster_body(source: EventSource) -> ClusterChanged:
-    """What a receiver is sent."""
-    fact, moved = source.fact, source.fact.payload
-    assert isinstance(moved, ClusterMoved), f"{fact.name} is no state of a cluster"
+    fact, moved = source.fact, payload_of(source.fact, ClusterMoved)
     return ClusterChanged(
         what=fact.name,
         cluster=fact.subject_id,
@@ -424,9 +380,7 @@ def _cluster_body(source: EventSource) -> ClusterChanged:
     )
 
 
-def _cluster_words(source: EventSource) -> ChatText:
-    """The same for people."""
-    changed = _cluster_body(source)
+def _cluster_words(changed: ClusterChanged) -> ChatText:
     lines = (
         ("Jobs there", str(changed.jobs) if changed.jobs else ""),
         ("Jobs go to", ", ".join(changed.to)),
@@ -436,8 +390,6 @@ def _cluster_words(source: EventSource) -> ChatText:
         title=f"Cluster {changed.cluster} {_CLUSTER_TITLES[changed.what]}",
         mood=_CLUSTER_MOODS.get(changed.what, "plain"),
         lines=lines,
-        text=changed.reason,
-        url=changed.url,
     )
 
 
@@ -445,13 +397,12 @@ CLUSTER_CHANGED = EventType(
     name="cluster-changed",
     what="a cluster of the federation is drained, resumed, given up because it is silent, or back",
     facts=rows(StreamRole.FED, "federation", "cluster", *_CLUSTER_TITLES),
-    jobs=lambda _: (),
     body=_cluster_body,
     words=_cluster_words,
 )
 
 
-EVENTS: dict[str, EventType] = {
+EVENTS: dict[str, AnyEvent] = {
     event.name: event
     for event in (JOB_ENDED, SCALE_CHOSEN, HARDWARE_CHANGED, JOB_FAULT, CAMPAIGN_CHANGED, CLUSTER_CHANGED)
 }
@@ -468,7 +419,7 @@ def patterns(names: Collection[str], log: LogName) -> tuple[str, ...]:
     return tuple(sorted(wanted))
 
 
-def event_of(names: Collection[str], fact: Fact) -> EventType | None:
+def event_of(names: Collection[str], fact: Fact) -> AnyEvent | None:
     """Which of these events the fact is."""
     return next((EVENTS[name] for name in names if EVENTS[name].is_made_by(fact)), None)
 

@@ -27,7 +27,7 @@ from muster.core.seeded import uniform
 from muster.notifier import metrics
 from muster.notifier.catalogue import event_of
 from muster.notifier.consumer import Place, ensure, follow, look
-from muster.notifier.events import EventSource, EventType
+from muster.notifier.events import AnyEvent, EventSource
 from muster.notifier.history import History, HistoryUnavailableError, LogHistory
 from muster.notifier.limits import (
     HISTORY_ATTEMPTS_MAX,
@@ -234,7 +234,7 @@ class Delivery:
         fact = self._decoder.decode(raw.subject, raw.headers, raw.data, seq=where.seq, time=where.time)
         return Offered(fact, raw.metadata.num_delivered, raw) if isinstance(fact, Fact) else None
 
-    async def _jobs(self, event: EventType, offered: Offered) -> tuple[dict[str, JobStory], frozenset[str]]:
+    async def _jobs(self, event: AnyEvent, offered: Offered) -> tuple[dict[str, JobStory], frozenset[str]]:
         """Return what is known of the jobs that it is about, and at a centre which of them are not in this cluster.
 
         Raises HistoryUnavailableError while asking again may help; at a centre always, since the event may be made up.
@@ -253,7 +253,7 @@ class Delivery:
         here = {job_id: story for job_id, story in jobs.items() if story.cluster == log.cluster}
         return here, frozenset(ids) - here.keys()
 
-    def _not_for_it(self, event: EventType, source: EventSource) -> str | None:
+    def _not_for_it(self, event: AnyEvent, source: EventSource) -> str | None:
         """Return why it is not sent, None if it is. A webhook for some teams hears of their jobs alone."""
         fact, jobs = source.fact, source.jobs
         if fact.kind == JOB and fact.subject_id in source.foreign:

@@ -4,12 +4,14 @@ Another event is another row: a function that makes its body, one that makes its
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Any, Generic, TypeVar
 
 from muster.core.fact import Fact
 from muster.core.instant import NS_PER_S
 from muster.notifier.story import JobStory
+from muster.schemas.base import Payload
 from muster.schemas.registry import TABLE, FactType, StreamRole
 from muster.schemas.webhooks import (
     CampaignTold,
@@ -20,6 +22,11 @@ from muster.schemas.webhooks import (
     ScaleDecided,
     Trial,
 )
+
+EventBody = JobEnded | ScaleDecided | HardwareChanged | JobFaulted | CampaignTold | ClusterChanged
+Body = EventBody | Trial
+Sent = TypeVar("Sent", bound=EventBody)
+Told = TypeVar("Told", bound=Payload)
 
 
 def span(seconds: float) -> str:
@@ -61,6 +68,12 @@ class EventSource:
         return f"{self.dashboard_url.rstrip('/')}{path}" if self.dashboard_url else ""
 
 
+def payload_of(fact: Fact, payload: type[Told]) -> Told:
+    """The body of a fact that an event's rows have chosen."""
+    assert isinstance(fact.payload, payload), f"{fact.name} has no {payload.__name__}"
+    return fact.payload
+
+
 @dataclass(frozen=True, slots=True)
 class ChatText:
     """A message for people. mood: good, bad or plain. lines: name and value; one without a value is not shown."""
@@ -72,28 +85,34 @@ class ChatText:
     url: str = ""
 
 
-Body = JobEnded | ScaleDecided | HardwareChanged | JobFaulted | CampaignTold | ClusterChanged | Trial
-
-
 @dataclass(frozen=True, slots=True)
-class EventType:
+class EventType(Generic[Sent]):
     """One event. what: in words, for the documents. facts: rows of the table of facts, any of which makes it.
 
-    jobs: ids of the jobs that a fact is about: their teams are whom it concerns. whole: whether the message tells how
-    the jobs ran, not only what they are.
+    body: what a receiver is sent. words: the title, mood and lines of the same for people. jobs: ids of the jobs that a
+    fact is about: their teams are whom it concerns. whole: whether the message tells how the jobs ran, not only what
+    they are.
     """
 
     name: str
     what: str
     facts: tuple[FactType, ...]
-    jobs: Callable[[Fact], tuple[str, ...]]
-    body: Callable[[EventSource], Body]
-    words: Callable[[EventSource], ChatText]
+    body: Callable[[EventSource], Sent]
+    words: Callable[[Sent], ChatText]
+    jobs: Callable[[Fact], tuple[str, ...]] = lambda _: ()
     whole: bool = False
+
+    def chat(self, source: EventSource) -> ChatText:
+        """Return the message for people, with the reason and the address of the body."""
+        body = self.body(source)
+        return replace(self.words(body), text=body.reason, url=body.url)
 
     def is_made_by(self, fact: Fact) -> bool:
         """Whether this fact is such an event."""
         return any((row.kind, row.name, row.writer) == (fact.kind, fact.name, fact.writer) for row in self.facts)
+
+
+AnyEvent = EventType[Any]
 
 
 def rows(stream: StreamRole, writer: str, kind: str, *names: str) -> tuple[FactType, ...]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from muster.notifier.events import Body, ChatText, EventSource, EventType, rfc3339
+from muster.notifier.events import AnyEvent, Body, ChatText, EventSource, rfc3339
 from muster.schemas.webhooks import Trial, WebhookMessage
 
 HEADER_MAX = 150
@@ -60,11 +60,11 @@ class Message:
     trace: str = ""
 
 
-def make_message(event: EventType, source: EventSource, *, form: str) -> Message:
+def make_message(event: AnyEvent, source: EventSource, *, form: str) -> Message:
     """The message of an event. form: `json` or `slack`."""
     fact = source.fact
     body = (
-        _slack(event.words(source))
+        _slack(event.chat(source))
         if form == "slack"
         else _json(event.body(source), message_id=fact.id, name=event.name, time_ns=fact.time)
     )

@@ -27,7 +27,7 @@ def fact(name: str, **moved: object) -> Fact:
 def test_each_move_of_a_cluster_has_its_words(name: str, title: str, mood: str) -> None:
     moved = fact(name, principal="root", reason="old racks", to=("west",), jobs=12)
     assert event_of(["cluster-changed"], moved) is CLUSTER_CHANGED
-    words = CLUSTER_CHANGED.words(EventSource(moved, dashboard_url="https://muster.example"))
+    words = CLUSTER_CHANGED.chat(EventSource(moved, dashboard_url="https://muster.example"))
     assert (words.title, words.mood, words.text) == (title, mood, "old racks")
     assert words.lines == (("Jobs there", "12"), ("Jobs go to", "west"), ("By", "root"))
 
