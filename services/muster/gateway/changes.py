@@ -2,11 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from http import HTTPStatus
 from typing import TypeVar
 
 from fastapi import Response
 
+from muster.core import Draft
+from muster.gateway.api.parameters import OperatorRequest
 from muster.gateway.context import AppContext
 from muster.gateway.ports import UnreachableError
 
@@ -30,10 +33,18 @@ async def until_so(context: AppContext, look: Callable[[], Awaitable[Found | Non
     return None
 
 
-async def changed_or_before(
-    context: AppContext, look: Callable[[], Awaitable[Found | None]], *, before: Found, response: Response
+async def requested_change(
+    context: AppContext,
+    asked: OperatorRequest,
+    draft: Draft,
+    look: Callable[[], Awaitable[Found | None]],
+    *,
+    before: Found,
+    response: Response,
 ) -> Found:
-    """Return what `look` finds as `until_so`; else what was there before, with status 202."""
+    """Request a change, and return what `look` finds as `until_so`; else what was there before, with status 202."""
+    traced = replace(draft, trace=asked.trace(draft.subject_id))
+    await context.log.request_operation(traced, key=asked.key)
     changed = await until_so(context, look)
     if changed is None:
         response.status_code = HTTPStatus.ACCEPTED

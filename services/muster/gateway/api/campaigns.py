@@ -10,7 +10,7 @@ from muster.gateway.api.dependencies import FirstClusterContext, needs
 from muster.gateway.api.openapi import OF_BODIES, accepted, listing, refusals
 from muster.gateway.api.parameters import Identified, JsonBody, OperatorRequest, by_operator
 from muster.gateway.authorise import Principal
-from muster.gateway.changes import changed_or_before, until_so
+from muster.gateway.changes import requested_change, until_so
 from muster.gateway.context import AppContext
 from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import invalid, not_found
@@ -31,7 +31,6 @@ NAME_CHARS_TOLD = 63
 
 _Name = Annotated[str, Path(description="Name of the campaign")]
 _Spec = Annotated[CampaignSpec, Depends(JsonBody(CampaignSpec))]
-_STATES = {CampaignAsk.PAUSE: ("paused",), CampaignAsk.RESUME: ("going",), CampaignAsk.ABORT: ("aborting", "ended")}
 _CHANGED = accepted("Requested; the campaign as it is now", CampaignView) | refusals(403, 409)
 
 
@@ -94,65 +93,54 @@ async def start(
     return await until_so(context, look) or answers.model(spec, status=202)
 
 
-@router.post(
-    "/v1/campaigns/{name}/pause", summary="Take no further node", response_description="It is so", responses=_CHANGED
+def _add_change(ask: CampaignAsk, *becomes: str, summary: str, description: str) -> None:
+    """Add the route of a change of a campaign. becomes: states of which it has one once it is so."""
+
+    @router.post(
+        f"/v1/campaigns/{{name}}/{ask.value}",
+        name=ask.value,
+        summary=summary,
+        description=description,
+        response_description="It is so",
+        responses=_CHANGED,
+    )
+    async def change(
+        context: FirstClusterContext,
+        asked: Annotated[OperatorRequest, by_operator(f"{ask.value} campaigns")],
+        name: _Name,
+        response: Response,
+    ) -> CampaignView:
+        before = await _known_campaign(context, name)
+        await _check(context, AskCampaignCheck(name=name, ask=ask.value))
+        payload = CampaignChangeRequested(principal=asked.principal, reason=asked.reason, cluster=context.cluster)
+
+        async def look() -> CampaignView | None:
+            found = await _campaign(context, name)
+            return found if found is not None and found.state in becomes else None
+
+        draft = Draft("campaign", name, f"{ask.value}-requested", payload)
+        return await requested_change(context, asked, draft, look, before=before, response=response)
+
+
+_add_change(
+    CampaignAsk.PAUSE,
+    "paused",
+    summary="Take no further node",
+    description="Nodes that wait for jobs go back to them; what is being upgraded goes on to its end.",
 )
-async def pause(
-    context: FirstClusterContext,
-    asked: Annotated[OperatorRequest, by_operator("pause campaigns")],
-    name: _Name,
-    response: Response,
-) -> CampaignView:
-    """Nodes that wait for jobs go back to them; what is being upgraded goes on to its end."""
-    return await _change(context, asked, CampaignAsk.PAUSE, name=name, response=response)
-
-
-@router.post(
-    "/v1/campaigns/{name}/resume",
+_add_change(
+    CampaignAsk.RESUME,
+    "going",
     summary="Go on after a pause or a stop",
-    response_description="It is so",
-    responses=_CHANGED,
+    description="Nodes that failed are tried again.",
 )
-async def resume(
-    context: FirstClusterContext,
-    asked: Annotated[OperatorRequest, by_operator("resume campaigns")],
-    name: _Name,
-    response: Response,
-) -> CampaignView:
-    """Nodes that failed are tried again."""
-    return await _change(context, asked, CampaignAsk.RESUME, name=name, response=response)
-
-
-@router.post(
-    "/v1/campaigns/{name}/abort",
+_add_change(
+    CampaignAsk.ABORT,
+    "aborting",
+    "ended",
     summary="End a campaign before all nodes had their turn",
-    response_description="It is so",
-    responses=_CHANGED,
+    description="As a pause, and it does not go on.",
 )
-async def abort(
-    context: FirstClusterContext,
-    asked: Annotated[OperatorRequest, by_operator("abort campaigns")],
-    name: _Name,
-    response: Response,
-) -> CampaignView:
-    """As a pause, and it does not go on."""
-    return await _change(context, asked, CampaignAsk.ABORT, name=name, response=response)
-
-
-async def _change(
-    context: AppContext, asked: OperatorRequest, ask: CampaignAsk, *, name: str, response: Response
-) -> CampaignView:
-    before = await _known_campaign(context, name)
-    await _check(context, AskCampaignCheck(name=name, ask=ask.value))
-    payload = CampaignChangeRequested(principal=asked.principal, reason=asked.reason, cluster=context.cluster)
-    draft = Draft("campaign", name, f"{ask.value}-requested", payload, trace=asked.trace(name))
-    await context.log.request_operation(draft, key=asked.key)
-
-    async def look() -> CampaignView | None:
-        found = await _campaign(context, name)
-        return found if found is not None and found.state in _STATES[ask] else None
-
-    return await changed_or_before(context, look, before=before, response=response)
 
 
 async def _check(context: AppContext, ask: AskCampaignCheck) -> None:

@@ -17,7 +17,7 @@ from muster.gateway.api.openapi import OF_BODIES, accepted, listing, refusals
 from muster.gateway.api.parameters import Identified, JsonBody, OperatorRequest, Reason, by_operator, refused
 from muster.gateway.authorise import Principal
 from muster.gateway.cells import cluster_views
-from muster.gateway.changes import changed_or_before, until_so
+from muster.gateway.changes import requested_change, until_so
 from muster.gateway.context import AppContext
 from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import invalid, not_found
@@ -142,9 +142,8 @@ async def drain(
             cure = f"Name others: {', '.join(one for one in known if one != before.name) or 'there is none'}."
             raise invalid(f"jobs of {before.name} cannot go to {name[:NAME_CHARS_TOLD]}", field="to", cure=cure)
     payload = ClusterDrainRequested(principal=asked.principal, reason=asked.reason, to=names)
-    draft = Draft("cluster", before.name, "drain-requested", payload, trace=asked.trace(before.name))
-    await context.log.request_operation(draft, key=asked.key)
-    return await changed_or_before(context, _look(context, before, _DRAINED), before=before, response=response)
+    draft, look = Draft("cluster", before.name, "drain-requested", payload), _look(context, before, _DRAINED)
+    return await requested_change(context, asked, draft, look, before=before, response=response)
 
 
 @federation_router.post(
@@ -156,9 +155,8 @@ async def drain(
 async def resume(context: WholeContext, before: _Cluster, asked: _ClusterRequest, response: Response) -> MemberView:
     """Jobs that went elsewhere stay there. One that nobody drains stays as it is, and a fact says so."""
     payload = ClusterResumeRequested(principal=asked.principal, reason=asked.reason)
-    draft = Draft("cluster", before.name, "resume-requested", payload, trace=asked.trace(before.name))
-    await context.log.request_operation(draft, key=asked.key)
-    return await changed_or_before(context, _look(context, before, _RESUMED), before=before, response=response)
+    draft, look = Draft("cluster", before.name, "resume-requested", payload), _look(context, before, _RESUMED)
+    return await requested_change(context, asked, draft, look, before=before, response=response)
 
 
 def _look(

@@ -12,7 +12,7 @@ from muster.gateway import answers
 from muster.gateway.api.dependencies import EveryClusterContext, FirstClusterContext
 from muster.gateway.api.openapi import accepted, listing, refusals
 from muster.gateway.api.parameters import Flag, OperatorRequest, by_operator
-from muster.gateway.changes import changed_or_before
+from muster.gateway.changes import requested_change
 from muster.gateway.context import AppContext
 from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import not_found
@@ -44,66 +44,55 @@ async def list_nodes(context: EveryClusterContext) -> Response:
     return answers.rows("nodes", rows or await context.scheduler.nodes())
 
 
-@router.post(
-    "/v1/nodes/{node}/cordon",
+def _add_change(ask: str, said: set[str], *, summary: str, description: str) -> None:
+    """Add the route of a change of a node. said: what the node's reasons say of people once it is so."""
+
+    @router.post(
+        f"/v1/nodes/{{node}}/{ask}",
+        name=ask,
+        summary=summary,
+        description=description,
+        response_description="It is so",
+        responses=_CHANGED,
+    )
+    async def change(
+        context: EveryClusterContext,
+        asked: Annotated[OperatorRequest, by_operator(f"{ask} nodes")],
+        node: _Node,
+        response: Response,
+    ) -> NodeView:
+        before = await _node(context, node)
+        if before is None:
+            raise not_found("node", node[:NAME_CHARS_TOLD])
+        payload = CordonRequested(principal=asked.principal, reason=asked.reason, cluster=before.cluster)
+
+        async def look() -> NodeView | None:
+            found = await _node(context, node)
+            says = {one.what for one in found.reasons} & {CORDONED, DRAINED} if found is not None else set()
+            return found if says == said else None
+
+        draft = Draft("node", node, f"{ask}-requested", payload)
+        return await requested_change(context, asked, draft, look, before=before, response=response)
+
+
+_add_change(
+    "cordon",
+    {CORDONED},
     summary="Place nothing new on a node",
-    response_description="It is so",
-    responses=_CHANGED,
+    description="What runs there runs on. A node that is being drained is only cordoned from then on.",
 )
-async def cordon(
-    context: EveryClusterContext,
-    asked: Annotated[OperatorRequest, by_operator("cordon nodes")],
-    node: _Node,
-    response: Response,
-) -> NodeView:
-    """What runs there runs on. A node that is being drained is only cordoned from then on."""
-    return await _close(context, asked, node=node, ask="cordon", said={CORDONED}, response=response)
-
-
-@router.post(
-    "/v1/nodes/{node}/drain",
+_add_change(
+    "drain",
+    {DRAINED},
     summary="Place nothing new on a node, and move jobs that allow it",
-    response_description="It is so",
-    responses=_CHANGED,
+    description="Jobs that checkpoint and may be preempted go on elsewhere after their slice; the others finish.",
 )
-async def drain(
-    context: EveryClusterContext,
-    asked: Annotated[OperatorRequest, by_operator("drain nodes")],
-    node: _Node,
-    response: Response,
-) -> NodeView:
-    """Jobs that checkpoint and may be preempted go on elsewhere after their slice; the others finish."""
-    return await _close(context, asked, node=node, ask="drain", said={DRAINED}, response=response)
-
-
-@router.post("/v1/nodes/{node}/resume", summary="Use a node again", response_description="It is so", responses=_CHANGED)
-async def resume(
-    context: EveryClusterContext,
-    asked: Annotated[OperatorRequest, by_operator("resume nodes")],
-    node: _Node,
-    response: Response,
-) -> NodeView:
-    """Takes back what people asked; what services withhold it for stands, and the answer's reasons say so."""
-    return await _close(context, asked, node=node, ask="resume", said=set(), response=response)
-
-
-async def _close(
-    context: AppContext, asked: OperatorRequest, *, node: str, ask: str, said: set[str], response: Response
-) -> NodeView:
-    """said: what the node's reasons say of people once it is so."""
-    before = await _node(context, node)
-    if before is None:
-        raise not_found("node", node[:NAME_CHARS_TOLD])
-    payload = CordonRequested(principal=asked.principal, reason=asked.reason, cluster=before.cluster)
-    draft = Draft("node", node, f"{ask}-requested", payload, trace=asked.trace(node))
-    await context.log.request_operation(draft, key=asked.key)
-
-    async def look() -> NodeView | None:
-        found = await _node(context, node)
-        says = {one.what for one in found.reasons} & {CORDONED, DRAINED} if found is not None else set()
-        return found if says == said else None
-
-    return await changed_or_before(context, look, before=before, response=response)
+_add_change(
+    "resume",
+    set(),
+    summary="Use a node again",
+    description="Takes back what people asked; what services withhold it for stands, and the answer's reasons say so.",
+)
 
 
 async def _node(context: AppContext, name: str) -> NodeView | None:
@@ -147,14 +136,13 @@ async def verify(
     """It comes back once its checks have passed; with `trust` at once."""
     before = await _of_node(context, node)
     payload = VerifyRequested(principal=asked.principal, cluster=before.cluster, reason=asked.reason, trust=trust)
-    draft = Draft("node", node, "verify-requested", payload, trace=asked.trace(node))
-    await context.log.request_operation(draft, key=asked.key)
 
     async def look() -> ConditionsAnswer | None:
         found = await _of_node(context, node)
         return found if found.conditions != before.conditions or not before.conditions else None
 
-    return await changed_or_before(context, look, before=before, response=response)
+    draft = Draft("node", node, "verify-requested", payload)
+    return await requested_change(context, asked, draft, look, before=before, response=response)
 
 
 @conditions_router.post(
@@ -173,15 +161,14 @@ async def reset(
     """Only a person does this. If as much is broken still, the brake trips again."""
     before = await _asked(context)
     payload = BrakeResetRequested(principal=asked.principal, cluster=before.cluster, reason=asked.reason, skip=skip)
-    draft = Draft("health", BRAKE, "brake-reset-requested", payload, trace=asked.trace(BRAKE))
-    await context.log.request_operation(draft, key=asked.key)
 
     async def look() -> ConditionsAnswer | None:
         found = await _asked(context)
         is_reset = found.brake.tripped is None or found.brake.tripped_at != before.brake.tripped_at
         return found if is_reset else None
 
-    return await changed_or_before(context, look, before=before, response=response)
+    draft = Draft("health", BRAKE, "brake-reset-requested", payload)
+    return await requested_change(context, asked, draft, look, before=before, response=response)
 
 
 async def _asked(context: AppContext, node: str = "") -> ConditionsAnswer:
