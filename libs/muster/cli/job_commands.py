@@ -1,16 +1,14 @@
 """`muster submit`, and what may be asked of jobs afterwards: `cancel`, `hold`, `release`, `priority`."""
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from muster.cli.errors import usage
-from muster.cli.options import As, Output, Reason, StateDir
-
-if TYPE_CHECKING:
-    from muster.schemas.job import JobSpec
+from muster.cli.options import As, Output, Reason, StateDir, spread
 
 
 def register(app: typer.Typer) -> None:
@@ -25,51 +23,59 @@ def register(app: typer.Typer) -> None:
 _SHAPE = "One job without a file"
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobOptions:
+    """The options that make one job without a file."""
+
+    gpus: Annotated[int | None, typer.Option(help="Whole GPUs per replica.", rich_help_panel=_SHAPE)] = None
+    gpu_milli: Annotated[int | None, typer.Option(help="Thousandths of one GPU.", rich_help_panel=_SHAPE)] = None
+    gpu_model: Annotated[list[str] | None, typer.Option(help="A model that will do.", rich_help_panel=_SHAPE)] = None
+    replicas: Annotated[int | None, typer.Option(help="Replicas, placed whole.", rich_help_panel=_SHAPE)] = None
+    min_replicas: Annotated[int | None, typer.Option(help="It runs with so many.", rich_help_panel=_SHAPE)] = None
+    same_model: Annotated[bool, typer.Option("--same-model", help="All on one GPU model.", rich_help_panel=_SHAPE)] = (
+        False
+    )
+    cpu_milli: Annotated[int | None, typer.Option(help="Thousandths of a core.", rich_help_panel=_SHAPE)] = None
+    memory_mib: Annotated[int | None, typer.Option(help="MiB per replica.", rich_help_panel=_SHAPE)] = None
+    name: Annotated[str, typer.Option(help="Name of the job.", rich_help_panel=_SHAPE)] = "job"
+    team: Annotated[str, typer.Option(envvar="MUSTER_TEAM", rich_help_panel=_SHAPE, help="Team.")] = "default"
+    queue: Annotated[str | None, typer.Option(help="By default the team's.", rich_help_panel=_SHAPE)] = None
+    priority: Annotated[int | None, typer.Option(help="0 to 1000.", rich_help_panel=_SHAPE)] = None
+    kind: Annotated[str | None, typer.Option(help="batch, interactive, mpi, ...", rich_help_panel=_SHAPE)] = None
+    topology: Annotated[str, typer.Option(help="Level, `rack`; `rack!` insists.", rich_help_panel=_SHAPE)] = ""
+    group_topology: Annotated[
+        str, typer.Option(help="Of each replica's devices: `socket`, `pair!`.", rich_help_panel=_SHAPE)
+    ] = ""
+    full_node: Annotated[bool, typer.Option("--full-node", help="Alone on its nodes.", rich_help_panel=_SHAPE)] = False
+    run_time_s: Annotated[float | None, typer.Option(help="Over all runs.", rich_help_panel=_SHAPE)] = None
+    min_slice_s: Annotated[float | None, typer.Option(help="Left alone so long.", rich_help_panel=_SHAPE)] = None
+    grace_s: Annotated[float | None, typer.Option(help="From notice to end.", rich_help_panel=_SHAPE)] = None
+    preemptible: Annotated[
+        bool | None, typer.Option("--preemptible/--not-preemptible", help="May borrow.", rich_help_panel=_SHAPE)
+    ] = None
+    retries: Annotated[int | None, typer.Option(help="After its own failures.", rich_help_panel=_SHAPE)] = None
+    preflight: Annotated[
+        str | None, typer.Option(help="Suite of checks before its first step, or `none`.", rich_help_panel=_SHAPE)
+    ] = None
+    image: Annotated[str, typer.Option(help="Container image.", rich_help_panel=_SHAPE)] = ""
+    command: Annotated[str, typer.Option(help="Command line, in quotes.", rich_help_panel=_SHAPE)] = ""
+    label: Annotated[list[str] | None, typer.Option(help="key=value.", rich_help_panel=_SHAPE)] = None
+    env: Annotated[list[str] | None, typer.Option(help="Environment variable, NAME=VALUE.", rich_help_panel=_SHAPE)] = (
+        None
+    )
+    env_secret: Annotated[
+        list[str] | None,
+        typer.Option(help="Environment variable from a Secret, NAME=SECRET/KEY.", rich_help_panel=_SHAPE),
+    ] = None
+
+
+@spread
 def submit(
     *,
     file: Annotated[Path | None, typer.Argument(help="YAML or JSON, one job per document.", metavar="FILE")] = None,
     state_dir: StateDir,
     output: As = Output.TABLE,
-    gpus: Annotated[int | None, typer.Option(help="Whole GPUs per replica.", rich_help_panel=_SHAPE)] = None,
-    gpu_milli: Annotated[int | None, typer.Option(help="Thousandths of one GPU.", rich_help_panel=_SHAPE)] = None,
-    gpu_model: Annotated[list[str] | None, typer.Option(help="A model that will do.", rich_help_panel=_SHAPE)] = None,
-    replicas: Annotated[int | None, typer.Option(help="Replicas, placed whole.", rich_help_panel=_SHAPE)] = None,
-    min_replicas: Annotated[int | None, typer.Option(help="It runs with so many.", rich_help_panel=_SHAPE)] = None,
-    same_model: Annotated[
-        bool, typer.Option("--same-model", help="All on one GPU model.", rich_help_panel=_SHAPE)
-    ] = False,
-    cpu_milli: Annotated[int | None, typer.Option(help="Thousandths of a core.", rich_help_panel=_SHAPE)] = None,
-    memory_mib: Annotated[int | None, typer.Option(help="MiB per replica.", rich_help_panel=_SHAPE)] = None,
-    name: Annotated[str, typer.Option(help="Name of the job.", rich_help_panel=_SHAPE)] = "job",
-    team: Annotated[str, typer.Option(envvar="MUSTER_TEAM", rich_help_panel=_SHAPE, help="Team.")] = "default",
-    queue: Annotated[str | None, typer.Option(help="By default the team's.", rich_help_panel=_SHAPE)] = None,
-    priority: Annotated[int | None, typer.Option(help="0 to 1000.", rich_help_panel=_SHAPE)] = None,
-    kind: Annotated[str | None, typer.Option(help="batch, interactive, mpi, ...", rich_help_panel=_SHAPE)] = None,
-    topology: Annotated[str, typer.Option(help="Level, `rack`; `rack!` insists.", rich_help_panel=_SHAPE)] = "",
-    group_topology: Annotated[
-        str, typer.Option(help="Of each replica's devices: `socket`, `pair!`.", rich_help_panel=_SHAPE)
-    ] = "",
-    full_node: Annotated[bool, typer.Option("--full-node", help="Alone on its nodes.", rich_help_panel=_SHAPE)] = False,
-    run_time_s: Annotated[float | None, typer.Option(help="Over all runs.", rich_help_panel=_SHAPE)] = None,
-    min_slice_s: Annotated[float | None, typer.Option(help="Left alone so long.", rich_help_panel=_SHAPE)] = None,
-    grace_s: Annotated[float | None, typer.Option(help="From notice to end.", rich_help_panel=_SHAPE)] = None,
-    preemptible: Annotated[
-        bool | None, typer.Option("--preemptible/--not-preemptible", help="May borrow.", rich_help_panel=_SHAPE)
-    ] = None,
-    retries: Annotated[int | None, typer.Option(help="After its own failures.", rich_help_panel=_SHAPE)] = None,
-    preflight: Annotated[
-        str | None, typer.Option(help="Suite of checks before its first step, or `none`.", rich_help_panel=_SHAPE)
-    ] = None,
-    image: Annotated[str, typer.Option(help="Container image.", rich_help_panel=_SHAPE)] = "",
-    command: Annotated[str, typer.Option(help="Command line, in quotes.", rich_help_panel=_SHAPE)] = "",
-    label: Annotated[list[str] | None, typer.Option(help="key=value.", rich_help_panel=_SHAPE)] = None,
-    env: Annotated[
-        list[str] | None, typer.Option(help="Environment variable, NAME=VALUE.", rich_help_panel=_SHAPE)
-    ] = None,
-    env_secret: Annotated[
-        list[str] | None,
-        typer.Option(help="Environment variable from a Secret, NAME=SECRET/KEY.", rich_help_panel=_SHAPE),
-    ] = None,
+    shape: JobOptions,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Ask what would happen; submit nothing.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Follow to the end; exit 1 unless all succeed.")] = False,
     idempotency_key: Annotated[
@@ -78,33 +84,16 @@ def submit(
 ) -> None:
     """Submit the jobs of a file, or one job given by options."""
     from muster.cli import job_spec, submitting
+    from muster.cli.jobfile import load_jobs
     from muster.cli.output import print_note
 
-    if file is not None and (env or env_secret):
+    if file is not None and (shape.env or shape.env_secret):
         raise usage("FILE and --env, --env-secret: write the variables into the file, as pod.env and pod.secret_env")
-    if file is not None and (gpus is not None or gpu_milli is not None or replicas is not None):
+    if file is not None and any(one is not None for one in (shape.gpus, shape.gpu_milli, shape.replicas)):
         raise usage("FILE and --gpus, --gpu-milli, --replicas: give the file or the shape, not both")
-    if file is None and gpus is None and gpu_milli is None and cpu_milli is None:
+    if file is None and all(one is None for one in (shape.gpus, shape.gpu_milli, shape.cpu_milli)):
         raise usage("FILE: nothing to submit; give a job file, or a shape such as --gpus 8")
-    specs = _of_file(file) if file else [
-        job_spec.from_options(
-            {
-                "name": name, "team": team, "queue": queue, "priority": priority, "kind": kind,
-                "topology": job_spec.topology(topology), "full_node": full_node, "total_run_time_s": run_time_s,
-                "min_slice_s": min_slice_s, "grace_s": grace_s, "preemptible": preemptible,
-                "same_model": same_model or None, "retries": retries, "preflight": preflight, "image": image,
-                "command": job_spec.command(command), "labels": job_spec.labels(label or []),
-                "pod": {
-                    "env": job_spec.variables(env or []), "secret_env": job_spec.secret_variables(env_secret or []),
-                },
-            },
-            {
-                "gpus": gpus, "gpu_milli": gpu_milli, "gpu_models": list(gpu_model or []), "replicas": replicas,
-                "cpu_milli": cpu_milli, "memory_mib": memory_mib, "min_replicas": min_replicas,
-                "topology": job_spec.topology(group_topology),
-            },
-        )
-    ]  # fmt: skip
+    specs = load_jobs(file) if file else [job_spec.from_options(shape)]
     for warning in dict.fromkeys(one for spec in specs for one in job_spec.key_warnings(spec)):
         print_note(f"warning: {warning}")
     if dry_run:
@@ -165,9 +154,3 @@ def priority(
     from muster.cli import submitting
 
     submitting.prioritise(state_dir, job_id, priority, reason=reason, form=output)
-
-
-def _of_file(path: Path) -> "list[JobSpec]":
-    from muster.cli.jobfile import load_jobs
-
-    return load_jobs(path)

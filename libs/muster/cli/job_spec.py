@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pydantic import JsonValue, ValidationError
 
 from muster.cli.errors import usage
+from muster.cli.job_commands import JobOptions
 from muster.cli.jobfile import sentence
 from muster.schemas.job import JobSpec
 
@@ -27,6 +28,13 @@ OPTION_OF = {
     "preflight": "--preflight",
 }
 
+_OF_JOB = (
+    "name", "team", "queue", "priority", "kind", "full_node", "min_slice_s", "grace_s", "preemptible", "retries",
+    "preflight", "image",
+)  # fmt: skip
+_OF_GROUP = ("gpus", "gpu_milli", "replicas", "cpu_milli", "memory_mib", "min_replicas")
+"""Options that are fields of the job, and of its task group."""
+
 _KNOWN = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bgh[pousr]_\w{20,}"
     r"|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}"
@@ -38,8 +46,22 @@ _BITS_MIN = 4.0
 """Of each character, in a value that was drawn and not written."""
 
 
-def from_options(fields: dict[str, JsonValue], group: dict[str, JsonValue]) -> JobSpec:
+def from_options(options: JobOptions) -> JobSpec:
     """A job of one task group. What is None was not given. Raises CliError that names the option."""
+    fields: dict[str, object] = {name: getattr(options, name) for name in _OF_JOB}
+    fields |= {
+        "topology": topology(options.topology),
+        "total_run_time_s": options.run_time_s,
+        "same_model": options.same_model or None,
+        "command": command(options.command),
+        "labels": labels(options.label or []),
+        "pod": {"env": variables(options.env or []), "secret_env": secret_variables(options.env_secret or [])},
+    }
+    group: dict[str, object] = {name: getattr(options, name) for name in _OF_GROUP}
+    group |= {
+        "gpu_models": options.gpu_model or [],
+        "topology": topology(options.group_topology),
+    }
     body = {name: value for name, value in fields.items() if value is not None}
     shape = {name: value for name, value in group.items() if value is not None}
     try:

@@ -1,7 +1,11 @@
 """Options that many commands share, written once."""
 
 import os
+from collections.abc import Callable
+from dataclasses import is_dataclass
 from enum import StrEnum
+from functools import wraps
+from inspect import signature
 from pathlib import Path
 from typing import Annotated
 
@@ -42,3 +46,21 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Cluster = Annotated[str, typer.Option(help="Of which cluster; by default the first one.")]
 """Of commands that one cluster's services answer."""
 Reason = Annotated[str, typer.Option(help="Kept in the log.")]
+
+
+def spread(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with the fields of each parameter that is a dataclass (keywords only) as options."""
+    own = signature(command)
+    annotations = {name: one.annotation for name, one in own.parameters.items()}
+    groups = {name: one for name, one in annotations.items() if isinstance(one, type) and is_dataclass(one)}
+    fields = {name: signature(group).parameters for name, group in groups.items()}
+    shown = [one for name, parameter in own.parameters.items() for one in fields.get(name, {name: parameter}).values()]
+
+    @wraps(command)
+    def run(**given: object) -> None:
+        made = {name: group(**{field: given.pop(field) for field in fields[name]}) for name, group in groups.items()}
+        command(**given, **made)
+
+    run.__annotations__ = {one.name: one.annotation for one in shown}
+    run.__signature__ = own.replace(parameters=shown)  # type: ignore[attr-defined]
+    return run

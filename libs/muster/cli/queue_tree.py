@@ -1,6 +1,7 @@
 """Queues as operators write them, in a file or by options, and the tree of queues as a table."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from pydantic import JsonValue, ValidationError
 from muster.cli.errors import refused, usage
 from muster.cli.jobfile import load, sentence
 from muster.cli.output import print_line
+from muster.cli.queue_commands import QueueOptions
 from muster.cli.session import call
 from muster.cli.text import duration
 from muster.quota.admission import admissions, up
@@ -192,12 +194,17 @@ async def ask_for(muster: "Muster", specs: Sequence[QueueSpec]) -> frozenset[str
     return frozenset(found)
 
 
-def set_from_options(state_dir: Path, name: str, options: Mapping[str, JsonValue]) -> None:
+def set_from_options(state_dir: Path, name: str, options: QueueOptions) -> None:
     """Make one queue, or change what the options name of one that is there. Raises CliError."""
+    given: dict[str, JsonValue] = asdict(options)
+    del given["team"]
+    given["teams"] = teams(options.team)
+    for field in AMOUNT_FIELDS:
+        given[field] = amounts(f"--{field.replace('_', '-')}", getattr(options, field))
 
     async def ask(muster: "Muster") -> QueueView | None:
         found = next((queue for queue in await muster.queues() if queue.name == name), None)
-        return await muster.set_queue(amended(name, settings_of(found) if found is not None else None, options))
+        return await muster.set_queue(amended(name, settings_of(found) if found is not None else None, given))
 
     print_line(outcome(name, done=call(state_dir, ask) is not None))
 

@@ -1,13 +1,32 @@
 """`muster reserve` and `muster reservations`."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from muster.cli.errors import usage
-from muster.cli.options import As, Output, Reason, StateDir
+from muster.cli.options import As, Output, Reason, StateDir, spread
 
 _WHAT, _WHOM, _WHEN = "What is kept", "For whom", "When"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """The options of a reservation."""
+
+    name: Annotated[str, typer.Argument(help="Name of the reservation; one of that name is replaced.", metavar="NAME")]
+    nodes: Annotated[list[str] | None, typer.Option(help="a,b; or repeat.", rich_help_panel=_WHAT)] = None
+    gpus: Annotated[int, typer.Option(min=0, help="So many, wherever.", rich_help_panel=_WHAT)] = 0
+    model: Annotated[str, typer.Option(help="Of this GPU model.", rich_help_panel=_WHAT)] = ""
+    for_queue: Annotated[str, typer.Option(help="Its jobs, and those below.", rich_help_panel=_WHOM)] = ""
+    for_job: Annotated[str, typer.Option(help="One job.", metavar="ID", rich_help_panel=_WHOM)] = ""
+    maintenance: Annotated[bool, typer.Option("--maintenance", help="Nobody.", rich_help_panel=_WHOM)] = False
+    starts: Annotated[str, typer.Option(help="2026-11-22T10:00, local time.", rich_help_panel=_WHEN)] = ""
+    starts_in: Annotated[str, typer.Option("--in", help="From now: 2h.", rich_help_panel=_WHEN)] = ""
+    length: Annotated[str, typer.Option("--for", help="How long: 4h, 90m.", rich_help_panel=_WHEN)] = ""
+    weekly: Annotated[bool, typer.Option("--weekly", help="Again each week.", rich_help_panel=_WHEN)] = False
+    reason: Reason = ""
 
 
 def register(app: typer.Typer) -> None:
@@ -16,37 +35,22 @@ def register(app: typer.Typer) -> None:
     app.command()(reservations)
 
 
+@spread
 def reserve(
     *,
-    name: Annotated[str, typer.Argument(help="Name of the reservation; one of that name is replaced.", metavar="NAME")],
     state_dir: StateDir,
-    nodes: Annotated[list[str] | None, typer.Option(help="a,b; or repeat.", rich_help_panel=_WHAT)] = None,
-    gpus: Annotated[int, typer.Option(min=0, help="So many, wherever.", rich_help_panel=_WHAT)] = 0,
-    model: Annotated[str, typer.Option(help="Of this GPU model.", rich_help_panel=_WHAT)] = "",
-    for_queue: Annotated[str, typer.Option(help="Its jobs, and those below.", rich_help_panel=_WHOM)] = "",
-    for_job: Annotated[str, typer.Option(help="One job.", metavar="ID", rich_help_panel=_WHOM)] = "",
-    maintenance: Annotated[bool, typer.Option("--maintenance", help="Nobody.", rich_help_panel=_WHOM)] = False,
-    starts: Annotated[str, typer.Option(help="2026-11-22T10:00, local time.", rich_help_panel=_WHEN)] = "",
-    starts_in: Annotated[str, typer.Option("--in", help="From now: 2h.", rich_help_panel=_WHEN)] = "",
-    length: Annotated[str, typer.Option("--for", help="How long: 4h, 90m.", rich_help_panel=_WHEN)] = "",
-    weekly: Annotated[bool, typer.Option("--weekly", help="Again each week.", rich_help_panel=_WHEN)] = False,
-    reason: Reason = "",
+    wanted: Wanted,
     end: Annotated[bool, typer.Option("--end", help="End the reservation of this name.")] = False,
 ) -> None:
     """Keep nodes or GPUs from a moment on, for a queue, a job or maintenance (operators and admins)."""
     from muster.cli import reserving
 
-    named = tuple(part.strip() for text in nodes or () for part in text.split(",") if part.strip())
-    wanted = reserving.Wanted(
-        name=name, nodes=named, gpus=gpus, model=model, queue=for_queue, job_id=for_job, maintenance=maintenance,
-        starts=starts, starts_in=starts_in, length=length, weekly=weekly, reason=reason,
-    )  # fmt: skip
     if not end:
         reserving.reserve(state_dir, wanted)
-    elif wanted != reserving.Wanted(name=name, reason=reason):
+    elif wanted != Wanted(name=wanted.name, reason=wanted.reason):
         raise usage("--end: takes NAME and --reason alone; leave the rest out")
     else:
-        reserving.end(state_dir, name, reason=reason)
+        reserving.end(state_dir, wanted.name, reason=wanted.reason)
 
 
 def reservations(*, state_dir: StateDir, output: As = Output.TABLE) -> None:

@@ -1,7 +1,6 @@
 """Advance reservations: from options to a request, and what is booked as a table."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -12,6 +11,7 @@ from muster.cli.errors import usage
 from muster.cli.jobfile import sentence
 from muster.cli.options import Output
 from muster.cli.output import print_line
+from muster.cli.reservation_commands import Wanted
 from muster.cli.session import call
 from muster.cli.text import gpus, node_list
 from muster.core.instant import NS_PER_S
@@ -23,29 +23,12 @@ HEADINGS_WIDE = (*HEADINGS, "CLUSTER", "REASON")
 RIGHT = frozenset({"GPUS_KEPT"})
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the options said. Empty or zero: not given."""
-
-    name: str
-    nodes: tuple[str, ...] = ()
-    gpus: int = 0
-    model: str = ""
-    queue: str = ""
-    job_id: str = ""
-    maintenance: bool = False
-    starts: str = ""
-    starts_in: str = ""
-    length: str = ""
-    weekly: bool = False
-    reason: str = ""
-
-
 def spec_of(wanted: Wanted, *, now_ns: int) -> ReservationSpec:
     """The reservation that is meant. Raises CliError that names the option."""
-    if bool(wanted.nodes) == bool(wanted.gpus):
+    nodes = tuple(part.strip() for text in wanted.nodes or () for part in text.split(",") if part.strip())
+    if bool(nodes) == bool(wanted.gpus):
         raise usage("--nodes, --gpus: name the nodes to keep, or how many GPUs; one of both")
-    if (bool(wanted.queue), bool(wanted.job_id), wanted.maintenance).count(True) != 1:
+    if (bool(wanted.for_queue), bool(wanted.for_job), wanted.maintenance).count(True) != 1:
         raise usage("--for-queue, --for-job, --maintenance: say for whom it is kept; one of them")
     if bool(wanted.starts) == bool(wanted.starts_in):
         raise usage("--starts, --in: say when it starts; one of both")
@@ -61,11 +44,11 @@ def spec_of(wanted: Wanted, *, now_ns: int) -> ReservationSpec:
     try:
         return ReservationSpec(
             name=wanted.name,
-            nodes=wanted.nodes,
+            nodes=nodes,
             gpus=wanted.gpus,
             gpu_model=wanted.model,
-            queue=wanted.queue or None,
-            job_id=wanted.job_id or None,
+            queue=wanted.for_queue or None,
+            job_id=wanted.for_job or None,
             starts_at=starts_at,
             duration_s=duration_s,
             repeat=Repeat.WEEKLY if wanted.weekly else Repeat.ONCE,

@@ -1,11 +1,12 @@
 """`muster up`, `down`, `status`, `run`."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from muster.cli.options import As, Output, StateDir
+from muster.cli.options import As, Output, StateDir, spread
 
 _FLEET = "The simulated fleet"
 
@@ -17,24 +18,22 @@ def register(app: typer.Typer) -> None:
     app.command("run")(run_service)
 
 
-def up(
-    *,
-    state_dir: StateDir,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Forget everything first: logs, jobs, tokens.")] = False,
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Come back when it is ready.")] = False,
-    split: Annotated[bool, typer.Option("--split", help="One process per service.")] = False,
-    nodes: Annotated[int | None, typer.Option(min=0, help="By default 64.", rich_help_panel=_FLEET)] = None,
-    gpus_per_node: Annotated[
-        int | None, typer.Option(min=0, max=64, help="By default 8.", rich_help_panel=_FLEET)
-    ] = None,
-    rack_size: Annotated[int | None, typer.Option(min=1, help="Nodes per rack; 8.", rich_help_panel=_FLEET)] = None,
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FleetOptions:
+    """The simulated fleet; None: as the state directory remembers it."""
+
+    nodes: Annotated[int | None, typer.Option(min=0, help="By default 64.", rich_help_panel=_FLEET)] = None
+    gpus_per_node: Annotated[int | None, typer.Option(min=0, max=64, help="By default 8.", rich_help_panel=_FLEET)] = (
+        None
+    )
+    rack_size: Annotated[int | None, typer.Option(min=1, help="Nodes per rack; 8.", rich_help_panel=_FLEET)] = None
     nvlink_size: Annotated[
         int | None, typer.Option(min=0, help="Nodes per NVLink domain; none.", rich_help_panel=_FLEET)
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of all simulated chance.", rich_help_panel=_FLEET)] = None,
+    ] = None
+    seed: Annotated[int | None, typer.Option(help="Of all simulated chance.", rich_help_panel=_FLEET)] = None
     failures_per_day: Annotated[
         float | None, typer.Option(min=0, help="Per node; by default none.", rich_help_panel=_FLEET)
-    ] = None,
+    ] = None
     composable: Annotated[
         int | None,
         typer.Option(
@@ -43,10 +42,20 @@ def up(
             help="Nodes that take GPUs from a pool: 2 at the first start; 0: none.",
             rich_help_panel=_FLEET,
         ),
-    ] = None,
+    ] = None
     pool: Annotated[
         int | None, typer.Option(min=0, max=10_000, help="GPUs in that pool; 8.", rich_help_panel=_FLEET)
-    ] = None,
+    ] = None
+
+
+@spread
+def up(
+    *,
+    state_dir: StateDir,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Forget everything first: logs, jobs, tokens.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Come back when it is ready.")] = False,
+    split: Annotated[bool, typer.Option("--split", help="One process per service.")] = False,
+    fleet: FleetOptions,
     clusters: Annotated[
         str,
         typer.Option(
@@ -74,10 +83,7 @@ def up(
             fresh=fresh,
             split=split,
             http_port=http_port,
-            fleet={"nodes": nodes, "gpus_per_node": gpus_per_node, "rack_size": rack_size, "nvlink_size": nvlink_size},
-            simulation={"seed": seed, "node_failures_per_day": failures_per_day},
-            composable=composable,
-            pool=pool,
+            fleet=fleet,
             clusters=tuple(filter(None, (name.strip() for name in clusters.split(",")))),
         ),
         queues=queues,

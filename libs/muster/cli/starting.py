@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -19,6 +19,7 @@ from muster.cli.options import Output
 from muster.cli.output import print_error, print_line, print_lines, print_note
 from muster.cli.queue_tree import load_queues
 from muster.cli.session import connected
+from muster.cli.stack_commands import FleetOptions
 from muster.schemas.access import Endpoints
 from muster.stack import control, up
 from muster.stack.declared import SERVICES, DeclarationError, services_of
@@ -80,19 +81,28 @@ class Plan:
 
 
 def options(
-    state_dir: Path, *, fresh: bool, split: bool, http_port: int | None,
-    fleet: Mapping[str, int | None], simulation: Mapping[str, float | None],
-    composable: int | None = None, pool: int | None = None, clusters: tuple[str, ...] = (),
-) -> StartOptions:  # fmt: skip
+    state_dir: Path,
+    *,
+    fresh: bool,
+    split: bool,
+    http_port: int | None,
+    fleet: FleetOptions,
+    clusters: tuple[str, ...] = (),
+) -> StartOptions:
     """Options of a start; what is None was not given, and stays as the state directory remembers it."""
-    sections = {"fleet": fleet, "simulation": simulation}
-    given = {name: {key: value for key, value in section.items() if value is not None}
-             for name, section in sections.items()}  # fmt: skip
+    sections = {
+        "fleet": {name: getattr(fleet, name) for name in ("nodes", "gpus_per_node", "rack_size", "nvlink_size")},
+        "simulation": {"seed": fleet.seed, "node_failures_per_day": fleet.failures_per_day},
+    }
+    given = {
+        name: {key: value for key, value in section.items() if value is not None} for name, section in sections.items()
+    }
+    composable = 0 if clusters and not fleet.composable else fleet.composable
     return StartOptions(
         state_dir=state_dir,
         settings={
             **{name: section for name, section in given.items() if section},
-            **_composable(state_dir, fresh=fresh, nodes=0 if clusters and not composable else composable, pool=pool),
+            **_composable(state_dir, fresh=fresh, nodes=composable, pool=fleet.pool),
         },
         clusters=clusters,
         ports={} if http_port is None else {"http": http_port},

@@ -1,69 +1,76 @@
 """`muster upgrade`: nodes are brought to another version while jobs run on the others."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from muster.cli.options import As, Cluster, Output, Reason, StateDir
+from muster.cli.options import As, Cluster, Output, Reason, StateDir, spread
 
 app = typer.Typer(
     name="upgrade", help="Upgrade nodes in turns that jobs leave room for; nobody is killed.", no_args_is_help=True
 )
 
 _WHAT, _LIMITS, _WHEN = "What is upgraded", "How many at a time", "When"
-_Component = Annotated[
-    str,
-    typer.Option(
-        help="driver=580.105, device-plugin=0.17.1, kubelet=1.34.2, os=22.04.5, reboot, or command.",
-        metavar="NAME[=VERSION]",
-        rich_help_panel=_WHAT,
-    ),
-]
-_Run = Annotated[
-    str, typer.Option("--run", help="Of component command: what runs on each node.", rich_help_panel=_WHAT)
-]
-_Select = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="node=a,b  group=NAME  model=H100, or a label of nodes; repeat to narrow down. By default all nodes.",
-        metavar="KEY=VALUE",
-        rich_help_panel=_WHAT,
-    ),
-]
-_Suite = Annotated[str, typer.Option(help="Checks of each node afterwards.", rich_help_panel=_WHAT)]
-_RollBack = Annotated[
-    bool, typer.Option("--roll-back", help="Bring failed nodes back to their version.", rich_help_panel=_WHAT)
-]
-_MaxUnavailable = Annotated[
-    str, typer.Option(help="Nodes out of use at one time, whoever took them: 10 or 5%.", rich_help_panel=_LIMITS)
-]
-_Parallel = Annotated[int, typer.Option(min=0, help="Upgraded at one time.", rich_help_panel=_LIMITS)]
-_PerRack = Annotated[str, typer.Option(help="Out of use in one rack.", rich_help_panel=_LIMITS)]
-_PerGroup = Annotated[str, typer.Option(help="Out of use in one node group.", rich_help_panel=_LIMITS)]
-_Failures = Annotated[
-    int, typer.Option(min=1, help="Stop once so many nodes failed.", metavar="N", rich_help_panel=_LIMITS)
-]
-_Window = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="'Mon-Fri 22:00-06:00', UTC; nodes are taken within one of them.",
-        metavar="DAYS TIME",
-        rich_help_panel=_WHEN,
-    ),
-]
-_Starts = Annotated[str, typer.Option(help="2026-11-22T10:00, local time.", rich_help_panel=_WHEN)]
-_Takes = Annotated[str, typer.Option(help="What one node takes, for the plan.", rich_help_panel=_WHEN)]
-_Limit = Annotated[str, typer.Option(help="Then the upgrade of a node failed.", rich_help_panel=_WHEN)]
-_Move = Annotated[
-    bool,
-    typer.Option(
-        "--move",
-        help="Stop jobs that checkpoint and may be preempted, after a checkpoint, once their slice is over.",
-        rich_help_panel=_WHEN,
-    ),
-]
-_Name = Annotated[str, typer.Option(help="By default made of the component.")]
 _Campaign = Annotated[str, typer.Argument(help="Name of the campaign.", metavar="NAME")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """The options of a campaign."""
+
+    component: Annotated[
+        str,
+        typer.Option(
+            help="driver=580.105, device-plugin=0.17.1, kubelet=1.34.2, os=22.04.5, reboot, or command.",
+            metavar="NAME[=VERSION]",
+            rich_help_panel=_WHAT,
+        ),
+    ]
+    run: Annotated[
+        str, typer.Option("--run", help="Of component command: what runs on each node.", rich_help_panel=_WHAT)
+    ] = ""
+    select: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="node=a,b  group=NAME  model=H100, or a label of nodes; repeat to narrow down. By default all nodes.",
+            metavar="KEY=VALUE",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None
+    suite: Annotated[str, typer.Option(help="Checks of each node afterwards.", rich_help_panel=_WHAT)] = "validate"
+    roll_back: Annotated[
+        bool, typer.Option("--roll-back", help="Bring failed nodes back to their version.", rich_help_panel=_WHAT)
+    ] = False
+    max_unavailable: Annotated[
+        str, typer.Option(help="Nodes out of use at one time, whoever took them: 10 or 5%.", rich_help_panel=_LIMITS)
+    ] = "5%"
+    parallel: Annotated[int, typer.Option(min=0, help="Upgraded at one time.", rich_help_panel=_LIMITS)] = 0
+    per_rack: Annotated[str, typer.Option(help="Out of use in one rack.", rich_help_panel=_LIMITS)] = ""
+    per_group: Annotated[str, typer.Option(help="Out of use in one node group.", rich_help_panel=_LIMITS)] = ""
+    failures: Annotated[
+        int, typer.Option(min=1, help="Stop once so many nodes failed.", metavar="N", rich_help_panel=_LIMITS)
+    ] = 1
+    window: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="'Mon-Fri 22:00-06:00', UTC; nodes are taken within one of them.",
+            metavar="DAYS TIME",
+            rich_help_panel=_WHEN,
+        ),
+    ] = None
+    starts: Annotated[str, typer.Option(help="2026-11-22T10:00, local time.", rich_help_panel=_WHEN)] = ""
+    takes: Annotated[str, typer.Option(help="What one node takes, for the plan.", rich_help_panel=_WHEN)] = "20m"
+    limit: Annotated[str, typer.Option(help="Then the upgrade of a node failed.", rich_help_panel=_WHEN)] = "30m"
+    move: Annotated[
+        bool,
+        typer.Option(
+            "--move",
+            help="Stop jobs that checkpoint and may be preempted, after a checkpoint, once their slice is over.",
+            rich_help_panel=_WHEN,
+        ),
+    ] = False
+    name: Annotated[str, typer.Option(help="By default made of the component.")] = ""
 
 
 @app.callback()
@@ -72,28 +79,8 @@ def upgrade() -> None:
 
 
 @app.command()
-def start(
-    *,
-    component: _Component,
-    state_dir: StateDir,
-    run: _Run = "",
-    select: _Select = None,
-    suite: _Suite = "validate",
-    roll_back: _RollBack = False,
-    max_unavailable: _MaxUnavailable = "5%",
-    parallel: _Parallel = 0,
-    per_rack: _PerRack = "",
-    per_group: _PerGroup = "",
-    failures: _Failures = 1,
-    window: _Window = None,
-    starts: _Starts = "",
-    takes: _Takes = "20m",
-    limit: _Limit = "30m",
-    move: _Move = False,
-    name: _Name = "",
-    reason: Reason = "",
-    cluster: Cluster = "",
-) -> None:
+@spread
+def start(*, state_dir: StateDir, wanted: Wanted, reason: Reason = "", cluster: Cluster = "") -> None:
     """Start a campaign (operators and admins). `muster upgrade plan` with the same options says what it would come to.
 
     Each node: its turn is planned over the ends of the jobs there; nothing starts that would end later; once the last
@@ -101,58 +88,19 @@ def start(
     """
     from muster.cli import upgrading
 
-    upgrading.start(
-        state_dir,
-        upgrading.Wanted(
-            component=component, run=run, select=tuple(select or ()), suite=suite, roll_back=roll_back,
-            max_unavailable=max_unavailable, parallel=parallel, per_rack=per_rack, per_group=per_group,
-            failures=failures, windows=tuple(window or ()), starts=starts, takes=takes, limit=limit, move=move,
-            name=name, reason=reason,
-        ),
-        cluster=cluster,
-    )  # fmt: skip
+    upgrading.start(state_dir, wanted, reason=reason, cluster=cluster)
 
 
 @app.command()
-def plan(
-    *,
-    component: _Component,
-    state_dir: StateDir,
-    output: As = Output.TABLE,
-    run: _Run = "",
-    select: _Select = None,
-    suite: _Suite = "validate",
-    roll_back: _RollBack = False,
-    max_unavailable: _MaxUnavailable = "5%",
-    parallel: _Parallel = 0,
-    per_rack: _PerRack = "",
-    per_group: _PerGroup = "",
-    failures: _Failures = 1,
-    window: _Window = None,
-    starts: _Starts = "",
-    takes: _Takes = "20m",
-    limit: _Limit = "30m",
-    move: _Move = False,
-    name: _Name = "",
-    cluster: Cluster = "",
-) -> None:
+@spread
+def plan(*, state_dir: StateDir, output: As = Output.TABLE, wanted: Wanted, cluster: Cluster = "") -> None:
     """Say what a campaign would come to (operators and admins), simulated, beside draining nodes by hand.
 
     -o wide: the turn of each node, too. JSON: the preview.
     """
     from muster.cli import upgrading
 
-    upgrading.plan(
-        state_dir,
-        upgrading.Wanted(
-            component=component, run=run, select=tuple(select or ()), suite=suite, roll_back=roll_back,
-            max_unavailable=max_unavailable, parallel=parallel, per_rack=per_rack, per_group=per_group,
-            failures=failures, windows=tuple(window or ()), starts=starts, takes=takes, limit=limit, move=move,
-            name=name,
-        ),
-        cluster=cluster,
-        form=output,
-    )  # fmt: skip
+    upgrading.plan(state_dir, wanted, cluster=cluster, form=output)
 
 
 @app.command()

@@ -3,7 +3,6 @@
 import re
 import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +15,7 @@ from muster.cli.jobfile import sentence
 from muster.cli.options import Output
 from muster.cli.output import print_line
 from muster.cli.session import call
+from muster.cli.upgrade_commands import Wanted
 from muster.schemas.campaigns import CampaignPreview, CampaignView, Course, TurnView
 from muster.schemas.facts.upgrade import CampaignSpec, Step
 
@@ -33,30 +33,7 @@ _OPEN = (Step.CORDONED, Step.WAITING, Step.DRAINED, Step.UPGRADING, Step.VALIDAT
 _KEYS = {"node": "nodes", "group": "groups", "model": "models"}
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the options said."""
-
-    component: str
-    run: str = ""
-    select: tuple[str, ...] = ()
-    suite: str = "validate"
-    roll_back: bool = False
-    max_unavailable: str = "5%"
-    parallel: int = 0
-    per_rack: str = ""
-    per_group: str = ""
-    failures: int = 1
-    windows: tuple[str, ...] = ()
-    starts: str = ""
-    takes: str = "20m"
-    limit: str = "30m"
-    move: bool = False
-    name: str = ""
-    reason: str = ""
-
-
-def spec_of(wanted: Wanted) -> CampaignSpec:
+def spec_of(wanted: Wanted, *, reason: str = "") -> CampaignSpec:
     """The campaign that is meant. Raises CliError that names the option."""
     component, _, version = wanted.component.partition("=")
     try:
@@ -66,12 +43,12 @@ def spec_of(wanted: Wanted) -> CampaignSpec:
                 "component": component,
                 "version": version,
                 "command": tuple(shlex.split(wanted.run)),
-                "select": _selection(wanted.select),
+                "select": _selection(wanted.select or ()),
                 "max_unavailable": wanted.max_unavailable,
                 "parallel": wanted.parallel,
                 "per_rack": wanted.per_rack or None,
                 "per_group": wanted.per_group or None,
-                "windows": [window_of(text) for text in wanted.windows],
+                "windows": [window_of(text) for text in wanted.window or ()],
                 "failures_max": wanted.failures,
                 "running": "move" if wanted.move else "finish",
                 "suite": wanted.suite,
@@ -79,7 +56,7 @@ def spec_of(wanted: Wanted) -> CampaignSpec:
                 "action_limit_s": moments.length_s(wanted.limit, option="--limit"),
                 "roll_back": wanted.roll_back,
                 "starts_at": moments.moment_ns(wanted.starts, option="--starts") if wanted.starts else 0,
-                "reason": wanted.reason,
+                "reason": reason,
             }
         )
     except ValidationError as error:
@@ -98,9 +75,9 @@ def window_of(text: str) -> dict[str, object]:
     }
 
 
-def start(state_dir: Path, wanted: Wanted, *, cluster: str) -> None:
+def start(state_dir: Path, wanted: Wanted, *, reason: str, cluster: str) -> None:
     """Ask that it be started. Raises CliError."""
-    spec = spec_of(wanted)
+    spec = spec_of(wanted, reason=reason)
     begun = call(state_dir, lambda muster: muster.start_campaign(spec, cluster=cluster))
     if begun is None:
         print_line(f"{spec.name}: asked for; the upgrader has not answered yet")

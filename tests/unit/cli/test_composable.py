@@ -4,13 +4,14 @@ from pathlib import Path
 
 from muster.bus.settings import Settings
 from muster.cli import starting
+from muster.cli.stack_commands import FleetOptions
 from muster.scaler.config import config_of
 from muster.stack.options import StartOptions, asked_settings
 from muster.stack.state_dir import StateDir
 
 
 def options(state_dir: Path, **asked: int | None) -> StartOptions:
-    return starting.options(state_dir, fresh=False, split=False, http_port=None, fleet={}, simulation={}, **asked)
+    return starting.options(state_dir, fresh=False, split=False, http_port=None, fleet=FleetOptions(**asked))
 
 
 def started(state_dir: Path, **asked: int | None) -> Settings:

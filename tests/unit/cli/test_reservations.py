@@ -32,7 +32,7 @@ def test_nodes_are_kept_for_maintenance_from_now_on(muster: FakeMuster) -> None:
 
 
 def test_from_now_is_counted_from_now() -> None:
-    wanted = Wanted(name="r", gpus=8, job_id="A" * 26, starts_in="2h", length="90m")
+    wanted = Wanted(name="r", gpus=8, for_job="A" * 26, starts_in="2h", length="90m")
     spec = spec_of(wanted, now_ns=NOW)
     assert (spec.starts_at, spec.duration_s, spec.job_id) == (NOW + 2 * HOUR_NS, 5400, "A" * 26)
 
@@ -48,7 +48,7 @@ def test_a_reservation_is_ended_by_its_name(muster: FakeMuster) -> None:
     [
         ({"gpus": 0}, "--nodes, --gpus"),
         ({"nodes": ("n1",)}, "--nodes, --gpus"),
-        ({"queue": ""}, "--for-queue, --for-job, --maintenance"),
+        ({"for_queue": ""}, "--for-queue, --for-job, --maintenance"),
         ({"maintenance": True}, "--for-queue, --for-job, --maintenance"),
         ({"starts_in": ""}, "--starts, --in"),
         ({"starts": "2035-11-23T20:00Z"}, "--starts, --in"),
@@ -58,11 +58,11 @@ def test_a_reservation_is_ended_by_its_name(muster: FakeMuster) -> None:
         ({"starts_in": "", "starts": "2020-01-01T00:00Z"}, "--starts"),
         ({"name": "Night!"}, "name"),
         ({"weekly": True, "length": "8d"}, "duration_s"),
-        ({"queue": "", "job_id": "x"}, "job_id"),
+        ({"for_queue": "", "for_job": "x"}, "job_id"),
     ],
 )
 def test_what_is_missing_or_wrong_is_named(change: dict[str, object], option: str) -> None:
-    good: dict[str, object] = {"name": "r", "gpus": 8, "queue": "blue", "starts_in": "1h", "length": "1h"}
+    good: dict[str, object] = {"name": "r", "gpus": 8, "for_queue": "blue", "starts_in": "1h", "length": "1h"}
     with pytest.raises(CliError, match=option):
         spec_of(Wanted(**{**good, **change}), now_ns=NOW)  # type: ignore[arg-type]
 
