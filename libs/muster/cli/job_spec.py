@@ -55,7 +55,10 @@ def from_options(options: JobOptions) -> JobSpec:
         "same_model": options.same_model or None,
         "command": command(options.command),
         "labels": labels(options.label or []),
-        "pod": {"env": variables(options.env or []), "secret_env": secret_variables(options.env_secret or [])},
+    }
+    fields["pod"] = {
+        "env": variables(options.env or []),
+        "secret_env": secret_variables(options.env_secret or []),
     }
     group: dict[str, object] = {name: getattr(options, name) for name in _OF_GROUP}
     group |= {

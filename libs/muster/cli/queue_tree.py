@@ -1,7 +1,6 @@
 """Queues as operators write them, in a file or by options, and the tree of queues as a table."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,6 @@ from pydantic import JsonValue, ValidationError
 from muster.cli.errors import refused, usage
 from muster.cli.jobfile import load, sentence
 from muster.cli.output import print_line
-from muster.cli.queue_commands import QueueOptions
 from muster.cli.session import call
 from muster.cli.text import duration
 from muster.quota.admission import admissions, up
@@ -194,17 +192,12 @@ async def ask_for(muster: "Muster", specs: Sequence[QueueSpec]) -> frozenset[str
     return frozenset(found)
 
 
-def set_from_options(state_dir: Path, name: str, options: QueueOptions) -> None:
+def set_from_options(state_dir: Path, name: str, options: Mapping[str, JsonValue]) -> None:
     """Make one queue, or change what the options name of one that is there. Raises CliError."""
-    given: dict[str, JsonValue] = asdict(options)
-    del given["team"]
-    given["teams"] = teams(options.team)
-    for field in AMOUNT_FIELDS:
-        given[field] = amounts(f"--{field.replace('_', '-')}", getattr(options, field))
 
     async def ask(muster: "Muster") -> QueueView | None:
         found = next((queue for queue in await muster.queues() if queue.name == name), None)
-        return await muster.set_queue(amended(name, settings_of(found) if found is not None else None, given))
+        return await muster.set_queue(amended(name, settings_of(found) if found is not None else None, options))
 
     print_line(outcome(name, done=call(state_dir, ask) is not None))
 

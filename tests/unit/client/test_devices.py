@@ -16,7 +16,7 @@ from muster.client import (
     RequestView,
     ScaleChoiceView,
 )
-from muster.gateway import changes
+from muster.gateway.api import changes
 from muster.schemas.queries import DeviceCheckAnswer
 
 SPEC = ComposabilitySpec(model="H100", size=2, target_node="n1")

@@ -28,7 +28,7 @@ from muster.client import (
     UnavailableError,
     UnreachableError,
 )
-from muster.gateway import changes
+from muster.gateway.api import changes
 from muster.gateway.feed import FedFact
 from muster.schemas.facts.job import JobQueued
 from muster.schemas.facts.job_wishes import Ask

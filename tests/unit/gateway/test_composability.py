@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kit.http.gateway import FakeHouse, lost_log
-from muster.gateway import changes
+from muster.gateway.api import changes
 from muster.schemas.devices import ComposabilitySpec, RequestPhase, RequestView
 from muster.schemas.queries import AskCompose, AskDetach, DeviceCheckAnswer
 

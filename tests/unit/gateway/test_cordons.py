@@ -3,7 +3,7 @@
 import pytest
 
 from kit.http.gateway import FakeHouse
-from muster.gateway import changes
+from muster.gateway.api import changes
 from muster.schemas.facts.node import CordonRequested
 from muster.schemas.views import NodeReason, NodeView
 

@@ -6,8 +6,8 @@ import pytest
 
 from kit.http.gateway import FakeHouse
 from muster.core.settings import GroupSettings, ScalingSettings
-from muster.gateway import changes
 from muster.gateway.accept import Shape, shapes_to_come, while_it_may_grow
+from muster.gateway.api import changes
 from muster.gateway.catalogue import CatalogueCache
 from muster.gateway.views import with_scaling
 from muster.schemas.devices import AttachmentPhase, BreakerState, DeviceView, FabricView, PoolModel

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kit.http.gateway import FakeHouse, lost_log
-from muster.gateway import changes
+from muster.gateway.api import changes
 from muster.schemas.facts.reservation import ReservationSpec
 from muster.schemas.queries import QueueCheckAnswer
 from muster.schemas.views import ReservationView

@@ -6,11 +6,11 @@ from fastapi import APIRouter, Depends, Path, Response
 
 from muster.core import Draft
 from muster.gateway import answers
+from muster.gateway.api.changes import requested_change, until_so
 from muster.gateway.api.dependencies import FirstClusterContext, needs
 from muster.gateway.api.openapi import OF_BODIES, accepted, listing, refusals
 from muster.gateway.api.parameters import Identified, JsonBody, OperatorRequest, by_operator
 from muster.gateway.authorise import Principal
-from muster.gateway.changes import requested_change, until_so
 from muster.gateway.context import AppContext
 from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import invalid, not_found

@@ -11,13 +11,13 @@ from pydantic import BeforeValidator
 
 from muster.core import Draft
 from muster.gateway import answers
+from muster.gateway.api.changes import requested_change, until_so
 from muster.gateway.api.dependencies import Caller, Context, FirstClusterContext, WholeContext, needs
 from muster.gateway.api.jobs import job_to
 from muster.gateway.api.openapi import OF_BODIES, accepted, listing, refusals
 from muster.gateway.api.parameters import Identified, JsonBody, OperatorRequest, Reason, by_operator, refused
 from muster.gateway.authorise import Principal
 from muster.gateway.cells import cluster_views
-from muster.gateway.changes import requested_change, until_so
 from muster.gateway.context import AppContext
 from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import invalid, not_found

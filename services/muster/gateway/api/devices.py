@@ -15,11 +15,11 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from muster.gateway import answers
+from muster.gateway.api.changes import until_so
 from muster.gateway.api.dependencies import Caller, FirstClusterContext
 from muster.gateway.api.openapi import OF_BODIES, accepted, listing, refusals
 from muster.gateway.api.parameters import AnyBody, Force, Identified, Reason
 from muster.gateway.authorise import Principal, force_refusal, refuse_unless
-from muster.gateway.changes import until_so
 from muster.gateway.context import AppContext
 from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import ProblemError, conflict, invalid, not_found

@@ -9,10 +9,10 @@ from fastapi import APIRouter, Path, Query, Response
 
 from muster.core import Draft
 from muster.gateway import answers
+from muster.gateway.api.changes import requested_change
 from muster.gateway.api.dependencies import EveryClusterContext, FirstClusterContext
 from muster.gateway.api.openapi import accepted, listing, refusals
 from muster.gateway.api.parameters import Flag, OperatorRequest, by_operator
-from muster.gateway.changes import requested_change
 from muster.gateway.context import AppContext
 from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import not_found

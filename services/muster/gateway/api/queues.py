@@ -7,11 +7,11 @@ from fastapi import APIRouter, Depends, Path, Request, Response
 from pydantic import Field
 
 from muster.gateway import answers
+from muster.gateway.api.changes import until_so
 from muster.gateway.api.dependencies import ONLY_CLUSTER, Context, context_of, needs
 from muster.gateway.api.openapi import OF_BODIES, accepted, listing, parameter, read_by_handler, refusals
 from muster.gateway.api.parameters import IdempotencyKey, JsonBody, read_flag, read_here
 from muster.gateway.authorise import Principal
-from muster.gateway.changes import until_so
 from muster.gateway.context import AppContext
 from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import invalid

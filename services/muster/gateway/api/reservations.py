@@ -5,11 +5,11 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Response
 
 from muster.gateway import answers
+from muster.gateway.api.changes import until_so
 from muster.gateway.api.dependencies import Context, EveryClusterContext, needs
 from muster.gateway.api.openapi import OF_BODIES, accepted, listing, refusals
 from muster.gateway.api.parameters import IdempotencyKey, JsonBody, Reason
 from muster.gateway.authorise import Principal
-from muster.gateway.changes import until_so
 from muster.gateway.context import AppContext
 from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import invalid, not_found
