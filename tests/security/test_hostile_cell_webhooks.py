@@ -10,7 +10,7 @@ import pytest
 from kit.loopback import served
 from kit.servers import CLUSTER, NatsServer, running_nats
 from kit.stack.webhooks import ALL_DECLARATIONS, TRACE, Receiver, WebhookHouse, a_job, webhook
-from muster.notifier import metrics
+from muster.notifier.delivery import DELIVERIES
 from muster.schemas.base import Payload
 from muster.schemas.facts.job import JobFinished, JobPlaced, JobRouted, JobRunning
 from muster.schemas.facts.operations import JobFault
@@ -52,7 +52,7 @@ def forged(job: Job) -> JobRouted:
 
 
 def done(name: str, outcome: str) -> float:
-    return float(metrics.DELIVERIES.labels(name, outcome)._value.get())
+    return float(DELIVERIES.labels(name, outcome)._value.get())
 
 
 async def test_what_a_job_is_the_federation_says_and_not_the_clusters_log(centre: WebhookHouse) -> None:

@@ -2,19 +2,38 @@
 
 The fleet keeps the sums; the ledger adds what it does not know: holds on nodes that are not part of the cluster, holds
 that it could not take as they are, and which devices a kubelet picked.
+
+Nodes on which the kubelet picks the devices: the ledger keeps places there, and only their number means something.
+
+A hold keeps the places that its fact names. Where the node is described anew and has fewer, or other, it moves to idle
+ones: as many devices are held, whichever they are.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from muster.cluster.counted import elsewhere
 from muster.cluster.gangs import hold_of, slot_of
 from muster.cluster.grants import Grants
 from muster.cluster.node_records import NODE, NodeRecord, NodeTable
-from muster.placement import NO_SHARES, Fleet, GangRequest, Hold, HoldError, NodeShape, ShapeError
+from muster.placement import DEVICE_MILLI, NO_SHARES, Fleet, GangRequest, Hold, HoldError, NodeShape, ShapeError
 from muster.placement import Slot as Place
+from muster.placement.node import Node
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.job import Slot
+
+
+def elsewhere(node: Node, hold: Hold) -> Hold | None:
+    """The same hold at idle places of the node, usable ones and the tightest first; None if it has not so many."""
+    slot = hold.slot
+    able = [
+        (index in node.broken, node.idle[index] if slot.gpu_milli < DEVICE_MILLI else 0, index)
+        for index in node.shape.devices
+        if node.idle[index] >= slot.gpu_milli
+    ]
+    if not slot.devices or len(able) < len(slot.devices):
+        return None
+    places = sorted(index for *_, index in sorted(able)[: len(slot.devices)])
+    return replace(hold, slot=replace(slot, devices=tuple(places)))
 
 
 @dataclass(frozen=True, slots=True)

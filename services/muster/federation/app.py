@@ -2,8 +2,7 @@
 
 from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import Settings
-from muster.federation.copier import Copier
-from muster.federation.copy_trimmer import CopyTrimmer
+from muster.federation.copier import Copier, CopyTrimmer
 from muster.federation.core import FederationCore, MemberPlan, answers
 from muster.federation.declaration import DECLARATION
 from muster.federation.metrics_sink import FederationSink

@@ -1,6 +1,8 @@
 """Delivers the events of one log to one webhook: fetch an event, post it, and acknowledge or retry it.
 
 What an answer means is decided by pure functions: jitter is a hash of what is retried.
+
+Prometheus metrics of webhooks. Labels: the webhook's name and the log; never an address or an id.
 """
 
 import asyncio
@@ -14,6 +16,7 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js.client import JetStreamContext
+from prometheus_client import Counter, Gauge, Histogram
 
 from muster.bus.clock import SystemTime, TimeSource
 from muster.bus.dead import letter
@@ -24,7 +27,6 @@ from muster.bus.settings import Settings, WebhookSettings
 from muster.core.fact import Fact
 from muster.core.instant import Instant, seconds_between
 from muster.core.seeded import uniform
-from muster.notifier import metrics
 from muster.notifier.catalogue import event_of
 from muster.notifier.consumer import Place, ensure, follow, look
 from muster.notifier.events import AnyEvent, EventSource
@@ -42,6 +44,33 @@ from muster.notifier.message import Message, make_message
 from muster.notifier.sender import Answer, Sender, new_client
 from muster.notifier.story import JobStory
 from muster.schemas.registry import StreamRole
+
+DELIVERIES = Counter("muster_webhook_deliveries", "Events that are done with, by outcome.", ("webhook", "outcome"))
+"""outcome: delivered, dead, lost (dead, and its letter could not be kept), foreign (of a job that its cluster was not
+given), not-for-it, unknown-job, unreadable.
+"""
+ATTEMPTS = Counter("muster_webhook_attempts", "Requests, by what was answered.", ("webhook", "answer"))
+"""answer: 2xx, 3xx, 4xx, 5xx, or none."""
+SECONDS = Histogram(
+    "muster_webhook_attempt_seconds",
+    "One request.",
+    ("webhook",),
+    buckets=(0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
+)
+DELAY = Histogram(
+    "muster_webhook_delay_seconds",
+    "From the event to its delivery.",
+    ("webhook",),
+    buckets=(0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0, 1_800.0, 7_200.0),
+)
+WAITING = Gauge("muster_webhook_waiting_events", "Events in the log that are not done with.", ("webhook", "log"))
+STOPPED = Gauge("muster_webhook_stopped", "1 while nothing is sent, for the receiver answered 410.", ("webhook",))
+
+
+def answer_class(status: int) -> str:
+    """`2xx` and so on; `none` if no answer came."""
+    return f"{status // 100}xx" if status else "none"
+
 
 GONE = 410
 _BODY_IS_WRONG = frozenset({400, 413, 415, 422})
@@ -143,8 +172,8 @@ class Delivery:
         self._decoder = Decoder(place.log)
         self._policy = Policy(webhook.attempts_max, webhook.backoff_s, webhook.backoff_s_max)
         self._teams = frozenset(webhook.teams)
-        self._waiting = metrics.WAITING.labels(webhook.name, place.log.stream)
-        metrics.STOPPED.labels(webhook.name).set(0)
+        self._waiting = WAITING.labels(webhook.name, place.log.stream)
+        STOPPED.labels(webhook.name).set(0)
 
     async def run(self) -> None:
         """Deliver until the receiver answers 410. Whatever the broker cannot do now is tried again."""
@@ -164,7 +193,7 @@ class Delivery:
                 await asyncio.sleep(pause_s)
                 pause_s = min(PAUSE_S_MAX, 2 * pause_s)
             else:
-                metrics.STOPPED.labels(self._webhook.name).set(1)
+                STOPPED.labels(self._webhook.name).set(1)
                 _logger.error(
                     "webhook %s: the receiver answered 410, so nothing of %s is sent until the notifier starts anew; "
                     "take the webhook out of the settings, or correct its url", *self._names,
@@ -222,8 +251,8 @@ class Delivery:
             _logger.exception("webhook %s: event %s cannot be told", self._webhook.name, offered.fact.id)
             return await self._after(offered, Answer(error=f"it cannot be told: {type(error).__name__}"), body=b"")
         answer = await self._ports.sender.send(self._webhook, message)
-        metrics.ATTEMPTS.labels(self._webhook.name, metrics.answer_class(answer.status)).inc()
-        metrics.SECONDS.labels(self._webhook.name).observe(answer.took_s)
+        ATTEMPTS.labels(self._webhook.name, answer_class(answer.status)).inc()
+        SECONDS.labels(self._webhook.name).observe(answer.took_s)
         return await self._after(offered, answer, body=message.body)
 
     def _offered(self, raw: Msg) -> Offered | None:
@@ -282,7 +311,7 @@ class Delivery:
         outcome = f"{fact.kind} {fact.subject_id} {fact.name}: attempt {offered.attempt}: {answer.summary}"
         match following.step:
             case Step.DONE:
-                metrics.DELAY.labels(name).observe(max(0.0, seconds_between(fact.time, self._ports.time.wall())))
+                DELAY.labels(name).observe(max(0.0, seconds_between(fact.time, self._ports.time.wall())))
                 return await self._done(offered.raw, "delivered")
             case Step.RETRY:
                 _logger.warning("webhook %s: %s; again in %.1f s", name, outcome, following.delay_s)
@@ -310,7 +339,7 @@ class Delivery:
         return await self._done(offered.raw, "dead")
 
     async def _done(self, raw: Msg, outcome: str) -> bool:
-        metrics.DELIVERIES.labels(self._webhook.name, outcome).inc()
+        DELIVERIES.labels(self._webhook.name, outcome).inc()
         await raw.ack()
         return True
 

@@ -11,8 +11,7 @@ from muster.core.fact import Core, Fact
 from muster.core.instant import Instant
 from muster.projector.core import FedProjectorCore, ProjectorCore
 from muster.projector.declaration import DECLARATION
-from muster.projector.output import OutputSink
-from muster.projector.sink import RedisSink, stream_identity
+from muster.projector.sink import OutputSink, RedisSink, stream_identity
 from muster.projector.telemetry import TelemetrySink
 from muster.projector.view import ViewSink
 from muster.schemas.readmodel import ENDED_ROWS_MAX, read_model

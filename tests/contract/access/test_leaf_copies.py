@@ -15,7 +15,7 @@ from muster.bus.checkpoint import Checkpoints, contributors, encode_part
 from muster.bus.checkpoint_store import CopiedCheckpoints, NatsCheckpoints
 from muster.bus.clock import SystemTime
 from muster.core import Draft, Instant
-from muster.federation.copy_trimmer import trim_copy
+from muster.federation.copier import trim_copy
 from muster.schemas.facts.queue import QueueSpec, QueueState
 from muster.schemas.registry import StreamRole
 from muster.schemas.subjects import FED_UP_LOG, cluster_log

@@ -24,8 +24,7 @@ from muster.gateway.ports import UnreachableError
 from muster.gateway.snapshot import Snapshots, audiences_of
 from muster.projector.app import Sinks
 from muster.projector.core import FedProjectorCore, ProjectorCore
-from muster.projector.output import OutputSink
-from muster.projector.sink import RedisSink
+from muster.projector.sink import OutputSink, RedisSink
 from muster.projector.telemetry import TelemetrySink
 from muster.projector.view import ViewSink
 from muster.schemas.live import FED_CLUSTER, LiveSlice, Snapshot

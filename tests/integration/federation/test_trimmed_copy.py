@@ -11,7 +11,7 @@ from kit.waiting import until_async
 from muster.bus.checkpoint_store import CopiedCheckpoints
 from muster.bus.clock import SystemTime
 from muster.core import Instant
-from muster.federation.copy_trimmer import trim_copy
+from muster.federation.copier import trim_copy
 from muster.schemas.job import Phase
 from muster.schemas.subjects import cluster_log
 

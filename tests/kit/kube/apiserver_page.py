@@ -15,7 +15,7 @@ from muster.core import Instant
 from muster.guard.core.core import State
 from muster.guard.core.look import ClientLists, FlowLook, Look, Replica
 from muster.guard.core.pages import Page
-from muster.guard.metrics import GuardMetrics
+from muster.guard.sink import GuardMetrics
 from muster.kube.figures import ReflectorFigures
 
 LOOPBACK = "127.0.0.1"

@@ -12,8 +12,8 @@ from kit.kube.objects import SPACE, muster_job, phase
 from kit.waiting import until
 from muster.agent.core.workload_values import WorkloadKind
 from muster.agent.core.workloads.objects import WorkloadProjection
-from muster.agent.kubernetes import workload_writer
-from muster.agent.kubernetes.workload_writer import WorkloadWriter
+from muster.agent.kubernetes import workloads
+from muster.agent.kubernetes.workloads import WorkloadWriter
 from muster.kube.connection import KubeConnection
 from muster.kube.objects import JsonObject, uid_of
 from muster.kube.resources import EVENTS, MUSTER_JOBS, NAMESPACES
@@ -76,7 +76,7 @@ async def test_each_step_is_written_once() -> None:
 
 
 async def test_words_that_change_are_written_seldom_and_a_new_reason_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workload_writer, "WORDS_S", 0.3)
+    monkeypatch.setattr(workloads, "WORDS_S", 0.3)
     async with world() as here:
         job = here.agent.accept(here.uid)
         for number in range(20):
@@ -91,7 +91,7 @@ async def test_words_that_change_are_written_seldom_and_a_new_reason_at_once(mon
 
 
 async def test_what_the_server_does_not_take_now_is_written_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workload_writer, "AGAIN_S", 0.05)
+    monkeypatch.setattr(workloads, "AGAIN_S", 0.05)
     async with fake_kube() as kube:
         kube.register(MUSTER_JOBS)
         rule = kube.faults.fail(503, verbs="patch", times=9)
@@ -135,7 +135,7 @@ async def test_of_an_object_that_is_gone_nothing_is_remembered() -> None:
 async def test_what_the_server_refuses_is_written_again_when_that_may_be_mended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(workload_writer, "REFUSED_AGAIN_S", 0.05)
+    monkeypatch.setattr(workloads, "REFUSED_AGAIN_S", 0.05)
     for code in (403, 422):
         async with world() as here:
             await here.shows("submitted")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.core import Instant
-from muster.federation.copy_trimmer import Standing, bound, newest_before
+from muster.federation.copier import Standing, bound, newest_before
 
 STANDING = Standing(first=1, checkpoint=100, told=None, filled=0.1, reported=True)
 

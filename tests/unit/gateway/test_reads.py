@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from kit.http.gateway import FED, LOG, FakeHouse, fact
-from muster.gateway.api import changes, views
+from muster.gateway import views
+from muster.gateway.api import changes
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import Phase
 from muster.schemas.queries import QueueCheckAnswer

@@ -16,9 +16,9 @@ FIXED: dict[str, Right] = {"Bind": ("pods/binding", "create"), "Evict": ("pods/e
 SUBRESOURCES = frozenset({"status"})
 WATCHING = frozenset({"list", "watch"})
 ELSEWHERE = {
-    ("events", "create"): "kubernetes/workload_writer.py",
-    ("musterjobs/status.muster.dev", "patch"): "kubernetes/workload_writer.py",
-    ("pods/status", "patch"): "kubernetes/workload_writer.py",
+    ("events", "create"): "kubernetes/workloads.py",
+    ("musterjobs/status.muster.dev", "patch"): "kubernetes/workloads.py",
+    ("pods/status", "patch"): "kubernetes/workloads.py",
     ("resourceclaims/binding.resource.k8s.io", "update"): "asked by the API server for a status with an allocation",
     ("nodes.muster.dev", "bind"): "asked about by the admission policies",
     **{(f"{kind}.{group}", "patch"): "kinds that are chosen at run time"

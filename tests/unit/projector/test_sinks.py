@@ -17,7 +17,7 @@ from muster.core.fact import Core, Fact
 from muster.core.instant import Instant
 from muster.projector.app import Sinks
 from muster.projector.core import ProjectorCore
-from muster.projector.output import BYTES_MAX, JOB_BYTES_MAX, WINDOW_S, Allowance
+from muster.projector.sink import BYTES_MAX, JOB_BYTES_MAX, WINDOW_S, Allowance
 from muster.projector.view import HELD_S_MAX, PENDING_BYTES_MAX, SLICE_S, ViewSink
 from muster.schemas.live import LiveSlice
 

@@ -1,22 +1,217 @@
-"""Objects that ask to run, at the API server: what is watched of them, and who writes back to them."""
+"""Objects that ask to run, at the API server: what is watched of them, and who writes back to them.
 
+Writes to objects what they should show of their jobs, a few at a time, and never the same twice.
+
+What is shown follows from the log and the object, so a write that is lost, or that another leader did, does no harm.
+An object whose job only changes its words (why it waits) is written seldom.
+"""
+
+import asyncio
+import logging
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 
 from muster.agent.core.workload_values import WorkloadKind, WorkloadPolicy, WorkloadView
 from muster.agent.core.workloads.claim_templates import TemplateProjection, TemplateView
 from muster.agent.core.workloads.objects import WorkloadProjection
+from muster.agent.core.workloads.showing import (
+    News,
+    Showing,
+    event,
+    news_of,
+    rejection_news,
+    rejection_of,
+    showing_of,
+    waiting_of,
+)
 from muster.agent.core.workloads.workloads import Workloads
 from muster.agent.kubernetes.abilities import Abilities
 from muster.agent.kubernetes.parts import GrowingPart, KindWatch, Watch
-from muster.agent.kubernetes.workload_writer import WorkloadWriter
 from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.core import Fact, Instant
 from muster.kube.connection import KubeConnection
+from muster.kube.errors import (
+    AlreadyExistsError,
+    KubeConfigError,
+    KubeError,
+    NotFoundError,
+    TooManyRequestsError,
+    UnauthorizedError,
+    UnavailableError,
+)
 from muster.kube.holdings import Change
+from muster.kube.objects import JsonObject, mapping
 from muster.kube.permissions import Feature
-from muster.kube.resources import RESOURCE_CLAIM_TEMPLATES, WORKLOADS
-from muster.kube.shapes import EVERYTHING, Selection
+from muster.kube.resources import EVENTS, RESOURCE_CLAIM_TEMPLATES, WORKLOADS
+from muster.kube.shapes import EVERYTHING, Patch, Selection
 from muster.kube.workload_labels import QUEUE
+
+WRITES_MAX = 8
+"""Under way at a time: bindings have their own, and more."""
+WORDS_S = 30.0
+"""Between two writes to one object of which only words changed."""
+AGAIN_S = 2.0
+"""After a write that the API server did not take now."""
+REFUSED_AGAIN_S = 300.0
+"""After one that it refused: permissions and admission rules are mended. One wait for each object that is there."""
+MEMBERS_SHOWN_MAX = 64
+"""Pods of one gang that are written to."""
+EVENTS_REMEMBERED_MAX = 20_000
+
+_logger = logging.getLogger(__name__)
+_PASSING = (UnavailableError, TooManyRequestsError, UnauthorizedError, KubeConfigError)
+
+
+@dataclass(slots=True)
+class _Written:
+    """What was last written to an object, and when (loop time)."""
+
+    said: str
+    urgent: str
+    at_s: float
+
+
+class WorkloadWriter:
+    """writes: patches so far. tells_events: whether the agent may."""
+
+    def __init__(self, workloads: Workloads, *, now: Callable[[], Instant]) -> None:
+        self.writes = 0
+        self.tells_events = True
+        self._workloads = workloads
+        self._now = now
+        self._written: dict[str, _Written] = {}
+        self._told: dict[str, None] = {}
+        self._under_way: set[str] = set()
+        self._later: dict[str, asyncio.TimerHandle] = {}
+        self._look = asyncio.Event()
+
+    def look(self) -> None:
+        """Something changed that objects may have to show."""
+        if self._workloads.changed:
+            self._look.set()
+
+    async def run(self, connection: KubeConnection) -> None:
+        """Until it is cancelled. Raises an ExceptionGroup of what is a defect."""
+        self._written.clear()
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(WRITES_MAX):
+                tasks.create_task(self._work(connection), name=f"workload writer {number}")
+
+    async def _work(self, connection: KubeConnection) -> None:
+        while True:
+            uid = await self._next()
+            self._under_way.add(uid)
+            try:
+                await self._show(connection, uid)
+            except NotFoundError:
+                pass  # it is gone, as the watch will tell
+            except _PASSING as error:
+                _logger.info("an object is not written now: %s", error)
+                self._again(uid, AGAIN_S)
+            except KubeError as error:
+                _logger.warning("an object cannot show its job: %s", error)
+                self._again(uid, REFUSED_AGAIN_S)
+            finally:
+                self._under_way.discard(uid)
+
+    async def _next(self) -> str:
+        """An object that changed, the oldest first; one that is being written waits."""
+        changed = self._workloads.changed
+        while True:
+            for uid in changed:
+                if uid not in self._under_way:
+                    del changed[uid]
+                    return uid
+            self._look.clear()
+            if changed:  # all of them are under way
+                await asyncio.sleep(0)
+                asyncio.get_running_loop().call_later(AGAIN_S / 20, self._look.set)
+            await self._look.wait()
+
+    async def _show(self, connection: KubeConnection, uid: str) -> None:
+        view = self._workloads.views.get(uid)
+        if view is None:
+            self._forget(uid)
+            return
+        wanted = self._wanted(view)
+        if wanted is None:
+            return
+        showing, news = wanted
+        last, loop_s = self._written.get(uid), asyncio.get_running_loop().time()
+        if showing.said == view.shown.said or (last is not None and last.said == showing.said):
+            return  # it shows that, or the watch soon will
+        if last is not None and last.urgent == showing.urgent and loop_s < last.at_s + WORDS_S:
+            self._again(uid, last.at_s + WORDS_S - loop_s)
+            return
+        await self._write(connection, view, showing)
+        self._written[uid] = _Written(showing.said, showing.urgent, loop_s)
+        if news is not None and self.tells_events and news.key not in self._told:
+            await self._tell(connection, view, news)
+
+    def _wanted(self, view: WorkloadView) -> tuple[Showing, News | None] | None:
+        record = self._workloads.records.get(view.uid)
+        if record is not None:
+            return showing_of(record, view), news_of(record)
+        generation, unfit = self._workloads.rejected.get(view.uid, (-1, None))
+        if unfit is None or generation < view.generation:
+            note = self._workloads.waits_for(view)
+            return (waiting_of(view, note), None) if note else None
+        return rejection_of(unfit, view), rejection_news(unfit, view)
+
+    async def _write(self, connection: KubeConnection, view: WorkloadView, showing: Showing) -> None:
+        self.writes += 1
+        is_pod = view.kind is WorkloadKind.POD
+        for name, uid in self._targets(view):
+            metadata: JsonObject = {**mapping(showing.body, "metadata"), "uid": uid}  # of no later one of its name
+            await connection.patch(
+                WORKLOADS[view.kind.value],
+                name,
+                {**showing.body, "metadata": metadata},
+                kind=Patch.STRATEGIC if is_pod else Patch.MERGE,
+                namespace=view.namespace,
+                subresource=showing.subresource,
+            )
+
+    def _targets(self, view: WorkloadView) -> list[tuple[str, str]]:
+        """Names and uids of what shows it."""
+        if view.kind is not WorkloadKind.POD:
+            return [(view.name, view.uid)]
+        pods = self._workloads.gangs.pods(view.uid)[:MEMBERS_SHOWN_MAX]
+        return [(pod.name, pod.uid) for pod in reversed(pods)]  # the first, which tells that all are written, last
+
+    async def _tell(self, connection: KubeConnection, view: WorkloadView, news: News) -> None:
+        name, uid = next(reversed(self._targets(view)), (view.name, view.uid))
+        body: JsonObject = event(news, view, now=self._now(), name=name, uid=uid)
+        with suppress(AlreadyExistsError):  # told by an earlier leader
+            await connection.create(EVENTS, body, namespace=view.namespace)
+        self._told[news.key] = None
+        while len(self._told) > EVENTS_REMEMBERED_MAX:
+            del self._told[next(iter(self._told))]
+
+    def _again(self, uid: str, after_s: float) -> None:
+        """Look at the object after a while, once: at the first moment of all that were asked for."""
+        loop, waits = asyncio.get_running_loop(), self._later.get(uid)
+        if waits is not None:
+            if waits.when() <= loop.time() + after_s:
+                return
+            waits.cancel()
+
+        def come() -> None:
+            del self._later[uid]
+            if uid in self._workloads.views:
+                self._workloads.changed[uid] = None
+                self._look.set()
+
+        self._later[uid] = loop.call_later(after_s, come)
+
+    def _forget(self, uid: str) -> None:
+        """The object is gone."""
+        self._written.pop(uid, None)
+        waits = self._later.pop(uid, None)
+        if waits is not None:
+            waits.cancel()
+
 
 FEATURES = {
     WorkloadKind.MUSTER_JOB: Feature.MUSTERJOBS,

@@ -1,8 +1,16 @@
-"""Answers to questions about campaigns."""
+"""Answers to questions about campaigns.
+
+What a campaign would come to, and what draining by hand would: simulated over the jobs that run now. Pure.
+
+The fleet is taken as full: where a job ends, one like it begins at once, unless the node is kept for its turn. Jobs
+are thought to run to their limits, so a campaign ends no later than is said here, if nothing new is wrong.
+"""
 
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-from muster.core import Instant
+from muster.core import NS_PER_S, Instant, after, seconds_between
 from muster.core.fact import Core
 from muster.schemas.base import Wire
 from muster.schemas.campaigns import (
@@ -15,15 +23,132 @@ from muster.schemas.campaigns import (
     CampaignPreview,
     CampaignsAnswer,
     CampaignView,
+    Course,
     TurnView,
 )
+from muster.schemas.facts.node import RunningJobs
 from muster.schemas.facts.upgrade import CampaignAsk, CampaignWish, Step
 from muster.upgrader.core.campaigns import failed_nodes, refusal, selected, summary
 from muster.upgrader.core.core import UpgraderCore
-from muster.upgrader.core.forecast import courses, in_turns
 from muster.upgrader.core.outlook import free_at, hindrance, is_out, room_of
-from muster.upgrader.core.state import Campaign, State, Turn
+from muster.upgrader.core.state import MILLI, Campaign, Job, State, Turn, gpus
 from muster.upgrader.core.turns import planned
+
+CAMPAIGN, NAIVE, WAIT = "campaign", "naive drain", "cordon and wait"
+HOUR_S = 3600.0
+
+
+@dataclass(slots=True)
+class _Cost:
+    """Hours of GPUs, and jobs."""
+
+    idle_gpu_s: float = 0.0
+    redone_gpu_s: float = 0.0
+    killed: int = 0
+    moved: int = 0
+
+    def course(self, way: str, ends_at: int) -> Course:
+        idle, redone = self.idle_gpu_s / HOUR_S, self.redone_gpu_s / HOUR_S
+        return Course(
+            way=way,
+            ends_at=ends_at,
+            jobs_killed=self.killed,
+            jobs_moved=self.moved,
+            gpu_hours_lost=round(idle + redone, 1),
+            idle_gpu_hours=round(idle, 1),
+            redone_gpu_hours=round(redone, 1),
+        )
+
+
+def courses(state: State, campaign: Campaign, now: Instant) -> tuple[Course, Course, Course]:
+    """The campaign as it is planned at this moment; as many nodes at a time evicted by name; and waited for by name."""
+    return (
+        in_turns(state, campaign, now),
+        _by_name(state, campaign, now, evict=True),
+        _by_name(state, campaign, now, evict=False),
+    )
+
+
+def in_turns(state: State, campaign: Campaign, now: Instant) -> Course:
+    """Nodes idle from when they come free to the end of their turn; jobs that are moved do a restart's work again."""
+    cost, takes_s = _Cost(), campaign.spec.takes_s
+    starts, moved, patience_s = planned(state, campaign, now), set[str](), state.config.patience_s
+    for name, start in starts.items():
+        free, _ = free_at(state, campaign, name, now)
+        waited_s = min(seconds_between(free, start), patience_s)
+        cost.idle_gpu_s += gpus(state.nodes.description(name)) * (waited_s + takes_s)
+        if campaign.spec.running is RunningJobs.MOVE:
+            moved |= {job.id for job in state.jobs_on(name) if job.can_move and job.ends_by(now) > start}
+    for job_id in moved:
+        job = state.jobs[job_id]
+        assert job.spec.checkpointing is not None, "only jobs that checkpoint can be moved"
+        cost.moved += 1
+        cost.redone_gpu_s += _gpus(state, job) * job.spec.checkpointing.restart_s
+    under_way = max((turn.since for turn in campaign.turns.values() if turn.is_open), default=0)
+    last = max([*starts.values(), Instant(under_way)], default=now)
+    return cost.course(CAMPAIGN, max(now, after(Instant(last), takes_s)) if starts or under_way else now)
+
+
+def _by_name(state: State, campaign: Campaign, now: Instant, *, evict: bool) -> Course:
+    """As many nodes at a time as may be out of use, in the order of their names.
+
+    evict: jobs are stopped; work since the last checkpoint is lost, on average half an interval, or all of the run.
+    Else each few nodes wait until all of their jobs have ended, and idle meanwhile.
+    """
+    cost, takes_s, evicted = _Cost(), campaign.spec.takes_s, set[str]()
+    moment = now
+    for names in _few(campaign, room_of(campaign).total):
+        ends = [max((_next_end(job, moment, now) for job in state.jobs_on(name)), default=moment) for name in names]
+        if evict:
+            for job in {job.id: job for name in names for job in state.jobs_on(name)}.values():
+                if job.id not in evicted:
+                    evicted.add(job.id)
+                    _evict(state, cost, job, moment, now)
+            ready = moment
+        else:
+            ready = max(ends, default=moment)
+        done = after(ready, takes_s)
+        for name, end in zip(names, ends, strict=True):
+            idle_from = moment if evict else end
+            cost.idle_gpu_s += gpus(state.nodes.description(name)) * seconds_between(idle_from, done)
+        moment = done
+    return cost.course(NAIVE if evict else WAIT, moment)
+
+
+def _few(campaign: Campaign, most: int) -> Iterator[list[str]]:
+    names = sorted(name for name, turn in campaign.turns.items() if turn.step is Step.PLANNED)
+    for at in range(0, len(names), most):
+        yield names[at : at + most]
+
+
+def _evict(state: State, cost: _Cost, job: Job, moment: Instant, now: Instant) -> None:
+    worked_s = _worked_s(job, moment, now)
+    checkpointing = job.spec.checkpointing
+    redone_s = worked_s
+    if checkpointing is not None:
+        redone_s = min(worked_s, checkpointing.interval_s / 2) + checkpointing.restart_s
+    cost.killed += 1
+    cost.redone_gpu_s += _gpus(state, job) * redone_s
+
+
+def _next_end(job: Job, moment: Instant, now: Instant) -> Instant:
+    """When the job that runs there at a later moment ends: this one, or one like it that followed."""
+    end = job.ends_by(now)
+    if moment <= end:
+        return end
+    length = max(1, round(job.total_s * NS_PER_S))
+    return Instant(end + -(-(moment - end) // length) * length)
+
+
+def _worked_s(job: Job, moment: Instant, now: Instant) -> float:
+    """For how long the job that runs there at a later moment has run."""
+    left_s = seconds_between(moment, _next_end(job, moment, now))
+    return max(0.0, job.total_s - left_s) if moment > job.ends_by(now) else max(0.0, job.total_s - job.ran_s - left_s)
+
+
+def _gpus(state: State, job: Job) -> float:
+    return sum(slot.gpu_milli_held for slot in state.holds.jobs[job.id].held) / MILLI
+
 
 NO_ROOM = "as many nodes are out of use as may be"
 """Why a node has no turn though nothing is wrong with it."""

@@ -17,9 +17,8 @@ from muster.agent.core.kubernetes.slices import project_slice
 from muster.agent.kubernetes.abilities import Abilities, find_abilities
 from muster.agent.kubernetes.backend import new_core, watches_of
 from muster.agent.kubernetes.dra import DevicesPart
-from muster.agent.kubernetes.growing import Lookout
 from muster.agent.kubernetes.parts import KindWatch
-from muster.agent.kubernetes.sink import KubernetesSink
+from muster.agent.kubernetes.sink import KubernetesSink, Lookout
 from muster.agent.kubernetes.workloads import WorkloadsPart
 from muster.bus.clock import SystemTime
 from muster.bus.kubernetes_settings import KubernetesSettings

@@ -16,9 +16,8 @@ from muster.agent.core.core import AgentCore
 from muster.agent.core.kubernetes.cluster import KubernetesCluster
 from muster.agent.kubernetes.abilities import Abilities, AbilityError
 from muster.agent.kubernetes.backend import new_core, new_sink, watches_of
-from muster.agent.kubernetes.growing import LOOK_S, Lookout
 from muster.agent.kubernetes.parts import Part
-from muster.agent.kubernetes.sink import KubernetesSink
+from muster.agent.kubernetes.sink import LOOK_S, KubernetesSink, Lookout
 from muster.agent.kubernetes.workloads import WorkloadsPart
 from muster.bus.clock import SystemTime
 from muster.bus.kubernetes_settings import KubernetesSettings
