@@ -13,6 +13,7 @@ from pathlib import Path
 import uvloop
 
 from muster.bus.fold import PoisonedError
+from muster.bus.limits import YOUNG_OBJECTS
 from muster.bus.logs import PROCESS, Closable, set_up_logs
 from muster.bus.metrics import registries
 from muster.bus.process import DisconnectedError, Process
@@ -22,7 +23,7 @@ from muster.bus.shell import UnrecoverableError
 from muster.bus.tracing import sends
 
 EXIT_POISONED = 70  # sysexits(3) EX_SOFTWARE: the only service stands still at a fact; somebody must look
-COLLECTOR_THRESHOLDS = (50_000, 10, 2)  # new objects per young collection; a full one after about a million
+COLLECTOR_THRESHOLDS = (YOUNG_OBJECTS, 10, 2)  # a full collection after about a million
 EXIT_DISCONNECTED = 69  # EX_UNAVAILABLE: a connection to the bus was closed for good
 
 _logger = logging.getLogger(__name__)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from muster.bus.limits import YOUNG_OBJECTS
 from muster.cli import (
     cluster_commands,
     cordon_commands,
@@ -40,9 +41,6 @@ from muster.cli.output import print_error, print_line
 from muster.cli.tools import tool_commands
 
 DISTRIBUTION = "gpumuster"
-COLLECTOR_THRESHOLD = 50_000
-"""New objects per young collection. Importing makes some hundred thousand objects, and no garbage: with the
-interpreter's 700 a tenth of the start was collections."""
 HELP = """Muster: an event-driven control plane for GPU fleets.
 
 `muster up` starts everything on this machine; `muster submit` gives it work; `muster queue` and `muster why` say what
@@ -136,7 +134,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def main() -> None:
     """Entry point of the `muster` script."""
-    gc.set_threshold(COLLECTOR_THRESHOLD)
+    gc.set_threshold(YOUNG_OBJECTS)
     sys.exit(run(sys.argv[1:]))
 
 

@@ -1,7 +1,7 @@
 """The allocation ledger of the placement engine: the fleet's nodes and devices, and what jobs hold there.
 
-The fleet keeps the sums; the ledger adds what it does not know: holds on nodes that are not part of the cluster, holds
-that it could not take as they are, and which devices a kubelet picked.
+The fleet keeps the sums; the ledger adds what it does not know: holds on nodes that are not part of the cluster, and
+holds that it could not take as they are.
 
 Nodes on which the kubelet picks the devices: the ledger keeps places there, and only their number means something.
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from muster.cluster.gangs import hold_of, slot_of
 from muster.cluster.grants import Grants
-from muster.cluster.node_records import NODE, NodeRecord, NodeTable
+from muster.cluster.node_records import NodeRecord, NodeTable
 from muster.placement import DEVICE_MILLI, NO_SHARES, Fleet, GangRequest, Hold, HoldError, NodeShape, ShapeError
 from muster.placement import Slot as Place
 from muster.placement.node import Node
@@ -56,8 +56,6 @@ class Ledger:
         """Descriptions and holds that the fleet could not take as they were."""
         self.moved: dict[str, None] = {}
         """Jobs whose holds have other places than their facts say; the owner of the ledger clears it."""
-        self.picked: dict[str, frozenset[str]] = {}
-        """Devices that the kubelet picked for a job, as far as they were observed."""
         self._nodes = nodes
         self._fleet = fleet
         self._grants = grants
@@ -85,7 +83,6 @@ class Ledger:
 
     def free(self, job_id: str, slots: Iterable[Slot], *, fact: str, seq: int) -> None:
         """Give up all that a job holds; slots: where that is."""
-        self.picked.pop(job_id, None)
         self.moved.pop(job_id, None)
         for name in {slot.node: None for slot in slots}:
             record = self._nodes[name]
@@ -97,13 +94,6 @@ class Ledger:
             self._nodes.forget(name)
         self._grants.note_freed(fact, seq)
 
-    def pick(self, job_id: str, slots: Iterable[Slot], uuids: Iterable[str]) -> tuple[str, ...]:
-        """Note with which devices a job was seen; return those that are noted: none where the scheduler chose them."""
-        picked = tuple(uuids) if any(slot.gpus for slot in slots) else ()
-        if picked:
-            self.picked[job_id] = frozenset(picked)
-        return picked
-
     # --- questions -------------------------------------------------------------------------------------------
 
     def placed(self, job_id: str, slots: Sequence[Slot]) -> tuple[Slot, ...]:
@@ -114,22 +104,6 @@ class Ledger:
         """Return a hold's place as facts have it."""
         record = self._nodes.get(place.node)
         return slot_of(place, by_count=record is not None and record.is_by_count)
-
-    def holders(self, kind: str, name: str) -> tuple[str, ...]:
-        """Return the ids of the jobs that hold something there, also what they grow into.
-
-        Where the kubelet picks, these are the job that was seen with the device and all whose devices are unknown.
-        """
-        place = (name, -1) if kind == NODE else self._nodes.place_of(name)
-        record = self._nodes.get(place[0]) if place is not None else None
-        if place is None or record is None:
-            return ()
-        if kind == NODE:
-            return tuple(sorted(record.jobs))
-        jobs = record.jobs.items()
-        if record.is_by_count:
-            return tuple(sorted(job_id for job_id, holds in jobs if self._may_have(job_id, holds, name)))
-        return tuple(sorted(job_id for job_id, holds in jobs if any(place[1] in hold.slot.devices for hold in holds)))
 
     # --- nodes -----------------------------------------------------------------------------------------------
 
@@ -186,12 +160,6 @@ class Ledger:
         self._grants.node_changed(name, record, record.last_fact)
 
     # --- inside ----------------------------------------------------------------------------------------------
-
-    def _may_have(self, job_id: str, holds: Iterable[Hold], uuid: str) -> bool:
-        held = sum(len(hold.slot.devices) for hold in holds)
-        picked = self.picked.get(job_id, frozenset())
-        is_known = len(picked) >= held and all(map(self._nodes.place_of, picked))
-        return bool(held) and (not is_known or uuid in picked)
 
     def _slot_now(self, job_id: str, slot: Slot) -> Slot:
         record = self._nodes.get(slot.node)

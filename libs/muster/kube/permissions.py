@@ -64,11 +64,6 @@ class Permission:
             raise ValueError(f"{self.service}: {self.resource}: no part of Muster may have this; name what it needs")
 
     @property
-    def optional(self) -> bool:
-        """Whether the service runs without it."""
-        return self.feature is not Feature.CORE
-
-    @property
     def title(self) -> str:
         """As the API server says it: "pods/binding", "jobs.batch"."""
         return f"{self.resource}.{self.group}" if self.group else self.resource

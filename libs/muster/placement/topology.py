@@ -118,10 +118,6 @@ class Topology:
         chain = self._chains[name]
         return chain[-1].path if chain else ()
 
-    def is_outside(self, name: str) -> bool:
-        """Whether a node declares no domain at all."""
-        return not self._chains[name]
-
     def levels(self) -> list[str]:
         """Declared levels, widest first."""
         return sorted(self._depths, key=lambda level: (self._depths[level], level))

@@ -133,18 +133,13 @@ class QueueTree:
     def sides(self, one: str, other: str) -> tuple[str, str] | None:
         """The children of the closest common ancestor on either side; the cluster is an ancestor of all.
 
-        None if there are no two sides: it is the same queue, or one stands above the other (see `side_below`).
+        None if there are no two sides: it is the same queue, or one stands above the other.
         """
         up, down = self.path(one)[::-1], self.path(other)[::-1]
         for mine, theirs in zip(up, down, strict=False):
             if mine != theirs:
                 return mine, theirs
         return None
-
-    def side_below(self, above: str, below: str) -> str:
-        """The child of `above` that is `below` or stands above it. Raises ValueError if `above` is not above it."""
-        path = self.path(below)
-        return path[path.index(above) - 1]
 
     def policy(self, queue: str) -> Policy:
         """All knobs of the queue, inherited ones resolved; the defaults if it is not there."""

@@ -9,11 +9,10 @@ from muster.gateway.authorise import Principal
 from muster.schemas.access import TokenRecord, TokenView
 from muster.schemas.apiserver import ApiServerReport, ClusterView
 from muster.schemas.base import JobId, Wire
-from muster.schemas.facts.composability import ComposeRequested, DecomposeRequested, DetachRequested
 from muster.schemas.facts.job import JobCancelRequested
 from muster.schemas.facts.job_wishes import Ask, JobHoldRequested, JobPriorityRequested
-from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
-from muster.schemas.facts.reservation import ReservationSpec, ReserveEndRequested, ReserveRequested
+from muster.schemas.facts.queue import QueueSpec
+from muster.schemas.facts.reservation import ReservationSpec
 from muster.schemas.facts.workload import JobRefused
 from muster.schemas.job import Job, JobSpec, Phase
 from muster.schemas.queries import (
@@ -96,28 +95,11 @@ class RequestLog(Protocol):
         """Store `hold-requested`, `release-requested` or `priority-requested`. key: the same again is the same one."""
         ...
 
-    async def request_queue(self, payload: QueueChangeRequested, *, key: str) -> None:
-        """Store `change-requested`. key: the same key again is the same request."""
-        ...
+    async def request(self, asked: Draft, *, key: str) -> None:
+        """Store a request about a queue, a reservation, a device or a composability request.
 
-    async def request_reservation(self, payload: ReserveRequested, *, key: str) -> None:
-        """Store `reserve-requested`. key: the same key again is the same request."""
-        ...
-
-    async def request_reservation_end(self, name: str, payload: ReserveEndRequested, *, key: str) -> None:
-        """Store `end-requested`. key: the same key again is the same request."""
-        ...
-
-    async def request_compose(self, name: str, payload: ComposeRequested, *, key: str, trace: str) -> None:
-        """Store `compose-requested`. key: the same key again is the same request. trace: a traceparent."""
-        ...
-
-    async def request_decompose(self, name: str, payload: DecomposeRequested, *, key: str, trace: str) -> None:
-        """Store `decompose-requested`; key and trace as above."""
-        ...
-
-    async def request_detach(self, device_uuid: str, payload: DetachRequested, *, key: str, trace: str) -> None:
-        """Store `detach-requested`; key and trace as above."""
+        key: the same key again is the same request, of the same principal.
+        """
         ...
 
     async def request_operation(self, asked: Draft, *, key: str) -> None:

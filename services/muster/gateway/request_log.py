@@ -31,6 +31,9 @@ SQUATTERS_MAX = 16
 """Messages on one subject that are no facts and are read past, looking for one."""
 
 SERVICE = "gateway"
+_REQUESTS = (
+    QueueChangeRequested, ReserveRequested, ReserveEndRequested, ComposeRequested, DecomposeRequested, DetachRequested
+)  # fmt: skip
 
 
 class NatsRequestLog:
@@ -97,37 +100,12 @@ class NatsRequestLog:
         draft = Draft("job", job.id, name, payload, trace=job.trace)
         await self._store(draft, ids.request_fact_id(name, job.id, payload.principal, key, payload.model_dump_json()))
 
-    async def request_queue(self, payload: QueueChangeRequested, *, key: str) -> None:
-        """See `RequestLog.request_queue`."""
-        draft = Draft("queue", payload.spec.name, "change-requested", payload)
-        await self._store(draft, ids.request_fact_id("change-requested", payload.spec.name, payload.principal, key))
-
-    async def request_reservation(self, payload: ReserveRequested, *, key: str) -> None:
-        """See `RequestLog.request_reservation`."""
-        name = payload.spec.name
-        draft = Draft("reservation", name, "reserve-requested", payload)
-        await self._store(draft, ids.request_fact_id("reserve-requested", name, payload.principal, key))
-
-    async def request_reservation_end(self, name: str, payload: ReserveEndRequested, *, key: str) -> None:
-        """See `RequestLog.request_reservation_end`."""
-        draft = Draft("reservation", name, "end-requested", payload)
-        await self._store(draft, ids.request_fact_id("end-requested", name, payload.principal, key))
-
-    async def request_compose(self, name: str, payload: ComposeRequested, *, key: str, trace: str) -> None:
-        """See `RequestLog.request_compose`. The same key with another specification is a change of it."""
-        draft = Draft("composability", name, "compose-requested", payload, trace=trace)
-        wanted = payload.spec.model_dump_json()
-        await self._store(draft, ids.request_fact_id("compose-requested", name, payload.principal, key, wanted))
-
-    async def request_decompose(self, name: str, payload: DecomposeRequested, *, key: str, trace: str) -> None:
-        """See `RequestLog.request_decompose`."""
-        draft = Draft("composability", name, "decompose-requested", payload, trace=trace)
-        await self._store(draft, ids.request_fact_id("decompose-requested", name, payload.principal, key))
-
-    async def request_detach(self, device_uuid: str, payload: DetachRequested, *, key: str, trace: str) -> None:
-        """See `RequestLog.request_detach`."""
-        draft = Draft("device", device_uuid, "detach-requested", payload, trace=trace)
-        await self._store(draft, ids.request_fact_id("detach-requested", device_uuid, payload.principal, key))
+    async def request(self, asked: Draft, *, key: str) -> None:
+        """See `RequestLog.request`. The same key with another specification of devices is a change of it."""
+        payload = asked.payload
+        assert isinstance(payload, _REQUESTS), f"{asked.name} is no request"
+        wanted = (payload.spec.model_dump_json(),) if isinstance(payload, ComposeRequested) else ()
+        await self._store(asked, ids.request_fact_id(asked.name, asked.subject_id, payload.principal, key, *wanted))
 
     async def request_operation(self, asked: Draft, *, key: str) -> None:
         """See `RequestLog.request_operation`. The same key with another body is another request."""

@@ -12,6 +12,7 @@ from kit.servers import CLUSTER, DECLARATIONS, NatsServer, running_nats
 from kit.waiting import until, until_async
 from muster.bus.settings import BusSettings, Settings
 from muster.bus.streams import bootstrap
+from muster.core import Draft
 from muster.gateway.accept import make_job
 from muster.gateway.declaration import DECLARATION
 from muster.gateway.ports import JobRequest, NotStoredError, UnreachableError
@@ -95,7 +96,8 @@ async def test_requests_are_stored(door: Door) -> None:
     await door.log.submit(job)
     await door.log.request_cancel(job_view(job), JobCancelRequested(principal="ann"))
     await door.log.request_cancel(job_view(job), JobCancelRequested(principal="ann"))
-    await door.log.request_queue(QueueChangeRequested(spec=QueueSpec(name="blue"), principal="olga"), key="1")
+    change = QueueChangeRequested(spec=QueueSpec(name="blue"), principal="olga")
+    await door.log.request(Draft("queue", "blue", "change-requested", change), key="1")
     info = await door.client.jetstream().stream_info("FED")
     assert info.state.messages == 3, "a cancellation asked for twice is stored once"
 
@@ -127,8 +129,10 @@ async def test_a_key_that_is_used_again_for_another_priority_asks_for_that_one(d
 async def test_reservations_and_their_ends_are_stored_once_for_each_key(door: Door) -> None:
     spec = ReservationSpec(name="night", gpus=8, starts_at=1, duration_s=60)
     for key in ("1", "1", "2"):
-        await door.log.request_reservation(ReserveRequested(spec=spec, principal="olga"), key=key)
-        await door.log.request_reservation_end("night", ReserveEndRequested(principal="olga"), key=key)
+        asked = ReserveRequested(spec=spec, principal="olga")
+        await door.log.request(Draft("reservation", "night", "reserve-requested", asked), key=key)
+        ended = ReserveEndRequested(principal="olga")
+        await door.log.request(Draft("reservation", "night", "end-requested", ended), key=key)
     info = await door.client.jetstream().stream_info("FED")
     assert info.state.messages == 4
 
@@ -138,13 +142,16 @@ async def test_what_is_asked_of_devices_is_stored_once_for_each_key(door: Door) 
     spec = ComposabilitySpec(model="H100", size=2)
     for key in ("1", "1", "2"):
         asked = ComposeRequested(spec=spec, principal="olga", may_force=True)
-        await door.log.request_compose("r1", asked, key=key, trace=trace)
-        await door.log.request_decompose("r1", DecomposeRequested(principal="olga"), key=key, trace=trace)
-        await door.log.request_detach("GPU-6f1c", DetachRequested(principal="olga"), key=key, trace=trace)
+        for kind, name, verb, payload in (
+            ("composability", "r1", "compose", asked),
+            ("composability", "r1", "decompose", DecomposeRequested(principal="olga")),
+            ("device", "GPU-6f1c", "detach", DetachRequested(principal="olga")),
+        ):
+            await door.log.request(Draft(kind, name, f"{verb}-requested", payload, trace=trace), key=key)
     info = await door.client.jetstream().stream_info("FED")
     assert info.state.messages == 6
     more = ComposeRequested(spec=ComposabilitySpec(model="H100", size=3), principal="olga", may_force=True)
-    await door.log.request_compose("r1", more, key="1", trace=trace)
+    await door.log.request(Draft("composability", "r1", "compose-requested", more, trace=trace), key="1")
     info = await door.client.jetstream().stream_info("FED")
     assert info.state.messages == 7, "what is wanted now is never taken for what was wanted before"
 

@@ -113,32 +113,25 @@ class FakeLog:
         self._fail()
         self.of_jobs[key] = (job.id, asked)
 
-    async def request_queue(self, payload: QueueChangeRequested, *, key: str) -> None:
+    async def request(self, asked: Draft, *, key: str) -> None:
         self._fail()
-        self.queue_requests[key] = payload
-
-    async def request_reservation(self, payload: ReserveRequested, *, key: str) -> None:
-        self._fail()
-        self.reservations[key] = payload
-
-    async def request_reservation_end(self, name: str, payload: ReserveEndRequested, *, key: str) -> None:
-        self._fail()
-        self.reservation_ends.append((name, payload))
-
-    async def request_compose(self, name: str, payload: ComposeRequested, *, key: str, trace: str) -> None:
-        self._fail()
-        self.composed[key] = (name, payload)
-        self.traces.append(trace)
-
-    async def request_decompose(self, name: str, payload: DecomposeRequested, *, key: str, trace: str) -> None:
-        self._fail()
-        self.decomposed.append((name, payload))
-        self.traces.append(trace)
-
-    async def request_detach(self, device_uuid: str, payload: DetachRequested, *, key: str, trace: str) -> None:
-        self._fail()
-        self.detached.append((device_uuid, payload))
-        self.traces.append(trace)
+        if asked.trace:
+            self.traces.append(asked.trace)
+        match asked.payload:
+            case QueueChangeRequested() as payload:
+                self.queue_requests[key] = payload
+            case ReserveRequested() as payload:
+                self.reservations[key] = payload
+            case ReserveEndRequested() as payload:
+                self.reservation_ends.append((asked.subject_id, payload))
+            case ComposeRequested() as payload:
+                self.composed[key] = (asked.subject_id, payload)
+            case DecomposeRequested() as payload:
+                self.decomposed.append((asked.subject_id, payload))
+            case DetachRequested() as payload:
+                self.detached.append((asked.subject_id, payload))
+            case other:
+                raise AssertionError(f"{other!r} is no request")
 
     async def request_operation(self, asked: Draft, *, key: str) -> None:
         self._fail()

@@ -201,7 +201,6 @@ def test_paths_and_sides() -> None:
     assert queues.sides("a1", "b") == ("a", "b")
     assert queues.sides("a1", "else") == ("org", "else")
     assert queues.sides("a1", "a1") is queues.sides("a1", "org") is None
-    assert queues.side_below("org", "a1") == "a"
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from fastapi import APIRouter, Depends, Path, Response
 from pydantic import ValidationError
 from pydantic_core import from_json
 
+from muster.core import Draft
 from muster.gateway import answers
 from muster.gateway.api.changes import until_so
 from muster.gateway.api.dependencies import Caller, FirstClusterContext
@@ -213,7 +214,8 @@ async def compose(
     except UnreachableError:
         before = None  # the composer decides when it folds the request
     payload = ComposeRequested(spec=asked.spec, principal=caller.name, may_force=True, cluster=context.composer.cluster)
-    await context.log.request_compose(asked.name, payload, key=key, trace=identified.trace(asked.name))
+    draft = Draft("composability", asked.name, "compose-requested", payload, trace=identified.trace(asked.name))
+    await context.log.request(draft, key=key)
 
     async def look() -> RequestView | None:
         found = await _request(context, asked.name)
@@ -263,7 +265,8 @@ async def decompose(
     payload = DecomposeRequested(
         principal=operator.name, reason=reason, force=force, may_force=True, cluster=context.composer.cluster
     )
-    await context.log.request_decompose(name, payload, key=asked.key, trace=asked.trace(name))
+    draft = Draft("composability", name, "decompose-requested", payload, trace=asked.trace(name))
+    await context.log.request(draft, key=asked.key)
 
     async def look() -> RequestView | None:
         found = await _request(context, name)
@@ -355,7 +358,8 @@ async def detach(
     payload = DetachRequested(
         principal=operator.name, reason=reason, force=force, may_force=True, cluster=context.composer.cluster
     )
-    await context.log.request_detach(uuid, payload, key=asked.key, trace=asked.trace(uuid))
+    draft = Draft("device", uuid, "detach-requested", payload, trace=asked.trace(uuid))
+    await context.log.request(draft, key=asked.key)
 
     async def look() -> DeviceView | None:
         found = await _device(context, uuid)

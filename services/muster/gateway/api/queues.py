@@ -6,6 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Request, Response
 from pydantic import Field
 
+from muster.core import Draft
 from muster.gateway import answers
 from muster.gateway.api.changes import until_so
 from muster.gateway.api.dependencies import ONLY_CLUSTER, Context, context_of, needs
@@ -64,8 +65,7 @@ async def put_queues(
     """Operators only. Each is checked as if those before it were there; one that may not be so refuses all of them."""
     await _refuse_what_may_not_be(context, body.queues)
     for number, spec in enumerate(body.queues, start=1):
-        change = QueueChangeRequested(spec=spec, principal=operator.name)
-        await context.log.request_queue(change, key=f"{key}-{number}")
+        await context.log.request(_change(spec, operator), key=f"{key}-{number}")
     wanted = {spec.name: spec for spec in body.queues}
 
     async def look() -> tuple[bytes, ...] | None:
@@ -96,7 +96,7 @@ async def put_queue(
     if spec.name != name:
         raise invalid("the name in the body differs from the path's", field="name", cure="Send the same name.")
     await _refuse_what_may_not_be(context, (spec,))
-    await context.log.request_queue(QueueChangeRequested(spec=spec, principal=operator.name), key=key)
+    await context.log.request(_change(spec, operator), key=key)
 
     async def look() -> bytes | None:
         return next(iter(await _those_that_are(context, {spec.name: spec})), None)
@@ -116,6 +116,10 @@ async def _refuse_what_may_not_be(context: AppContext, specs: Sequence[QueueSpec
             raise invalid(f"queue {spec.name}: {verdict.reason}", field=f"queues.{number}.{verdict.field}")
         if verdict.field:
             raise invalid(verdict.reason, field=verdict.field)
+
+
+def _change(spec: QueueSpec, operator: Principal) -> Draft:
+    return Draft("queue", spec.name, "change-requested", QueueChangeRequested(spec=spec, principal=operator.name))
 
 
 async def _those_that_are(context: AppContext, wanted: Mapping[str, QueueSpec]) -> tuple[bytes, ...]:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Response
 
+from muster.core import Draft
 from muster.gateway import answers
 from muster.gateway.api.changes import until_so
 from muster.gateway.api.dependencies import Context, EveryClusterContext, needs
@@ -52,7 +53,8 @@ async def reserve(
         verdict = None  # the scheduler decides when it folds the request
     if verdict is not None and verdict.field:
         raise invalid(verdict.reason, field=verdict.field)
-    await context.log.request_reservation(ReserveRequested(spec=spec, principal=operator.name), key=key)
+    payload = ReserveRequested(spec=spec, principal=operator.name)
+    await context.log.request(Draft("reservation", spec.name, "reserve-requested", payload), key=key)
 
     async def look() -> bytes | None:
         found = await _booked(context, spec.name)
@@ -81,7 +83,7 @@ async def end_reservation(
     if before is None:
         raise not_found("reservation", name[:63])
     payload = ReserveEndRequested(principal=operator.name, reason=reason)
-    await context.log.request_reservation_end(name, payload, key=key)
+    await context.log.request(Draft("reservation", name, "end-requested", payload), key=key)
 
     async def look() -> bool | None:
         return True if await _booked(context, name) is None else None

@@ -36,6 +36,10 @@ class Mend(IntEnum):
     PERSON = 3
 
 
+DIES_S = 30.0
+"""A rank that fails ends the program: the error, its launcher, and the launchers of all others."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sign:
     """One way in which a cause shows itself. share: of the cause's incidents. code: of Shown.XID; watch: of WATCH.
@@ -48,7 +52,7 @@ class Sign:
     share: float = 1.0
     code: int = 0
     watch: str = ""
-    dies_s: float | None = 30.0
+    dies_s: float | None = DIES_S
     mend: Mend = Mend.RESET
     person: float = 0.0
     nodes: int = 1
@@ -65,8 +69,6 @@ class Cause:
 
 HANG_S = 600.0
 """A rank that is silent is missed when the collective's time limit is over: PyTorch's default for NCCL, 10 minutes."""
-DIES_S = 30.0
-"""A rank that fails ends the program: the error, its launcher, and the launchers of all others."""
 
 _BUS = Sign(Shown.MISSING, 0.4, mend=Mend.REBOOT, person=0.6)
 _LINK = Sign(Shown.XID, 0.3, code=74, person=0.5)

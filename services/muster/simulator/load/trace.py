@@ -12,7 +12,6 @@ from muster.schemas.facts.node import NodeJoined
 from muster.schemas.job import Job, JobSpec
 from muster.simulator.load.policy import Assigner
 
-SCALE_MAX = 1_000.0
 COPY_SPREAD_S = 86_400.0
 """Copies of a task come within so long after it: a scaled trace is denser, not a row of bursts."""
 

@@ -3,9 +3,6 @@
 ENDED_KEPT = 16
 """Campaigns that are over and are still shown; those with nodes that failed and wait for a person stay besides."""
 
-WISHES_MAX = 64
-"""Requests that wait for an answer; further ones are refused at once."""
-
 DRAFTS_MAX = 512
 """Drafts of one decision; what is left over comes with the next."""
 
