@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar, cast
 from urllib.parse import quote
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, create_model
 
 from muster.client.batches import submit_in_batches
 from muster.client.errors import RefusedError, StateDirError
@@ -49,46 +50,6 @@ class _Queues(BaseModel):
 
 class _Tree(BaseModel):
     queues: list[QueueSpec]
-
-
-class _Reservations(BaseModel):
-    reservations: list[ReservationView]
-
-
-class _Nodes(BaseModel):
-    nodes: list[NodeView]
-
-
-class _Clusters(BaseModel):
-    clusters: list[ClusterView]
-
-
-class _Devices(BaseModel):
-    devices: list[DeviceView]
-
-
-class _Fabrics(BaseModel):
-    fabrics: list[FabricView]
-
-
-class _Requests(BaseModel):
-    requests: list[RequestView]
-
-
-class _Choices(BaseModel):
-    choices: list[ScaleChoiceView]
-
-
-class _Campaigns(BaseModel):
-    campaigns: list[CampaignView]
-
-
-class _Facts(BaseModel):
-    facts: list[TypedFact]
-
-
-class _Tokens(BaseModel):
-    tokens: list[TokenView]
 
 
 class Muster:
@@ -228,9 +189,9 @@ class Muster:
     async def events(self, *, job_id: str = "", team: str = "", limit: int = 100) -> Sequence[TypedFact]:
         """The newest facts, oldest first: of one job, of one team's jobs, or of everything."""
         if job_id:
-            found = (await self._read(_Facts, _path("jobs", job_id, "events"))).facts
+            found = await self._rows(TypedFact, "facts", _path("jobs", job_id, "events"))
             return found[-limit:]
-        return (await self._read(_Facts, "/v1/events", limit=limit, team=team)).facts
+        return await self._rows(TypedFact, "facts", "/v1/events", limit=limit, team=team)
 
     def watch(
         self, job_id: str = "", *, team: str = "", after: Mapping[str, int] | None = None, newest: int = 0
@@ -252,7 +213,7 @@ class Muster:
 
     async def queues(self, *, shares: bool = False) -> Sequence[QueueView]:
         """All queues. shares: with `share` and `used_share`, which only the scheduler can tell (0 while it is away)."""
-        return (await self._read(_Queues, "/v1/queues", shares=shares)).queues
+        return await self._rows(QueueView, "queues", "/v1/queues", shares=shares)
 
     async def set_queue(self, spec: QueueSpec) -> QueueView | None:
         """Make or change a queue (operators): as it is now; None if after two seconds it is only asked for."""
@@ -267,7 +228,7 @@ class Muster:
 
     async def reservations(self) -> Sequence[ReservationView]:
         """Advance reservations that are booked."""
-        return (await self._read(_Reservations, "/v1/reservations")).reservations
+        return await self._rows(ReservationView, "reservations", "/v1/reservations")
 
     async def reserve(self, spec: ReservationSpec) -> ReservationView | None:
         """Keep nodes or GPUs from a moment on (operators); one of the same name is replaced.
@@ -285,7 +246,7 @@ class Muster:
 
     async def nodes(self) -> Sequence[NodeView]:
         """All nodes, by name."""
-        return (await self._read(_Nodes, "/v1/nodes")).nodes
+        return await self._rows(NodeView, "nodes", "/v1/nodes")
 
     async def cordon(self, node: str, *, reason: str = "", cluster: str = "") -> NodeView:
         """Place nothing new there (operators); what runs there runs on. The node: its `reasons` say when it is so."""
@@ -322,7 +283,7 @@ class Muster:
 
     async def clusters(self) -> Sequence[ClusterView]:
         """What the clusters are, what they can do, and how full they are."""
-        return (await self._read(_Clusters, "/v1/clusters")).clusters
+        return await self._rows(ClusterView, "clusters", "/v1/clusters")
 
     async def apiserver(self, *, cluster: str = "") -> ApiServerReport:
         """How a cluster's API servers are, and what the guard advises; `guarded` is false where there are none."""
@@ -359,15 +320,15 @@ class Muster:
 
     async def devices(self, *, cluster: str = "") -> Sequence[DeviceView]:
         """Devices of fabrics that are on nodes, or on their way there or back, by node."""
-        return (await self._read(_Devices, "/v1/devices", cluster=cluster)).devices
+        return await self._rows(DeviceView, "devices", "/v1/devices", cluster=cluster)
 
     async def fabrics(self, *, cluster: str = "") -> Sequence[FabricView]:
         """Composable fabrics: pool, circuit breaker, calls under way, orphans."""
-        return (await self._read(_Fabrics, "/v1/fabrics", cluster=cluster)).fabrics
+        return await self._rows(FabricView, "fabrics", "/v1/fabrics", cluster=cluster)
 
     async def composability_requests(self, *, cluster: str = "") -> Sequence[RequestView]:
         """ComposabilityRequests, newest first, ended ones too."""
-        return (await self._read(_Requests, "/v1/composability-requests", cluster=cluster)).requests
+        return await self._rows(RequestView, "requests", "/v1/composability-requests", cluster=cluster)
 
     async def composability_request(self, name: str, *, cluster: str = "") -> RequestView:
         """One of them with its devices."""
@@ -404,13 +365,13 @@ class Muster:
 
     async def scale_choices(self, *, cluster: str = "") -> Sequence[ScaleChoiceView]:
         """The scaler's newest choices, newest first, each with the alternatives that were simulated."""
-        return (await self._read(_Choices, "/v1/scale", cluster=cluster)).choices
+        return await self._rows(ScaleChoiceView, "choices", "/v1/scale", cluster=cluster)
 
     # Upgrade campaigns
 
     async def campaigns(self, *, cluster: str = "") -> Sequence[CampaignView]:
         """Those that go on, then those that are over; without their nodes."""
-        return (await self._read(_Campaigns, "/v1/campaigns", cluster=cluster)).campaigns
+        return await self._rows(CampaignView, "campaigns", "/v1/campaigns", cluster=cluster)
 
     async def campaign(self, name: str, *, cluster: str = "") -> CampaignView:
         """One of them with its nodes."""
@@ -481,7 +442,7 @@ class Muster:
 
     async def tokens(self) -> Sequence[TokenView]:
         """All tokens (admins)."""
-        return (await self._read(_Tokens, "/v1/tokens")).tokens
+        return await self._rows(TokenView, "tokens", "/v1/tokens")
 
     async def make_token(self, record: TokenRecord) -> TokenMade:
         """Make a token (admins); it is shown this once."""
@@ -494,6 +455,10 @@ class Muster:
     async def _read(self, answer: type[Answer], path: str, **options: Option) -> Answer:
         """Read one document. options: sent as parameters where they say something."""
         return _parsed(answer, await self._transport.request("GET", path, params=_given(**options)))
+
+    async def _rows(self, row: type[Answer], name: str, path: str, **options: Option) -> Sequence[Answer]:
+        """Read a document `{name: [...]}`."""
+        return cast("Sequence[Answer]", getattr(await self._read(_listing(row, name), path, **options), name))
 
     async def _change(
         self, answer: type[Answer], method: str, path: str, *, body: BaseModel | None = None, **options: Option
@@ -521,6 +486,12 @@ class Muster:
         headers = {**own_key(), **(headers or {})}
         found = await self._transport.request(method, path, params=_given(**options), body=sent(body), headers=headers)
         return _parsed(answer, found) if done_by in json.loads(found) else None
+
+
+@cache
+def _listing(row: type[Answer], name: str) -> type[BaseModel]:
+    fields: Mapping[str, object] = {name: (list[row], ...)}  # type: ignore[valid-type]
+    return create_model(f"{row.__name__}List", **fields)  # type: ignore[call-overload, no-any-return]
 
 
 def _path(*parts: str) -> str:
