@@ -1,22 +1,30 @@
 """`muster submit`, and what may be asked of jobs afterwards: `cancel`, `hold`, `release`, `priority`."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from muster.cli.errors import usage
 from muster.cli.options import As, Output, Reason, StateDir, spread
 
+Ask = Literal["cancel", "hold", "release"]
+_ASKS: tuple[tuple[Ask, str, str], ...] = (
+    ("cancel", "Jobs to cancel.", "Ask that jobs end; running pods are stopped."),
+    ("hold", "Waiting jobs to hold.", "Ask that waiting jobs are not started; they keep their places in line."),
+    ("release", "Held jobs to release.", "Ask that held jobs may be started again."),
+)
+"""What may be asked of each of several jobs, with the help texts of the argument and of the command."""
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     app.command()(submit)
-    app.command()(cancel)
-    app.command()(hold)
-    app.command()(release)
+    for ask, of, does in _ASKS:
+        app.command(ask)(_asking(ask, of=of, does=does))
     app.command()(priority)
 
 
@@ -103,43 +111,22 @@ def submit(
     submitting.submit(state_dir, specs, key=key, watch=watch, form=output)
 
 
-def cancel(
-    *,
-    ids: Annotated[list[str], typer.Argument(help="Jobs to cancel.", metavar="ID...")],
-    state_dir: StateDir,
-    output: As = Output.TABLE,
-    reason: Reason = "",
-) -> None:
-    """Ask that jobs end; running pods are stopped."""
-    from muster.cli import submitting
+def _asking(ask: Ask, *, of: str, does: str) -> Callable[..., None]:
+    """Return the command that asks this of jobs. of, does: see `_ASKS`."""
 
-    submitting.ask_each(state_dir, ids, "cancel", reason=reason, form=output)
+    def command(
+        *,
+        ids: Annotated[list[str], typer.Argument(help=of, metavar="ID...")],
+        state_dir: StateDir,
+        output: As = Output.TABLE,
+        reason: Reason = "",
+    ) -> None:
+        from muster.cli import submitting
 
+        submitting.ask_each(state_dir, ids, ask, reason=reason, form=output)
 
-def hold(
-    *,
-    ids: Annotated[list[str], typer.Argument(help="Waiting jobs to hold.", metavar="ID...")],
-    state_dir: StateDir,
-    output: As = Output.TABLE,
-    reason: Reason = "",
-) -> None:
-    """Ask that waiting jobs are not started; they keep their places in line."""
-    from muster.cli import submitting
-
-    submitting.ask_each(state_dir, ids, "hold", reason=reason, form=output)
-
-
-def release(
-    *,
-    ids: Annotated[list[str], typer.Argument(help="Held jobs to release.", metavar="ID...")],
-    state_dir: StateDir,
-    output: As = Output.TABLE,
-    reason: Reason = "",
-) -> None:
-    """Ask that held jobs may be started again."""
-    from muster.cli import submitting
-
-    submitting.ask_each(state_dir, ids, "release", reason=reason, form=output)
+    command.__doc__ = does
+    return command
 
 
 def priority(

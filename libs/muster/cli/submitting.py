@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from muster.bus.clock import SystemTime
 from muster.cli import output, tables, watching
 from muster.cli.errors import CliError, refused
+from muster.cli.job_commands import Ask
 from muster.cli.options import Output
 from muster.cli.output import print_line
 from muster.cli.progress import counting
@@ -20,7 +21,6 @@ from muster.schemas.views import JobView
 if TYPE_CHECKING:
     from muster.client import Muster
 
-Ask = Literal["cancel", "hold", "release"]
 PART_JOBS = 100  # jobs of a file that are sent together, and told as accepted together
 PROGRESS_FROM = 50  # jobs from which on a bar is worth its line
 

@@ -458,7 +458,8 @@ class Muster:
 
     async def _rows(self, row: type[Answer], name: str, path: str, **options: Option) -> Sequence[Answer]:
         """Read a document `{name: [...]}`."""
-        return cast("Sequence[Answer]", getattr(await self._read(_listing(row, name), path, **options), name))
+        listing = _listing(row, name)  # type: ignore[arg-type]  # a class is hashable, whatever its objects are
+        return cast("Sequence[Answer]", getattr(await self._read(listing, path, **options), name))
 
     async def _change(
         self, answer: type[Answer], method: str, path: str, *, body: BaseModel | None = None, **options: Option
@@ -489,7 +490,7 @@ class Muster:
 
 
 @cache
-def _listing(row: type[Answer], name: str) -> type[BaseModel]:
+def _listing(row: type[BaseModel | Record], name: str) -> type[BaseModel]:
     fields: Mapping[str, object] = {name: (list[row], ...)}  # type: ignore[valid-type]
     return create_model(f"{row.__name__}List", **fields)  # type: ignore[call-overload, no-any-return]
 

@@ -144,13 +144,18 @@ class RedisView:
         return tuple(body for _, body in sorted(rows))
 
     async def _ask(self, *commands: Command) -> list[object]:
-        try:
-            async with self._redis.pipeline(transaction=False) as pipe:
-                for command in commands:
-                    pipe.execute_command(*command)
-                return await cast("Awaitable[list[object]]", pipe.execute())
-        except (RedisError, OSError, TimeoutError) as error:
-            raise UnreachableError(f"the read model does not answer: {error}") from error
+        return await answers_of(self._redis, commands)
+
+
+async def answers_of(redis: Redis, commands: Sequence[Command], *, transaction: bool = False) -> list[object]:
+    """Return the read model's answers to these commands. Raises UnreachableError."""
+    try:
+        async with redis.pipeline(transaction=transaction) as pipe:
+            for command in commands:
+                pipe.execute_command(*command)
+            return await cast("Awaitable[list[object]]", pipe.execute())
+    except (RedisError, OSError, TimeoutError) as error:
+        raise UnreachableError(f"the read model does not answer: {error}") from error
 
 
 def assigned_row(clusters: Sequence[str], rows: Sequence[bytes | None], *, is_shared: bool) -> AssignedRow:

@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
 from muster.bus.clock import TimeSource
 from muster.gateway.ports import UnreachableError
-from muster.gateway.redis_view import assigned_row
+from muster.gateway.redis_view import Command, answers_of, assigned_row
 from muster.schemas.live import FED_CLUSTER, PUBLIC_AUDIENCE
 from muster.schemas.readmodel import LAYOUT_VERSION, ReadModel
 
@@ -34,7 +33,6 @@ GZIP_FORMAT = 31  # zlib's largest window, with gzip's header
 EVERY_AUDIENCE = "*"
 _TABLES = ("nodes", "queues", "reservations")
 
-Command = tuple[str | bytes | int, ...]
 T = TypeVar("T")
 
 
@@ -228,15 +226,7 @@ class Snapshots:
         return [row for answer in answers for row in answer]
 
     async def _ask(self, commands: Sequence[Command], *, transaction: bool) -> list[object]:
-        if not commands:
-            return []
-        try:
-            async with self._redis.pipeline(transaction=transaction) as pipe:
-                for command in commands:
-                    pipe.execute_command(*command)
-                return await cast("Awaitable[list[object]]", pipe.execute())
-        except (RedisError, OSError, TimeoutError) as error:
-            raise UnreachableError(f"the read model does not answer: {error}") from error
+        return await answers_of(self._redis, commands, transaction=transaction) if commands else []
 
 
 def _present(rows: Iterable[bytes | None]) -> list[bytes]:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 from muster.core import Instant
 from muster.scheduler.core.stores.jobs import JobBook, JobRecord
-from muster.schemas.job import Phase
 
 
 class DueJobs:
@@ -48,14 +47,7 @@ class DueJobs:
 
     def next_deadline(self, jobs: JobBook) -> Instant | None:
         """Return when the next running job's total run time is over."""
-        heap = self._deadlines
-        while heap:
-            when, job_id, attempt = heap[0]
-            record = jobs.records.get(job_id)
-            if record is not None and record.phase is Phase.RUNNING and record.attempt == attempt:
-                return when
-            heapq.heappop(heap)
-        return None
+        return jobs.first_of_runs(self._deadlines)
 
     def overdue(self, now: Instant, jobs: JobBook) -> list[JobRecord]:
         """Return running jobs whose total run time is over; they stay on the heap until that is folded."""

@@ -4,6 +4,7 @@ A job moves only by the scheduler's own facts. What others observe (pods started
 on the record until one of these facts answers it.
 """
 
+import heapq
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
@@ -210,6 +211,16 @@ class JobBook:
         record.job_class.users += 1
         if record.phase.is_terminal:
             self._end(record)
+
+    def first_of_runs(self, heap: list[tuple[Instant, str, int]]) -> Instant | None:
+        """Return the first moment on a heap by job and attempt; entries of runs that are over are dropped."""
+        while heap:
+            when, job_id, attempt = heap[0]
+            record = self.records.get(job_id)
+            if record is not None and record.phase is Phase.RUNNING and record.attempt == attempt:
+                return when
+            heapq.heappop(heap)
+        return None
 
     def move(self, record: JobRecord, phase: Phase) -> None:
         """The job stands there from now on."""

@@ -63,14 +63,7 @@ class Runs:
 
     def next_end(self, jobs: JobBook) -> Instant | None:
         """When the next slice of a running job ends that may be preempted then."""
-        heap = self._slices
-        while heap:
-            when, job_id, attempt = heap[0]
-            record = jobs.records.get(job_id)
-            if record is not None and record.phase is Phase.RUNNING and record.attempt == attempt:
-                return when
-            heapq.heappop(heap)
-        return None
+        return jobs.first_of_runs(self._slices)
 
     def has_expired(self) -> bool:
         """Whether any job is past its slice."""
