@@ -10,7 +10,6 @@ specification. FastStream documents no replies of subscribers, so the answers to
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,6 +30,7 @@ from muster.schemas.record import FactBody
 from muster.schemas.registry import ANY_SERVICE, SERVICES, TABLE, FactType, StreamRole, written_by
 from muster.schemas.subjects import FENCE
 from muster.schemas.telemetry import NodeSample, OutputLines
+from muster.stack.declared import declaration_of
 
 ASYNCAPI_VERSION = "3.0.0"
 
@@ -216,17 +216,10 @@ def services() -> tuple[str, ...]:
     return tuple(name for name in sorted(SERVICES) if find_spec(f"muster.{name}") and find_spec(f"muster.{name}.app"))
 
 
-def declaration(service: str) -> Declaration:
-    """What a service says of itself."""
-    found = import_module(f"muster.{service}.declaration").DECLARATION
-    assert isinstance(found, Declaration), f"muster.{service}.declaration.DECLARATION is no Declaration"
-    return found
-
-
 def planned() -> dict[str, str]:
     """Every file as it should be, by path below the directory."""
     facts = {f"{_JSON}/{name}": render(schema) for name, schema in fact_schemas().items()}
-    documents = {f"{_ASYNCAPI}/{name}.yaml": asyncapi_document(declaration(name)) for name in services()}
+    documents = {f"{_ASYNCAPI}/{name}.yaml": asyncapi_document(declaration_of(name)) for name in services()}
     return {**facts, **documents}
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.cli.replaying import write_report
 from muster.openb.account import Account, JobSeen, seen_in_fact
-from muster.openb.files import write_report
 from muster.openb.report import ReplayReport, allocation, allocation_csv, percentile, report_of
 from muster.openb.trace import OpenbNode
 from muster.schemas.facts.job import JobFinished, JobUnschedulable

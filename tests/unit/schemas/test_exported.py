@@ -11,6 +11,7 @@ from muster.cli import schema_files
 from muster.cli.errors import CliError, ExitCode
 from muster.schemas.export import fact_schemas, render
 from muster.schemas.registry import STATE_TABLE, TABLE
+from muster.stack.declared import declaration_of
 
 COMMITTED = Path(__file__).parents[3] / "proto-schemas"
 
@@ -96,7 +97,7 @@ def test_a_service_document_names_what_it_writes_and_answers(service: str, commi
     sent = {document["channels"][name]["address"] for name in document["channels"] if name.startswith("write ")}
     own = {row.name for row in TABLE if row.writer == service and row.stream.value != "fedup"}
     assert own <= {address.rsplit(".", 1)[1] for address in sent}
-    for query in schema_files.declaration(service).queries:
+    for query in declaration_of(service).queries:
         operation = document["operations"][f"answer {query.name}"]
         assert operation["action"] == "receive"
         assert "reply" in operation
