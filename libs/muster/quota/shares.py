@@ -53,16 +53,6 @@ def used_share(record: QueueRecord, capacity: Mapping[str, int], now: int) -> fl
     return worst / record.spec.weight
 
 
-def used_total(record: QueueRecord, capacity: Mapping[str, int], now: int) -> float:
-    """What the queue holds and held lately, as a part of what the cluster has, dominant resource, by weight."""
-    worst, is_left_out = 0.0, skips(record)
-    for resource, cell in record.cells.items():
-        if is_left_out(resource):
-            continue
-        worst = max(worst, (cell.held + cell.average_at(now)) / max(1, capacity.get(resource, 0)))
-    return worst / record.spec.weight
-
-
 def own_share(record: QueueRecord, capacity: Mapping[str, int], extra: Amounts | None = None) -> float:
     """What the jobs of the queue itself borrow beside the queues below it: as one child of weight 1 without quota."""
     more, is_left_out = extra or NO_AMOUNTS, skips(record)

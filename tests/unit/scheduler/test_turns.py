@@ -1,6 +1,7 @@
 """Whose turn it is, in which order jobs of a queue come, and how much of a gang is let in."""
 
 from collections import Counter
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,6 +12,7 @@ from muster.core import NS_PER_S, Instant
 from muster.quota import shares
 from muster.quota.policy import resolve
 from muster.quota.queues import QueueTree
+from muster.quota.tree import QueueRecord
 from muster.scheduler.core.queue.fair_share import FairShareOrder
 from muster.scheduler.core.queue.rank import rank
 from muster.schemas import ids
@@ -141,6 +143,17 @@ def test_a_fifo_queue_takes_whoever_came_first_below_it() -> None:
     assert [world.phase(one) is Phase.PLACED for one in jobs] == [True] * 3 + [False] * 3
 
 
+def used_total(record: QueueRecord, capacity: Mapping[str, int]) -> float:
+    """What the queue holds and held lately, as a part of what the cluster has, dominant resource, by weight."""
+    is_left_out = shares.skips(record)
+    parts = [
+        (cell.held + cell.average_at(0)) / max(1, capacity.get(resource, 0))
+        for resource, cell in record.cells.items()
+        if not is_left_out(resource)
+    ]
+    return max(parts, default=0.0) / record.spec.weight
+
+
 class Plain:
     """The same tournament, made anew each time from the tree's own shares."""
 
@@ -163,7 +176,7 @@ class Plain:
             return None
         winner = min(keys)[-1]
         place, amounts = offers[winner]
-        total = shares.used_total(record, self.tree.capacity, 0)
+        total = used_total(record, self.tree.capacity)
         self.tree.propose(winner, amounts)
         share = self.tree.share(name)
         self.tree.withdraw_proposals()
