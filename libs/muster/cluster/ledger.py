@@ -3,9 +3,8 @@
 The fleet keeps the sums; the ledger adds what it does not know: holds on nodes that are not part of the cluster, and
 holds that it could not take as they are.
 
-Nodes on which the kubelet picks the devices: the ledger keeps places there, and only their number means something.
-
-A hold keeps the places that its fact names. Where the node is described anew and has fewer, or other, it moves to idle
+On nodes on which the kubelet picks the devices the ledger keeps places, too, and only their number means something. A
+hold keeps the places that its fact names. Where the node is described anew and has fewer, or other, it moves to idle
 ones: as many devices are held, whichever they are.
 """
 

@@ -7,9 +7,8 @@ Reports are copied in bounded groups, and a group is whole before the next begin
 the newest copy, and needs no memory of its own. Reports that were copied long ago are purged, or FED_UP would fill up
 and take none any more. A summary that is followed by another at once is left out.
 
-Forgets the beginning of the centre's copies of clusters' logs, which would fill up and take no more.
-
-A copy is trimmed as its original may be: up to the older of the cluster's kept checkpoints, and nothing that is younger
+`CopyTrimmer` forgets the beginning of the centre's copies of clusters' logs, which would fill up and take no more. A
+copy is trimmed as its original may be: up to the older of the cluster's kept checkpoints, and nothing that is younger
 than `federation.copies_keep_s`. It needs no archive, as the original is the cell's to keep. What the centre has yet to
 take from it stays: reports for the federation, and events that a webhook has yet to be told. A copy that is nearly full
 keeps what a start and the federation need, and nothing else: if it took no more, the whole centre would stand still.

@@ -1,8 +1,7 @@
 """Delivers the events of one log to one webhook: fetch an event, post it, and acknowledge or retry it.
 
-What an answer means is decided by pure functions: jitter is a hash of what is retried.
-
-Prometheus metrics of webhooks. Labels: the webhook's name and the log; never an address or an id.
+What an answer means is decided by pure functions: jitter is a hash of what is retried. The labels of the metrics are
+the webhook's name and the log; never an address or an id.
 """
 
 import asyncio

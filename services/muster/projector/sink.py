@@ -5,7 +5,7 @@ larger transaction catches up. Every transaction carries the sequence up to whic
 finds another one there than it left (Redis restarted empty, was flushed, belongs to another log) compares and fills it
 again; it also looks while nothing changes.
 
-Jobs' output on its way to their teams' dashboards, as it came. Bounded: what is more is dropped.
+Jobs' output passes here, too, on its way to their teams' dashboards, as it came. Bounded: what is more is dropped.
 """
 
 import asyncio

@@ -4,7 +4,7 @@ It keeps no truth: an agent that was killed folds its log into an empty one of t
 with every pod where it was. Each thing that will happen stands on a heap under the moment when it is seen; work
 grows with what happens, not with how many nodes and pods there are.
 
-Work on nodes of the simulated cluster: when each request ends, and how.
+`SimulatedWork` says of work on nodes when each request ends, and how.
 """
 
 import heapq

@@ -1,6 +1,7 @@
-"""Wiring only: the Kubernetes cluster of the settings, and the sink that works it.
+"""Wires the Kubernetes cluster of the settings, and the sink that works it.
 
-Features of pods and nodes that depend on what the API server allows; what they do lives in the cluster's core.
+The parts here are features of pods and nodes that depend on what the API server allows; what they do lives in the
+cluster's core.
 """
 
 import os

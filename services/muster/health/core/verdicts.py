@@ -1,6 +1,6 @@
 """States of nodes and devices, a part of the health core: folds what was observed, decides what follows.
 
-What several observations amount to: escalations of the rules over a node's marks, and lemons by its history.
+Several observations may amount to more: escalations of the rules over a node's marks, and lemons by its history.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,6 +1,6 @@
 """The upgrader's core: folds the cluster's log, decides which node is taken, and what is done to it.
 
-Which fact changes the state how, and the parts of a checkpoint. What fits no state is counted, nothing else.
+The table says which fact changes the state how. What fits no state is counted, nothing else.
 """
 
 from collections.abc import Callable, Iterator
