@@ -1,29 +1,36 @@
 """`muster guard`: what endangers the API servers, and what protects them."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from muster.cli.options import As, Cluster, Output, StateDir
+from muster.cli.options import As, Cluster, Output, StateDir, spread
 
 _HELP = "API servers: who lists too much, memory, flow control."
 app = typer.Typer(name="guard", help=_HELP, no_args_is_help=True)
 
-Kubeconfig = Annotated[
-    Path | None,
-    typer.Option(
-        "--kubeconfig",
-        help="Work straight at this cluster, without a stack. By default that of the settings, or of $KUBECONFIG.",
-        exists=True,
-        dir_okay=False,
-    ),
-]
-Context = Annotated[str, typer.Option("--context", help="Of the kubeconfig; by default its current one.")]
-Servers = Annotated[
-    list[str] | None,
-    typer.Option("--api-server", help="URL of one API server; repeat. By default those that the cluster lists."),
-]
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reach:
+    """How a cluster is reached: what was given on the command line, else the stack's settings, else $KUBECONFIG."""
+
+    state_dir: StateDir
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            "--kubeconfig",
+            help="Work straight at this cluster, without a stack. By default that of the settings, or of $KUBECONFIG.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None
+    context: Annotated[str, typer.Option("--context", help="Of the kubeconfig; by default its current one.")] = ""
+    api_server: Annotated[
+        list[str] | None,
+        typer.Option("--api-server", help="URL of one API server; repeat. By default those that the cluster lists."),
+    ] = None
 
 
 @app.callback()
@@ -32,12 +39,10 @@ def guard() -> None:
 
 
 @app.command()
+@spread
 def report(
     *,
-    state_dir: StateDir,
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
-    api_server: Servers = None,
+    reach: Reach,
     seconds: Annotated[
         float, typer.Option(min=0, max=600, help="Straight at a cluster: how long it is watched for rates.")
     ] = 10.0,
@@ -47,20 +52,17 @@ def report(
     """Show how the API servers are and what to do: from the stack's guard, or straight from a cluster."""
     from muster.cli import guarding
 
-    if kubeconfig is None and not context and not api_server:
-        guarding.report_of_stack(state_dir, output, cluster=cluster)
+    if reach == Reach(state_dir=reach.state_dir):
+        guarding.report_of_stack(reach.state_dir, output, cluster=cluster)
     else:
-        reach = guarding.Reach(state_dir, kubeconfig, context, tuple(api_server or ()))
         guarding.report_of_cluster(reach, output, seconds=seconds)
 
 
 @app.command()
+@spread
 def apply(
     *,
-    state_dir: StateDir,
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
-    api_server: Servers = None,
+    reach: Reach,
     kind: Annotated[
         list[str] | None,
         typer.Option(
@@ -81,18 +83,16 @@ def apply(
     """
     from muster.cli import guarding
 
-    reach = guarding.Reach(state_dir, kubeconfig, context, tuple(api_server or ()))
     guarding.apply(reach, output, kinds=kind, everybody=everybody, dry_run=dry_run)
 
 
 @app.command()
-def remove(
-    *, state_dir: StateDir, kubeconfig: Kubeconfig = None, context: Context = "", api_server: Servers = None
-) -> None:
+@spread
+def remove(*, reach: Reach) -> None:
     """Take away every flow-control object that `apply` or the guard has made."""
     from muster.cli import guarding
 
-    guarding.remove(guarding.Reach(state_dir, kubeconfig, context, tuple(api_server or ())))
+    guarding.remove(reach)
 
 
 @app.command()

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
@@ -14,6 +14,7 @@ from muster.bus.clock import SystemTime
 from muster.bus.settings import Settings, load_settings
 from muster.cli import output
 from muster.cli.errors import CliError, refused, unreachable, usage
+from muster.cli.guard_commands import Reach
 from muster.cli.options import Output
 from muster.cli.output import print_line, print_note
 from muster.cli.session import call
@@ -160,16 +161,6 @@ def _seats(flow: FlowLook) -> str:
     return str(low) if low == high else f"{low}-{high}"
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """How a cluster is reached: what was given on the command line, else the stack's settings, else $KUBECONFIG."""
-
-    state_dir: Path
-    kubeconfig: Path | None = None
-    context: str = ""
-    api_servers: tuple[str, ...] = ()
-
-
 def report_of_stack(state_dir: Path, form: Output, *, cluster: str) -> None:
     """What the running guard of a cluster says. Raises CliError."""
     _print(call(state_dir, lambda muster: muster.apiserver(cluster=cluster)), form)
@@ -250,7 +241,7 @@ def _reached(reach: Reach) -> tuple[Place, GuardConfig]:
     return replace(
         given,
         context=reach.context or given.context,
-        api_servers=reach.api_servers or given.api_servers,
+        api_servers=tuple(reach.api_server or ()) or given.api_servers,
         audit_port=0,  # a command does not listen where the guard does
     ), config
 
