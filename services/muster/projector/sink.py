@@ -75,7 +75,7 @@ class OutputSink:
     time: TimeSource
     _subscription: Subscription | None = None
 
-    async def open(self, core: Core, connection: Client, seat: LeaderHandle) -> None:
+    async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:
         """Begin to pass on."""
         assert isinstance(core, Projection), "jobs are known by a projection"
         metrics = passed_metrics(cluster_log(self.cluster).stream)
@@ -87,7 +87,7 @@ class OutputSink:
             if not team or team == PUBLIC_AUDIENCE:
                 return
             allowed = allowance.takes(job_id, len(message.data), now_s=self.time.monotonic_s())
-            if not allowed or not can_send(connection, seat):
+            if not allowed or not can_send(connection, leader):
                 metrics.dropped.inc()
                 return
             await connection.publish(view_subject(self.cluster, team, f"output.{job_id}"), message.data)

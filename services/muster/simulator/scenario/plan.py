@@ -34,7 +34,7 @@ Assignments = dict[str, tuple[Slot, ...]]
 
 @dataclass(slots=True)
 class _Wanted:
-    """One replica on its way to a seat. devices: as the file says, None: to be chosen."""
+    """One replica that is to be placed. devices: as the file says, None: to be chosen."""
 
     job: PlannedJob
     group: int
