@@ -1,13 +1,109 @@
-"""Wiring only: what the federation folds, its routing rules, and the copier of the clusters' reports."""
+"""The federation service: what it folds, its routing rules, the copier of the clusters' reports, and its metrics while
+it leads: where clusters stand and what they were given, what waits and why, what moves.
+"""
 
-from muster.bus.service import CoreService, Hosted
+from collections import Counter as Sums
+from collections.abc import Sequence
+
+from nats.aio.client import Client
+from prometheus_client import Counter, Gauge
+
+from muster.bus.gauges import LeaderGauges
+from muster.bus.service import CoreService, Hosted, LeaderHandle
 from muster.bus.settings import Settings
+from muster.core import NS_PER_S, Fact, Instant
+from muster.core.fact import Core
+from muster.core.instant import seconds_between
 from muster.federation.copier import Copier, CopyTrimmer
 from muster.federation.core import FederationCore, MemberPlan, answers
+from muster.federation.core.answers import answer_federation
+from muster.federation.core.turns import LEASED, NO_CLUSTER, OVERFLOW, SETTLING, TEAM_LIMIT, UNKNOWN_CLUSTER
 from muster.federation.declaration import DECLARATION
-from muster.federation.metrics_sink import FederationSink
 from muster.federation.reports import Desk
+from muster.schemas.facts.federation import ClusterPhase
+from muster.schemas.members import AskFederation
 from muster.schemas.registry import StreamRole
+
+SHOW_S = 2.0
+"""Between two looks at the gauges; less than any scrape interval, and nothing beside what a surge costs."""
+
+REASONS = (TEAM_LIMIT, OVERFLOW, NO_CLUSTER, LEASED, SETTLING, UNKNOWN_CLUSTER)
+_MOVES = {"job-returned": "returned", "drop-forwarded": "dropped", "job-return-refused": "refused"}
+
+_STATE = Gauge("muster_federation_cluster_state", "1 for the state that a cluster is in.", ("cluster", "state"))
+_JOBS = Gauge("muster_federation_cluster_jobs", "Jobs routed there that have not ended.", ("cluster",))
+_GPUS = Gauge("muster_federation_cluster_gpus", "GPUs that these jobs ask for.", ("cluster",))
+_THERE = Gauge("muster_federation_cluster_gpus_there", "GPUs that a cluster has, as it said last.", ("cluster",))
+_FREE = Gauge("muster_federation_cluster_gpus_free", "GPUs that nothing holds there, as it said last.", ("cluster",))
+_QUEUED = Gauge("muster_federation_cluster_jobs_queued", "Jobs that wait there, as it said last.", ("cluster",))
+_HEARD = Gauge(
+    "muster_federation_cluster_heard_timestamp_seconds",
+    "When a cluster that may be given up was last answered; 0: never.",
+    ("cluster",),
+)
+_WAITING = Gauge("muster_federation_jobs_waiting", "Jobs that wait with the federation, by reason.", ("reason",))
+_MOVED = Counter(
+    "muster_federation_job_moves",
+    "Jobs that were given back, were given up with their cluster, or were to move and had started.",
+    ("how",),
+)
+_LOSSES = Counter("muster_federation_cluster_losses", "Times that a cluster was given up.", ("cluster",))
+
+for _how in _MOVES.values():
+    _MOVED.labels(_how)  # shown as 0 before the first, or a rate would not see it
+
+
+class FederationSink:
+    """Implements `Sink`. One instance serves one term after the other."""
+
+    def __init__(self) -> None:
+        self._gauges = LeaderGauges()
+        self._core: FederationCore | None = None
+        self._shown_at = Instant(0)
+
+    async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:  # noqa: ARG002 - the port
+        """See Sink.open."""
+        assert isinstance(core, FederationCore), "these are metrics of the federation"
+        self._core, self._shown_at = core, Instant(0)
+
+    async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
+        """See Sink.after_fold."""
+        assert self._core is not None, "a sink is opened first"
+        is_news = False
+        for fact in facts:
+            how = _MOVES.get(fact.name)
+            if how is not None:
+                _MOVED.labels(how).inc()
+            elif fact.kind == "cluster":
+                is_news = True
+                if fact.name == "lost":
+                    _LOSSES.labels(fact.subject_id).inc()
+        if is_news or seconds_between(self._shown_at, now) >= SHOW_S:
+            self._shown_at = now
+            self._show(self._core, now)
+
+    async def close(self) -> None:
+        """See Sink.close."""
+        self._core = None
+        self._gauges.hide()
+
+    def _show(self, core: FederationCore, now: Instant) -> None:
+        told = answer_federation(core, AskFederation(), now)
+        for one in told.clusters:
+            for state in ClusterPhase:
+                self._gauges.show(_STATE, float(one.state is state), one.name, state.value)
+            self._gauges.show(_JOBS, one.jobs, one.name)
+            self._gauges.show(_GPUS, one.gpus, one.name)
+            for gauge, value in ((_THERE, one.gpus_total), (_FREE, one.gpus_free), (_QUEUED, one.jobs_queued)):
+                self._gauges.show(gauge, value, one.name)
+            _LOSSES.labels(one.name)  # shown as 0 before the first, or a rate would not see it
+            if one.lost_after_s:
+                self._gauges.show(_HEARD, one.heard_at / NS_PER_S, one.name)
+        waiting = Sums[str]()
+        for queue in told.waiting:
+            waiting[queue.reason] += queue.jobs
+        for reason in REASONS:
+            self._gauges.show(_WAITING, waiting[reason], reason)
 
 
 def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:

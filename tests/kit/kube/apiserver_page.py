@@ -12,10 +12,10 @@ from prometheus_client.registry import CollectorRegistry
 
 from muster.agent.kubernetes.metrics import MetricsPart
 from muster.core import Instant
+from muster.guard.app import GuardMetrics
 from muster.guard.core.core import State
 from muster.guard.core.look import ClientLists, FlowLook, Look, Replica
 from muster.guard.core.pages import Page
-from muster.guard.sink import GuardMetrics
 from muster.kube.figures import ReflectorFigures
 
 LOOPBACK = "127.0.0.1"

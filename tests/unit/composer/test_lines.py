@@ -9,8 +9,8 @@ from nats.aio.client import Client
 
 from muster.bus.service import LeaderHandle
 from muster.bus.settings import FabricSettings, Settings
+from muster.composer.app import fabric_calls, models_of
 from muster.composer.core.fabrics import SurveyWentWrong
-from muster.composer.drivers import fabric_calls, models_of
 from muster.core import Instant
 from muster.core.fact import Core
 from muster.core.settings import GroupSettings, SimulatedFabricSettings

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from muster.composer.drivers import FREE_UNKNOWN, OperatorDriver
+from muster.composer.app import FREE_UNKNOWN, OperatorDriver
 from muster.fabric.driver import AttachOrder, DetachOrder, FabricTimeoutError, FabricUnavailableError
 from muster.schemas.devices import GPU
 from muster.schemas.facts.fabric import OperatorDevice, OperatorSeen

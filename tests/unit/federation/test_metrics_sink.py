@@ -5,7 +5,7 @@ from prometheus_client import REGISTRY
 from kit.federation import job
 from kit.federation_clusters import LEASED, LOST_AFTER_S, MARGIN_S, FederatedClusters
 from muster.bus.service import LeaderHandle
-from muster.federation.metrics_sink import FederationSink
+from muster.federation.app import FederationSink
 
 SEAT = LeaderHandle(lambda: None, lambda: True)
 

@@ -1,7 +1,7 @@
 """A job's readings and output, put together from what nodes and pods sent."""
 
 from muster.core.instant import NS_PER_S
-from muster.gateway.measured import COLUMNS_MAX, fewer, job_readings, output_page
+from muster.gateway.readings import COLUMNS_MAX, fewer, job_readings, output_page
 from muster.schemas.telemetry import DeviceSample, NodeSample, OutputLines
 
 JOB = "A" * 26

@@ -6,9 +6,9 @@ from prometheus_client import REGISTRY
 from kit.health import START, VirtualHealth, device
 from kit.log import a_fact
 from muster.core import Fact, after
-from muster.health import metrics as shown_metrics
+from muster.health import app as shown_metrics
+from muster.health.app import HealthMetrics
 from muster.health.core.patrol import DEEP
-from muster.health.metrics import HealthMetrics
 from muster.schemas.base import Payload
 from muster.schemas.facts.health import FaultClass, FaultObserved, HealthMoved
 from muster.schemas.facts.node import Withheld, WithholdRequested

@@ -10,9 +10,9 @@ from prometheus_client import REGISTRY
 from kit.scaler import CLUSTER, VirtualScaler, composable, config
 from kit.scaler_jobs import busy
 from muster.bus.service import LeaderHandle
+from muster.scaler.app import ChoicesSink
 from muster.scaler.core import ScalerCore
 from muster.scaler.core.choices import ADD, ATTACH
-from muster.scaler.metrics_sink import ChoicesSink
 
 
 class Followed:

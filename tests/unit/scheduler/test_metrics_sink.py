@@ -13,7 +13,7 @@ from prometheus_client import REGISTRY
 from kit.scheduler import VirtualScheduler
 from muster.bus.gauges import OTHER, BoundedLabels
 from muster.bus.service import LeaderHandle
-from muster.scheduler.metrics_sink import SchedulerSink
+from muster.scheduler.app import SchedulerSink
 from muster.schemas.ids import trace_id
 
 

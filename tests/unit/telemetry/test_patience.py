@@ -13,8 +13,8 @@ from kit.virtual_time import virtually
 from muster.bus.service import LeaderHandle
 from muster.schemas.facts.node import NodeJoined, NodeLeft
 from muster.schemas.telemetry import ExporterState
+from muster.telemetry.app import Answer, Exporters, Scrapes
 from muster.telemetry.core.exporters import ROUNDS_MAX, ScrapeBackoff
-from muster.telemetry.sink import Answer, Exporters, Scrapes
 
 NODE = joined("n1")
 PAGE = 'DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-n1-0"} 40\n'

@@ -19,13 +19,13 @@ from muster.core import after
 from muster.schemas.facts.node import NodeJoined, NodeLeft, NodeLost
 from muster.schemas.telemetry import ExporterState, NodeSample
 from muster.stack.ports import free_port
+from muster.telemetry.app import Answer, Exporters, Scrapes
 from muster.telemetry.core.names import MEANINGS, WORD_CHARS_MAX
 from muster.telemetry.core.samples import MEMORY_MIB_MAX
 from muster.telemetry.limits import SAMPLE_BYTES_MAX
 from muster.telemetry.simulator.gpus import FaultKind
-from muster.telemetry.simulator.server import Pages
+from muster.telemetry.simulator.process import Pages
 from muster.telemetry.simulator.world import World
-from muster.telemetry.sink import Answer, Exporters, Scrapes
 
 TIMEOUT_S = 0.5
 
@@ -273,7 +273,7 @@ def test_more_memory_than_any_gpu_has_is_no_number_that_breaks_sums() -> None:
 
 
 def test_what_no_sample_holds_is_nonsense_of_that_node_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("muster.telemetry.sink.node_sample", lambda *_, **__: NodeSample(node="n0", at=-1))
+    monkeypatch.setattr("muster.telemetry.app.node_sample", lambda *_, **__: NodeSample(node="n0", at=-1))
     sample = read("")
     assert (sample.exporter, sample.devices) == (ExporterState.NONSENSE, ())
     assert sample.error == "it says what no sample holds: at: Input should be greater than or equal to 0"

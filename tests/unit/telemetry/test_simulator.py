@@ -17,7 +17,7 @@ from muster.stack.ports import free_port
 from muster.telemetry.core.pages import Page, read_page
 from muster.telemetry.core.samples import node_sample
 from muster.telemetry.simulator.gpus import FaultKind
-from muster.telemetry.simulator.server import Pages
+from muster.telemetry.simulator.process import Pages
 from muster.telemetry.simulator.world import UnknownDeviceError, World
 
 

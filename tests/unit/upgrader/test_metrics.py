@@ -8,7 +8,7 @@ from prometheus_client import REGISTRY
 from kit.log import CLUSTER
 from kit.upgrader import DAY, VirtualUpgrader, a_campaign
 from muster.bus.service import LeaderHandle
-from muster.upgrader.metrics_sink import CampaignsSink
+from muster.upgrader.app import CampaignsSink
 
 
 def sample(name: str, **labels: str) -> float:

@@ -35,11 +35,11 @@ from muster.core import after
 from muster.schemas.telemetry import ExporterState
 from muster.stack.ports import LOOPBACK, free_port
 from muster.stack.probes import http_answers
+from muster.telemetry.app import Answer, Scrapes
 from muster.telemetry.core.config import TelemetryConfig
 from muster.telemetry.core.core import TelemetryCore
 from muster.telemetry.core.plans import Pages
 from muster.telemetry.simulator.world import World
-from muster.telemetry.sink import Answer, Scrapes
 from muster_tools.bench.figures import print_figures
 from muster_tools.bench.log import own_server
 from muster_tools.bench.telemetry_exporters import COLLECT_S, SEED

@@ -12,7 +12,7 @@ from aiohttp import web
 from muster.bus.clock import SystemTime
 from muster.stack.ports import LOOPBACK
 from muster.stack.process import die_with_parent
-from muster.telemetry.simulator.server import Pages
+from muster.telemetry.simulator.process import Pages
 from muster.telemetry.simulator.world import World
 from muster_tools.bench.telemetry_fleet import fleet_facts
 
