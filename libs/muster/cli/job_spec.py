@@ -1,5 +1,6 @@
 """A job from options instead of a file, and values in it that look like keys. Pure."""
 
+import dataclasses
 import math
 import re
 import shlex
@@ -11,29 +12,14 @@ from pydantic import JsonValue, ValidationError
 from muster.cli.errors import usage
 from muster.cli.job_commands import JobOptions
 from muster.cli.jobfile import sentence
-from muster.schemas.job import JobSpec
+from muster.schemas.job import JobSpec, TaskGroup
 
-OPTION_OF = {
-    "gpus": "--gpus",
-    "gpu_milli": "--gpu-milli",
-    "gpu_models": "--gpu-model",
-    "cpu_milli": "--cpu-milli",
-    "memory_mib": "--memory-mib",
-    "replicas": "--replicas",
-    "total_run_time_s": "--run-time-s",
-    "topology": "--topology",
-    "min_replicas": "--min-replicas",
-    "min_slice_s": "--min-slice-s",
-    "grace_s": "--grace-s",
-    "preflight": "--preflight",
-}
-
-_OF_JOB = (
-    "name", "team", "queue", "priority", "kind", "full_node", "min_slice_s", "grace_s", "preemptible", "retries",
-    "preflight", "image",
-)  # fmt: skip
-_OF_GROUP = ("gpus", "gpu_milli", "replicas", "cpu_milli", "memory_mib", "min_replicas")
-"""Options that are fields of the job, and of its task group."""
+OPTIONS = tuple(field.name for field in dataclasses.fields(JobOptions))
+_OF_GROUP = tuple(name for name in OPTIONS if name in TaskGroup.model_fields and name not in JobSpec.model_fields)
+"""Options that are a field of the job's task group, of the same name; every other one of such a name is the job's."""
+_OF_JOB = tuple(name for name in OPTIONS if name in JobSpec.model_fields)
+_RENAMED = {"gpu_models": "gpu_model", "total_run_time_s": "run_time_s"}
+"""Options by the fields that are called otherwise."""
 
 _KNOWN = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bgh[pousr]_\w{20,}"
@@ -47,7 +33,10 @@ _BITS_MIN = 4.0
 
 
 def from_options(options: JobOptions) -> JobSpec:
-    """A job of one task group. What is None was not given. Raises CliError that names the option."""
+    """A job of one task group. What is None was not given. Raises CliError that names the option.
+
+    An option with the name of a field of the job, or else of its task group, is that field.
+    """
     fields: dict[str, object] = {name: getattr(options, name) for name in _OF_JOB}
     fields |= {
         "topology": topology(options.topology),
@@ -71,10 +60,16 @@ def from_options(options: JobOptions) -> JobSpec:
         return JobSpec.model_validate({**body, "task_groups": [shape]})
     except ValidationError as error:
         first = error.errors()[0]["loc"]
-        named = next((OPTION_OF[str(part)] for part in reversed(first) if str(part) in OPTION_OF), "")
-        if named == OPTION_OF["topology"] and first[0] == "task_groups":
+        named = next(filter(None, (option_of(str(part)) for part in reversed(first))), "")
+        if named == option_of("topology") and first[0] == "task_groups":
             named = "--group-topology"
         raise usage(f"{named + ': ' if named else ''}{sentence(error)}") from error
+
+
+def option_of(field: str) -> str:
+    """The option of a field of the job or its task group, "" if it has none."""
+    name = _RENAMED.get(field, field)
+    return f"--{name.replace('_', '-')}" if name in OPTIONS else ""
 
 
 def topology(text: str) -> JsonValue:
