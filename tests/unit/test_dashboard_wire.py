@@ -1,87 +1,68 @@
-"""The dashboard's types agree with the models they are written after."""
+"""The dashboard's types are those of the models that it is sent."""
 
-import dataclasses
-import re
 from enum import StrEnum
-from pathlib import Path
+from typing import Annotated, Literal, get_type_hints
 
 import pytest
+from pydantic import Field
 
-from muster.schemas import (
-    access,
-    apiserver,
-    campaigns,
-    conditions,
-    devices,
-    live,
-    members,
-    queries,
-    routing,
-    telemetry,
-    usage,
-    views,
-)
-from muster.schemas.base import Wire
-from muster.schemas.facts import guard, health, queue, reservation, scale, upgrade
-from muster.schemas.facts.federation import ClusterPhase
-from muster.schemas.facts.health import FaultClass, HealthPhase
-from muster.schemas.job import Phase, Slot
-from muster.schemas.record import Record
-
-SOURCES = Path(__file__).parents[2] / "services" / "dashboard" / "src"
-INTERFACE = re.compile(r"^export interface (?P<name>\w+) \{\n(?P<body>.*?)^\}", re.MULTILINE | re.DOTALL)
-FIELD = re.compile(r"^  (\w+): ", re.MULTILINE)
-MODULES = (
-    *(access, apiserver, campaigns, conditions, devices, live, members, queries, routing, telemetry, usage, views),
-    *(guard, health, queue, reservation, scale, upgrade),
-)
-MODELS: dict[str, type[Wire | Record]] = {"Slot": Slot} | {
-    name: model
-    for module in MODULES
-    for name, model in vars(module).items()
-    if isinstance(model, type) and issubclass(model, Wire | Record)
-}
+from muster.schemas.base import InstantNs, Wire
+from muster_tools import dashboard_types
+from muster_tools.dashboard_types import FILE, types_of
 
 
-def sources() -> str:
-    """Everything that is written after models."""
-    return "\n".join(path.read_text(encoding="utf-8") for path in sorted(SOURCES.glob("wire*.ts")))
+class Color(StrEnum):
+    """Of a part."""
+
+    RED = "red"
+    BLUE = "dark-blue"
 
 
-def interfaces() -> dict[str, list[str]]:
-    """Field names of every interface, in their order."""
-    return {found["name"]: FIELD.findall(found["body"]) for found in INTERFACE.finditer(sources())}
+class Part(Wire):
+    """Within the whole."""
+
+    color: Color
 
 
-def fields_of(model: type[Wire | Record]) -> list[str]:
-    """Names of a model's fields, in their order."""
-    if issubclass(model, Wire):
-        return list(model.model_fields)
-    return [field.name for field in dataclasses.fields(model)]
+class Whole(Wire):
+    """Every sort of field that a model has."""
+
+    at: InstantNs
+    share: Annotated[float, Field(ge=0)]
+    parts: Annotated[tuple[Part, ...], Field(max_length=3)]
+    pairs: tuple[tuple[str, int], ...]
+    maybe: tuple[Part | None, ...]
+    counts: dict[str, dict[str, int]]
+    says: Literal["yes", "no"] | None = None
 
 
-@pytest.mark.parametrize("name", sorted(interfaces()))
-def test_an_interface_has_the_fields_of_its_model(name: str) -> None:
-    assert name in MODELS, f"{name} in wire.ts is no model of muster.schemas"
-    assert interfaces()[name] == fields_of(MODELS[name])
+def test_the_committed_types_are_those_of_the_models() -> None:
+    assert FILE.read_text(encoding="utf-8") == types_of(dashboard_types.MODELS), (
+        "a model changed: run `python -m muster_tools.dashboard_types`"
+    )
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("LiveSlice", "LiveTelemetry", "Snapshot", "LiveCredential", "JobView", "Problem", "ApiServerReport"),
-        *("ConditionsAnswer", "Top", "Idle", "JobUse", "CampaignView", "FederationView", "RoutesView"),
-    ],
-)
-def test_what_the_dashboard_lives_on_is_among_them(name: str) -> None:
-    assert name in interfaces()
+def test_a_model_is_written_with_what_it_is_made_of() -> None:
+    color, part, whole = types_of((Whole,)).split("\n\n")[2:]
+    assert color == 'export type Color = "red" | "dark-blue";'
+    assert part == "export interface Part {\n  color: Color;\n}"
+    assert whole.splitlines()[1:-1] == [
+        "  at: InstantNs;",
+        "  share: number;",
+        "  parts: Part[];",
+        "  pairs: [string, number][];",
+        "  maybe: (Part | null)[];",
+        "  counts: Record<string, Record<string, number>>;",
+        '  says: "yes" | "no" | null;',
+    ]
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [("Phase", Phase), ("HealthPhase", HealthPhase), ("FaultClass", FaultClass), ("ClusterPhase", ClusterPhase)],
-)
-def test_the_words_of_a_type_are_all_there(name: str, words: type[StrEnum]) -> None:
-    said = re.search(rf"export type {name} =(.*?);", sources(), re.DOTALL)
-    assert said is not None
-    assert re.findall(r'"([\w-]+)"', said[1]) == [word.value for word in words]
+def test_a_field_that_typescript_has_no_type_for_is_refused() -> None:
+    class Strange(Wire):
+        """One field that cannot be written."""
+
+        body: bytes
+
+    assert get_type_hints(Strange)["body"] is bytes
+    with pytest.raises(TypeError, match="bytes"):
+        types_of((Strange,))

@@ -1,5 +1,5 @@
 import { Badge, format, Panel } from "../../ui";
-import type { StandingAdvice } from "../../wire_apiserver";
+import type { StandingAdvice } from "../../wire";
 
 /** What endangers the API server now, worst first, each with what to do. */
 export function Advices({ advices }: { advices: readonly StandingAdvice[] }) {

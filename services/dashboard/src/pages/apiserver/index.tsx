@@ -1,5 +1,5 @@
 import { Broken, ClusterChoice, Empty, format, Page, Panel, useCluster, useFetched, Waiting } from "../../ui";
-import type { ApiServerReport } from "../../wire_apiserver";
+import type { ApiServerReport } from "../../wire";
 import { Advices } from "./advices";
 import { MemoryPicture } from "./memory_picture";
 import "./style.css";

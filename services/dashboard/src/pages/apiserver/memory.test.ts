@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { ApiServerReplica } from "../../wire_apiserver";
+import type { ApiServerReplica } from "../../wire";
 import { bytesWords, chartOf, HEIGHT, memoryWords, roundUp, WIDTH } from "./memory";
 
 function replica(name: string, ...mib: number[]): ApiServerReplica {

@@ -1,6 +1,6 @@
 /** Memory of API servers over time as lines in a box: pure geometry. */
 
-import type { ApiServerReplica } from "../../wire_apiserver";
+import type { ApiServerReplica } from "../../wire";
 
 export const WIDTH = 600;
 export const HEIGHT = 160;

@@ -1,5 +1,5 @@
 import { format } from "../../ui";
-import type { ApiServerReplica } from "../../wire_apiserver";
+import type { ApiServerReplica } from "../../wire";
 import { chartOf, HEIGHT, memoryWords, WIDTH } from "./memory";
 
 const COLOURS = 6;

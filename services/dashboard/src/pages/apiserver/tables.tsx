@@ -1,5 +1,5 @@
 import { Badge, type Column, format, Table } from "../../ui";
-import type { ApiServerReplica, FlowLevel, Lister, StoredKind } from "../../wire_apiserver";
+import type { ApiServerReplica, FlowLevel, Lister, StoredKind } from "../../wire";
 import { bytesWords, memoryWords } from "./memory";
 
 const number = (value: number): string => value.toLocaleString("en", { maximumFractionDigits: 1 });

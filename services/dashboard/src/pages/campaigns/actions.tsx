@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { api } from "../../api";
 import { store } from "../../live/store";
 import { ActionButton, AskReason, toast, useCluster } from "../../ui";
-import type { CampaignView } from "../../wire_campaigns";
+import type { CampaignView } from "../../wire";
 import { type Ask, actionsFor } from "./words";
 
 interface Asked {

@@ -1,5 +1,5 @@
 import { Answered, Badge, format, Pairs, Panel, useCluster, useFetched } from "../../ui";
-import type { CampaignSpec, CampaignView, Window } from "../../wire_campaigns";
+import type { CampaignSpec, CampaignView, Window } from "../../wire";
 import { Actions } from "./actions";
 import { ProgressBar, Turns } from "./tables";
 import { STATE_TONE, STEPS, stepCounts, whatWords } from "./words";
@@ -18,7 +18,7 @@ export function CampaignPanel({ name, onChange }: { name: string; onChange: () =
   return (
     <Panel
       title={`Campaign ${name}`}
-      note={campaign && <Badge tone={STATE_TONE[campaign.state]}>{campaign.state}</Badge>}
+      note={campaign && <Badge tone={STATE_TONE[campaign.state] ?? "neutral"}>{campaign.state}</Badge>}
       actions={campaign && <Actions campaign={campaign} onChange={changed} />}
     >
       <Answered of={fetched} what="Asking the upgrader">

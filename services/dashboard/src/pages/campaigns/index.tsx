@@ -1,5 +1,5 @@
 import { Answered, ClusterChoice, Empty, format, Page, Panel, useCluster, useFetched, useQueryParams } from "../../ui";
-import type { CampaignView } from "../../wire_campaigns";
+import type { CampaignView } from "../../wire";
 import { CampaignPanel } from "./campaign_panel";
 import "./style.css";
 import { Campaigns } from "./tables";

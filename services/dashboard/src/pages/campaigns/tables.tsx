@@ -1,5 +1,5 @@
 import { Badge, Bar, type Column, format, Table } from "../../ui";
-import type { CampaignView, TurnView } from "../../wire_campaigns";
+import type { CampaignView, TurnView } from "../../wire";
 import { orderedTurns, progressOf, STATE_TONE, STEPS, whatWords } from "./words";
 
 /** Nodes that are done, under way and failed, of all. */
@@ -28,7 +28,7 @@ const CAMPAIGNS: Column<CampaignView>[] = [
     width: "110px",
     narrowWidth: "96px",
     cell: (one) => (
-      <Badge tone={STATE_TONE[one.state]} title={one.reason}>
+      <Badge tone={STATE_TONE[one.state] ?? "neutral"} title={one.reason}>
         {one.state}
       </Badge>
     ),

@@ -2,10 +2,9 @@
 
 import { whyNotOperator } from "../../operators";
 import type { Tone } from "../../ui";
-import type { Me } from "../../wire";
-import type { CampaignPhase, CampaignSpec, CampaignView, TurnView } from "../../wire_campaigns";
+import type { CampaignSpec, CampaignView, Me, TurnView } from "../../wire";
 
-export const STATE_TONE: Readonly<Record<CampaignPhase, Tone>> = {
+export const STATE_TONE: Readonly<Record<string, Tone>> = {
   going: "info",
   paused: "wait",
   stopped: "bad",
@@ -84,7 +83,7 @@ export interface Action {
   why: string;
 }
 
-const FITS: Readonly<Record<Ask, readonly CampaignPhase[]>> = {
+const FITS: Readonly<Record<Ask, readonly string[]>> = {
   pause: ["going"],
   resume: ["paused", "stopped"],
   abort: ["going", "paused", "stopped"],

@@ -3,7 +3,7 @@ import { api } from "../../api";
 import { store } from "../../live/store";
 import { whyNotOperator } from "../../operators";
 import { ActionButton, AskReason, toast } from "../../ui";
-import type { MemberView } from "../../wire_federation";
+import type { MemberView } from "../../wire";
 
 interface ActionsProps {
   member: MemberView;

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { ClusterView } from "../../wire_apiserver";
-import type { MemberView, RoutingRule } from "../../wire_federation";
+import type { ClusterView, MemberView, RoutingRule } from "../../wire";
 import { matchWords, routeWords, seenClusters, stateWords } from "./federation";
 
 function member(name: string, given: Partial<MemberView> = {}): MemberView {

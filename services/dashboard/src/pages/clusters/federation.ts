@@ -1,8 +1,7 @@
 /** What the federation says of its clusters and of where jobs go, as people read it. Pure. */
 
 import * as format from "../../ui/format";
-import type { ClusterView } from "../../wire_apiserver";
-import type { Choice, FederationView, MemberView, RoutingRule } from "../../wire_federation";
+import type { Choice, ClusterView, FederationView, MemberView, RoutingRule } from "../../wire";
 
 /** A cluster as it says itself and as the federation has it; one of the two may be missing. */
 export interface Seen {

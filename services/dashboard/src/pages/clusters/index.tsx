@@ -1,6 +1,5 @@
 import { Answered, Badge, Bar, Empty, format, Page, Pairs, Panel, useFetched } from "../../ui";
-import type { ClusterView } from "../../wire_apiserver";
-import type { FederationView, MemberView, RoutesView } from "../../wire_federation";
+import type { ClusterView, FederationView, MemberView, RoutesView } from "../../wire";
 import { Actions } from "./actions";
 import { type Seen, seenClusters, stateWords } from "./federation";
 import "./style.css";

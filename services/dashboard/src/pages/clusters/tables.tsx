@@ -1,5 +1,5 @@
 import { type Column, format, Table } from "../../ui";
-import type { RoutingRule, TeamLimit, WaitingView } from "../../wire_federation";
+import type { RoutingRule, TeamLimit, WaitingView } from "../../wire";
 import { matchWords, routeWords } from "./federation";
 
 const RULES: Column<RoutingRule>[] = [

@@ -3,7 +3,7 @@ import { api } from "../../api";
 import { store } from "../../live/store";
 import { whyNotOperator } from "../../operators";
 import { ActionButton, AskReason, Badge, Bar, format, Panel, toast, useCluster } from "../../ui";
-import type { BrakeView } from "../../wire_health";
+import type { BrakeView } from "../../wire";
 
 /** Whether health acts by itself, how near it is to stopping, and the button that lets it go on. */
 export function Brake({ brake, onChange }: { brake: BrakeView; onChange: () => void }) {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Condition, ConditionsAnswer, EndedIllness } from "../../wire_health";
+import type { Condition, ConditionsAnswer, EndedIllness } from "../../wire";
 import { ENDED_MAX, HEIGHT, historyOf, timeBetween, WIDTH } from "./history";
 
 const S = 1e9;

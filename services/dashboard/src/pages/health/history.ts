@@ -1,7 +1,6 @@
 /** Problems over time, from what health tells of those that stand and those that are over: pure geometry and sums. */
 
-import type { InstantNs } from "../../wire";
-import type { ConditionsAnswer } from "../../wire_health";
+import type { ConditionsAnswer, InstantNs } from "../../wire";
 
 export const WIDTH = 600;
 export const HEIGHT = 120;

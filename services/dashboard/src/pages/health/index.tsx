@@ -1,5 +1,5 @@
 import { Answered, ClusterChoice, format, Page, Pairs, Panel, useCluster, useFetched, useQueryParams } from "../../ui";
-import type { ConditionsAnswer } from "../../wire_health";
+import type { ConditionsAnswer } from "../../wire";
 import { Brake } from "./brake";
 import { NodePanel } from "./node_panel";
 import { Picture } from "./picture";

@@ -15,7 +15,7 @@ import {
   useCluster,
   useFetched,
 } from "../../ui";
-import type { Condition, ConditionsAnswer, FaultMark, OpenFault } from "../../wire_health";
+import type { Condition, ConditionsAnswer, FaultMark, OpenFault } from "../../wire";
 import { CLASS_TONE, keptOf, PHASE_TONE, triesOf } from "./words";
 
 const EVERY_MS = 5_000;

@@ -1,5 +1,5 @@
 import { format } from "../../ui";
-import type { ConditionsAnswer } from "../../wire_health";
+import type { ConditionsAnswer } from "../../wire";
 import { HEIGHT, historyOf, timeBetween, WIDTH } from "./history";
 
 /** How many nodes and GPUs were not healthy at any time, and how long it is from one problem to the next. */

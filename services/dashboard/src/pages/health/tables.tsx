@@ -1,5 +1,5 @@
 import { Badge, type Column, format, Table } from "../../ui";
-import type { Condition, EndedIllness, FaultCount } from "../../wire_health";
+import type { Condition, EndedIllness, FaultCount } from "../../wire";
 import { CLASS_TONE, keptOf, PHASE_TONE, reasonOf, triesOf } from "./words";
 
 const CONDITIONS: Column<Condition>[] = [

@@ -1,7 +1,7 @@
 /** What health says, as people read it. */
 
 import type { Tone } from "../../ui";
-import type { Condition, FaultClass, HealthPhase } from "../../wire_health";
+import type { Condition, FaultClass, HealthPhase } from "../../wire";
 
 export const PHASE_TONE: Readonly<Record<HealthPhase, Tone>> = {
   healthy: "ok",

@@ -1,7 +1,6 @@
 /** What a job's GPUs did over time as lines in a box: pure geometry. */
 
-import type { InstantNs } from "../../wire";
-import type { JobUse } from "../../wire_usage";
+import type { InstantNs, JobUse } from "../../wire";
 
 export const WIDTH = 600;
 export const HEIGHT = 110;

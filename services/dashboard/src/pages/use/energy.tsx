@@ -1,5 +1,5 @@
 import { Answered, type Column, format, Panel, Table, useCluster, useFetched, useQueryParams } from "../../ui";
-import type { Energy, EnergyRow } from "../../wire_usage";
+import type { Energy, EnergyRow } from "../../wire";
 import { ENERGY_BY, energyWords, hoursWords, SPANS, shareWords } from "./words";
 
 const EVERY_MS = 30_000;

@@ -10,7 +10,7 @@ import {
   useFetched,
   useQueryParams,
 } from "../../ui";
-import type { Idle, Top } from "../../wire_usage";
+import type { Idle, Top } from "../../wire";
 import { EnergyPanel } from "./energy";
 import { JobPanel } from "./job_panel";
 import "./style.css";

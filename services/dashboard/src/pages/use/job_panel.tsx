@@ -1,5 +1,5 @@
 import { Answered, type Column, Empty, format, Pairs, Panel, Table, useFetched } from "../../ui";
-import type { DeviceUse, JobUse } from "../../wire_usage";
+import type { DeviceUse, JobUse } from "../../wire";
 import { Activity } from "./activity";
 import { courseOf, HEIGHT, WIDTH } from "./course";
 import { deviceShares, pctWords, powerWords } from "./words";

@@ -1,5 +1,5 @@
 import { type Column, format, Table } from "../../ui";
-import type { Idle, IdleGpu, TopRow } from "../../wire_usage";
+import type { Idle, IdleGpu, TopRow } from "../../wire";
 import { Activity } from "./activity";
 import { gpuHours, pctWords, powerWords, type TeamRow, teamRows } from "./words";
 

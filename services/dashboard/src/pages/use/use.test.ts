@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Idle, JobUse, TopRow, UseColumn } from "../../wire_usage";
+import type { Idle, JobUse, TopRow, UseColumn } from "../../wire";
 import { courseOf, HEIGHT, WIDTH } from "./course";
 import { deviceShares, energyWords, gpuHours, pctWords, powerWords, shareWords, teamRows } from "./words";
 

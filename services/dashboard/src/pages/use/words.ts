@@ -1,6 +1,6 @@
 /** What GPUs did, as people read it. */
 
-import type { DeviceUse, Idle, IdleTeam, TopRow } from "../../wire_usage";
+import type { DeviceUse, Idle, IdleTeam, TopRow } from "../../wire";
 
 export const BY = ["job", "team", "queue", "user", "model"] as const;
 export const ORDERS: Readonly<Record<string, string>> = {
