@@ -41,7 +41,7 @@ web: $(DASHBOARD_BUILT)  ## build the dashboard, with the Node that came as a wh
 up: install web  ## start everything and show the fleet live until Ctrl-C
 	$(BIN)/muster up
 
-lint: install check-images structure  ## formatting, rules, types, floors of the house, pinned images, figures of the structure
+lint: install check-images structure  ## formatting, rules, types, import contracts, pinned images, figures of the structure
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy

@@ -24,7 +24,7 @@ from playwright.async_api import Browser, CDPSession
 
 from bench.live_listeners import Heard, Listeners
 from browser.dashboards import Dashboard, chromium, dashboard, stack_options
-from kit.stack.living import TEAM, House, open_house
+from kit.stack.living import TEAM, Harness, open_harness
 from muster.cli.fleet_ready import fleet_ready
 from muster.cli.machine import this_machine
 from muster.schemas.live import LiveCredential
@@ -62,11 +62,11 @@ def quantiles(values: Sequence[float]) -> dict[str, float]:
     return {"count": len(values), "p50": at(0.50), "p95": at(0.95), "p99": at(0.99), "max": at(1.0)}
 
 
-async def first_paints(browser: Browser, house: House) -> dict[str, object]:
+async def first_paints(browser: Browser, harness: Harness) -> dict[str, object]:
     """Pages opened one after the other, each in a profile without a cache: first contentful paint, and all shown."""
     contentful, filled = [], []
     for _ in range(OPENED_COLD):
-        async with dashboard(browser, house, path="/fleet") as shown:
+        async with dashboard(browser, harness, path="/fleet") as shown:
             await shown.live()
             await shown.until("musterDiagnostics().firstFilledMs > 0")
             contentful.append(
@@ -80,12 +80,12 @@ async def first_paints(browser: Browser, house: House) -> dict[str, object]:
 
 
 @asynccontextmanager
-async def watching(browser: Browser, house: House, plan: Plan) -> AsyncIterator[list[Dashboard]]:
+async def watching(browser: Browser, harness: Harness, plan: Plan) -> AsyncIterator[list[Dashboard]]:
     """So many browsers' dashboards, all live. What they complain of is retried by them, and shows in their figures."""
     async with AsyncExitStack() as stack:
         shown = [
             await stack.enter_async_context(
-                dashboard(browser, house, path=PAGES[number % len(PAGES)], ignored=lambda _: True)
+                dashboard(browser, harness, path=PAGES[number % len(PAGES)], ignored=lambda _: True)
             )
             for number in range(plan.browsers)
         ]
@@ -94,10 +94,10 @@ async def watching(browser: Browser, house: House, plan: Plan) -> AsyncIterator[
         yield shown
 
 
-async def credentials(house: House, count: int) -> list[LiveCredential]:
+async def credentials(harness: Harness, count: int) -> list[LiveCredential]:
     """Of dashboards of somebody with one team."""
-    token = house.stack.state.token.read_text().strip()
-    async with httpx.AsyncClient(base_url=house.stack.endpoints.http) as client:
+    token = harness.stack.state.token.read_text().strip()
+    async with httpx.AsyncClient(base_url=harness.stack.endpoints.http) as client:
         answer = await client.post(
             "/v1/tokens",
             headers={"Authorization": f"Bearer {token}"},
@@ -129,11 +129,11 @@ def bodies(plan: Plan) -> list[tuple[str, bytes]]:
     ]
 
 
-async def facts_shown(house: House) -> int:
+async def facts_shown(harness: Harness) -> int:
     """Facts in both logs so far, without the fences that each batch begins with."""
-    cluster = cluster_log(house.settings.cluster)
+    cluster = cluster_log(harness.settings.cluster)
     counts = [
-        await house.metric("muster_folded_facts_total", service="projector", log=log.stream)
+        await harness.metric("muster_folded_facts_total", service="projector", log=log.stream)
         for log in (cluster, FED_LOG)
     ]
     return round(sum(counts))
@@ -163,12 +163,12 @@ class MainThread:
         return next(float(metric["value"]) for metric in metrics if metric["name"] == "TaskDuration")
 
 
-async def under_load(house: House, shown: list[Dashboard], listeners: Listeners, plan: Plan) -> dict[str, object]:
+async def under_load(harness: Harness, shown: list[Dashboard], listeners: Listeners, plan: Plan) -> dict[str, object]:
     """Jobs at the rate; figures of everything after the warm-up."""
-    token = house.stack.state.token.read_text().strip()
+    token = harness.stack.state.token.read_text().strip()
     sending = asyncio.create_task(
         submit(
-            bodies(plan), url=house.stack.endpoints.http, token=token, connections=CONNECTIONS,
+            bodies(plan), url=harness.stack.endpoints.http, token=token, connections=CONNECTIONS,
             progress=lambda _: None, pace_s=steady(plan.jobs_per_s),
         )
     )  # fmt: skip
@@ -177,7 +177,7 @@ async def under_load(house: House, shown: list[Dashboard], listeners: Listeners,
     for one in shown:
         await one.page.evaluate("musterDiagnostics.clear()")
     threads = [await MainThread.begin(one) for one in shown]
-    before, began_s = await facts_shown(house), time.monotonic()
+    before, began_s = await facts_shown(harness), time.monotonic()
     windows: list[list[dict[str, float]]] = []
     while not sending.done():
         await asyncio.wait([sending], timeout=WINDOW_S)
@@ -186,7 +186,7 @@ async def under_load(house: House, shown: list[Dashboard], listeners: Listeners,
     took_s = time.monotonic() - began_s
     pages = [await one.diagnostics() for one in shown]
     worked_s = [await thread.worked_s() for thread in threads]
-    made = await facts_shown(house) - before
+    made = await facts_shown(harness) - before
     heard: Heard = await listeners.stop()
     return {
         "jobs_accepted": sent.accepted,
@@ -220,13 +220,13 @@ async def measure(plan: Plan, directory: Path) -> dict[str, object]:
         "access": {"submitter": {"requests_per_s": None}},
     }
     options = wanted.model_copy(update={"settings": settings})
-    async with open_house(options) as house, chromium() as browser:
-        await fleet_ready(house.muster, nodes=plan.nodes, queue=TEAM)
-        paints = await first_paints(browser, house)
-        listeners = Listeners(house.stack.endpoints.nats, await credentials(house, plan.listeners))
+    async with open_harness(options) as harness, chromium() as browser:
+        await fleet_ready(harness.muster, nodes=plan.nodes, queue=TEAM)
+        paints = await first_paints(browser, harness)
+        listeners = Listeners(harness.stack.endpoints.nats, await credentials(harness, plan.listeners))
         await listeners.start()
-        async with watching(browser, house, plan) as shown:
-            load = await under_load(house, shown, listeners, plan)
+        async with watching(browser, harness, plan) as shown:
+            load = await under_load(harness, shown, listeners, plan)
     return {"plan": asdict(plan), "machine": asdict(this_machine()), **paints, **load}
 
 

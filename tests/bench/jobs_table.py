@@ -15,7 +15,7 @@ from dataclasses import asdict
 
 from browser.dashboards import chromium
 from browser.staged_fleet import busy_slice, many_jobs
-from browser.staged_house import Stage, looked_at, staged
+from browser.staged_harness import Stage, looked_at, staged
 from muster.cli.machine import this_machine
 
 SLICES_PER_S = 20
@@ -27,12 +27,12 @@ async def measure(jobs: int, seconds: float) -> dict[str, object]:
     now_ns = time.time_ns()
     live = many_jobs(jobs, now_ns)
     stage = Stage(jobs={one.id: one for one in live})
-    async with chromium() as browser, staged(stage) as house, looked_at(browser, house, "/jobs") as shown:
+    async with chromium() as browser, staged(stage) as harness, looked_at(browser, harness, "/jobs") as shown:
         await shown.until(f"document.querySelector('.page-note').textContent === '{jobs:,} live'")
         await shown.page.evaluate("musterDiagnostics.clear()")
         began_s = time.monotonic()
         for number in range(round(seconds * SLICES_PER_S)):
-            await house.change(busy_slice(live, number, now_ns=now_ns, seq=stage.seq))
+            await harness.change(busy_slice(live, number, now_ns=now_ns, seq=stage.seq))
             await asyncio.sleep(max(0.0, began_s + (number + 1) / SLICES_PER_S - time.monotonic()))
         took_s = time.monotonic() - began_s
         measured = await shown.diagnostics()

@@ -9,7 +9,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, ViewportSize
 
 from browser.dashboards import DESKTOP, Dashboard, OpenDashboard, Theme, chromium, dashboard, stack_options
-from kit.stack.living import House, open_house
+from kit.stack.living import Harness, open_harness
 
 HERE = Path(__file__).parent
 LEASE_S = 20.0
@@ -23,20 +23,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+async def harness(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Harness]:
     """One stack for all tests that break nothing: 12 nodes of 8 GPUs, 2 composable ones, 8 GPUs in the pool.
 
     No service of it dies, so leases are long: on a machine that does much else a short one is lost for nothing, and a
     page that asks in that moment is told that nobody answers.
     """
-    async with open_house(stack_options(tmp_path_factory.mktemp("stack"), lease_ttl_s=LEASE_S)) as running:
+    async with open_harness(stack_options(tmp_path_factory.mktemp("stack"), lease_ttl_s=LEASE_S)) as running:
         yield running
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def own_house(tmp_path: Path) -> AsyncIterator[House]:
+async def own_harness(tmp_path: Path) -> AsyncIterator[Harness]:
     """A stack of its own for a test that breaks it."""
-    async with open_house(stack_options(tmp_path / "stack", nodes=4)) as running:
+    async with open_harness(stack_options(tmp_path / "stack", nodes=4)) as running:
         yield running
 
 
@@ -48,12 +48,12 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 @pytest.fixture
-def opened(browser: Browser, house: House) -> OpenDashboard:
+def opened(browser: Browser, harness: Harness) -> OpenDashboard:
     """Opens dashboards of the shared stack."""
 
     def open_one(
         path: str = "/", *, theme: Theme = "dark", viewport: ViewportSize = DESKTOP, token: str | None = None
     ) -> AbstractAsyncContextManager[Dashboard]:
-        return dashboard(browser, house, path=path, theme=theme, viewport=viewport, token=token)
+        return dashboard(browser, harness, path=path, theme=theme, viewport=viewport, token=token)
 
     return open_one

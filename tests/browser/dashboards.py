@@ -9,7 +9,7 @@ from typing import Literal, Protocol, cast
 
 from playwright.async_api import Browser, ConsoleMessage, Page, ViewportSize, async_playwright
 
-from kit.stack.living import House, options
+from kit.stack.living import Harness, options
 from kit.waiting import until_async
 from muster.cli.starting import composable_settings
 from muster.stack.options import StartOptions
@@ -134,7 +134,7 @@ class OpenDashboard(Protocol):
 @asynccontextmanager
 async def dashboard(
     browser: Browser,
-    house: House,
+    harness: Harness,
     *,
     path: str = "/",
     theme: Theme = "dark",
@@ -148,13 +148,13 @@ async def dashboard(
     token: another one; "" opens it logged out. ignored: complaints of the console that a test provokes on purpose; any
     other fails the test.
     """
-    given = house.stack.state.token.read_text().strip() if token is None else token
+    given = harness.stack.state.token.read_text().strip() if token is None else token
     context = await browser.new_context(
         viewport=viewport, color_scheme=theme, reduced_motion="reduce" if reduced_motion else "no-preference"
     )
     page = await context.new_page()
     page.set_default_timeout(PATIENCE_MS)
-    shown = Dashboard(page, house.stack.endpoints.http, given)
+    shown = Dashboard(page, harness.stack.endpoints.http, given)
 
     def heard(message: ConsoleMessage) -> None:
         if message.type in ("warning", "error") and not ignored(message.text):

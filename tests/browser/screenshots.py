@@ -10,7 +10,7 @@ from pathlib import Path
 from playwright.async_api import Browser, ViewportSize
 
 from browser.dashboards import PHONE, Theme, chromium, dashboard, stack_options
-from kit.stack.living import House, open_house
+from kit.stack.living import Harness, open_harness
 from kit.waiting import until_async
 from muster.schemas.facts.queue import GPU, QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec
@@ -82,40 +82,42 @@ def work(seed: int) -> Iterator[JobSpec]:
         )
 
 
-async def prepare(house: House) -> str:
+async def prepare(harness: Harness) -> str:
     """Give the stack its work, and wait until there is something to see. Answers with a running job's id."""
     for queue in queues():
-        await house.muster.set_queue(queue)
+        await harness.muster.set_queue(queue)
 
     async def known() -> bool:
-        return {*TEAMS} <= {queue.name for queue in await house.muster.queues()}
+        return {*TEAMS} <= {queue.name for queue in await harness.muster.queues()}
 
     await until_async(known)
-    ids = [(await house.muster.submit(spec)).id for spec in work(SEED)]
-    newest = await house.muster.get(ids[-1])
+    ids = [(await harness.muster.submit(spec)).id for spec in work(SEED)]
+    newest = await harness.muster.get(ids[-1])
     spec = ReservationSpec(
         name="maintenance", nodes=("gpu-0047", "gpu-0048"), starts_at=newest.submitted_at + 7_200 * 10**9,
         duration_s=3_600, reason="firmware of rack r5",
     )  # fmt: skip
-    await house.muster.reserve(spec)
+    await harness.muster.reserve(spec)
     running: list[tuple[int, str]] = []
 
     async def busy() -> bool:
-        jobs = [await house.muster.get(job_id) for job_id in ids]
+        jobs = [await harness.muster.get(job_id) for job_id in ids]
         running[:] = [(job.gpu_milli, job.id) for job in jobs if job.phase is Phase.RUNNING]
         if len(running) < 25 or not any(job.phase is Phase.FAILED for job in jobs):
             return False
-        return any(fact.name == "gpu-attach-chosen" for fact in await house.facts())
+        return any(fact.name == "gpu-attach-chosen" for fact in await harness.facts())
 
     await until_async(busy)
     return sorted(running)[len(running) * 3 // 4][1]
 
 
-async def take(browser: Browser, house: House, shot: Shot, *, job_id: str) -> Path:
+async def take(browser: Browser, harness: Harness, shot: Shot, *, job_id: str) -> Path:
     """One picture, in a browser profile of its own."""
     path = shot.path.format(job=job_id)
     viewport = shot.viewport or SCREEN
-    async with dashboard(browser, house, path=path, theme=shot.theme, viewport=viewport, reduced_motion=True) as shown:
+    async with dashboard(
+        browser, harness, path=path, theme=shot.theme, viewport=viewport, reduced_motion=True
+    ) as shown:
         await shown.live()
         await shown.page.wait_for_selector("h1")
         await shown.page.wait_for_timeout(SETTLED_MS)
@@ -129,10 +131,10 @@ async def main() -> None:
     IMAGES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as directory:
         options = stack_options(Path(directory) / "stack", nodes=NODES)
-        async with chromium() as browser, open_house(options) as house:
-            job_id = await prepare(house)
+        async with chromium() as browser, open_harness(options) as harness:
+            job_id = await prepare(harness)
             for shot in SHOTS:
-                print(await take(browser, house, shot, job_id=job_id))  # noqa: T201 - says what it wrote
+                print(await take(browser, harness, shot, job_id=job_id))  # noqa: T201 - says what it wrote
 
 
 if __name__ == "__main__":

@@ -4,15 +4,15 @@ import pytest
 
 from browser.accessibility import breaks_no_rule, broken_rules
 from browser.dashboards import DESKTOP, PHONE, OpenDashboard, Theme
-from kit.stack.living import House, job
+from kit.stack.living import Harness, job
 
 PAGES = ("/fleet", "/queues", "/jobs", "/scale", "/events")
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])
 @pytest.mark.parametrize("path", PAGES)
-async def test_a_page_breaks_no_rule(opened: OpenDashboard, house: House, path: str, theme: Theme) -> None:
-    await house.muster.submit(job("seen-by-all", run_s=30.0))
+async def test_a_page_breaks_no_rule(opened: OpenDashboard, harness: Harness, path: str, theme: Theme) -> None:
+    await harness.muster.submit(job("seen-by-all", run_s=30.0))
     async with opened(path, theme=theme) as shown:
         await shown.live()
         await shown.page.wait_for_selector("h1")
@@ -20,8 +20,8 @@ async def test_a_page_breaks_no_rule(opened: OpenDashboard, house: House, path: 
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])
-async def test_a_jobs_page_breaks_no_rule(opened: OpenDashboard, house: House, theme: Theme) -> None:
-    submitted = await house.muster.submit(job("looked-into", run_s=30.0))
+async def test_a_jobs_page_breaks_no_rule(opened: OpenDashboard, harness: Harness, theme: Theme) -> None:
+    submitted = await harness.muster.submit(job("looked-into", run_s=30.0))
     async with opened(f"/jobs/{submitted.id}", theme=theme) as shown:
         await shown.live()
         await shown.page.wait_for_selector("text=looked-into")

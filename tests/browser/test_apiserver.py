@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from playwright.async_api import Browser, ViewportSize
 
 from browser.dashboards import DESKTOP, PHONE, Dashboard
-from browser.staged_house import Stage, looked_at, staged
+from browser.staged_harness import Stage, looked_at, staged
 from muster.core.instant import NS_PER_S
 from muster.schemas.apiserver import (
     ApiServerReplica,
@@ -55,7 +55,7 @@ async def page(
 ) -> AsyncIterator[Dashboard]:
     """The page of the API server on a stage whose guard tells this."""
     stage = Stage(answers={"/v1/apiserver": told.model_dump(mode="json")})
-    async with staged(stage) as house, looked_at(browser, house, "/apiserver", viewport=viewport) as shown:
+    async with staged(stage) as harness, looked_at(browser, harness, "/apiserver", viewport=viewport) as shown:
         yield shown
 
 

@@ -8,7 +8,7 @@ from playwright.async_api import Browser, ViewportSize
 
 from browser.accessibility import breaks_no_rule
 from browser.dashboards import DESKTOP, PHONE, Dashboard
-from browser.staged_house import Stage, looked_at, staged
+from browser.staged_harness import Stage, looked_at, staged
 from muster.core.instant import NS_PER_S
 from muster.schemas.access import Role, TokenRecord
 from muster.schemas.campaigns import CampaignView, TurnView
@@ -57,7 +57,7 @@ async def page(
         stage.answers[f"/v1/campaigns/{one.name}"] = one
         for ask in ("pause", "resume", "abort"):
             stage.answers[f"POST /v1/campaigns/{one.name}/{ask}"] = one
-    async with staged(stage) as house, looked_at(browser, house, f"/campaigns{search}", viewport=viewport) as shown:
+    async with staged(stage) as harness, looked_at(browser, harness, f"/campaigns{search}", viewport=viewport) as shown:
         yield shown, stage
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from browser.accessibility import breaks_no_rule
 from browser.dashboards import PHONE, Dashboard
-from browser.staged_house import CLUSTER, Stage, looked_at, staged
+from browser.staged_harness import CLUSTER, Stage, looked_at, staged
 from kit.waiting import until
 from muster.schemas.access import Role, TokenRecord
 from muster.schemas.apiserver import ApiServerReplica, ApiServerReport
@@ -61,7 +61,7 @@ async def page(browser: Browser, path: str, *others: str, **how: object) -> Asyn
     stage = Stage(me=me, others=others)
     for name in (CLUSTER, *others):
         stage.answers |= told_by(name)
-    async with staged(stage) as house, looked_at(browser, house, path, **how) as shown:  # type: ignore[arg-type]
+    async with staged(stage) as harness, looked_at(browser, harness, path, **how) as shown:  # type: ignore[arg-type]
         yield shown, stage
 
 
@@ -127,7 +127,7 @@ async def test_the_map_of_all_clusters_lets_those_that_are_not_chosen_step_back(
         stage.answers[f"/v1/devices?cluster={name}"] = {"devices": []}
         stage.answers[f"/v1/fabrics?cluster={name}"] = {"fabrics": [fabric]}
     stage.answers |= {"/v1/devices": {"devices": []}, "/v1/fabrics": {"fabrics": []}}
-    async with staged(stage) as house, looked_at(browser, house, "/fleet?view=table") as shown:
+    async with staged(stage) as harness, looked_at(browser, harness, "/fleet?view=table") as shown:
         await shown.page.wait_for_selector("text=west/cdi")
         assert "atlas/cdi" in await shown.text("section[aria-label='Pool and fabric']")
         await shown.page.select_option(CHOICE, OTHER)
@@ -146,8 +146,8 @@ new MutationObserver(() => { window.wasBroken ||= document.querySelector('.state
 async def test_a_service_whose_leader_is_not_there_yet_is_waited_for_and_no_failure_is_shown(browser: Browser) -> None:
     stage = Stage(answers={"/v1/conditions": AWAY})
     async with (
-        staged(stage) as house,
-        looked_at(browser, house, "/jobs", ignored=lambda text: "503" in text) as shown,
+        staged(stage) as harness,
+        looked_at(browser, harness, "/jobs", ignored=lambda text: "503" in text) as shown,
     ):
         await shown.page.evaluate(WATCH)
         await shown.follow("/health")

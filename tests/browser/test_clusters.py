@@ -8,7 +8,7 @@ from playwright.async_api import Browser, ViewportSize
 
 from browser.accessibility import breaks_no_rule
 from browser.dashboards import DESKTOP, PHONE, Dashboard
-from browser.staged_house import Stage, looked_at, staged
+from browser.staged_harness import Stage, looked_at, staged
 from muster.core.instant import NS_PER_S
 from muster.schemas.access import Role, TokenRecord
 from muster.schemas.apiserver import ClusterView
@@ -69,7 +69,7 @@ async def page(
         "POST /v1/clusters/atlas/drain": federation().clusters[0],
         "POST /v1/clusters/borealis/resume": federation().clusters[1],
     }
-    async with staged(stage) as house, looked_at(browser, house, f"/clusters{search}", viewport=viewport) as shown:
+    async with staged(stage) as harness, looked_at(browser, harness, f"/clusters{search}", viewport=viewport) as shown:
         await shown.page.wait_for_selector("section[aria-label='old']")
         await shown.page.wait_for_selector("table[aria-label='Rules in their order']")
         yield shown, stage

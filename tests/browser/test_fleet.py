@@ -11,7 +11,7 @@ from playwright.async_api import Browser
 
 from browser.dashboards import PHONE, Dashboard, Json, OpenDashboard, dashboard, stack_options
 from browser.synthetic_fleet import CELLS, synthetic_fleet
-from kit.stack.living import House, job, open_house
+from kit.stack.living import Harness, job, open_harness
 from kit.waiting import until_async
 from muster.cli.starting import FABRIC, MODEL
 from muster.schemas.devices import ComposabilitySpec
@@ -80,24 +80,24 @@ async def until_said(shown: Dashboard, node: str, place: int, words: str) -> Non
     await until_async(is_said, patience_s=MOVING_S_MAX)
 
 
-async def test_a_job_is_seen_on_its_cells_and_they_are_free_after_it(opened: OpenDashboard, house: House) -> None:
+async def test_a_job_is_seen_on_its_cells_and_they_are_free_after_it(opened: OpenDashboard, harness: Harness) -> None:
     async with opened("/fleet") as shown:
         await shown.live()
         await shown.page.wait_for_selector(f"{MAP} canvas")
-        placed = await house.muster.submit(job("on-the-map", gpus=8, run_s=60.0))
-        held = await house.job_that(placed.id, lambda one: one.phase == "running")
+        placed = await harness.muster.submit(job("on-the-map", gpus=8, run_s=60.0))
+        held = await harness.job_that(placed.id, lambda one: one.phase == "running")
         node = held.nodes[0]
         await until_said(shown, node, 0, "job on-the-map of team physics, running")
         before = await shown.page.evaluate(COLOURS)
-        await house.muster.cancel(placed.id)
+        await harness.muster.cancel(placed.id)
         await until_said(shown, node, 0, ": free")
         after = await shown.page.evaluate(COLOURS)
         assert before != after
 
 
-async def test_a_click_tells_of_the_gpu_its_job_and_its_node(opened: OpenDashboard, house: House) -> None:
-    placed = await house.muster.submit(job("clicked-on", gpus=2, run_s=60.0))
-    held = await house.job_that(placed.id, lambda one: one.phase == "running")
+async def test_a_click_tells_of_the_gpu_its_job_and_its_node(opened: OpenDashboard, harness: Harness) -> None:
+    placed = await harness.muster.submit(job("clicked-on", gpus=2, run_s=60.0))
+    held = await harness.job_that(placed.id, lambda one: one.phase == "running")
     node, device = held.slots[0].node, held.slots[0].devices[0]
     async with opened("/fleet") as shown:
         await shown.live()
@@ -113,7 +113,7 @@ async def test_a_click_tells_of_the_gpu_its_job_and_its_node(opened: OpenDashboa
         await about.locator("text=Mean utilisation").wait_for()
         await about.locator("a", has_text="All about").click()
         await shown.page.wait_for_url(f"**/jobs/{placed.id}")
-    await house.muster.cancel(placed.id)
+    await harness.muster.cancel(placed.id)
 
 
 async def test_colours_filter_and_table_stand_in_the_address(opened: OpenDashboard) -> None:
@@ -153,9 +153,9 @@ async def test_the_map_zooms_by_keys_and_shows_all_again(opened: OpenDashboard) 
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def quick_fabric(tmp_path: Path) -> AsyncIterator[House]:
+async def quick_fabric(tmp_path: Path) -> AsyncIterator[Harness]:
     """A stack whose fabric takes some seconds for a switch, so that a test sees the way and not only its ends."""
-    async with open_house(_with_quick_fabric(stack_options(tmp_path / "stack", nodes=8))) as running:
+    async with open_harness(_with_quick_fabric(stack_options(tmp_path / "stack", nodes=8))) as running:
         yield running
 
 
@@ -168,7 +168,7 @@ def _with_quick_fabric(wanted: StartOptions) -> StartOptions:
     return wanted.model_copy(update={"settings": {**wanted.settings, "fabrics": [fabric], "scaling": scaling}})
 
 
-async def test_a_gpu_is_seen_moving_from_the_pool_to_its_node_and_back(browser: Browser, quick_fabric: House) -> None:
+async def test_a_gpu_is_seen_moving_from_the_pool_to_its_node_and_back(browser: Browser, quick_fabric: Harness) -> None:
     async with dashboard(browser, quick_fabric, path="/fleet") as shown:
         await shown.live()
         await shown.page.wait_for_selector("text=8 free, 0 attached")
@@ -205,7 +205,7 @@ async def _way(shown: Dashboard, *, until: str) -> list[float]:
 
 
 async def test_who_wants_less_motion_is_told_in_words_and_shown_both_ends(
-    browser: Browser, quick_fabric: House
+    browser: Browser, quick_fabric: Harness
 ) -> None:
     async with dashboard(browser, quick_fabric, path="/fleet", reduced_motion=True) as shown:
         await shown.live()

@@ -4,7 +4,7 @@ import pytest
 from playwright.async_api import Browser
 
 from browser.dashboards import PHONE, OpenDashboard, dashboard
-from kit.stack.living import House, job
+from kit.stack.living import Harness, job
 from muster.schemas.access import Role, TokenRecord
 
 PAGES = ("/fleet", "/queues", "/jobs", "/scale", "/events")
@@ -17,8 +17,8 @@ async def test_a_token_in_the_address_logs_in_and_leaves_the_address(opened: Ope
         assert await shown.text(".account-name small") == "admin"
 
 
-async def test_a_link_with_another_token_replaces_no_session_unasked(opened: OpenDashboard, house: House) -> None:
-    made = await house.muster.make_token(TokenRecord(principal="mallory", role=Role.VIEWER))
+async def test_a_link_with_another_token_replaces_no_session_unasked(opened: OpenDashboard, harness: Harness) -> None:
+    made = await harness.muster.make_token(TokenRecord(principal="mallory", role=Role.VIEWER))
     link = f"/fleet#token={made.token}"
     async with opened("/events") as shown:
         await shown.live()
@@ -35,14 +35,14 @@ async def test_a_link_with_another_token_replaces_no_session_unasked(opened: Ope
         await shown.page.wait_for_selector("text=viewer")
 
 
-async def test_without_a_token_it_asks_for_one_and_says_when_it_is_wrong(browser: Browser, house: House) -> None:
+async def test_without_a_token_it_asks_for_one_and_says_when_it_is_wrong(browser: Browser, harness: Harness) -> None:
     refused = "the server responded with a status of 401"
-    async with dashboard(browser, house, token="", ignored=lambda text: refused in text) as shown:
+    async with dashboard(browser, harness, token="", ignored=lambda text: refused in text) as shown:
         await shown.page.fill("#token", "muster_mistyped")
         await shown.page.press("#token", "Enter")
         await shown.page.wait_for_selector("[role=alert]")
         assert "No such token" in await shown.text("[role=alert]")
-        await shown.page.fill("#token", house.stack.state.token.read_text().strip())
+        await shown.page.fill("#token", harness.stack.state.token.read_text().strip())
         await shown.page.click("text=Log in")
         await shown.live()
         await shown.page.click("text=Log out")
@@ -50,9 +50,9 @@ async def test_without_a_token_it_asks_for_one_and_says_when_it_is_wrong(browser
         assert await shown.page.evaluate("sessionStorage.length + localStorage.length") == 0
 
 
-async def test_a_token_is_remembered_only_if_asked(browser: Browser, house: House) -> None:
-    async with dashboard(browser, house, token="") as shown:
-        await shown.page.fill("#token", house.stack.state.token.read_text().strip())
+async def test_a_token_is_remembered_only_if_asked(browser: Browser, harness: Harness) -> None:
+    async with dashboard(browser, harness, token="") as shown:
+        await shown.page.fill("#token", harness.stack.state.token.read_text().strip())
         await shown.page.check("text=Remember it")
         await shown.page.click("text=Log in")
         await shown.live()
@@ -75,8 +75,8 @@ async def test_keys_lead_to_every_page_and_are_listed(opened: OpenDashboard) -> 
         assert await shown.page.locator("dialog").count() == 0
 
 
-async def test_search_finds_jobs_nodes_and_queues(opened: OpenDashboard, house: House) -> None:
-    submitted = await house.muster.submit(job("sought-after", run_s=30.0))
+async def test_search_finds_jobs_nodes_and_queues(opened: OpenDashboard, harness: Harness) -> None:
+    submitted = await harness.muster.submit(job("sought-after", run_s=30.0))
     async with opened("/events") as shown:
         await shown.live()
         await shown.until("document.querySelector('.table')?.textContent.includes('sought-after')")
@@ -115,11 +115,11 @@ async def test_an_address_that_is_no_page_says_so(opened: OpenDashboard, path: s
         await shown.page.wait_for_selector(f"text=There is no page at {path}")
 
 
-async def test_the_page_measures_how_late_and_how_costly_it_is(opened: OpenDashboard, house: House) -> None:
+async def test_the_page_measures_how_late_and_how_costly_it_is(opened: OpenDashboard, harness: Harness) -> None:
     async with opened("/events") as shown:
         await shown.live()
         before = await shown.page.evaluate("musterDiagnostics().factToPaintedMs.count")
-        await house.muster.submit(job("measured", run_s=0.1))
+        await harness.muster.submit(job("measured", run_s=0.1))
         await shown.until(f"musterDiagnostics().factToPaintedMs.count >= {before} + 4")
         report = await shown.page.evaluate("musterDiagnostics()")
         assert 0 < report["factToPaintedMs"]["p50"] < 10_000

@@ -8,7 +8,7 @@ from playwright.async_api import Browser, ViewportSize
 
 from browser.accessibility import breaks_no_rule
 from browser.dashboards import DESKTOP, PHONE, Dashboard
-from browser.staged_house import Stage, looked_at, staged
+from browser.staged_harness import Stage, looked_at, staged
 from muster.core.instant import NS_PER_S
 from muster.schemas.access import Role, TokenRecord
 from muster.schemas.conditions import BrakeView, Condition, ConditionsAnswer, EndedIllness, FaultCount
@@ -54,7 +54,7 @@ async def page(
     """The page on a stage whose health tells this."""
     stage = Stage(me=me)
     stage.answers |= {"/v1/conditions": answer, "/v1/conditions/node-7": answer, "POST /v1/brake/reset": answer}
-    async with staged(stage) as house, looked_at(browser, house, f"/health{search}", viewport=viewport) as shown:
+    async with staged(stage) as harness, looked_at(browser, harness, f"/health{search}", viewport=viewport) as shown:
         await shown.page.wait_for_selector("table[aria-label='Nodes and GPUs with faults']")
         yield shown, stage
 

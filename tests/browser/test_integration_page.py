@@ -8,7 +8,7 @@ from pathlib import Path
 from playwright.async_api import Browser
 
 from kit.doc_blocks import block
-from kit.stack.devices import DevicesHouse, open_devices_house
+from kit.stack.devices import DevicesHarness, open_devices_harness
 from kit.waiting import until, until_async
 from muster.schemas.facts.queue import QueueSpec
 
@@ -20,10 +20,10 @@ BUNDLE_S_MAX = 60.0
 
 
 async def test_from_the_browser(browser: Browser, tmp_path: Path) -> None:
-    async with open_devices_house(tmp_path / "state") as short:
-        await short.house.muster.set_queue(QueueSpec(name=TEAM))
+    async with open_devices_harness(tmp_path / "state") as short:
+        await short.harness.muster.set_queue(QueueSpec(name=TEAM))
         await until_async(lambda: _has_queue(short))
-        token = short.house.stack.state.token.read_text().strip()
+        token = short.harness.stack.state.token.read_text().strip()
         bundle = await bundled(tmp_path, f"const token = {json.dumps(token)};\n{block('integration.md', 'js')}")
         context = await browser.new_context(bypass_csp=True)  # the page's own policy allows no script put in by hand
         try:
@@ -31,7 +31,7 @@ async def test_from_the_browser(browser: Browser, tmp_path: Path) -> None:
             said: list[str] = []
             page.on("console", lambda message: said.append(message.text))
             page.on("pageerror", lambda error: said.append(f"thrown: {error}"))
-            await page.goto(f"{short.house.stack.endpoints.http}/healthz")
+            await page.goto(f"{short.harness.stack.endpoints.http}/healthz")
             await page.add_script_tag(content=bundle, type="module")
             await until(lambda: any("gpu-attach-chosen hello waits" in line for line in said) or "thrown" in str(said))
             assert not [line for line in said if line.startswith("thrown")]
@@ -53,5 +53,5 @@ async def bundled(directory: Path, source: str) -> str:
     return (directory / "bundle.js").read_text()
 
 
-async def _has_queue(short: DevicesHouse) -> bool:
-    return any(queue.name == TEAM for queue in await short.house.muster.queues())
+async def _has_queue(short: DevicesHarness) -> bool:
+    return any(queue.name == TEAM for queue in await short.harness.muster.queues())

@@ -8,8 +8,8 @@ from playwright.async_api import Browser
 
 from browser.dashboards import FOR_EVER_S, PHONE, Dashboard, OpenDashboard
 from browser.staged_fleet import COME, S, busy_slice, job_id, many_jobs, small_fleet
-from browser.staged_house import Stage, StagedHouse, looked_at, staged
-from kit.stack.living import House, job
+from browser.staged_harness import Stage, StagedHarness, looked_at, staged
+from kit.stack.living import Harness, job
 from muster.schemas.job import Phase
 from muster.schemas.views import JobView
 
@@ -23,11 +23,11 @@ ROWS_MAX = 100  # in the document, of however many: those in sight and a few to 
 @asynccontextmanager
 async def table(
     browser: Browser, jobs: Sequence[JobView], search: str = "", **how: object
-) -> AsyncIterator[tuple[Dashboard, StagedHouse]]:
+) -> AsyncIterator[tuple[Dashboard, StagedHarness]]:
     """The page over a stage with these jobs."""
     stage = Stage(jobs={one.id: one for one in jobs})
-    async with staged(stage) as house, looked_at(browser, house, f"/jobs{search}", **how) as shown:  # type: ignore[arg-type]
-        yield shown, house
+    async with staged(stage) as harness, looked_at(browser, harness, f"/jobs{search}", **how) as shown:  # type: ignore[arg-type]
+        yield shown, harness
 
 
 async def shows(shown: Dashboard, note: str) -> None:
@@ -41,13 +41,13 @@ async def names(shown: Dashboard) -> list[str]:
 
 
 async def test_a_job_appears_when_it_is_submitted_and_leaves_when_it_has_ended(
-    opened: OpenDashboard, house: House
+    opened: OpenDashboard, harness: Harness
 ) -> None:
     async with opened("/jobs?q=comes-and-goes") as shown:
         await shown.live()
-        submitted = await house.muster.submit(job("comes-and-goes", run_s=FOR_EVER_S))
+        submitted = await harness.muster.submit(job("comes-and-goes", run_s=FOR_EVER_S))
         await shown.page.wait_for_selector(f'tr[data-job="{submitted.id}"] >> text=running')
-        await house.muster.cancel(submitted.id)
+        await harness.muster.cancel(submitted.id)
         await shown.page.wait_for_selector(f'tr[data-job="{submitted.id}"]', state="detached")
         await shown.page.click("text=Ended")
         await shown.page.wait_for_selector(f'tr[data-job="{submitted.id}"] >> text=cancelled')
@@ -122,11 +122,13 @@ async def test_rows_are_gone_over_and_opened_by_keyboard(browser: Browser) -> No
 
 async def test_a_table_that_is_held_still_says_how_much_changed_since(browser: Browser) -> None:
     now = time.time_ns()
-    async with table(browser, small_fleet(now).jobs) as (shown, house):
+    async with table(browser, small_fleet(now).jobs) as (shown, harness):
         await shown.page.wait_for_selector(ROWS)
         before = await names(shown)
         await shown.page.keyboard.press("p")
-        await house.change([small_fleet(now).jobs[-1].model_copy(update={"id": job_id(99_999), "phase": Phase.QUEUED})])
+        await harness.change(
+            [small_fleet(now).jobs[-1].model_copy(update={"id": job_id(99_999), "phase": Phase.QUEUED})]
+        )
         await shown.page.wait_for_selector("text=Held still; 1 job changed since")
         assert await names(shown) == before
         await shown.page.keyboard.press("p")
@@ -136,11 +138,11 @@ async def test_a_table_that_is_held_still_says_how_much_changed_since(browser: B
 async def test_of_25_000_live_jobs_only_those_in_sight_are_in_the_document_and_in_order(browser: Browser) -> None:
     now = time.time_ns()
     jobs = many_jobs(MANY, now)
-    async with table(browser, jobs) as (shown, house):
+    async with table(browser, jobs) as (shown, harness):
         await shows(shown, "25,000 live")
         assert 0 < await shown.page.locator(ROWS).count() < ROWS_MAX
         for number in range(SLICES):
-            await house.change(busy_slice(jobs, number, now_ns=now, seq=house.stage.seq))
+            await harness.change(busy_slice(jobs, number, now_ns=now, seq=harness.stage.seq))
         await shows(shown, f"{MANY + SLICES * COME:,} live")
         newest = {one.name for one in many_jobs(COME, now, first=MANY + COME * (SLICES - 1))}
         assert set((await names(shown))[:COME]) == newest
@@ -150,14 +152,14 @@ async def test_of_25_000_live_jobs_only_those_in_sight_are_in_the_document_and_i
 
 async def test_where_one_has_scrolled_to_stays_when_rows_come_in_above(browser: Browser) -> None:
     now = time.time_ns()
-    async with table(browser, many_jobs(2_000, now)) as (shown, house):
+    async with table(browser, many_jobs(2_000, now)) as (shown, harness):
         await shows(shown, "2,000 live")
         await shown.page.evaluate("document.querySelector('.jobs-scroll').scrollTop = 320 * 100")
         top = "document.elementFromPoint(500, 260)?.closest('tr')?.dataset.job"
         await shown.until(f"Boolean({top})")
         before = await shown.page.evaluate(top)
         fresh = many_jobs(50, now, first=5_000)
-        await house.change([one.model_copy(update={"submitted_at": now + S}) for one in fresh])
+        await harness.change([one.model_copy(update={"submitted_at": now + S}) for one in fresh])
         await shows(shown, "2,050 live")
         await shown.until(f"{top} === '{before}'")
 
@@ -178,9 +180,9 @@ async def test_ended_jobs_are_read_page_by_page_as_they_are_scrolled_to(browser:
 
 
 async def test_where_nothing_is_live_or_fits_it_says_so(browser: Browser) -> None:
-    async with table(browser, ()) as (shown, house):
+    async with table(browser, ()) as (shown, harness):
         await shown.page.wait_for_selector("text=No job is live")
-        await house.change(many_jobs(3, time.time_ns()))
+        await harness.change(many_jobs(3, time.time_ns()))
         await shown.page.wait_for_selector(ROWS)
         await shown.page.fill("input[type=search]", "no such job")
         await shown.page.wait_for_selector("text=No live job fits")

@@ -4,7 +4,7 @@ import pytest
 from playwright.async_api import ViewportSize
 
 from browser.dashboards import OpenDashboard
-from kit.stack.living import House, job
+from kit.stack.living import Harness, job
 
 NARROW: ViewportSize = {"width": 320, "height": 640}
 PAGES = (
@@ -36,8 +36,8 @@ OUTSIDE = """
 
 
 @pytest.mark.parametrize("path", PAGES)
-async def test_a_page_fits_the_narrowest_phone(opened: OpenDashboard, house: House, path: str) -> None:
-    await house.muster.submit(job("seen-by-all", run_s=30.0))
+async def test_a_page_fits_the_narrowest_phone(opened: OpenDashboard, harness: Harness, path: str) -> None:
+    await harness.muster.submit(job("seen-by-all", run_s=30.0))
     async with opened(path, viewport=NARROW) as shown:
         await shown.live()
         await shown.page.wait_for_selector("h1")

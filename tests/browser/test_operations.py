@@ -4,7 +4,7 @@ import pytest
 
 from browser.accessibility import breaks_no_rule
 from browser.dashboards import OpenDashboard
-from kit.stack.living import House, job
+from kit.stack.living import Harness, job
 
 SHOWN = {
     "/health": "text=Every node and every GPU is healthy",
@@ -24,8 +24,8 @@ async def test_a_page_shows_what_the_services_answer(opened: OpenDashboard, path
         assert await breaks_no_rule(shown)
 
 
-async def test_the_use_of_a_job_that_runs_is_told(opened: OpenDashboard, house: House) -> None:
-    submitted = await house.muster.submit(job("measured", run_s=60.0))
+async def test_the_use_of_a_job_that_runs_is_told(opened: OpenDashboard, harness: Harness) -> None:
+    submitted = await harness.muster.submit(job("measured", run_s=60.0))
     async with opened("/use") as shown:
         await shown.live()
         row = shown.page.locator("table[aria-label='Who uses GPUs, by job'] tbody tr", has_text=submitted.name)

@@ -8,8 +8,8 @@ from playwright.async_api import Browser
 
 from browser.dashboards import FOR_EVER_S, PHONE, Dashboard, OpenDashboard
 from browser.staged_fleet import Fleet, small_fleet
-from browser.staged_house import Stage, StagedHouse, looked_at, staged
-from kit.stack.living import House, job
+from browser.staged_harness import Stage, StagedHarness, looked_at, staged
+from kit.stack.living import Harness, job
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import Phase
 from muster.schemas.queries import WhyAnswer
@@ -37,10 +37,10 @@ def stage_of(fleet: Fleet) -> Stage:
 
 
 @asynccontextmanager
-async def page(browser: Browser, stage: Stage, search: str = "") -> AsyncIterator[tuple[Dashboard, StagedHouse]]:
+async def page(browser: Browser, stage: Stage, search: str = "") -> AsyncIterator[tuple[Dashboard, StagedHarness]]:
     """The page of queues on a stage."""
-    async with staged(stage) as house, looked_at(browser, house, f"/queues{search}") as shown:
-        yield shown, house
+    async with staged(stage) as harness, looked_at(browser, harness, f"/queues{search}") as shown:
+        yield shown, harness
 
 
 async def test_the_tree_tells_what_is_held_promised_borrowed_and_lent(browser: Browser) -> None:
@@ -112,12 +112,12 @@ async def test_the_page_fits_a_phone(browser: Browser) -> None:
         assert box["x"] + box["width"] <= PHONE["width"]
 
 
-async def test_a_real_queue_fills_and_empties(opened: OpenDashboard, house: House) -> None:
-    await house.muster.set_queue(QueueSpec(name="filled"))  # of its own: jobs of other tests may still run
+async def test_a_real_queue_fills_and_empties(opened: OpenDashboard, harness: Harness) -> None:
+    await harness.muster.set_queue(QueueSpec(name="filled"))  # of its own: jobs of other tests may still run
     bar = "document.querySelector('tr[data-queue=filled] .qbar').ariaLabel"
     async with opened("/queues?queue=filled") as shown:
         await shown.page.wait_for_selector('tr[data-queue="filled"]')
-        submitted = await house.muster.submit(job("fills", gpus=4, run_s=FOR_EVER_S, queue="filled"))
+        submitted = await harness.muster.submit(job("fills", gpus=4, run_s=FOR_EVER_S, queue="filled"))
         await shown.until(f"{bar}.includes('holds 4')")
-        await house.muster.cancel(submitted.id)
+        await harness.muster.cancel(submitted.id)
         await shown.until(f"{bar}.includes('holds 0')")

@@ -8,9 +8,9 @@ from playwright.async_api import Browser
 
 from browser.dashboards import PHONE, Dashboard, dashboard
 from browser.staged_fleet import small_fleet
-from browser.staged_house import Stage, StagedHouse, looked_at, staged
+from browser.staged_harness import Stage, StagedHarness, looked_at, staged
 from browser.staged_story import choices
-from kit.stack.living import House
+from kit.stack.living import Harness
 from muster.schemas.job import JobSpec, Phase, TaskGroup
 from muster.schemas.queries import ScaleChoiceView
 from muster.schemas.views import FactView
@@ -30,10 +30,10 @@ def some() -> tuple[ScaleChoiceView, ...]:
 
 
 @asynccontextmanager
-async def page(browser: Browser, stage: Stage, search: str = "") -> AsyncIterator[tuple[Dashboard, StagedHouse]]:
+async def page(browser: Browser, stage: Stage, search: str = "") -> AsyncIterator[tuple[Dashboard, StagedHarness]]:
     """The page of scaling on a stage."""
-    async with staged(stage) as house, looked_at(browser, house, f"/scale{search}") as shown:
-        yield shown, house
+    async with staged(stage) as harness, looked_at(browser, harness, f"/scale{search}") as shown:
+        yield shown, harness
 
 
 async def test_the_newest_choice_is_told_with_its_reason_and_every_alternative(browser: Browser) -> None:
@@ -68,14 +68,14 @@ async def test_where_nothing_helps_can_be_left_out(browser: Browser) -> None:
 
 async def test_a_new_choice_appears_when_the_scaler_speaks(browser: Browser) -> None:
     stage = stage_with(some()[1:])
-    async with page(browser, stage) as (shown, house):
+    async with page(browser, stage) as (shown, harness):
         await shown.until("document.querySelectorAll('.choice').length === 6")
         stage.answers["/v1/scale"] = {"choices": [one.model_dump(mode="json") for one in some()]}
         fact = FactView(
             id="f", seq=stage.seq + 1, time=time.time_ns(), stream="LOG_atlas", cluster="atlas", writer="scaler",
             kind="scale", subject_id="scale-0009", name="gpu-attach-chosen",
         )  # fmt: skip
-        await house.change(facts=(fact,))
+        await harness.change(facts=(fact,))
         await shown.until("document.querySelectorAll('.choice').length === 7")
 
 
@@ -84,8 +84,8 @@ async def test_a_fleet_that_never_scaled_and_a_scaler_that_is_away_are_told_apar
         await shown.page.wait_for_selector("text=Nothing was chosen yet")
     away = Stage(answers={"/v1/scale": {"status": 503, "title": "Service Unavailable", "detail": "the scaler is away"}})
     async with (
-        staged(away) as house,
-        looked_at(browser, house, "/scale", ignored=lambda text: "503" in text) as shown,
+        staged(away) as harness,
+        looked_at(browser, harness, "/scale", ignored=lambda text: "503" in text) as shown,
     ):
         await shown.page.wait_for_selector(".state-broken >> text=the scaler is away")
 
@@ -96,21 +96,21 @@ async def test_the_page_fits_a_phone(browser: Browser) -> None:
         await shown.until(f"document.querySelector('.page').scrollWidth <= {PHONE['width']}")
 
 
-async def test_a_real_attachment_is_shown_from_choice_to_done(browser: Browser, own_house: House) -> None:
+async def test_a_real_attachment_is_shown_from_choice_to_done(browser: Browser, own_harness: Harness) -> None:
     """On a stack of its own: where another test left GPUs attached, nothing needs to be chosen."""
-    house = own_house
+    harness = own_harness
     group = TaskGroup(gpus=6, replicas=1, cpu_milli=100, memory_mib=100)
     full = TaskGroup(gpus=8, replicas=4, cpu_milli=100, memory_mib=100)
     labels = {"sim.muster.dev/run-s": "12", "sim.muster.dev/exit-code": "0"}
-    first = await house.muster.submit(JobSpec(name="fills-all", team="physics", task_groups=(full,), labels=labels))
-    await house.job_that(first.id, lambda view: view.phase is Phase.RUNNING)
-    async with dashboard(browser, house, path="/scale") as shown:
+    first = await harness.muster.submit(JobSpec(name="fills-all", team="physics", task_groups=(full,), labels=labels))
+    await harness.job_that(first.id, lambda view: view.phase is Phase.RUNNING)
+    async with dashboard(browser, harness, path="/scale") as shown:
         await shown.live()
-        more = await house.muster.submit(
+        more = await harness.muster.submit(
             JobSpec(name="needs-more", team="physics", task_groups=(group,), labels=labels)
         )
         await shown.page.wait_for_selector(".when-mark")
         await shown.page.wait_for_selector(".choice-jobs >> text=needs-more")
-        await house.job_that(more.id, lambda view: view.phase in {Phase.RUNNING, Phase.SUCCEEDED})
+        await harness.job_that(more.id, lambda view: view.phase in {Phase.RUNNING, Phase.SUCCEEDED})
         await shown.page.wait_for_selector(".choice >> text=/done in/", timeout=ATTACHED_MS_MAX)
-        await house.ended([first.id, more.id])
+        await harness.ended([first.id, more.id])

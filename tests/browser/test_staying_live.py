@@ -6,7 +6,7 @@ import signal
 from playwright.async_api import Browser
 
 from browser.dashboards import Dashboard, OpenDashboard, dashboard
-from kit.stack.living import House, job
+from kit.stack.living import Harness, job
 from kit.waiting import until, until_async
 from muster.client import UnavailableError, UnreachableError
 from muster.schemas.access import Role, TokenRecord
@@ -22,42 +22,44 @@ def provoked(text: str) -> bool:
     return any(word in text for word in (*lost, "WebSocket connection to", "status of 503"))
 
 
-async def answers(house: House) -> bool:
+async def answers(harness: Harness) -> bool:
     """Whether the gateway is there (again)."""
     try:
-        await house.muster.me()
+        await harness.muster.me()
     except (UnavailableError, UnreachableError):
         return False
     return True
 
 
-async def shows(shown: Dashboard, house: House, name: str) -> None:
+async def shows(shown: Dashboard, harness: Harness, name: str) -> None:
     """Wait until a job that is submitted now is known to the page, without loading it anew."""
-    await house.muster.submit(job(name, run_s=60.0))
+    await harness.muster.submit(job(name, run_s=60.0))
     await shown.page.keyboard.press("/")
     await shown.page.fill(".search-input", name)
     await shown.page.wait_for_selector(f"[role=option] >> text={name}")
     await shown.page.keyboard.press("Escape")
 
 
-async def test_it_comes_back_by_itself_when_the_broker_does(browser: Browser, own_house: House) -> None:
-    async with dashboard(browser, own_house, path="/events", ignored=provoked) as shown:
+async def test_it_comes_back_by_itself_when_the_broker_does(browser: Browser, own_harness: Harness) -> None:
+    async with dashboard(browser, own_harness, path="/events", ignored=provoked) as shown:
         await shown.live()
-        await shows(shown, own_house, "before")
-        await own_house.kill("nats-server")
+        await shows(shown, own_harness, "before")
+        await own_harness.kill("nats-server")
         await shown.connection("offline")
         assert "Trying again" in await shown.text(".banner")
         await shown.live()
-        await shows(shown, own_house, "after")
+        await shows(shown, own_harness, "after")
         report = await shown.diagnostics()
         assert report["reconnects"] >= 1
 
 
-async def test_what_is_shown_is_called_stale_while_the_services_stand_still(browser: Browser, own_house: House) -> None:
-    async with dashboard(browser, own_house, path="/events", ignored=provoked) as shown:
+async def test_what_is_shown_is_called_stale_while_the_services_stand_still(
+    browser: Browser, own_harness: Harness
+) -> None:
+    async with dashboard(browser, own_harness, path="/events", ignored=provoked) as shown:
         await shown.live()
-        await shows(shown, own_house, "seen")
-        services = own_house.pid("all")
+        await shows(shown, own_harness, "seen")
+        services = own_harness.pid("all")
         os.kill(services, signal.SIGSTOP)
         try:
             await shown.connection("stale")
@@ -66,16 +68,18 @@ async def test_what_is_shown_is_called_stale_while_the_services_stand_still(brow
         finally:
             os.kill(services, signal.SIGCONT)
         await shown.live()
-        await shows(shown, own_house, "seen-again")
+        await shows(shown, own_harness, "seen-again")
 
 
-async def test_a_gateway_that_starts_anew_loses_nothing_of_what_is_shown(browser: Browser, own_house: House) -> None:
-    async with dashboard(browser, own_house, path="/events", ignored=provoked) as shown:
+async def test_a_gateway_that_starts_anew_loses_nothing_of_what_is_shown(
+    browser: Browser, own_harness: Harness
+) -> None:
+    async with dashboard(browser, own_harness, path="/events", ignored=provoked) as shown:
         await shown.live()
-        kept = await own_house.muster.submit(job("kept", run_s=60.0))
-        await own_house.kill("all")
-        await until_async(lambda: answers(own_house))
-        await shows(shown, own_house, "later")
+        kept = await own_harness.muster.submit(job("kept", run_s=60.0))
+        await own_harness.kill("all")
+        await until_async(lambda: answers(own_harness))
+        await shows(shown, own_harness, "later")
         await shown.live()
         await shown.page.keyboard.press("/")
         await shown.page.fill(".search-input", kept.id)
@@ -83,7 +87,7 @@ async def test_a_gateway_that_starts_anew_loses_nothing_of_what_is_shown(browser
 
 
 async def test_a_credential_is_replaced_before_it_ends_and_nothing_is_missed(
-    opened: OpenDashboard, house: House
+    opened: OpenDashboard, harness: Harness
 ) -> None:
     async with opened() as shown:
         asked: list[str] = []
@@ -91,23 +95,25 @@ async def test_a_credential_is_replaced_before_it_ends_and_nothing_is_missed(
         await shown.page.clock.install()
         await shown.go("/events")
         await shown.live()
-        await shows(shown, house, "before-renewal")
+        await shows(shown, harness, "before-renewal")
         assert sum("/v1/live/credential" in url for url in asked) == 1
         await shown.page.clock.fast_forward(RENEWAL_MS)
         await until(lambda: sum("/v1/live/credential" in url for url in asked) == 2)
-        await shows(shown, house, "after-renewal")
+        await shows(shown, harness, "after-renewal")
         await shown.live()
         report = await shown.diagnostics()
         assert (report["reconnects"], report["lastGap"], report["snapshots"]) == (0, "", 1)
 
 
-async def test_a_token_that_is_revoked_ends_at_the_login_with_the_reason(browser: Browser, own_house: House) -> None:
-    made = await own_house.muster.make_token(TokenRecord(principal="visitor", role=Role.VIEWER))
+async def test_a_token_that_is_revoked_ends_at_the_login_with_the_reason(
+    browser: Browser, own_harness: Harness
+) -> None:
+    made = await own_harness.muster.make_token(TokenRecord(principal="visitor", role=Role.VIEWER))
     async with dashboard(
-        browser, own_house, path="/events", token=made.token, ignored=lambda text: "status of 401" in text
+        browser, own_harness, path="/events", token=made.token, ignored=lambda text: "status of 401" in text
     ) as shown:
         await shown.live()
-        await own_house.muster.revoke_token(made.id)
+        await own_harness.muster.revoke_token(made.id)
         await shown.go("/queues")
         await shown.page.wait_for_selector("#token")
         assert "no longer accepted" in await shown.text(".login-card")

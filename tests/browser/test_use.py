@@ -8,7 +8,7 @@ from playwright.async_api import Browser, ViewportSize
 
 from browser.accessibility import breaks_no_rule
 from browser.dashboards import DESKTOP, PHONE, Dashboard
-from browser.staged_house import Stage, looked_at, staged
+from browser.staged_harness import Stage, looked_at, staged
 from muster.core.instant import NS_PER_S
 from muster.schemas.facts.telemetry import DeviceUse, Use
 from muster.schemas.usage import (
@@ -86,7 +86,7 @@ async def page(
         "/v1/usage/energy": energy(),
         f"/v1/jobs/{JOB}/stats": job_use(),
     }
-    async with staged(stage) as house, looked_at(browser, house, f"/use{search}", viewport=viewport) as shown:
+    async with staged(stage) as harness, looked_at(browser, harness, f"/use{search}", viewport=viewport) as shown:
         await shown.page.wait_for_selector("table[aria-label='Held and idle']")
         yield shown
 

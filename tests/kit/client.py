@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 from starlette.types import ASGIApp
 
-from kit.http.gateway import FakeHouse
+from kit.http.gateway import FakeHarness
 from kit.loopback import served
 from muster.client import (
     Muster,
@@ -26,5 +26,5 @@ async def sdk(app: ASGIApp, token: str = "ann") -> AsyncIterator[Muster]:
         yield muster
 
 
-def known(house: FakeHouse, phase: Phase = Phase.RUNNING) -> None:
-    house.view.rows[JOB] = JobView(id=JOB, name="train", team="blue", principal="ann", queue="blue", phase=phase)
+def known(harness: FakeHarness, phase: Phase = Phase.RUNNING) -> None:
+    harness.view.rows[JOB] = JobView(id=JOB, name="train", team="blue", principal="ann", queue="blue", phase=phase)

@@ -35,7 +35,7 @@ ACTS = (
 acts = st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, 7)), min_size=5, max_size=40)
 
 
-def new_house() -> VirtualComposer:
+def new_harness() -> VirtualComposer:
     return composer_with(*NODES, pool=6, limit=LIMIT, bounds=SHORT)
 
 
@@ -201,4 +201,4 @@ def _is_online(it: VirtualComposer, node: str) -> bool:
     return owner is not None and it.core.state.attachments[owner].phase is AttachmentPhase.ONLINE
 
 
-__all__ = ["BOUNDS", "LIMIT", "Watch", "acts", "config", "finish", "new_house", "play"]
+__all__ = ["BOUNDS", "LIMIT", "Watch", "acts", "config", "finish", "new_harness", "play"]

@@ -48,7 +48,7 @@ OPS = (
 HISTORY = st.lists(st.tuples(st.sampled_from(OPS), st.integers(0, 10), st.integers(0, 3)), min_size=20, max_size=90)
 
 
-class House:
+class Harness:
     """A world whose agent's and federation's words are late: they wait in `mail` until they are delivered."""
 
     def __init__(self) -> None:

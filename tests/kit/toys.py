@@ -225,7 +225,7 @@ class MemoryServiceLog:
 
 
 @dataclass
-class MemoryHouse:
+class MemoryHarness:
     """A log in memory, what stands beside it, and shells over them, all in one test."""
 
     time: FakeTime = field(default_factory=FakeTime)

@@ -28,26 +28,26 @@ async def chooser(plane: AnyPlane, tmp_path: Path) -> AsyncIterator[Chooser]:
 
 
 async def test_jobs_run_on_the_devices_that_were_chosen_and_give_them_back(chooser: Chooser) -> None:
-    wide = await chooser.house.muster.submit(running("wide", gpus=4, replicas=4))
-    await chooser.house.job_that(wide.id, lambda view: view.phase is Phase.RUNNING, WAIT_S)
+    wide = await chooser.harness.muster.submit(running("wide", gpus=4, replicas=4))
+    await chooser.harness.job_that(wide.id, lambda view: view.phase is Phase.RUNNING, WAIT_S)
     claims = await chooser.claims()
     assert len(held(claims)) == len(set(held(claims))) == 16
     for claim in claims:
         assert len(objects(claim, "status", "reservedFor")) == 1
-    started = next(fact for fact in await chooser.house.facts() if fact.name == "pods-started")
+    started = next(fact for fact in await chooser.harness.facts() if fact.name == "pods-started")
     told = {uuid for slot in started.payload.device_uuids for uuid in slot}  # type: ignore[attr-defined]
     assert told == {device_uuid(node, device) for node in range(2) for device in range(8)}
-    waiting = await chooser.house.muster.submit(running("waiting", gpus=8, run_s=0.3))
-    await chooser.house.muster.cancel(wide.id)
-    assert [one.phase for one in await chooser.house.ended([waiting.id])] == [Phase.SUCCEEDED]
+    waiting = await chooser.harness.muster.submit(running("waiting", gpus=8, run_s=0.3))
+    await chooser.harness.muster.cancel(wide.id)
+    assert [one.phase for one in await chooser.harness.ended([waiting.id])] == [Phase.SUCCEEDED]
     await chooser.until_nothing_is_left()
 
 
 async def test_devices_of_one_socket_are_chosen_where_that_is_required(chooser: Chooser) -> None:
     spec = running("near", gpus=4, replicas=4).model_copy()
     near = spec.task_groups[0].model_copy(update={"topology": Topology(level="socket", required=True)})
-    one = await chooser.house.muster.submit(spec.model_copy(update={"task_groups": (near,)}))
-    await chooser.house.job_that(one.id, lambda view: view.phase is Phase.RUNNING, WAIT_S)
+    one = await chooser.harness.muster.submit(spec.model_copy(update={"task_groups": (near,)}))
+    await chooser.harness.job_that(one.id, lambda view: view.phase is Phase.RUNNING, WAIT_S)
     for claim in await chooser.claims():
         numbers = sorted(int(device.removeprefix("gpu-")) for _, device in held([claim]))
         assert numbers in ([0, 1, 2, 3], [4, 5, 6, 7])
@@ -61,9 +61,9 @@ async def test_a_device_that_somebody_else_took_is_not_given_away(chooser: Choos
     result = {"request": "r", "driver": DRIVER, "pool": node, "device": "gpu-3"}
     claim["status"] = {"allocation": {"devices": {"results": [result]}}}
     await chooser.kube.replace(RESOURCE_CLAIMS, "theirs", claim, namespace=chooser.namespace, subresource="status")
-    jobs = [await chooser.house.muster.submit(running(f"one-{number}", gpus=1)) for number in range(15)]
+    jobs = [await chooser.harness.muster.submit(running(f"one-{number}", gpus=1)) for number in range(15)]
     for one in jobs:
-        await chooser.house.job_that(one.id, lambda view: view.phase is Phase.RUNNING, WAIT_S)
+        await chooser.harness.job_that(one.id, lambda view: view.phase is Phase.RUNNING, WAIT_S)
     claims = await chooser.claims()
     assert len(held(claims)) == len(set(held(claims))) == 16
     assert [name_of(one) for one in claims if (node, "gpu-3") in held([one])] == ["theirs"]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kit.kube.planes import open_plane
-from kit.stack.kubernetes import NAMESPACE, open_kubernetes_house
-from kit.stack.living import House, job
+from kit.stack.kubernetes import NAMESPACE, open_kubernetes_harness
+from kit.stack.living import Harness, job
 from kit.waiting import until_async
 from muster.kube.connection import KubeConnection
 from muster.kube.objects import name_of, strings, text, uid_of
@@ -47,15 +47,15 @@ pytestmark = pytest.mark.timeout(300)
 class Fleet:
     """A stack on three nodes, two of which are free."""
 
-    house: House
+    harness: Harness
     kube: KubeConnection
 
     async def busy(self, name: str) -> tuple[str, str]:
         """The node of a job that fills it and runs on, and its id."""
-        submitted = await self.house.muster.submit(
+        submitted = await self.harness.muster.submit(
             job(name, gpus=8).model_copy(update={"preemptible": False, "total_run_time_s": 86_400.0, "labels": {}})
         )
-        view = await self.house.job_that(submitted.id, lambda view: view.phase is Phase.RUNNING, PATIENCE_S)
+        view = await self.harness.job_that(submitted.id, lambda view: view.phase is Phase.RUNNING, PATIENCE_S)
         return view.slots[0].node, submitted.id
 
     async def pods(self) -> set[str]:
@@ -65,7 +65,7 @@ class Fleet:
         return [name_of(node) for node in (await self.kube.list_page(NODES)).items]
 
     async def steps(self, campaign: str, node: str) -> list[str]:
-        told = [fact for fact in await self.house.facts() if isinstance(fact.payload, NodeStepped)]
+        told = [fact for fact in await self.harness.facts() if isinstance(fact.payload, NodeStepped)]
         steps = [one.payload for one in told if one.subject_id == node]
         assert all(isinstance(one, NodeStepped) for one in steps)
         return [
@@ -76,7 +76,7 @@ class Fleet:
 
     async def ended(self, campaign: str) -> None:
         async def is_over() -> bool:
-            facts = await self.house.facts()
+            facts = await self.harness.facts()
             return any(isinstance(fact.payload, CampaignEnded) and fact.subject_id == campaign for fact in facts)
 
         await until_async(is_over, patience_s=PATIENCE_S)
@@ -113,8 +113,8 @@ async def open_fleet(plane: ControlPlane, directory: Path) -> AsyncIterator[Flee
             await kube.create(NAMESPACES, {"metadata": {"name": name}})
         operator = asyncio.create_task(operate(kube))
         try:
-            async with open_kubernetes_house(directory, plane.kubeconfig(), preflight=PREFLIGHT) as house:
-                yield Fleet(house, kube)
+            async with open_kubernetes_harness(directory, plane.kubeconfig(), preflight=PREFLIGHT) as harness:
+                yield Fleet(harness, kube)
         finally:
             operator.cancel()
             with suppress(asyncio.CancelledError):
@@ -139,18 +139,18 @@ async def test_campaigns_by_label_and_by_job_end_and_a_job_elsewhere_runs_on(
         free = [node for node in await fleet.nodes() if node != busy]
         for component in ("driver", "os"):
             spec = campaign(component, free)
-            await fleet.house.muster.start_campaign(spec)
+            await fleet.harness.muster.start_campaign(spec)
             await fleet.ended(spec.name)
             for node in free:
                 assert await fleet.steps(spec.name, node) == TURN
             assert await fleet.steps(spec.name, busy) == []
         assert await fleet.pods() == untouched
-        assert (await fleet.house.muster.get(job_id)).phase is Phase.RUNNING
-        assert not any(isinstance(fact.payload, JobStopRequested) for fact in await fleet.house.facts())
+        assert (await fleet.harness.muster.get(job_id)).phase is Phase.RUNNING
+        assert not any(isinstance(fact.payload, JobStopRequested) for fact in await fleet.harness.facts())
         jobs = (await fleet.kube.list_page(JOBS, select=Selection(WORK_SPACE))).items
         where = sorted(text(one, "spec", "template", "spec", "nodeName") for one in jobs)
         assert where == sorted(free * 3), "checks after both campaigns, and the work of one of them"
         for node in (await fleet.kube.list_page(NODES)).items:
             assert strings(node, "metadata", "labels").get(STATE, "") == (DONE if name_of(node) in free else "")
-        after = await fleet.house.muster.submit(job("after", gpus=8, replicas=2))
-        await fleet.house.job_that(after.id, lambda view: view.phase is Phase.RUNNING, PATIENCE_S)
+        after = await fleet.harness.muster.submit(job("after", gpus=8, replicas=2))
+        await fleet.harness.job_that(after.id, lambda view: view.phase is Phase.RUNNING, PATIENCE_S)

@@ -39,7 +39,7 @@ async def chooser(plane: AnyPlane, tmp_path_factory: pytest.TempPathFactory) -> 
         define(plane)
         directory = tmp_path_factory.mktemp("claims")
         opened = await stack.enter_async_context(open_chooser(plane, directory / "state"))
-        await opened.house.muster.set_queue(QueueSpec(name=opened.namespace))
+        await opened.harness.muster.set_queue(QueueSpec(name=opened.namespace))
         await stack.enter_async_context(operating(opened.kube, JOB_SETS, MPI_JOBS))
         yield opened
 
@@ -161,14 +161,14 @@ async def test_where_some_nodes_count_their_gpus_pods_with_claims_keep_off_them(
         [name] = (await make_fleet(client, 1, shape=counted, prefix=prefix, labels=labels)).names
 
     async def is_known() -> bool:
-        return name in {node.name for node in await chooser.house.muster.nodes()}
+        return name in {node.name for node in await chooser.harness.muster.nodes()}
 
     await until_async(is_known, patience_s=WAIT_S)
     body = batch_job("nine", pods=9, gpus=0)
     claiming(mapping(body, "spec", "template", "spec"))
     await create(chooser, JOBS, body)
     waits = await shows(chooser, JOBS, "nine", "queued")
-    told = [fact for fact in await chooser.house.facts() if fact.subject_id == note(waits, JOB_ID)]
+    told = [fact for fact in await chooser.harness.facts() if fact.subject_id == note(waits, JOB_ID)]
     assert "placed" not in [fact.name for fact in told], "nowhere is a claim served for each of its pods"
     [routed] = [fact.payload for fact in told if isinstance(fact.payload, JobRouted)]
     assert [group.gpu_models for group in routed.job.spec.task_groups] == [(NodeShape().product,)]

@@ -39,27 +39,27 @@ class Guarded:
     """A plane, a bus, and guards over both."""
 
     plane: ControlPlane
-    house: HostedServices
+    harness: HostedServices
 
     async def host(self, *, apply: bool) -> None:
         """One more process with a guard."""
-        settings = self.house.settings.model_copy(
+        settings = self.harness.settings.model_copy(
             update={
                 "kubernetes": KubernetesSettings(kubeconfig=self.plane.kubeconfig(), api_servers=self.plane.servers),
                 "guard": GuardSettings(apply=apply, scrape_s=SCRAPE_S),
             }
         )
-        await self.house.host(*app.services(settings))
+        await self.harness.host(*app.services(settings))
 
     async def report(self) -> ApiServerReport:
-        return await NatsGuard(await self.house.client("gateway-query"), cluster=CLUSTER).report()
+        return await NatsGuard(await self.harness.client("gateway-query"), cluster=CLUSTER).report()
 
     async def said(self, kind: str, name: str, number: int = 1) -> list[Fact]:
         """At least so many facts of that name."""
         found: list[Fact] = []
 
         async def are_there() -> bool:
-            found[:] = [fact for fact in await self.house.facts(name) if fact.kind == kind]
+            found[:] = [fact for fact in await self.harness.facts(name) if fact.kind == kind]
             return len(found) >= number
 
         await until_async(are_there)
@@ -78,11 +78,11 @@ class Guarded:
 @asynccontextmanager
 async def guarded(bus: NatsServer) -> AsyncIterator[Guarded]:
     """Everything, without a guard yet."""
-    house = HostedServices(bus)
-    await house.prepare()
+    harness = HostedServices(bus)
+    await harness.prepare()
     async with open_plane(PlaneOptions(kwok=False)) as plane:
-        yield Guarded(plane, house)
-        await house.end()
+        yield Guarded(plane, harness)
+        await harness.end()
 
 
 async def post_level(client: aiohttp.ClientSession, name: str, shares: int) -> None:
@@ -92,60 +92,60 @@ async def post_level(client: aiohttp.ClientSession, name: str, shares: int) -> N
 
 
 async def test_flow_control_is_applied_kept_and_told(bus: NatsServer) -> None:
-    async with guarded(bus) as house, house.plane.client() as client:
-        await house.host(apply=True)
-        (first,) = await house.said("flow", "applied")
+    async with guarded(bus) as harness, harness.plane.client() as client:
+        await harness.host(apply=True)
+        (first,) = await harness.said("flow", "applied")
         assert isinstance(first.payload, FlowApplied)
         assert (first.payload.seats, first.payload.shares, first.payload.ballast_shares) == (2, 1, 54)
-        assert await house.managed() == {"muster-list-secrets", "muster-ballast"}
+        assert await harness.managed() == {"muster-list-secrets", "muster-ballast"}
 
         await post_level(client, "somebodys", 700)
-        second = (await house.said("flow", "applied", 2))[1]
+        second = (await harness.said("flow", "applied", 2))[1]
         assert isinstance(second.payload, FlowApplied)
         assert second.payload.total_shares == 947
         assert second.payload.why == "other levels changed, written by the guard"
-        assert await house.managed() == {"muster-list-secrets"}
+        assert await harness.managed() == {"muster-list-secrets"}
 
-        report = await house.report()
+        report = await harness.report()
         assert (report.cluster, report.guarded, report.applies) == (CLUSTER, True, True)
         assert [(level.seats, level.wanted) for level in report.levels if level.wanted] == [(2, 2)]
 
 
 async def test_without_apply_it_writes_nothing_and_advises(bus: NatsServer) -> None:
-    async with guarded(bus) as house:
-        await house.host(apply=False)
-        (raised,) = await house.said("advice", "raised")
+    async with guarded(bus) as harness:
+        await harness.host(apply=False)
+        (raised,) = await harness.said("advice", "raised")
         assert isinstance(raised.payload, AdviceRaised)
         assert raised.payload.code == "lists-unlimited"
         assert "muster guard apply" in raised.payload.cure
-        assert await house.managed() == set()
-        report = await house.report()
+        assert await harness.managed() == set()
+        report = await harness.report()
         assert [advice.code for advice in report.advices] == ["lists-unlimited"]
         assert len(report.replicas) == 1
 
 
 async def test_another_guard_takes_over_and_says_nothing_twice(bus: NatsServer) -> None:
-    async with guarded(bus) as house:
-        await house.host(apply=True)
-        await house.said("flow", "applied")
-        await house.host(apply=True)
-        await house.house.hostings[0].end()
-        second = house.house.hostings[1].shells
+    async with guarded(bus) as harness:
+        await harness.host(apply=True)
+        await harness.said("flow", "applied")
+        await harness.host(apply=True)
+        await harness.harness.hostings[0].end()
+        second = harness.harness.hostings[1].shells
         await until_leading(second)
 
         async def sees() -> bool:
-            return bool((await house.report()).replicas)
+            return bool((await harness.report()).replicas)
 
         await until_async(sees)
-        assert len(await house.said("flow", "applied")) == 1
+        assert len(await harness.said("flow", "applied")) == 1
 
 
 async def test_a_guard_without_a_cluster_leads_and_reports_that_there_is_none(bus: NatsServer) -> None:
-    house = HostedServices(bus)
-    await house.prepare()
-    await house.host(*app.services(house.settings))
-    await until_leading(house.hostings[0].shells)
-    client = await house.client("gateway-query")
+    harness = HostedServices(bus)
+    await harness.prepare()
+    await harness.host(*app.services(harness.settings))
+    await until_leading(harness.hostings[0].shells)
+    client = await harness.client("gateway-query")
     assert await NatsGuard(client, cluster=CLUSTER).report() == ApiServerReport(cluster=CLUSTER)
-    await house.end()
+    await harness.end()
     assert LOG.cluster == CLUSTER

@@ -124,21 +124,21 @@ async def chooser(old: ControlPlane, tmp_path: Path) -> AsyncIterator[Chooser]:
 
 async def test_jobs_get_chosen_devices_before_an_upgrade_and_after_it(old: ControlPlane, chooser: Chooser) -> None:
     """The agent that began with v1beta1 goes on when v1 alone is served."""
-    muster = chooser.house.muster
+    muster = chooser.harness.muster
     early = await muster.submit(lasting("early", gpus=4, replicas=3))
-    await chooser.house.job_that(early.id, is_running, WAIT_S)
+    await chooser.harness.job_that(early.id, is_running, WAIT_S)
     assert len(set(held(await chooser.claims()))) == 12
 
     await old.upgrade(NEW)
     late = await muster.submit(lasting("late", gpus=4))
-    await chooser.house.job_that(late.id, is_running, WAIT_S)
+    await chooser.harness.job_that(late.id, is_running, WAIT_S)
     claims = await chooser.claims()
     assert len(held(claims)) == len(set(held(claims))) == 16
     assert all(len(objects(claim, "status", "reservedFor")) == 1 for claim in claims)
     assert {at(claim, "apiVersion") for claim in claims} <= {None, "resource.k8s.io/v1"}
 
     async def tells_v1() -> bool:
-        described = [fact for fact in await chooser.house.facts() if fact.name == "described"]
+        described = [fact for fact in await chooser.harness.facts() if fact.name == "described"]
         return "resource.k8s.io/v1" in described[-1].payload.served  # type: ignore[attr-defined]
 
     await until_async(tells_v1, patience_s=WAIT_S)

@@ -10,7 +10,7 @@ import pytest
 
 from kit.kube.agents import open_agent, running_job
 from kit.kube.planes import open_plane
-from kit.stack.living import House
+from kit.stack.living import Harness
 from kit.waiting import until_async
 from muster.agent.core.kubernetes.projections import PodProjection
 from muster.agent.core.kubernetes.views import PodView
@@ -71,8 +71,8 @@ async def witness(kube: KubeConnection, namespace: str) -> AsyncIterator[Witness
         await asyncio.wait({task})
 
 
-async def phases(house: House, job_ids: list[str]) -> list[Phase]:
-    return [(await house.muster.get(job_id)).phase for job_id in job_ids]
+async def phases(harness: Harness, job_ids: list[str]) -> list[Phase]:
+    return [(await harness.muster.get(job_id)).phase for job_id in job_ids]
 
 
 @pytest.mark.timeout(400)
@@ -82,18 +82,18 @@ async def test_a_surge_survives_an_outage_of_the_api_server(tmp_path: Path) -> N
         open_agent(plane, tmp_path / "state", nodes=30, bind_s=20.0) as agent,
         witness(agent.kube, agent.namespace) as seen,
     ):
-        submit = agent.house.muster.submit
+        submit = agent.harness.muster.submit
         jobs = [(await submit(running_job(f"one-{n}", run_s=1.0))).id for n in range(JOBS // 2)]
         jobs += [(await submit(running_job(f"gang-{n}", run_s=1.0, replicas=4))).id for n in range(GANGS)]
         await plane.stop(API_SERVER)
         jobs += [(await submit(running_job(f"late-{n}", run_s=1.0))).id for n in range(JOBS - JOBS // 2)]
         await asyncio.sleep(OUTAGE_S)  # the outage itself is what passes
-        before = await phases(agent.house, jobs)
+        before = await phases(agent.harness, jobs)
         await plane.start(API_SERVER)
-        ended = await agent.house.ended(jobs, patience_s=PATIENCE_S)
+        ended = await agent.harness.ended(jobs, patience_s=PATIENCE_S)
         assert Phase.SUCCEEDED in before or Phase.PLACED in before, "the outage came within the surge"
         assert {one.phase for one in ended} == {Phase.SUCCEEDED}
-        assert await agent.house.violations(jobs) == []
+        assert await agent.harness.violations(jobs) == []
         assert (seen.twice, seen.rebound) == ([], [])
 
         async def cleared() -> bool:

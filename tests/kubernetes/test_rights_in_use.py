@@ -11,8 +11,8 @@ import pytest
 from kit.kube.audit import REFUSED, Asked, asked, audit_flags
 from kit.kube.manifests import K8S, kubectl
 from kit.kube.planes import open_plane
-from kit.stack.kubernetes import NAMESPACE, open_kubernetes_house
-from kit.stack.living import TEAM, House, job
+from kit.stack.kubernetes import NAMESPACE, open_kubernetes_harness
+from kit.stack.living import TEAM, Harness, job
 from kit.waiting import until_async
 from muster.cli.kubernetes_commands import rbac_yaml
 from muster.kube.connection import KubeConnection
@@ -62,7 +62,7 @@ pytestmark = pytest.mark.timeout(400)
 class Story:
     """A stack whose agent is the account of the manifests. admin: somebody who may do everything."""
 
-    house: House
+    harness: Harness
     admin: KubeConnection
     audit: Path
 
@@ -80,11 +80,11 @@ async def story(directory: Path) -> AsyncIterator[Story]:
         kubeconfig = plane.kubeconfig(ACCOUNT)
         async with (
             await KubeConnection.open(kubeconfig=plane.kubeconfig(), user_agent="muster-test/1") as admin,
-            open_kubernetes_house(
+            open_kubernetes_harness(
                 directory / "state", kubeconfig, devices="auto", own_nodes=True, namespaces=[TEAM], teams={TEAM: TEAM}
-            ) as house,
+            ) as harness,
         ):
-            yield Story(house, admin, directory / "audit")
+            yield Story(harness, admin, directory / "audit")
 
 
 async def installed(plane: ControlPlane) -> None:
@@ -131,13 +131,13 @@ def pod_template(**metadata: object) -> JsonObject:
 
 async def whole_fleet_then_somebody_more_urgent(story: Story) -> None:
     """A gang on all nodes, with devices of both sorts, is evicted for another."""
-    low = await story.house.muster.submit(running("low", gpus=8, replicas=3, priority=10, min_slice_s=0))
-    await story.house.job_that(low.id, lambda view: view.phase is Phase.RUNNING, PATIENCE_S)
-    urgent = await story.house.muster.submit(running("urgent", run_s=0.3, gpus=8, replicas=3, priority=90))
-    await story.house.ended([urgent.id], patience_s=PATIENCE_S)
-    await story.house.job_that(low.id, lambda view: view.phase is Phase.RUNNING, PATIENCE_S)
-    await story.house.muster.cancel(low.id)
-    await story.house.ended([low.id], patience_s=PATIENCE_S)
+    low = await story.harness.muster.submit(running("low", gpus=8, replicas=3, priority=10, min_slice_s=0))
+    await story.harness.job_that(low.id, lambda view: view.phase is Phase.RUNNING, PATIENCE_S)
+    urgent = await story.harness.muster.submit(running("urgent", run_s=0.3, gpus=8, replicas=3, priority=90))
+    await story.harness.ended([urgent.id], patience_s=PATIENCE_S)
+    await story.harness.job_that(low.id, lambda view: view.phase is Phase.RUNNING, PATIENCE_S)
+    await story.harness.muster.cancel(low.id)
+    await story.harness.ended([low.id], patience_s=PATIENCE_S)
 
 
 async def jobs_that_are_objects(story: Story) -> None:
@@ -172,10 +172,10 @@ async def a_pod_with_a_claim(story: Story) -> None:
     own need one only where their finalizer is not taken away by the claim controller first.
     """
     for node in ("plain-0000", "plain-0001"):  # whose GPUs are not had by claims
-        await story.house.muster.cordon(node, reason="a pod with a claim comes")
+        await story.harness.muster.cordon(node, reason="a pod with a claim comes")
 
     async def are_closed() -> bool:
-        closed = {fact.subject_id for fact in await story.house.facts() if fact.name == "cordon-forwarded"}
+        closed = {fact.subject_id for fact in await story.harness.facts() if fact.name == "cordon-forwarded"}
         return {"plain-0000", "plain-0001"} <= closed
 
     await until_async(are_closed, patience_s=PATIENCE_S)

@@ -102,7 +102,7 @@ async def space(plane: AnyPlane, tmp_path_factory: pytest.TempPathFactory) -> As
         define(plane)
         directory = tmp_path_factory.mktemp("workloads")
         agent = await stack.enter_async_context(open_agent(plane, directory / "state", nodes=4))
-        await agent.house.muster.set_queue(QueueSpec(name=agent.namespace))
+        await agent.harness.muster.set_queue(QueueSpec(name=agent.namespace))
         await stack.enter_async_context(operating(agent.kube, JOB_SETS, MPI_JOBS))
         yield Space(plane, agent)
 
@@ -119,7 +119,7 @@ async def test_an_example_runs_and_is_cancelled_by_deleting_it(space: Space, exa
     manifest = manifest.replace(f"{QUEUE}: physics", f"{QUEUE}: {space.agent.namespace}")
     space.kubectl("apply", "-f", "-", stdin=manifest)
     running = await space.shows(resource, name, "running")
-    job = await space.agent.house.muster.get(job_of(resource, running))
+    job = await space.agent.harness.muster.get(job_of(resource, running))
     assert (job.phase, job.replicas) == (Phase.RUNNING, pods)
     there = await space.agent.pods()
     assert len(there) == pods
@@ -184,7 +184,7 @@ async def test_a_job_that_fails_is_tried_no_more(space: Space) -> None:
     mapping(body, "spec", "template", "metadata")["annotations"] = {**ENDS, "muster.dev/exit-code": "3"}
     space.apply(body)
     ended = await space.shows(JOBS, "fails", "failed")
-    job = await space.agent.house.muster.get(note(ended, JOB_ID))
+    job = await space.agent.harness.muster.get(note(ended, JOB_ID))
     assert (job.phase, job.exit_code) == (Phase.FAILED, 3)
     await until_async(lambda: has_condition(space, "fails", "Failed"), patience_s=WAIT_S)
 

@@ -8,7 +8,7 @@ from starlette.types import Receive, Scope, Send
 
 from kit.http.bounded_gateway import Gateway, RawClient, serving
 from kit.http.certificates import Authority
-from kit.http.gateway import FakeHouse, joined
+from kit.http.gateway import FakeHarness, joined
 from kit.waiting import until
 from muster.bus.gateway_settings import HttpSettings
 from muster.gateway.connections import RESERVE
@@ -49,7 +49,7 @@ async def streams(gateway: Gateway, count: int, *, source: str) -> list[RawClien
 
 async def test_idle_connections_of_many_addresses_shut_nobody_out() -> None:
     bounds = HttpSettings(connections_max=40, connections_per_address_max=10)
-    async with serving(FakeHouse().app, bounds) as gateway:
+    async with serving(FakeHarness().app, bounds) as gateway:
         for host in range(2, 12):
             for _ in range(10):
                 await gateway.connect(source=f"127.0.0.{host}")
@@ -58,7 +58,7 @@ async def test_idle_connections_of_many_addresses_shut_nobody_out() -> None:
 
 
 async def test_idle_connections_of_one_address_are_closed_before_those_of_others() -> None:
-    async with serving(FakeHouse().app, HttpSettings(connections_per_address_max=5)) as gateway:
+    async with serving(FakeHarness().app, HttpSettings(connections_per_address_max=5)) as gateway:
         member = await gateway.connect(source="127.0.0.2")
         assert (await member.ask("/healthz"))[0] == 200
         attacking = [await gateway.connect(source="127.0.0.3") for _ in range(20)]
@@ -68,7 +68,7 @@ async def test_idle_connections_of_one_address_are_closed_before_those_of_others
 
 
 async def test_an_address_whose_connections_are_all_busy_gets_no_more() -> None:
-    async with serving(FakeHouse().app, HttpSettings(connections_per_address_max=3)) as gateway:
+    async with serving(FakeHarness().app, HttpSettings(connections_per_address_max=3)) as gateway:
         await streams(gateway, 3, source="127.0.0.2")
         status, header = await (await gateway.connect(source="127.0.0.2")).answer()
         assert status == 429
@@ -78,12 +78,12 @@ async def test_an_address_whose_connections_are_all_busy_gets_no_more() -> None:
 
 async def test_clients_behind_a_named_proxy_share_its_address() -> None:
     bounds = HttpSettings(connections_per_address_max=3, proxies=("127.0.0.2/32",))
-    async with serving(FakeHouse().app, bounds) as gateway:
+    async with serving(FakeHarness().app, bounds) as gateway:
         await streams(gateway, 6, source="127.0.0.2")
 
 
 async def test_health_is_answered_while_every_connection_is_busy() -> None:
-    async with serving(FakeHouse().app, HttpSettings(connections_max=4)) as gateway:
+    async with serving(FakeHarness().app, HttpSettings(connections_max=4)) as gateway:
         await streams(gateway, 4, source="127.0.0.2")
         assert await is_alive(gateway)
         status, header = await (await gateway.connect()).ask("/v1/me", token="ann")
@@ -92,7 +92,7 @@ async def test_health_is_answered_while_every_connection_is_busy() -> None:
 
 
 async def test_no_more_connections_are_kept_than_the_limit_and_the_reserve() -> None:
-    async with serving(FakeHouse().app, HttpSettings(connections_max=4, connections_per_address_max=999)) as gateway:
+    async with serving(FakeHarness().app, HttpSettings(connections_max=4, connections_per_address_max=999)) as gateway:
         for _ in range(4 + RESERVE):
             await gateway.connect(source="127.0.0.2")
         last = [await gateway.connect(source="127.0.0.2") for _ in range(10)]
@@ -103,7 +103,7 @@ async def test_no_more_connections_are_kept_than_the_limit_and_the_reserve() -> 
 @unfinished
 async def test_unfinished_handshakes_of_many_addresses_shut_nobody_out(authority: Authority, sent_bytes: int) -> None:
     bounds = HttpSettings(connections_max=40, connections_per_address_max=10, header_s_max=3_600)
-    async with serving(FakeHouse().app, bounds, authority=authority) as gateway:
+    async with serving(FakeHarness().app, bounds, authority=authority) as gateway:
         attacking = [
             await gateway.begin_handshake(source=f"127.0.0.{host}", sent_bytes=sent_bytes)
             for host in range(2, 12)
@@ -119,7 +119,7 @@ async def test_unfinished_handshakes_of_one_address_take_no_place_of_others(
     authority: Authority, sent_bytes: int
 ) -> None:
     bounds = HttpSettings(connections_max=10, connections_per_address_max=5, header_s_max=3_600)
-    async with serving(FakeHouse().app, bounds, authority=authority) as gateway:
+    async with serving(FakeHarness().app, bounds, authority=authority) as gateway:
         members = [await gateway.connect(source="127.0.0.2") for _ in range(5)]
         attacking = [await gateway.begin_handshake(source="127.0.0.3", sent_bytes=sent_bytes) for _ in range(20)]
         await all_end(attacking[:15])
@@ -131,12 +131,12 @@ async def test_unfinished_handshakes_of_one_address_take_no_place_of_others(
 async def test_a_handshake_that_does_not_come_to_its_end_is_not_waited_for(
     authority: Authority, sent_bytes: int
 ) -> None:
-    async with serving(FakeHouse().app, QUICK, authority=authority) as gateway:
+    async with serving(FakeHarness().app, QUICK, authority=authority) as gateway:
         await all_end([await gateway.begin_handshake(sent_bytes=sent_bytes)])
 
 
 async def test_health_is_answered_over_tls_while_every_connection_is_busy(authority: Authority) -> None:
-    async with serving(FakeHouse().app, HttpSettings(connections_max=4), authority=authority) as gateway:
+    async with serving(FakeHarness().app, HttpSettings(connections_max=4), authority=authority) as gateway:
         await streams(gateway, 4, source="127.0.0.2")
         await gateway.begin_handshake(source="127.0.0.3")
         assert await is_alive(gateway)
@@ -144,7 +144,7 @@ async def test_health_is_answered_over_tls_while_every_connection_is_busy(author
 
 
 async def test_an_address_whose_connections_are_all_busy_begins_no_handshake(authority: Authority) -> None:
-    async with serving(FakeHouse().app, HttpSettings(connections_per_address_max=3), authority=authority) as gateway:
+    async with serving(FakeHarness().app, HttpSettings(connections_per_address_max=3), authority=authority) as gateway:
         await streams(gateway, 3, source="127.0.0.2")
         await all_end([await gateway.begin_handshake(source="127.0.0.2", sent_bytes=1_024)])
         assert await is_alive(gateway, source="127.0.0.3")
@@ -152,14 +152,14 @@ async def test_an_address_whose_connections_are_all_busy_begins_no_handshake(aut
 
 @pytest.mark.parametrize("sent", ["", "GET /healthz HTTP/1.1\r\nHost: mus", "POST /v1/jobs HTTP/1.1\r\nX-A: b\r\n"])
 async def test_a_header_that_does_not_come_to_its_end_is_not_waited_for(sent: str) -> None:
-    async with serving(FakeHouse().app, QUICK) as gateway:
+    async with serving(FakeHarness().app, QUICK) as gateway:
         client = await gateway.connect()
         client.send(sent)
         assert b" 408 " in b" " + await client.ended() or not sent
 
 
 async def test_a_header_that_comes_byte_by_byte_is_not_waited_for() -> None:
-    async with serving(FakeHouse().app, QUICK) as gateway:
+    async with serving(FakeHarness().app, QUICK) as gateway:
         client = await gateway.connect()
         client.send("GET /healthz HTTP/1.1\r\nX-Slow: ")
         ended = asyncio.create_task(client.ended())
@@ -170,7 +170,7 @@ async def test_a_header_that_comes_byte_by_byte_is_not_waited_for() -> None:
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
-    async with serving(FakeHouse().app, QUICK) as gateway:
+    async with serving(FakeHarness().app, QUICK) as gateway:
         member, stranger = await gateway.connect(), await gateway.connect()
         head = "POST /v1/jobs HTTP/1.1\r\nContent-Length: 1000\r\n"
         member.send(head + "Authorization: Bearer ann\r\n\r\n{")
@@ -188,7 +188,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
     ],
 )
 async def test_a_header_is_bounded_in_bytes(endless: str) -> None:
-    async with serving(FakeHouse().app, HttpSettings(header_bytes_max=4_096)) as gateway:
+    async with serving(FakeHarness().app, HttpSettings(header_bytes_max=4_096)) as gateway:
         client = await gateway.connect()
         client.send(endless)
         ended = asyncio.create_task(client.ended())
@@ -199,7 +199,7 @@ async def test_a_header_is_bounded_in_bytes(endless: str) -> None:
 
 
 async def test_a_connection_without_requests_is_closed() -> None:
-    async with serving(FakeHouse().app, QUICK) as gateway:
+    async with serving(FakeHarness().app, QUICK) as gateway:
         client = await gateway.connect()
         assert (await client.ask("/healthz"))[0] == 200
         await client.ended()
@@ -228,7 +228,7 @@ async def _send_for_ever(send: Send) -> None:
 
 
 async def test_answers_to_pipelined_requests_that_nobody_reads_are_not_kept() -> None:
-    async with serving(FakeHouse().app, QUICK) as gateway:
+    async with serving(FakeHarness().app, QUICK) as gateway:
         client = await gateway.connect(receive_bytes=4_096)
         for _ in range(2_000):
             client.send("GET /openapi.json HTTP/1.1\r\n\r\n")
@@ -241,26 +241,26 @@ async def test_answers_to_pipelined_requests_that_nobody_reads_are_not_kept() ->
 
 
 async def test_the_documents_are_made_once() -> None:
-    house = FakeHouse()
-    async with serving(house.app) as gateway:
+    harness = FakeHarness()
+    async with serving(harness.app) as gateway:
         client = await gateway.connect()
         for path in ("/docs", "/openapi.json"):
             _, header = await (await gateway.connect()).ask(path, more="Connection: close\r\n")
             tag = next(line for line in header.splitlines() if line.startswith("etag: ")).removeprefix("etag: ")
             assert (await client.ask(path, more=f"If-None-Match: {tag}\r\n"))[0] == 304
-        pages = house.app.state.pages
+        pages = harness.app.state.pages
         assert pages.page is pages.page
         assert pages.document is pages.document
 
 
 def every_route() -> list[tuple[str, str]]:
     """Method and path of all routes of the API, without dashboard pages."""
-    routes = [route for route in FakeHouse().app.routes if isinstance(route, APIRoute)]
+    routes = [route for route in FakeHarness().app.routes if isinstance(route, APIRoute)]
     return [(method, route.path) for route in routes for method in sorted(route.methods)]
 
 
 async def test_no_route_tells_a_stranger_which_clusters_there_are() -> None:
-    app = joined({"atlas": FakeHouse(), "borea": FakeHouse()}).app
+    app = joined({"atlas": FakeHarness(), "borea": FakeHarness()}).app
     asked = [(method, path) for method, path in every_route() if path.startswith("/v1")]
     assert len(asked) > 50
     async with serving(app) as gateway:
@@ -274,7 +274,7 @@ async def test_no_route_tells_a_stranger_which_clusters_there_are() -> None:
 
 
 async def test_open_routes_do_not_look_at_the_cluster() -> None:
-    app = joined({"atlas": FakeHouse(), "borea": FakeHouse()}).app
+    app = joined({"atlas": FakeHarness(), "borea": FakeHarness()}).app
     async with serving(app) as gateway:
         for method, path in every_route():
             if not path.startswith("/v1"):
@@ -284,7 +284,7 @@ async def test_open_routes_do_not_look_at_the_cluster() -> None:
 
 
 async def test_no_answer_repeats_the_host_that_was_sent() -> None:
-    async with serving(FakeHouse().app) as gateway:
+    async with serving(FakeHarness().app) as gateway:
         for _, path in every_route():
             for asked in (path, f"{path}/", f"/{path}"):
                 client = await gateway.connect()
@@ -311,7 +311,7 @@ async def test_no_answer_repeats_the_host_that_was_sent() -> None:
     ],
 )
 async def test_no_answer_may_be_taken_for_another_type(sent: str) -> None:
-    async with serving(FakeHouse().app, QUICK) as gateway:
+    async with serving(FakeHarness().app, QUICK) as gateway:
         client = await gateway.connect()
         client.send(sent)
         _, header = await client.answer()

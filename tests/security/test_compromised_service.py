@@ -43,22 +43,22 @@ ANSWER = b'{"type":"io.nats.jetstream.api.v1.stream_info_response","config":{"na
 
 
 @pytest.fixture
-async def house(nats_server: NatsServer) -> AsyncIterator[HostedServices]:
-    house = HostedServices(nats_server)
-    await house.prepare()
-    yield house
-    await house.end()
+async def harness(nats_server: NatsServer) -> AsyncIterator[HostedServices]:
+    harness = HostedServices(nats_server)
+    await harness.prepare()
+    yield harness
+    await harness.end()
 
 
 async def test_a_broken_fence_is_named_and_repaired_by_an_operator_and_the_service_leads_again(
-    house: HostedServices,
+    harness: HostedServices,
 ) -> None:
     """Whoever may write a service's fence may break it; that must not stop the service for ever, nor in silence."""
-    hosting = await house.host(scheduler())
+    hosting = await harness.host(scheduler())
     shell = await until_leading(hosting.shells)
-    attacker = await house.client("scheduler")
+    attacker = await harness.client("scheduler")
     ack = await attacker.jetstream().publish(fence_subject(LOG, "scheduler"), ANSWER)
-    await house.join("n1")  # something to decide, so that the leader finds out
+    await harness.join("n1")  # something to decide, so that the leader finds out
     await until(lambda: shell.held_up)
     assert "muster log repair-fence --service scheduler" in shell.held_up
     well, report = hosting.process._ready()
@@ -66,7 +66,7 @@ async def test_a_broken_fence_is_named_and_repaired_by_an_operator_and_the_servi
     assert str(ack.seq) in str(report["nobody_leads"])
     assert hosting.process._health()[0], "the process is in order, so nobody has to start it again"
 
-    reading, writing = await house.client("admin-tools"), await house.client("operator")
+    reading, writing = await harness.client("admin-tools"), await harness.client("operator")
     with pytest.raises(FenceBrokenError):
         await newest_fence(reading, LOG, "scheduler")
     repaired = await repair_fence(reading, writing, LOG, "scheduler")
@@ -77,10 +77,10 @@ async def test_a_broken_fence_is_named_and_repaired_by_an_operator_and_the_servi
     assert await repair_fence(reading, writing, LOG, "scheduler") is None
 
 
-async def test_a_fence_in_anothers_name_is_none(house: HostedServices) -> None:
+async def test_a_fence_in_anothers_name_is_none(harness: HostedServices) -> None:
     """The right subject and body do not make it one: the envelope has to name the service."""
-    await house.prepare()
-    client = await house.client("agent")
+    await harness.prepare()
+    client = await harness.client("agent")
     headers = {"ce-id": "x", "ce-type": "muster.log.fence.v1", "ce-source": "/muster/atlas/scheduler"}
     body = b'{"term":99,"folded_seq":1}'
     await client.jetstream().publish(fence_subject(LOG, "agent"), body, headers=headers)
@@ -88,8 +88,8 @@ async def test_a_fence_in_anothers_name_is_none(house: HostedServices) -> None:
         await newest_fence(client, LOG, "agent")
 
 
-async def test_a_message_that_is_no_job_does_not_keep_a_job_from_being_submitted(house: HostedServices) -> None:
-    client = await house.client("gateway")
+async def test_a_message_that_is_no_job_does_not_keep_a_job_from_being_submitted(harness: HostedServices) -> None:
+    client = await harness.client("gateway")
     log = NatsRequestLog(client)
     spec = JobSpec(name="train", team="blue", task_groups=(TaskGroup(gpus=1),), command=("true",))
     job = make_job(spec, principal="ann", key="k", traceparent="")
@@ -107,13 +107,13 @@ async def test_a_message_that_is_no_job_does_not_keep_a_job_from_being_submitted
 
 
 @pytest.mark.parametrize(("user", "bucket"), [("lease", "leases"), ("bootstrap", TOKENS_BUCKET)])
-async def test_nobody_empties_a_bucket_by_one_message(house: HostedServices, user: str, bucket: str) -> None:
-    js = (await house.client(user)).jetstream()
+async def test_nobody_empties_a_bucket_by_one_message(harness: HostedServices, user: str, bucket: str) -> None:
+    js = (await harness.client(user)).jetstream()
     await js.publish(f"$KV.{bucket}.kept", b"value")
     for rollup in ("all", "sub"):
         with pytest.raises(APIError, match="rollup"):
             await js.publish(f"$KV.{bucket}.evil", b"", headers={"Nats-Rollup": rollup})
-    info = await jsapi.stream_info(await house.client("bootstrap"), f"KV_{bucket}", subjects=f"$KV.{bucket}.kept")
+    info = await jsapi.stream_info(await harness.client("bootstrap"), f"KV_{bucket}", subjects=f"$KV.{bucket}.kept")
     assert info is not None
     assert info.state.subjects == {f"$KV.{bucket}.kept": 1}
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from kit.stack.living import House, job, open_house, options
+from kit.stack.living import Harness, job, open_harness, options
 from muster.gateway.http import document
 from muster.schemas.access import Role, TokenRecord
 from muster.schemas.job import PodOptions
@@ -24,13 +24,13 @@ READS = sorted(path for path, routes in document()["paths"].items() if "get" in 
 class Stage:
     """A stack where team physics ran a job with a secret in its command and in its environment."""
 
-    house: House
+    harness: Harness
     job_id: str
     tokens: dict[str, str]
 
     def client(self, whose: str) -> httpx.AsyncClient:
         headers = {"Authorization": f"Bearer {self.tokens[whose]}"}
-        return httpx.AsyncClient(base_url=self.house.stack.endpoints.http, headers=headers, timeout=30)
+        return httpx.AsyncClient(base_url=self.harness.stack.endpoints.http, headers=headers, timeout=30)
 
     async def read(self, whose: str, path: str) -> httpx.Response:
         async with self.client(whose) as client:
@@ -51,19 +51,19 @@ class Stage:
 async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
     asked = options(tmp_path_factory.mktemp("stack"), nodes=2)
     limits = {"access": {"submitter": {"other_teams": "nothing"}}}
-    async with open_house(asked.model_copy(update={"settings": {**asked.settings, **limits}})) as house:
+    async with open_harness(asked.model_copy(update={"settings": {**asked.settings, **limits}})) as harness:
         secret = PodOptions(env={"TOKEN": MARKER})
         spec = job(NAME).model_copy(update={"command": ("run", f"--key={MARKER}"), "pod": secret})
-        submitted = await house.muster.submit(spec)
-        await house.ended([submitted.id])
+        submitted = await harness.muster.submit(spec)
+        await harness.ended([submitted.id])
         records = {
             "stranger": TokenRecord(principal="stranger", role=Role.VIEWER, teams=("chemistry",)),
             "colleague": TokenRecord(principal="colleague", role=Role.VIEWER, teams=(spec.team,)),
             "operator": TokenRecord(principal="operator", role=Role.OPERATOR),
             "outsider": TokenRecord(principal="outsider", role=Role.SUBMITTER, teams=("chemistry",)),
         }
-        tokens = {name: (await house.muster.make_token(record)).token for name, record in records.items()}
-        yield Stage(house, submitted.id, tokens)
+        tokens = {name: (await harness.muster.make_token(record)).token for name, record in records.items()}
+        yield Stage(harness, submitted.id, tokens)
 
 
 def filled(path: str, job_id: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from kit.clocks import FakeTime
 from kit.http.bounded_gateway import serving
-from kit.http.gateway import FakeHouse
+from kit.http.gateway import FakeHarness
 from muster.bus.gateway_settings import AccessSettings, SubmitterSettings
 from muster.gateway.http import make_app
 from muster.gateway.limits import Limits
@@ -27,13 +27,13 @@ class Flooded:
     """A gateway with low limits, and time that stands still until a test moves it."""
 
     def __init__(self, limits: SubmitterSettings = FEW) -> None:
-        self.house = FakeHouse()
-        self.house.view.queue_rows.append(QueueView(name="red", cluster="atlas"))
-        self.house.tokens.set(token_hash("ann-2"), self._record("ann"))
-        self.house.tokens.set(token_hash("amy"), self._record("amy"))
+        self.harness = FakeHarness()
+        self.harness.view.queue_rows.append(QueueView(name="red", cluster="atlas"))
+        self.harness.tokens.set(token_hash("ann-2"), self._record("ann"))
+        self.harness.tokens.set(token_hash("amy"), self._record("amy"))
         self.time = FakeTime()
         limited = Limits(AccessSettings(submitter=limits))
-        self.app = make_app(replace(self.house.house, time=self.time, limits=limited))
+        self.app = make_app(replace(self.harness.harness, time=self.time, limits=limited))
 
     def client(self, token: str = "ann") -> httpx.AsyncClient:
         headers = {"Authorization": f"Bearer {token}"}
@@ -62,7 +62,7 @@ async def test_a_member_cannot_fill_the_log_with_jobs() -> None:
     async with flooded.client() as client:
         answers = [await client.post("/v1/jobs", json=SPEC) for _ in range(10)]
         assert [answer.status_code for answer in answers] == [201] * 5 + [429] * 5
-        assert len(flooded.house.log.jobs) == 5
+        assert len(flooded.harness.log.jobs) == 5
         assert (await client.get("/v1/queues")).status_code == 200
 
 
@@ -73,7 +73,7 @@ async def test_every_job_of_a_batch_counts() -> None:
         assert (await client.post("/v1/jobs/batch", content=body)).status_code == 200
         refused = await client.post("/v1/jobs/batch", content=body)
     assert (refused.status_code, refused.json()["field"], refused.headers["retry-after"]) == (429, "writes", "3")
-    assert len(flooded.house.log.jobs) == 4
+    assert len(flooded.harness.log.jobs) == 4
 
 
 async def test_a_large_job_counts_as_several() -> None:
@@ -149,10 +149,10 @@ TWICE = [
 
 @pytest.mark.parametrize(("body", "key"), TWICE)
 async def test_a_key_that_is_given_twice_is_refused(body: str, key: str) -> None:
-    house = FakeHouse()
-    async with house.client() as client:
+    harness = FakeHarness()
+    async with harness.client() as client:
         refused = await client.post("/v1/jobs", content=body)
         assert (refused.status_code, refused.json()["field"]) == (422, key)
         in_a_batch = (await client.post("/v1/jobs/batch", content=body)).json()["answers"][0]
         assert (in_a_batch["status"], in_a_batch["problem"]["field"]) == (422, key)
-    assert not house.log.jobs
+    assert not harness.log.jobs

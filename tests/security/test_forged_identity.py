@@ -20,7 +20,7 @@ from jwt.algorithms import ECAlgorithm
 from pydantic import ValidationError
 
 from kit.clocks import FakeTime
-from kit.http.gateway import FakeHouse
+from kit.http.gateway import FakeHarness
 from kit.http.oidc_provider import AUDIENCE, Key, OidcProvider, oidc_provider, unsigned
 from kit.kube.fake import Bearer, FakeKube, fake_kube
 from kit.stack.kubernetes import kubeconfig_for
@@ -78,7 +78,7 @@ class Stage:
 
     provider: OidcProvider
     kube: FakeKube
-    house: FakeHouse
+    harness: FakeHarness
     time: FakeTime
 
     def account_token(self, name: str = ACCOUNT, **claims: object) -> str:
@@ -91,7 +91,7 @@ class Stage:
         return self.kube.count("create", "tokenreviews.authentication.k8s.io")
 
     async def get(self, token: str, path: str = "/v1/me") -> httpx.Response:
-        async with self.house.client(token) as client:
+        async with self.harness.client(token) as client:
             return await client.get(path)
 
     async def status(self, token: str) -> int:
@@ -104,15 +104,15 @@ async def staged(**changes: object) -> AsyncIterator[Stage]:
     async with oidc_provider() as provider, fake_kube() as kube, AsyncExitStack() as closing:
         time = FakeTime(wall_ns=NOW_S * NS_PER_S)
         provider.now_s = lambda: time.wall_ns // NS_PER_S
-        house = FakeHouse()
+        harness = FakeHarness()
         oidc = OidcSettings.model_validate({"issuer": provider.url, "audience": AUDIENCE, **changes})
         folder = closing.enter_context(TemporaryDirectory())
         review = TokenReviewSettings(kubeconfig=kubeconfig_for(kube.url, Path(folder)), timeout_s=2)
         settings = IdentitySettings(oidc=oidc, token_review=review, groups=GROUPS)
-        found = await opened_identities(settings, closing, time=time, metrics=house.house.metrics)
-        house.house = replace(house.house, identities=found)
-        house.app = make_app(house.house)
-        yield Stage(provider, kube, house, time)
+        found = await opened_identities(settings, closing, time=time, metrics=harness.harness.metrics)
+        harness.harness = replace(harness.harness, identities=found)
+        harness.app = make_app(harness.harness)
+        yield Stage(provider, kube, harness, time)
 
 
 @pytest.fixture
@@ -202,7 +202,7 @@ async def test_nonsense_is_refused_without_asking_anybody(stage: Stage) -> None:
         b".".join([b"W1tb" * 2_000, b"W1tb" * 2_000, b"eA"]),  # [[[[...: a document nested thousands deep
         unsigned({"alg": "ES256", "kid": "key-1"}, {"iss": "x", "exp": 10**4_000}).encode(),
     )
-    async with stage.house.client("") as client:
+    async with stage.harness.client("") as client:
         for token in nonsense:
             answer = await client.get("/v1/me", headers={b"Authorization": b"Bearer " + token})
             assert answer.status_code == 401, token[:40]
@@ -220,7 +220,7 @@ async def test_a_flood_of_unknown_keys_makes_one_fetch_in_a_time(stage: Stage) -
 
 
 async def test_a_flood_of_forged_tokens_takes_bounded_memory(stage: Stage) -> None:
-    identities = stage.house.house.identities
+    identities = stage.harness.harness.identities
     assert identities is not None
     identities._settings = identities._settings.model_copy(update={"refused_max": 16, "cached_max": 4})
     good = [stage.provider.token(sub=f"user-{number}") for number in range(8)]
@@ -284,7 +284,7 @@ async def test_an_accepted_token_ends_when_it_says(stage: Stage) -> None:
     assert await stage.status(token) == 200
     stage.time.advance(2)
     assert await stage.status(token) == 401
-    identities = stage.house.house.identities
+    identities = stage.harness.harness.identities
     assert identities is not None
     assert identities.cached(token) is None
 
@@ -297,10 +297,10 @@ async def test_no_user_of_the_provider_is_named_as_somebody_else(stage: Stage) -
 
 async def test_no_token_of_musters_own_is_named_as_a_user_of_others(stage: Stage) -> None:
     for name in ("oidc:ann", "kubernetes:default"):
-        async with stage.house.client("root") as admin:
+        async with stage.harness.client("root") as admin:
             answer = await admin.post("/v1/tokens", json={"principal": name, "role": "viewer"})
             assert (answer.status_code, answer.json()["field"]) == (422, "principal")
-        stage.house.tokens.set(token_hash("older"), TokenRecord(principal=name, role=Role.ADMIN))
+        stage.harness.tokens.set(token_hash("older"), TokenRecord(principal=name, role=Role.ADMIN))
         assert await stage.status("older") == 401
 
 

@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 from nats.aio.client import Client
 
-from kit.http.gateway import FakeHouse
+from kit.http.gateway import FakeHarness
 from kit.servers import CLUSTER as CELL
 from kit.servers import DECLARATIONS, NatsServer, running_nats
 from kit.waiting import until
@@ -51,11 +51,11 @@ _UIDS = itertools.count(1)
 class Cell:
     """The attacker: the bus credential of the cell's agent, and no other."""
 
-    def __init__(self, agent: Client, reader: Client, gateway: Client, house: FakeHouse) -> None:
+    def __init__(self, agent: Client, reader: Client, gateway: Client, harness: FakeHarness) -> None:
         self._agent = agent
         self._reader = reader
         self._gateway = gateway
-        self._metric = house.house.metrics.workloads
+        self._metric = harness.harness.metrics.workloads
         self._asked = 0
 
     async def say(self, uid: str, name: str, payload: Payload) -> None:
@@ -116,12 +116,12 @@ async def cell(server: NatsServer, tmp_path_factory: pytest.TempPathFactory) -> 
     settings = Settings(state_dir=directory, credentials_dir=server.credentials_dir, cluster=CELL)
     admin, agent, gateway, reader = [await server.connect(user) for user in ("bootstrap", "agent", "gateway", "reader")]
     await bootstrap(admin, settings)
-    house = FakeHouse()
-    house.view.queue_rows.append(QueueView(name=RED, cluster=CELL))
-    whole = replace(house.house, log=NatsRequestLog(gateway))
+    harness = FakeHarness()
+    harness.view.queue_rows.append(QueueView(name=RED, cluster=CELL))
+    whole = replace(harness.harness, log=NatsRequestLog(gateway))
     wishes = Workloads(gateway, cluster_log(CELL), whole, Authority(CELL, {LAB: RED}))
     answering = asyncio.create_task(wishes.run())
-    yield Cell(agent, reader, gateway, house)
+    yield Cell(agent, reader, gateway, harness)
     answering.cancel()
     await asyncio.gather(answering, return_exceptions=True)
     for client in (admin, agent, gateway, reader):

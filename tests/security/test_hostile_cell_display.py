@@ -15,7 +15,7 @@ import pytest_asyncio
 from nats.aio.msg import Msg
 from redis.asyncio import Redis
 
-from kit.http.gateway import FakeHouse
+from kit.http.gateway import FakeHarness
 from kit.servers import CLUSTER as CELL
 from kit.servers import DECLARATIONS, NatsServer, RedisServer, running_nats, running_redis
 from kit.stack.hosted import HostedServices
@@ -326,12 +326,14 @@ async def test_whoever_names_it_in_a_request_cancels_no_job_of_another_cluster(c
     await centre.run(job, cluster_log(VICTIM), node="victim-node")
     await centre.attack(job)
     await centre.shown()
-    fake = FakeHouse()
-    house = fake.house
+    fake = FakeHarness()
+    harness = fake.harness
     each, _ = nats_schedulers((CELL, VICTIM), await centre.client("gateway-query"), asked_as=CELL)
-    cell = Cell(CELL, centre.view_of(CELL), each[CELL], house.composer, house.scaler, house.guard, house.leaders)
-    views = Views(centre.view, house.scheduler, house.log, house.time)
-    fake.app = make_app(replace(house, view=centre.view, views=views, cells={CELL: cell}, cluster=CELL))
+    cell = Cell(
+        CELL, centre.view_of(CELL), each[CELL], harness.composer, harness.scaler, harness.guard, harness.leaders
+    )
+    views = Views(centre.view, harness.scheduler, harness.log, harness.time)
+    fake.app = make_app(replace(harness, view=centre.view, views=views, cells={CELL: cell}, cluster=CELL))
     for path in (f"/v1/jobs/{job.id}", f"/v1/jobs/{job.id}?cluster={CELL}"):
         async with fake.client("bob") as client:
             assert (await client.delete(path)).status_code == 403

@@ -95,10 +95,10 @@ class Federated(HostedServices):
 
 @pytest.fixture
 async def federated(broker: NatsServer) -> AsyncIterator[Federated]:
-    house = Federated(broker)
-    await house.prepare()
-    yield house
-    await house.end()
+    harness = Federated(broker)
+    await harness.prepare()
+    yield harness
+    await harness.end()
 
 
 def job(name: str, *, origin: str = "") -> Job:

@@ -9,7 +9,7 @@ import pytest
 
 from kit.loopback import served
 from kit.servers import CLUSTER, NatsServer, running_nats
-from kit.stack.webhooks import ALL_DECLARATIONS, TRACE, Receiver, WebhookHouse, a_job, webhook
+from kit.stack.webhooks import ALL_DECLARATIONS, TRACE, Receiver, WebhookHarness, a_job, webhook
 from muster.notifier.delivery import DELIVERIES
 from muster.schemas.base import Payload
 from muster.schemas.facts.job import JobFinished, JobPlaced, JobRouted, JobRunning
@@ -31,14 +31,14 @@ def _broker() -> Iterator[NatsServer]:
 
 
 @pytest.fixture
-async def centre(_broker: NatsServer, redis_url: str) -> AsyncIterator[WebhookHouse]:
-    house = WebhookHouse(_broker, redis_url=redis_url, others=(VICTIM,))
-    await house.prepare()
-    yield house
-    await house.end()
+async def centre(_broker: NatsServer, redis_url: str) -> AsyncIterator[WebhookHarness]:
+    harness = WebhookHarness(_broker, redis_url=redis_url, others=(VICTIM,))
+    await harness.prepare()
+    yield harness
+    await harness.end()
 
 
-async def say(centre: WebhookHouse, job: Job, name: str, payload: Payload, *, cluster: str = CLUSTER) -> None:
+async def say(centre: WebhookHarness, job: Job, name: str, payload: Payload, *, cluster: str = CLUSTER) -> None:
     """Whoever holds the cluster writes this about the job, under a trace of its choice."""
     writer = "federation" if name == "routed" else "health" if name == "fault-told" else "scheduler"
     trace = f"00-{FORGED_TRACE}-{'1' * 16}-01"
@@ -55,7 +55,7 @@ def done(name: str, outcome: str) -> float:
     return float(DELIVERIES.labels(name, outcome)._value.get())
 
 
-async def test_what_a_job_is_the_federation_says_and_not_the_clusters_log(centre: WebhookHouse) -> None:
+async def test_what_a_job_is_the_federation_says_and_not_the_clusters_log(centre: WebhookHarness) -> None:
     receiver, job = Receiver(), a_job("honest")
     async with served(receiver) as url:
         await centre.notify(webhook("identity", url))
@@ -78,7 +78,7 @@ async def test_what_a_job_is_the_federation_says_and_not_the_clusters_log(centre
 
 @pytest.mark.parametrize("routed_to", [(VICTIM,), (CLUSTER, VICTIM), ()])
 async def test_the_end_of_a_job_that_is_elsewhere_is_not_sent_and_counted(
-    centre: WebhookHouse, routed_to: tuple[str, ...]
+    centre: WebhookHarness, routed_to: tuple[str, ...]
 ) -> None:
     """Also of one that was there before, and of one that no cluster was given."""
     receiver, name = Receiver(), f"elsewhere-{len(routed_to)}"
@@ -101,7 +101,7 @@ async def test_the_end_of_a_job_that_is_elsewhere_is_not_sent_and_counted(
     assert done(name, "foreign") == before + 1
 
 
-async def test_a_fault_is_told_to_the_team_that_the_federation_names(centre: WebhookHouse) -> None:
+async def test_a_fault_is_told_to_the_team_that_the_federation_names(centre: WebhookHarness) -> None:
     receiver, job, theirs = Receiver(), a_job("faulty"), a_job("theirs-too")
     async with served(receiver) as url:
         await centre.notify(webhook("fault", url, events=["job-fault"]))
@@ -114,7 +114,7 @@ async def test_a_fault_is_told_to_the_team_that_the_federation_names(centre: Web
     assert len(receiver.received) == 1
 
 
-async def test_a_choice_of_scaling_names_no_job_of_another_cluster(centre: WebhookHouse) -> None:
+async def test_a_choice_of_scaling_names_no_job_of_another_cluster(centre: WebhookHarness) -> None:
     receiver, job, theirs = Receiver(), a_job("waits"), a_job("waits-elsewhere")
     chosen = ScaleChosen(case=1, node="flex-1", device_model="H100", count=2, jobs=(theirs.id, job.id), reason="short")
     async with served(receiver) as url:

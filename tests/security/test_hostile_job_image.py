@@ -16,8 +16,8 @@ from redis.exceptions import NoPermissionError
 
 from kit.agent_shell import AgentShell
 from kit.kube.fake import EXIT_CODE, RUN_S, FakeKube, FakeKubelet, fake_kube, node
-from kit.stack.kubernetes import NAMESPACE, kubeconfig_for, open_kubernetes_house
-from kit.stack.living import TEAM, House, job
+from kit.stack.kubernetes import NAMESPACE, kubeconfig_for, open_kubernetes_harness
+from kit.stack.living import TEAM, Harness, job
 from kit.waiting import until_async
 from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.bus.settings import Settings
@@ -56,42 +56,42 @@ async def kube() -> AsyncIterator[FakeKube]:
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def house(kube: FakeKube, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+async def harness(kube: FakeKube, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Harness]:
     """No image of the administrator is named that could check."""
     directory = tmp_path_factory.mktemp("hostile")
     config = kubeconfig_for(kube.url, directory)
-    async with open_kubernetes_house(directory / "state", config) as house:
+    async with open_kubernetes_harness(directory / "state", config) as harness:
         for team in TEAMS[1:]:
-            await house.muster.set_queue(QueueSpec(name=team))
-        await until_async(lambda: _has_queues(house))
-        yield house
+            await harness.muster.set_queue(QueueSpec(name=team))
+        await until_async(lambda: _has_queues(harness))
+        yield harness
 
 
-async def _has_queues(house: House) -> bool:
-    return {queue.name for queue in await house.muster.queues()} >= set(TEAMS)
+async def _has_queues(harness: Harness) -> bool:
+    return {queue.name for queue in await harness.muster.queues()} >= set(TEAMS)
 
 
-async def verdicts(house: House) -> list[tuple[str, str]]:
+async def verdicts(harness: Harness) -> list[tuple[str, str]]:
     """What was decided against hardware."""
-    return [(fact.name, fact.subject_id) for fact in await house.facts() if fact.name in VERDICTS]
+    return [(fact.name, fact.subject_id) for fact in await harness.facts() if fact.name in VERDICTS]
 
 
-async def test_what_a_jobs_own_image_says_of_its_node_is_not_even_asked(kube: FakeKube, house: House) -> None:
-    submitted = await house.muster.submit(job("liar", gpus=8, retries=0, preflight="quick"))
-    (ended,) = await house.ended([submitted.id])
-    passed = [fact.payload for fact in await house.facts() if isinstance(fact.payload, PreflightPassed)]
+async def test_what_a_jobs_own_image_says_of_its_node_is_not_even_asked(kube: FakeKube, harness: Harness) -> None:
+    submitted = await harness.muster.submit(job("liar", gpus=8, retries=0, preflight="quick"))
+    (ended,) = await harness.ended([submitted.id])
+    passed = [fact.payload for fact in await harness.facts() if isinstance(fact.payload, PreflightPassed)]
     assert ["preflight.image" in warning for one in passed for warning in one.warned] == [True, True]
     assert (ended.phase, ended.retries_used, ended.attempt) == (Phase.FAILED, 0, 1), "no run is free"
     assert "exit code 1" in ended.reason, "its own failure, of its own program"
     assert not [one for pod in kube.store.all(PODS) for one in objects(pod, "spec", "initContainers")]
-    assert await verdicts(house) == []
+    assert await verdicts(harness) == []
 
 
-async def test_exit_codes_of_many_teams_have_a_node_checked_and_no_more(house: House) -> None:
-    submitted = [await house.muster.submit(job("fails", gpus=8, retries=0, team=team)) for team in TEAMS]
-    await house.ended([one.id for one in submitted])
-    await until_async(lambda: _is_answered(house))  # after it health would have said what it says
-    assert await verdicts(house) == []
+async def test_exit_codes_of_many_teams_have_a_node_checked_and_no_more(harness: Harness) -> None:
+    submitted = [await harness.muster.submit(job("fails", gpus=8, retries=0, team=team)) for team in TEAMS]
+    await harness.ended([one.id for one in submitted])
+    await until_async(lambda: _is_answered(harness))  # after it health would have said what it says
+    assert await verdicts(harness) == []
 
 
 async def test_checks_for_every_job_are_not_begun_without_an_image_that_can_be_believed() -> None:
@@ -161,11 +161,11 @@ async def test_who_learns_the_password_of_the_read_model_runs_nothing_in_its_ser
             await attacker.execute_command(*shlex.split(command))
 
 
-async def _is_answered(house: House) -> bool:
+async def _is_answered(harness: Harness) -> bool:
     """Whether the checks that were asked for after the observation were answered."""
     names = [
         fact.name
-        for fact in await house.facts()
+        for fact in await harness.facts()
         if not isinstance(fact.payload, FaultObserved) or fact.payload.code == "pods-failing"
     ]
     return "fault-observed" in names and "checks-reported" in names[names.index("fault-observed") :]

@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from kit.http.certificates import Authority
-from kit.http.gateway import FakeHouse
+from kit.http.gateway import FakeHarness
 from kit.http.oidc_provider import AUDIENCE, CLIENT_ID, OidcProvider, oidc_provider
 from kit.ports import own_port
 from kit.stack.distant_commands import Ended, distant_command
@@ -79,10 +79,10 @@ async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage
                 groups=(GroupRoleSettings(group="oidc:research", role=Role.SUBMITTER, teams=("physics",)),),
             ),
         )
-        house = FakeHouse().house
-        identities = await opened_identities(settings.identity, closing, time=SystemTime(), metrics=house.metrics)
+        harness = FakeHarness().harness
+        identities = await opened_identities(settings.identity, closing, time=SystemTime(), metrics=harness.metrics)
         shown = Certificate(settings.tls)
-        serving = asyncio.create_task(serve_http(replace(house, identities=identities), settings, shown))
+        serving = asyncio.create_task(serve_http(replace(harness, identities=identities), settings, shown))
         renewing = asyncio.create_task(shown.keep_fresh())
         await until_async(partial(http_ok, settings.http_port, "/healthz", tls=True))
         try:

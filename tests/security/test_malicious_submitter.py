@@ -12,8 +12,8 @@ import pytest
 import pytest_asyncio
 
 from kit.kube.fake import fake_kube, node
-from kit.stack.kubernetes import kubeconfig_for, open_kubernetes_house
-from kit.stack.living import TEAM, House
+from kit.stack.kubernetes import kubeconfig_for, open_kubernetes_harness
+from kit.stack.living import TEAM, Harness
 from kit.waiting import PATIENCE_S, until_async
 from muster.bus.batches import Writer
 from muster.core import Draft, Fact
@@ -49,7 +49,7 @@ SUBMITTER_MAX = 100
 class Scene:
     """A stack with queues of two teams, and what the attacker holds: a token, and the right to make objects."""
 
-    house: House
+    harness: Harness
     http: httpx.AsyncClient
 
     async def submit(self, **fields: object) -> httpx.Response:
@@ -59,7 +59,7 @@ class Scene:
         """Write what an object of the namespace asks into the cluster's log, as its agent; return the answer in FED."""
         asked = JobSpec.model_validate(spec(**fields))
         principal = f"kubernetes:{OWN}"
-        cluster = self.house.settings.cluster
+        cluster = self.harness.settings.cluster
         job_id = ids.origin_job_id(team=OWN, cluster=cluster, namespace=OWN, uid=uid)
         origin = WorkloadRef(cluster=cluster, api_version="batch/v1", kind="Job", namespace=OWN, name="sweep", uid=uid)
         wish = WorkloadSubmitRequested(job_id=job_id, spec=asked, principal=principal, origin=origin)
@@ -69,10 +69,10 @@ class Scene:
         found: list[Fact] = []
 
         async def is_answered() -> bool:
-            found[:] = [fact for fact in await self.house.federation_facts() if fact.subject_id == job_id]
+            found[:] = [fact for fact in await self.harness.federation_facts() if fact.subject_id == job_id]
             return bool(found)
 
-        async with self.house.connection("agent") as agent:
+        async with self.harness.connection("agent") as agent:
             await agent.jetstream().publish(message.subject, message.body, headers=message.headers)
             await until_async(is_answered)
         return found[0]
@@ -82,7 +82,7 @@ class Scene:
         found: list[JobQueued] = []
 
         async def is_queued() -> bool:
-            facts = await self.house.facts()
+            facts = await self.harness.facts()
             found[:] = [
                 fact.payload for fact in facts if fact.subject_id == job_id and isinstance(fact.payload, JobQueued)
             ]
@@ -107,21 +107,21 @@ async def scene() -> AsyncIterator[Scene]:
         stack.callback(shutil.rmtree, directory, ignore_errors=True)
         kube = await stack.enter_async_context(fake_kube())
         kube.add(NODES, node("gpu-0", gpus=8))
-        house = await stack.enter_async_context(
-            open_kubernetes_house(directory / "state", kubeconfig_for(kube.url, directory), teams={OWN: OWN})
+        harness = await stack.enter_async_context(
+            open_kubernetes_harness(directory / "state", kubeconfig_for(kube.url, directory), teams={OWN: OWN})
         )
-        await house.muster.set_queues(QUEUES)
-        made = await house.muster.make_token(ATTACKER)
+        await harness.muster.set_queues(QUEUES)
+        made = await harness.muster.make_token(ATTACKER)
         headers = {"Authorization": f"Bearer {made.token}"}
         http = await stack.enter_async_context(
-            httpx.AsyncClient(base_url=house.stack.endpoints.http, headers=headers, timeout=PATIENCE_S)
+            httpx.AsyncClient(base_url=harness.stack.endpoints.http, headers=headers, timeout=PATIENCE_S)
         )
 
         async def knows_all_queues() -> bool:
-            return {queue.name for queue in await house.muster.queues()} >= {queue.name for queue in QUEUES}
+            return {queue.name for queue in await harness.muster.queues()} >= {queue.name for queue in QUEUES}
 
         await until_async(knows_all_queues)
-        yield Scene(house, http)
+        yield Scene(harness, http)
 
 
 @pytest.mark.parametrize("queue", [VICTIM, f"{VICTIM}-train", "org"])
@@ -195,7 +195,7 @@ async def test_queues_of_the_team_and_below_one_that_names_it_take_its_jobs(scen
 
 async def test_an_operator_submits_to_every_queue(scene: Scene) -> None:
     urgent = JobSpec.model_validate(spec(queue=VICTIM, priority=1000))
-    assert (await scene.house.muster.submit(urgent)).priority == 1000
+    assert (await scene.harness.muster.submit(urgent)).priority == 1000
 
 
 async def test_a_submitter_cannot_name_its_team_as_an_owner(scene: Scene) -> None:

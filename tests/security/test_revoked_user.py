@@ -12,7 +12,7 @@ from nats.errors import Error as NatsError
 
 from kit.clocks import FakeTime
 from kit.http.bounded_gateway import Gateway, RawClient, serving
-from kit.http.gateway import FakeHouse, fact, live_ends
+from kit.http.gateway import FakeHarness, fact, live_ends
 from kit.servers import CLUSTER, DECLARATIONS, NatsServer, running_nats
 from kit.waiting import until, until_async
 from muster.bus.access import GATEWAY_LIVE
@@ -47,13 +47,13 @@ ANY = Bearer("token", _is_valid)
 STREAMS = ("/v1/events?follow=true", "/v1/events?follow=true&limit=10", f"/v1/jobs/{JOB}/events?follow=true")
 
 
-def a_house() -> FakeHouse:
-    house = FakeHouse()
-    house.view.rows[JOB] = JobView(
+def a_harness() -> FakeHarness:
+    harness = FakeHarness()
+    harness.view.rows[JOB] = JobView(
         id=JOB, name="train", team="blue", principal="ann", queue="blue", phase=Phase.RUNNING
     )
-    house.feed.tell(fact(1))
-    return house
+    harness.feed.tell(fact(1))
+    return harness
 
 
 @asynccontextmanager
@@ -77,38 +77,38 @@ def test_a_look_at_open_answers_and_their_end_fit_into_the_promise() -> None:
 
 
 async def test_open_streams_of_a_revoked_token_end() -> None:
-    house = a_house()
-    async with serving(house.app) as gateway, reading(gateway, "eve") as clients, reading(gateway, "ann") as others:
-        async with house.client("root") as admin:
+    harness = a_harness()
+    async with serving(harness.app) as gateway, reading(gateway, "eve") as clients, reading(gateway, "ann") as others:
+        async with harness.client("root") as admin:
             assert (await admin.delete(f"/v1/tokens/{token_hash('eve')}")).status_code == 204
         await all_end(clients)
         assert (await clients[0].ask("/v1/me", token="eve"))[0] == 401
-        house.feed.tell(fact(2))
+        harness.feed.tell(fact(2))
         for other in others[:2]:  # those of other tokens go on
             await other.reader.readuntil(b'"seq":2')
 
 
 async def test_open_streams_of_a_token_that_expires_end() -> None:
-    house = a_house()
+    harness = a_harness()
     time = FakeTime()
     until_s = time.wall() // NS_PER_S + 60
     record = TokenRecord(principal="temp", role=Role.VIEWER, expires_at_s=until_s)
-    house.tokens.set(token_hash("temp"), record)
-    async with serving(make_app(replace(house.house, time=time))) as gateway, reading(gateway, "temp") as clients:
+    harness.tokens.set(token_hash("temp"), record)
+    async with serving(make_app(replace(harness.harness, time=time))) as gateway, reading(gateway, "temp") as clients:
         time.advance(61)
         await all_end(clients)
         assert (await clients[0].ask("/v1/me", token="temp"))[0] == 401
 
 
 async def test_a_stream_that_is_not_read_ends_with_its_token() -> None:
-    house = a_house()
-    async with serving(house.app) as gateway:
+    harness = a_harness()
+    async with serving(harness.app) as gateway:
         client = await gateway.connect(receive_bytes=4_096)
         client.send(f"GET {STREAMS[0]} HTTP/1.1\r\nAuthorization: Bearer eve\r\n\r\n")
         await client.answer()
         for seq in range(2, 2_000):
-            house.feed.tell(fact(seq, job="B" * 26))
-        house.tokens.drop(token_hash("eve"))
+            harness.feed.tell(fact(seq, job="B" * 26))
+        harness.tokens.drop(token_hash("eve"))
 
         def is_closed() -> bool:
             client.send("GET")
@@ -118,11 +118,11 @@ async def test_a_stream_that_is_not_read_ends_with_its_token() -> None:
 
 
 async def test_an_expired_token_is_refused_and_none_is_made_expired() -> None:
-    house = a_house()
-    house.tokens.set(token_hash("old"), TokenRecord(principal="old", role=Role.ADMIN, expires_at_s=1))
-    async with house.client("old") as client:
+    harness = a_harness()
+    harness.tokens.set(token_hash("old"), TokenRecord(principal="old", role=Role.ADMIN, expires_at_s=1))
+    async with harness.client("old") as client:
         assert (await client.get("/v1/me")).status_code == 401
-    async with house.client("root") as admin:
+    async with harness.client("root") as admin:
         refused = await admin.post("/v1/tokens", json={"principal": "new", "role": "viewer", "expires_at_s": 1})
         assert (refused.status_code, refused.json()["field"]) == (422, "expires_at_s")
 
@@ -145,7 +145,7 @@ async def test_streams_end_when_another_gateway_revokes_the_token(server: NatsSe
     watching = asyncio.create_task(here.watch())
     await until(lambda: here.principal(made.id) is not None)
     async with (
-        serving(make_app(replace(a_house().house, tokens=here))) as gateway,
+        serving(make_app(replace(a_harness().harness, tokens=here))) as gateway,
         reading(gateway, "secret") as streams,
     ):
         assert await elsewhere.delete(made.id)
@@ -158,12 +158,12 @@ async def test_streams_end_when_another_gateway_revokes_the_token(server: NatsSe
 class Dashboards:
     """A gateway that gives credentials of the live view, and the broker's connections that are made with them."""
 
-    def __init__(self, server: NatsServer, house: FakeHouse, ends: LiveEnds, *, lifetime_s: int) -> None:
+    def __init__(self, server: NatsServer, harness: FakeHarness, ends: LiveEnds, *, lifetime_s: int) -> None:
         credentials = Credentials(
             (CLUSTER,), "ws://127.0.0.1:1", server.view_signer, SystemTime(), lifetime_s, ends=ends
         )
         self.server = server
-        self.app = make_app(replace(house.house, live=Live(None, credentials, None)))  # type: ignore[arg-type]
+        self.app = make_app(replace(harness.harness, live=Live(None, credentials, None)))  # type: ignore[arg-type]
 
     async def ask(self, token: str) -> httpx.Response:
         headers = {"Authorization": f"Bearer {token}"}
@@ -187,18 +187,18 @@ class Dashboards:
 
 @pytest.mark.connected
 async def test_the_broker_ends_the_live_view_of_a_revoked_token(server: NatsServer) -> None:
-    house = a_house()
+    harness = a_harness()
     closing = await server.connect(GATEWAY_LIVE)
     ends = LiveEnds(
         NatsLiveConnections(closing, account=server.view_signer.account), time=SystemTime(), metrics=Metrics()
     )
-    dashboards = Dashboards(server, house, ends, lifetime_s=HttpSettings().live_credential_s)
+    dashboards = Dashboards(server, harness, ends, lifetime_s=HttpSettings().live_credential_s)
     running = asyncio.create_task(ends.run())
     await closing.flush()
     user = await dashboards.credential("eve")
     _, closed = await dashboards.connect(user)
     other, others_end = await dashboards.connect(await dashboards.credential("ann"))
-    house.tokens.drop(token_hash("eve"))
+    harness.tokens.drop(token_hash("eve"))
     assert (await dashboards.ask("eve")).status_code == 401
     async with asyncio.timeout(ENDS_S_MAX):
         await closed.wait()
@@ -236,9 +236,9 @@ async def test_the_user_that_closes_live_connections_can_do_nothing_else(server:
 
 @pytest.mark.connected
 async def test_a_credential_of_the_live_view_expires_where_no_gateway_can_end_it(server: NatsServer) -> None:
-    house = a_house()
+    harness = a_harness()
     shortest = HttpSettings.model_validate({"live_credential_s": ENDS_S_MAX}).live_credential_s
-    dashboards = Dashboards(server, house, live_ends(SystemTime()), lifetime_s=shortest)
+    dashboards = Dashboards(server, harness, live_ends(SystemTime()), lifetime_s=shortest)
     user = await dashboards.credential("eve")
     _, closed = await dashboards.connect(user)
     async with asyncio.timeout(ENDS_S_MAX + 1):  # the time of the broker, and that of its answer

@@ -1,4 +1,4 @@
-"""A whole simulated cluster whose kubelets pick the GPUs: the house runs on counts, and its invariants hold."""
+"""A whole simulated cluster whose kubelets pick the GPUs: the harness runs on counts, and its invariants hold."""
 
 import pytest
 

@@ -94,7 +94,7 @@ def otlp_metrics(families: Iterable[Family], *, started_ns: int, now_ns: int) ->
     """Prometheus families as OpenTelemetry metrics. Pure. Instants in nanoseconds; counters began at `started_ns`.
 
     Counters are named with `_total`, as on the page, so that a query works on either. What is neither counter, gauge
-    nor histogram is passed over: this house has none.
+    nor histogram is passed over: Muster has none.
     """
     for family in families:
         match family.type:

@@ -48,7 +48,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class JobTrace:
-    """A job's way through the house. spans: depth first, as drawn. services: in order of their first word.
+    """A job's way through the services. spans: depth first, as drawn. services: in order of their first word.
 
     total_s: from submission to the newest terminal fact, or to the newest fact while it lives (`finished` is false).
     """

@@ -1,11 +1,11 @@
-"""A notifier's house over a real nats-server in operator mode."""
+"""A notifier's harness over a real nats-server in operator mode."""
 
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from kit.servers import NatsServer, running_nats
-from kit.stack.webhooks import ALL_DECLARATIONS, WebhookHouse
+from kit.stack.webhooks import ALL_DECLARATIONS, WebhookHarness
 
 
 @pytest.fixture(scope="module")
@@ -15,9 +15,9 @@ def _bus() -> Iterator[NatsServer]:
 
 
 @pytest.fixture
-async def house(_bus: NatsServer, redis_url: str) -> AsyncIterator[WebhookHouse]:
+async def harness(_bus: NatsServer, redis_url: str) -> AsyncIterator[WebhookHarness]:
     """Webhooks of a test have names of their own, so the server is shared by a module."""
-    house = WebhookHouse(_bus, redis_url=redis_url)
-    await house.prepare()
-    yield house
-    await house.end()
+    harness = WebhookHarness(_bus, redis_url=redis_url)
+    await harness.prepare()
+    yield harness
+    await harness.end()

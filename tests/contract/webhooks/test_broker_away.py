@@ -6,7 +6,7 @@ import pytest
 
 from kit.loopback import served
 from kit.servers import NatsServer, running_nats
-from kit.stack.webhooks import ALL_DECLARATIONS, LOG, Receiver, WebhookHouse, webhook
+from kit.stack.webhooks import ALL_DECLARATIONS, LOG, Receiver, WebhookHarness, webhook
 from kit.waiting import until, until_async
 from muster.bus import jsapi
 from muster.bus.names import webhook_consumer
@@ -21,25 +21,27 @@ def _bus() -> Iterator[NatsServer]:
         yield server
 
 
-async def test_a_broker_that_is_killed_loses_no_event_though_it_may_tell_one_twice(house: WebhookHouse) -> None:
+async def test_a_broker_that_is_killed_loses_no_event_though_it_may_tell_one_twice(harness: WebhookHarness) -> None:
     receiver = Receiver()
     async with served(receiver) as url:
-        await house.notify(webhook("restarts", url, timeout_s=1))
-        before = await house.job("before")
+        await harness.notify(webhook("restarts", url, timeout_s=1))
+        before = await harness.job("before")
         await receiver.until(1)
-        house.server.restart()
-        house.clients.clear()
-        after = await house.job("after")
+        harness.server.restart()
+        harness.clients.clear()
+        after = await harness.job("after")
         await until(lambda: receiver.received[-1].id == after)
     assert {request.id for request in receiver.received} == {before, after}
 
 
-async def test_a_consumer_that_is_gone_is_made_anew(house: WebhookHouse) -> None:
+async def test_a_consumer_that_is_gone_is_made_anew(harness: WebhookHarness) -> None:
     receiver = Receiver()
     async with served(receiver) as url:
-        await house.notify(webhook("deleted", url))
-        await jsapi.call(await house.client("notifier"), f"CONSUMER.DELETE.{LOG.stream}.{webhook_consumer('deleted')}")
-        await until_async(lambda: house.has_place("deleted"))
-        fact = await house.job("still")
+        await harness.notify(webhook("deleted", url))
+        await jsapi.call(
+            await harness.client("notifier"), f"CONSUMER.DELETE.{LOG.stream}.{webhook_consumer('deleted')}"
+        )
+        await until_async(lambda: harness.has_place("deleted"))
+        fact = await harness.job("still")
         await receiver.until(1)
     assert receiver.received[0].id == fact

@@ -7,7 +7,7 @@ from redis.asyncio import Redis
 
 from kit.loopback import served
 from kit.servers import CLUSTER, NatsServer, running_nats
-from kit.stack.webhooks import ALL_DECLARATIONS, LOG, Receiver, WebhookHouse, a_job, webhook
+from kit.stack.webhooks import ALL_DECLARATIONS, LOG, Receiver, WebhookHarness, a_job, webhook
 from kit.waiting import until_async
 from muster.schemas.job import Job, Phase
 from muster.schemas.readmodel import read_model
@@ -26,11 +26,11 @@ def _broker() -> Iterator[NatsServer]:
 
 
 @pytest.fixture
-async def centre(_broker: NatsServer, redis_url: str) -> AsyncIterator[WebhookHouse]:
-    house = WebhookHouse(_broker, redis_url=redis_url, others=(VICTIM,))
-    await house.prepare()
-    yield house
-    await house.end()
+async def centre(_broker: NatsServer, redis_url: str) -> AsyncIterator[WebhookHarness]:
+    harness = WebhookHarness(_broker, redis_url=redis_url, others=(VICTIM,))
+    await harness.prepare()
+    yield harness
+    await harness.end()
 
 
 def row(job: Job, name: str, cluster: str, **fields: object) -> str:
@@ -39,7 +39,7 @@ def row(job: Job, name: str, cluster: str, **fields: object) -> str:
 
 
 @pytest.mark.parametrize("cluster", [CLUSTER, VICTIM])
-async def test_a_job_older_than_the_logs_is_judged_by_the_federations_row(centre: WebhookHouse, cluster: str) -> None:
+async def test_a_job_older_than_the_logs_is_judged_by_the_federations_row(centre: WebhookHarness, cluster: str) -> None:
     receiver, job, own = Receiver(), a_job(f"ancient-{cluster}"), a_job(f"beside-{cluster}")
     async with served(receiver) as url, Redis.from_url(centre.redis_url) as redis:
         await redis.hset(read_model(FED_LOG).key("jobs"), job.id, row(job, "ancient", cluster))
@@ -54,7 +54,7 @@ async def test_a_job_older_than_the_logs_is_judged_by_the_federations_row(centre
     assert told == ([("ancient", ["n7"])] if cluster == CLUSTER else []) + [(own.spec.name, [])]
 
 
-async def test_what_cannot_be_judged_now_is_not_sent_and_becomes_a_dead_letter(centre: WebhookHouse) -> None:
+async def test_what_cannot_be_judged_now_is_not_sent_and_becomes_a_dead_letter(centre: WebhookHarness) -> None:
     """The federation's log does not have the job any more, and its row cannot be asked."""
     centre.redis_url = "redis://127.0.0.1:1/0"
     receiver, job = Receiver(), a_job("unjudged")
@@ -65,5 +65,5 @@ async def test_what_cannot_be_judged_now_is_not_sent_and_becomes_a_dead_letter(c
     assert receiver.received == []
 
 
-async def _is_dead(centre: WebhookHouse, name: str) -> bool:
+async def _is_dead(centre: WebhookHarness, name: str) -> bool:
     return any(f".{name}." in letter.subject for letter in await centre.dead())

@@ -17,44 +17,44 @@ pytestmark = pytest.mark.timeout(900)
 
 
 async def test_a_cluster_goes_on_while_its_link_is_cut_and_no_job_is_lost_or_run_twice(tmp_path: Path) -> None:
-    async with open_federation(tmp_path / "state", *CLUSTERS, federation=routed_by_label(*CLUSTERS)) as house:
-        running = [(await house.muster.submit(job(f"before-{n}", run_s=2.0))).id for n in range(6)]
+    async with open_federation(tmp_path / "state", *CLUSTERS, federation=routed_by_label(*CLUSTERS)) as harness:
+        running = [(await harness.muster.submit(job(f"before-{n}", run_s=2.0))).id for n in range(6)]
         for job_id in running:
-            await house.job_that(job_id, lambda view: view.phase is Phase.RUNNING)
+            await harness.job_that(job_id, lambda view: view.phase is Phase.RUNNING)
 
-        house.links["east"].cut()
-        waiting = [(await house.muster.submit(job(f"during-{n}"))).id for n in range(6)]
-        beside = [(await house.muster.submit(job_for("west", f"beside-{n}"))).id for n in range(6)]
+        harness.links["east"].cut()
+        waiting = [(await harness.muster.submit(job(f"during-{n}"))).id for n in range(6)]
+        beside = [(await harness.muster.submit(job_for("west", f"beside-{n}"))).id for n in range(6)]
 
         async def have_ended_there() -> bool:
-            ended = {fact.subject_id for fact in await house.at_cell("east") if fact.name == Phase.SUCCEEDED.value}
+            ended = {fact.subject_id for fact in await harness.at_cell("east") if fact.name == Phase.SUCCEEDED.value}
             return ended >= set(running)
 
         await until_async(have_ended_there, patience_s=LINK_S_MAX)
-        assert {view.cluster for view in await house.ended(beside, patience_s=LINK_S_MAX)} == {"west"}
+        assert {view.cluster for view in await harness.ended(beside, patience_s=LINK_S_MAX)} == {"west"}
         for job_id in (*running, *waiting):
-            assert not (await house.muster.get(job_id)).phase.is_terminal, "the centre cannot know"
+            assert not (await harness.muster.get(job_id)).phase.is_terminal, "the centre cannot know"
 
-        house.links["east"].restore()
-        ended = await house.ended([*running, *waiting], patience_s=LINK_S_MAX)
+        harness.links["east"].restore()
+        ended = await harness.ended([*running, *waiting], patience_s=LINK_S_MAX)
         assert {(view.phase, view.cluster) for view in ended} == {(Phase.SUCCEEDED, "east")}
-        assert await house.violations_everywhere([*running, *waiting, *beside]) == []
+        assert await harness.violations_everywhere([*running, *waiting, *beside]) == []
 
 
 async def test_links_that_come_and_go_under_load_lose_and_double_nothing(tmp_path: Path) -> None:
-    async with open_federation(tmp_path / "state", *CLUSTERS, federation=routed_by_label(*CLUSTERS)) as house:
+    async with open_federation(tmp_path / "state", *CLUSTERS, federation=routed_by_label(*CLUSTERS)) as harness:
         accepted: list[str] = []
         for number in range(60):
             spec = job_for(CLUSTERS[number % 2], f"job-{number}", run_s=0.2)
-            accepted.append((await house.muster.submit(spec)).id)
-            link = house.links["west" if number % 4 < 2 else "east"]
+            accepted.append((await harness.muster.submit(spec)).id)
+            link = harness.links["west" if number % 4 < 2 else "east"]
             if number % 10 == 0:
                 link.cut()
             elif number % 10 == 5:
-                for one in house.links.values():
+                for one in harness.links.values():
                     one.restore()
-        for link in house.links.values():
+        for link in harness.links.values():
             link.restore()
-        ended = await house.ended(accepted, patience_s=LINK_S_MAX)
+        ended = await harness.ended(accepted, patience_s=LINK_S_MAX)
         assert {view.phase for view in ended} == {Phase.SUCCEEDED}
-        assert await house.violations_everywhere(accepted) == []
+        assert await harness.violations_everywhere(accepted) == []

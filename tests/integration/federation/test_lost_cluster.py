@@ -28,30 +28,30 @@ LATE_S = 240.0
 pytestmark = pytest.mark.timeout(900)
 
 
-async def of_cluster(house: Federation, cluster: str, name: str) -> list[Fact]:
+async def of_cluster(harness: Federation, cluster: str, name: str) -> list[Fact]:
     """What the federation said of a cluster."""
-    facts = await house.federation_facts()
+    facts = await harness.federation_facts()
     return [fact for fact in facts if fact.kind == "cluster" and fact.subject_id == cluster and fact.name == name]
 
 
 async def test_no_job_is_lost_and_none_runs_twice_when_a_cluster_is_given_up_in_a_surge(tmp_path: Path) -> None:
-    async with open_federation(tmp_path / "state", *CLUSTERS, nodes=4, federation=EAST_FIRST) as house:
-        pinned = (await house.muster.submit(job("pinned", gpus=8, run_s=2 * RUN_S, pin=True))).id
-        jobs = [(await house.muster.submit(job(f"job-{n}", gpus=4, run_s=RUN_S))).id for n in range(BEFORE)]
+    async with open_federation(tmp_path / "state", *CLUSTERS, nodes=4, federation=EAST_FIRST) as harness:
+        pinned = (await harness.muster.submit(job("pinned", gpus=8, run_s=2 * RUN_S, pin=True))).id
+        jobs = [(await harness.muster.submit(job(f"job-{n}", gpus=4, run_s=RUN_S))).id for n in range(BEFORE)]
         for job_id in (pinned, *jobs):
-            await house.job_that(job_id, lambda view: view.phase is Phase.RUNNING)
+            await harness.job_that(job_id, lambda view: view.phase is Phase.RUNNING)
 
-        house.links["east"].cut()
+        harness.links["east"].cut()
         surge = (job(f"job-{n}", gpus=4, run_s=RUN_S) for n in range(BEFORE, BEFORE + DURING))
-        jobs += [(await house.muster.submit(spec)).id for spec in surge]
-        late = [(await house.muster.submit(job(f"late-{n}", run_s=0.2))).id for n in range(10)]
-        await until_async(lambda: of_cluster(house, "east", "lost"), patience_s=LATE_S)
-        assert {view.cluster for view in await house.ended(late, patience_s=LATE_S)} == {"west"}
-        house.links["east"].restore()
+        jobs += [(await harness.muster.submit(spec)).id for spec in surge]
+        late = [(await harness.muster.submit(job(f"late-{n}", run_s=0.2))).id for n in range(10)]
+        await until_async(lambda: of_cluster(harness, "east", "lost"), patience_s=LATE_S)
+        assert {view.cluster for view in await harness.ended(late, patience_s=LATE_S)} == {"west"}
+        harness.links["east"].restore()
 
-        ended = await house.ended([*jobs, pinned], patience_s=LATE_S)
+        ended = await harness.ended([*jobs, pinned], patience_s=LATE_S)
         assert {view.phase for view in ended} == {Phase.SUCCEEDED}
         assert ended[-1].cluster == "east", "a pinned job runs through the outage"
         assert "west" in {view.cluster for view in ended[:-1]}
-        await until_async(lambda: of_cluster(house, "east", "returned"), patience_s=LATE_S)
-        assert await house.violations_everywhere([*jobs, *late, pinned]) == []
+        await until_async(lambda: of_cluster(harness, "east", "returned"), patience_s=LATE_S)
+        assert await harness.violations_everywhere([*jobs, *late, pinned]) == []

@@ -19,22 +19,22 @@ def said(fact: Fact) -> tuple[object, ...]:
 
 
 async def test_jobs_run_where_the_rules_say_and_the_centre_has_every_clusters_log(tmp_path: Path) -> None:
-    async with open_federation(tmp_path / "state", *CLUSTERS, federation=routed_by_label(*CLUSTERS)) as house:
-        ids = [await house.muster.submit(job_for(CLUSTERS[n % 2], f"job-{n}")) for n in range(8)]
-        ended = await house.ended([accepted.id for accepted in ids])
+    async with open_federation(tmp_path / "state", *CLUSTERS, federation=routed_by_label(*CLUSTERS)) as harness:
+        ids = [await harness.muster.submit(job_for(CLUSTERS[n % 2], f"job-{n}")) for n in range(8)]
+        ended = await harness.ended([accepted.id for accepted in ids])
         assert {view.phase for view in ended} == {Phase.SUCCEEDED}
         assert [view.cluster for view in ended] == ["east", "west"] * 4
         assert all(node.startswith(f"{view.cluster}-") for view in ended for node in view.nodes)
 
         for cluster in CLUSTERS:
-            written = await house.at_cell(cluster)
-            copied = await house.copied(cluster, up_to=written[-1].seq)
+            written = await harness.at_cell(cluster)
+            copied = await harness.copied(cluster, up_to=written[-1].seq)
             assert [said(fact) for fact in copied[: len(written)]] == [said(fact) for fact in written]
 
-        table = await command(house.settings.state_dir, "nodes")
+        table = await command(harness.settings.state_dir, "nodes")
         assert "east-gpu-0001" in table
         assert "west-gpu-0001" in table
-        assert {view["name"] for view in (await house.get("/v1/clusters"))["clusters"]} == set(CLUSTERS)
-        only_west = await house.get("/v1/nodes?cluster=west")
+        assert {view["name"] for view in (await harness.get("/v1/clusters"))["clusters"]} == set(CLUSTERS)
+        only_west = await harness.get("/v1/nodes?cluster=west")
         assert {node["cluster"] for node in only_west["nodes"]} == {"west"}
-        assert await house.violations_everywhere([view.id for view in ended]) == []
+        assert await harness.violations_everywhere([view.id for view in ended]) == []

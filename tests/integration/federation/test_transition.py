@@ -13,12 +13,12 @@ pytestmark = pytest.mark.timeout(600)
 
 
 async def test_a_team_that_goes_on_submitting_moves_over_and_notices_nothing(tmp_path: Path) -> None:
-    async with open_federation(tmp_path / "state", OLD, NEW, nodes=NODES, federation=FEDERATION) as house:
-        found = await transition.play(house.muster, house.settings.state_dir)
+    async with open_federation(tmp_path / "state", OLD, NEW, nodes=NODES, federation=FEDERATION) as harness:
+        found = await transition.play(harness.muster, harness.settings.state_dir)
         assert found.problem == ""
         assert found.stayed >= LONG_JOBS, "what runs finishes where it is"
         assert found.straight > 0, "and the team went on submitting"
-        jobs = await house.muster.list(team=transition.TEAM, limit=500)
+        jobs = await harness.muster.list(team=transition.TEAM, limit=500)
         assert len(jobs) == found.jobs == found.stayed + found.moved + found.straight
         assert {job.phase for job in jobs} == {Phase.SUCCEEDED}
-        assert await house.violations_everywhere([job.id for job in jobs]) == []
+        assert await harness.violations_everywhere([job.id for job in jobs]) == []

@@ -9,9 +9,9 @@ from kit.stack.hosted import HostedServices
 
 
 @pytest.fixture
-async def house(nats_server: NatsServer) -> AsyncIterator[HostedServices]:
+async def harness(nats_server: NatsServer) -> AsyncIterator[HostedServices]:
     """Bootstrapped; everything that a test hosts ends with it."""
-    house = HostedServices(nats_server)
-    await house.prepare()
-    yield house
-    await house.end()
+    harness = HostedServices(nats_server)
+    await harness.prepare()
+    yield harness
+    await harness.end()

@@ -22,34 +22,34 @@ pytestmark = pytest.mark.connected
 
 
 @pytest.fixture
-async def house() -> AsyncIterator[HostedServices]:
+async def harness() -> AsyncIterator[HostedServices]:
     """Bootstrapped, with the rights that the federation really declares."""
     others = tuple(one for one in DECLARATIONS if one.service != DECLARATION.service)
     with running_nats(declarations=(*others, DECLARATION)) as server:
-        house = HostedServices(server)
-        await house.prepare()
-        yield house
-        await house.end()
+        harness = HostedServices(server)
+        await harness.prepare()
+        yield harness
+        await harness.end()
 
 
-async def report(house: HostedServices, *names: str, delivery: str = "first") -> set[str]:
+async def report(harness: HostedServices, *names: str, delivery: str = "first") -> set[str]:
     """These jobs end in the cluster. Returns their ids. delivery: of the same end; each is a message of its own."""
     ended = {name: job(name).id for name in names}
     for name, job_id in ended.items():
         draft = Draft("job", job_id, "succeeded", JobFinished(attempt=1))
-        await house.store("scheduler", draft, request_fact_id("end", name, delivery))
+        await harness.store("scheduler", draft, request_fact_id("end", name, delivery))
     return set(ended.values())
 
 
-async def end_of(house: HostedServices, name: str, *, assignment: int, delivery: str = "first") -> None:
+async def end_of(harness: HostedServices, name: str, *, assignment: int, delivery: str = "first") -> None:
     """The job's assignment ends in the cluster."""
     draft = Draft("job", job(name).id, "succeeded", JobFinished(attempt=1, assignment=assignment))
-    await house.store("scheduler", draft, request_fact_id("end", name, str(assignment), delivery))
+    await harness.store("scheduler", draft, request_fact_id("end", name, str(assignment), delivery))
 
 
-async def stored(house: HostedServices, log: LogName, name: str) -> list[Fact]:
+async def stored(harness: HostedServices, log: LogName, name: str) -> list[Fact]:
     """The facts of this name in a log."""
-    reader = await NatsLog(await house.client("reader"), log).reader(after_seq=0)
+    reader = await NatsLog(await harness.client("reader"), log).reader(after_seq=0)
     found: list[Fact] = []
     head, seq = await reader.head(), 0
     while seq < head:
@@ -60,84 +60,84 @@ async def stored(house: HostedServices, log: LogName, name: str) -> list[Fact]:
     return [fact for fact in found if fact.name == name]
 
 
-async def until_copied(house: HostedServices, job_ids: set[str]) -> list[Fact]:
+async def until_copied(harness: HostedServices, job_ids: set[str]) -> list[Fact]:
     """Wait until these jobs have ended in FED; every `job-ended` that stands there then."""
 
     async def is_there() -> bool:
-        return job_ids <= {fact.subject_id for fact in await stored(house, FED_LOG, "job-ended")}
+        return job_ids <= {fact.subject_id for fact in await stored(harness, FED_LOG, "job-ended")}
 
     await until_async(is_there)
-    return await stored(house, FED_LOG, "job-ended")
+    return await stored(harness, FED_LOG, "job-ended")
 
 
-async def test_ends_that_came_before_and_after_the_copier_are_copied_each_once(house: HostedServices) -> None:
-    before = await report(house, *(f"early-{index}" for index in range(GROUP_MAX + 6)))
-    await house.host(Copier(DECLARATION))
-    after = await report(house, "late-0", "late-1")
-    copies = await until_copied(house, before | after)
+async def test_ends_that_came_before_and_after_the_copier_are_copied_each_once(harness: HostedServices) -> None:
+    before = await report(harness, *(f"early-{index}" for index in range(GROUP_MAX + 6)))
+    await harness.host(Copier(DECLARATION))
+    after = await report(harness, "late-0", "late-1")
+    copies = await until_copied(harness, before | after)
     assert sorted(fact.subject_id for fact in copies) == sorted(before | after)
-    reports = {fact.seq: fact for fact in await stored(house, FED_UP_LOG, "succeeded")}
+    reports = {fact.seq: fact for fact in await stored(harness, FED_UP_LOG, "succeeded")}
     for copy in copies:
         assert isinstance(copy.payload, JobEnded)
         source = reports[copy.payload.source_seq]
         assert (source.subject_id, copy.causes) == (copy.subject_id, (source.id,))
 
 
-async def test_reports_that_come_a_second_time_end_no_job_again(house: HostedServices) -> None:
+async def test_reports_that_come_a_second_time_end_no_job_again(harness: HostedServices) -> None:
     """As when FED_UP takes a cluster's reports from the beginning once more: the same ends at new sequences."""
-    await house.host(Copier(DECLARATION))
-    ended = await report(house, "a", "b", "c")
-    before = await until_copied(house, ended)
-    await report(house, "a", "b", "c", delivery="second")
-    last = await report(house, "last")
-    copies = await until_copied(house, last)  # what stands before it in FED_UP was looked at
-    assert len(await stored(house, FED_UP_LOG, "succeeded")) == 2 * len(ended) + len(last)
+    await harness.host(Copier(DECLARATION))
+    ended = await report(harness, "a", "b", "c")
+    before = await until_copied(harness, ended)
+    await report(harness, "a", "b", "c", delivery="second")
+    last = await report(harness, "last")
+    copies = await until_copied(harness, last)  # what stands before it in FED_UP was looked at
+    assert len(await stored(harness, FED_UP_LOG, "succeeded")) == 2 * len(ended) + len(last)
     assert sorted(fact.subject_id for fact in copies) == sorted(ended | last)
     assert [fact for fact in copies if fact.subject_id in ended] == before
 
 
-async def test_two_copiers_and_one_that_starts_again_add_nothing(house: HostedServices) -> None:
-    first = await house.host(Copier(DECLARATION))
-    await house.host(Copier(DECLARATION))
-    ended = await report(house, *(f"j{index}" for index in range(20)))
-    await until_copied(house, ended)
+async def test_two_copiers_and_one_that_starts_again_add_nothing(harness: HostedServices) -> None:
+    first = await harness.host(Copier(DECLARATION))
+    await harness.host(Copier(DECLARATION))
+    ended = await report(harness, *(f"j{index}" for index in range(20)))
+    await until_copied(harness, ended)
     await first.end()
-    await house.host(Copier(DECLARATION))
-    last = await report(house, "last")
-    copies = await until_copied(house, last)
+    await harness.host(Copier(DECLARATION))
+    last = await report(harness, "last")
+    copies = await until_copied(harness, last)
     assert sorted(fact.subject_id for fact in copies) == sorted(ended | last)
 
 
-async def test_old_reports_make_room_and_nothing_is_copied_again(house: HostedServices) -> None:
+async def test_old_reports_make_room_and_nothing_is_copied_again(harness: HostedServices) -> None:
     kept = GROUP_MAX + 1
-    copier = await house.host(Copier(DECLARATION, kept=kept))
-    ended = await report(house, *(f"old-{index}" for index in range(3 * kept)))
-    await until_copied(house, ended)
+    copier = await harness.host(Copier(DECLARATION, kept=kept))
+    ended = await report(harness, *(f"old-{index}" for index in range(3 * kept)))
+    await until_copied(harness, ended)
 
     async def has_room() -> bool:
-        return len(await stored(house, FED_UP_LOG, "succeeded")) < 2 * kept
+        return len(await stored(harness, FED_UP_LOG, "succeeded")) < 2 * kept
 
     await until_async(has_room)
     await copier.end()
-    await house.host(Copier(DECLARATION, kept=kept))
-    last = await report(house, "last")
-    copies = await until_copied(house, last)
+    await harness.host(Copier(DECLARATION, kept=kept))
+    last = await report(harness, "last")
+    copies = await until_copied(harness, last)
     assert sorted(fact.subject_id for fact in copies) == sorted(ended | last)
 
 
 async def test_a_late_end_of_an_earlier_assignment_keeps_none_out_and_none_comes_after_a_later_one(
-    house: HostedServices,
+    harness: HostedServices,
 ) -> None:
-    await house.host(Copier(DECLARATION))
-    await end_of(house, "early", assignment=1)
-    await until_copied(house, {job("early").id})
+    await harness.host(Copier(DECLARATION))
+    await end_of(harness, "early", assignment=1)
+    await until_copied(harness, {job("early").id})
     for assignment in (2, 2):
-        await end_of(house, "early", assignment=assignment, delivery="again")
-    await end_of(house, "late", assignment=3)
-    await until_copied(house, {job("late").id})
-    await end_of(house, "late", assignment=1)
-    last = await report(house, "last")
-    copies = await until_copied(house, last)
+        await end_of(harness, "early", assignment=assignment, delivery="again")
+    await end_of(harness, "late", assignment=3)
+    await until_copied(harness, {job("late").id})
+    await end_of(harness, "late", assignment=1)
+    last = await report(harness, "last")
+    copies = await until_copied(harness, last)
 
     def ends(name: str) -> list[int]:
         found = [fact.payload for fact in copies if fact.subject_id == job(name).id]
@@ -146,25 +146,25 @@ async def test_a_late_end_of_an_earlier_assignment_keeps_none_out_and_none_comes
     assert (ends("early"), ends("late")) == ([1, 2], [3])
 
 
-async def give(house: HostedServices, name: str, cluster: str) -> str:
+async def give(harness: HostedServices, name: str, cluster: str) -> str:
     """The federation gives the job to a cluster; its id."""
     one = job(name)
     routed = Draft("job", one.id, "routed", JobRouted(job=one, cluster=cluster), cluster=cluster)
-    client = await house.client("federation")
+    client = await harness.client("federation")
     await append_single(client, FED_LOG, service="federation", draft=routed, fact_id=request_fact_id("given", name))
     return one.id
 
 
-async def test_a_cell_ends_no_job_of_another_and_keeps_no_end_of_its_own_out(house: HostedServices) -> None:
+async def test_a_cell_ends_no_job_of_another_and_keeps_no_end_of_its_own_out(harness: HostedServices) -> None:
     """The core that is asked first knows of no job yet: what stands in FED counts."""
     desk = Desk()
     desk.take(VirtualFederation().core)
-    await house.host(Copier(DECLARATION, desk=desk))
-    own, others = await give(house, "own", CLUSTER), await give(house, "others", "west")
-    await end_of(house, "own", assignment=1_000)
-    await report(house, "others", "nobodys")
-    await end_of(house, "own", assignment=1)
-    copies = await until_copied(house, {own})
+    await harness.host(Copier(DECLARATION, desk=desk))
+    own, others = await give(harness, "own", CLUSTER), await give(harness, "others", "west")
+    await end_of(harness, "own", assignment=1_000)
+    await report(harness, "others", "nobodys")
+    await end_of(harness, "own", assignment=1)
+    copies = await until_copied(harness, {own})
     assert [(fact.subject_id, fact.payload.assignment) for fact in copies if isinstance(fact.payload, JobEnded)] == [
         (own, 1)
     ]

@@ -25,30 +25,30 @@ def released(shell: Shell) -> set[str]:
     return shell.core.released
 
 
-async def test_services_in_one_process_work_together_and_decode_a_fact_once(house: HostedServices) -> None:
-    hosting = await house.host(scheduler(), agent("n1", "n2", "n3"))
+async def test_services_in_one_process_work_together_and_decode_a_fact_once(harness: HostedServices) -> None:
+    hosting = await harness.host(scheduler(), agent("n1", "n2", "n3"))
     first = hosting.shells[0]
     await until(lambda: first.leading and released(first) == {"n1", "n2", "n3"})
     await until(lambda: {shell.folded_seq for shell in hosting.shells} == {first.folded_seq})
     assert first.log.counters.decoded == first.folded_seq  # type: ignore[attr-defined]
 
 
-async def test_a_follower_takes_over_when_the_leader_leaves_and_decides_what_it_left(house: HostedServices) -> None:
-    first, second = await house.host(scheduler()), await house.host(scheduler())
+async def test_a_follower_takes_over_when_the_leader_leaves_and_decides_what_it_left(harness: HostedServices) -> None:
+    first, second = await harness.host(scheduler()), await harness.host(scheduler())
     leader = await until_leading([*first.shells, *second.shells])
-    await house.join("n1")
+    await harness.join("n1")
     await until(lambda: released(leader) == {"n1"})
     leaving, staying = (first, second) if leader in first.shells else (second, first)
     heir = staying.shells[0]
     assert not heir.leading
     await leaving.end()
-    await house.join("n2")
+    await harness.join("n2")
     await until(lambda: heir.leading and released(heir) == {"n1", "n2"})
-    assert len(await house.facts("released")) == 2
+    assert len(await harness.facts("released")) == 2
 
 
-async def test_a_service_whose_connection_is_closed_for_good_ends_its_process(house: HostedServices) -> None:
-    hosting = await house.host(scheduler())
+async def test_a_service_whose_connection_is_closed_for_good_ends_its_process(harness: HostedServices) -> None:
+    hosting = await harness.host(scheduler())
     await until_leading(hosting.shells)
     waiting = asyncio.create_task(hosting.process.wait(asyncio.Event()))
     await hosting.process._connections["scheduler"].close()
@@ -56,19 +56,19 @@ async def test_a_service_whose_connection_is_closed_for_good_ends_its_process(ho
         await asyncio.wait_for(waiting, 10)
 
 
-async def test_a_lone_poisoned_service_ends_its_process(house: HostedServices) -> None:
-    hosting = await house.host(scheduler(lambda: Releasing(poison="n1")))
-    await house.join("n1")
+async def test_a_lone_poisoned_service_ends_its_process(harness: HostedServices) -> None:
+    hosting = await harness.host(scheduler(lambda: Releasing(poison="n1")))
+    await harness.join("n1")
     with pytest.raises(PoisonedError, match="muster log skip"):
         await asyncio.wait_for(hosting.process.wait(asyncio.Event()), 10)
 
 
 async def test_a_poisoned_service_stands_still_beside_others_until_an_operator_voids_the_fact(
-    house: HostedServices,
+    harness: HostedServices,
 ) -> None:
-    hosting = await house.host(scheduler(lambda: Releasing(poison="n1")), agent())
+    hosting = await harness.host(scheduler(lambda: Releasing(poison="n1")), agent())
     poisoned, other = hosting.shells
-    seq = await house.join("n0", "n1", "n2")
+    seq = await harness.join("n0", "n1", "n2")
     seq -= 1
     stopped = hosting.process._conditions[0]
     await until(lambda: stopped.stopped)
@@ -77,30 +77,30 @@ async def test_a_poisoned_service_stands_still_beside_others_until_an_operator_v
     assert not well, report
     await until(lambda: other.leading and other.folded_seq >= seq + 1)
     draft = Draft("log", str(seq), "voided", Voided(seq=seq, service="scheduler"))
-    await house.store("operator", draft, request_fact_id("void", str(seq)))
+    await harness.store("operator", draft, request_fact_id("void", str(seq)))
     await until(lambda: poisoned.leading and released(poisoned) == {"n0", "n2"})
     assert hosting.process._health()[0]
     await until(lambda: {"n0", "n1", "n2"} == other.core.joined)  # type: ignore[attr-defined]
 
 
-async def test_an_idle_service_survives_a_restart_of_the_broker(house: HostedServices) -> None:
-    hosting = await house.host(scheduler())
+async def test_an_idle_service_survives_a_restart_of_the_broker(harness: HostedServices) -> None:
+    hosting = await harness.host(scheduler())
     shell = await until_leading(hosting.shells)
-    await asyncio.to_thread(house.server.restart)
-    house.clients.clear()
+    await asyncio.to_thread(harness.server.restart)
+    harness.clients.clear()
     await until(lambda: shell.log._reader.is_connected)  # type: ignore[attr-defined]
-    await house.join("n1")
+    await harness.join("n1")
     await until(lambda: released(shell) == {"n1"})
     assert hosting.process._conditions[0].stopped == ""
 
 
-async def test_the_door_tells_metrics_and_health(house: HostedServices) -> None:
-    house.metrics_port = own_port()
-    hosting = await house.host(scheduler())
+async def test_the_door_tells_metrics_and_health(harness: HostedServices) -> None:
+    harness.metrics_port = own_port()
+    hosting = await harness.host(scheduler())
     await until_leading(hosting.shells)
 
     def get(path: str) -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{house.metrics_port}{path}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{harness.metrics_port}{path}", timeout=5) as answer:
             text: str = answer.read().decode()
             return text
 

@@ -14,10 +14,10 @@ pytestmark = pytest.mark.connected
 
 
 @pytest.fixture
-async def two(house: HostedServices) -> AsyncIterator[tuple[LeaseThread, LeaseThread]]:
+async def two(harness: HostedServices) -> AsyncIterator[tuple[LeaseThread, LeaseThread]]:
     """Two processes' threads."""
     threads = tuple(
-        LeaseThread(lambda: house.server.connect("lease"), holder=name, ttl_s=LEASE_TTL_S) for name in ("a", "b")
+        LeaseThread(lambda: harness.server.connect("lease"), holder=name, ttl_s=LEASE_TTL_S) for name in ("a", "b")
     )
     for thread in threads:
         await thread.start()

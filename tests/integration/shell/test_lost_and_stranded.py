@@ -32,38 +32,38 @@ class Swallowing:
 
 
 async def test_a_decision_comes_although_the_last_batch_of_a_quiet_log_was_swallowed(
-    house: HostedServices, monkeypatch: pytest.MonkeyPatch
+    harness: HostedServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     network: Callable[[int], bool] = Swallowing()
     monkeypatch.setattr(nats_log, "NatsLog", partial(NatsLog, drop=network))
-    hosting = await house.host(scheduler())
+    hosting = await harness.host(scheduler())
     shell = await until_leading(hosting.shells)
     assert isinstance(network, Swallowing)
-    network.after_seq = len(await house.facts())
-    joined = await house.join("n1", "n2")
+    network.after_seq = len(await harness.facts())
+    joined = await harness.join("n1", "n2")
     await until(lambda: shell.core.released == {"n1", "n2"})  # type: ignore[attr-defined]
     assert {joined - 1, joined} <= network.swallowed
-    assert [fact.subject_id for fact in await house.facts("released")] == ["n1", "n2"]
+    assert [fact.subject_id for fact in await harness.facts("released")] == ["n1", "n2"]
     assert shell.log.counters.gaps >= 1  # type: ignore[attr-defined]
 
 
-async def test_a_leader_whose_fence_was_purged_begins_a_new_term_and_goes_on(house: HostedServices) -> None:
+async def test_a_leader_whose_fence_was_purged_begins_a_new_term_and_goes_on(harness: HostedServices) -> None:
     """As after a trim of a log that was too full for too long to take a renewal."""
-    hosting = await house.host(scheduler())
+    hosting = await harness.host(scheduler())
     shell = await until_leading(hosting.shells)
-    tools = await house.client("admin-tools")
+    tools = await harness.client("admin-tools")
     await tools.jetstream().purge_stream(LOG.stream)
-    await house.join("n1")
+    await harness.join("n1")
     await until(lambda: shell.core.released == {"n1"})  # type: ignore[attr-defined]
-    assert [fact.name for fact in await house.facts() if fact.name == "term-started"] == ["term-started"]
+    assert [fact.name for fact in await harness.facts() if fact.name == "term-started"] == ["term-started"]
 
 
 async def test_a_leader_killed_before_its_upload_leaves_nothing_behind_for_long(
-    house: HostedServices, monkeypatch: pytest.MonkeyPatch
+    harness: HostedServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = NatsCheckpoints(await house.client("scheduler"))
+    store = NatsCheckpoints(await harness.client("scheduler"))
     known = Checkpoints(store, LOG)
-    staying, leaving = await house.host(agent("n1"), *bystanders()), await house.host(scheduler())
+    staying, leaving = await harness.host(agent("n1"), *bystanders()), await harness.host(scheduler())
     await until_leading(staying.shells)
     await until_leading(leaving.shells)
     upload, hangs = Checkpoints.upload, asyncio.Event()
@@ -75,7 +75,7 @@ async def test_a_leader_killed_before_its_upload_leaves_nothing_behind_for_long(
         await upload(self, service, **part)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Checkpoints, "upload", killed_in_the_middle)
-    stranded = await house.request_checkpoint()
+    stranded = await harness.request_checkpoint()
     await hangs.wait()
     await until_async(lambda: store.has_part(LOG.stream, stranded, "agent"))
     for task in leaving.process._tasks:
@@ -84,9 +84,9 @@ async def test_a_leader_killed_before_its_upload_leaves_nothing_behind_for_long(
     monkeypatch.undo()
     assert await known.newest() is None
 
-    await until_leading((await house.host(scheduler())).shells)
+    await until_leading((await harness.host(scheduler())).shells)
     for _ in range(2):
-        seq = await house.request_checkpoint()
+        seq = await harness.request_checkpoint()
         await until_async(lambda seq=seq: is_newest(known, seq))  # type: ignore[misc]
     assert not await store.has_part(LOG.stream, stranded, "agent")
 

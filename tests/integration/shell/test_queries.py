@@ -20,19 +20,19 @@ class Named(Wire):
     job_id: int = 7
 
 
-async def test_a_question_is_answered_from_the_leaders_state(house: HostedServices) -> None:
-    hosting = await house.host(scheduler())
+async def test_a_question_is_answered_from_the_leaders_state(harness: HostedServices) -> None:
+    hosting = await harness.host(scheduler())
     shell = await until_leading(hosting.shells)
-    await house.join("n1", "n2")
+    await harness.join("n1", "n2")
     await until(lambda: len(shell.core.released) == 2)  # type: ignore[attr-defined]
-    asker = await house.client("gateway-query")
+    asker = await harness.client("gateway-query")
     assert (await ask(asker, SUBJECT, HowMany(), Count, timeout_s=2)).released == 2
 
 
-async def test_a_follower_is_silent(house: HostedServices) -> None:
-    leading, following = await house.host(scheduler()), await house.host(scheduler())
+async def test_a_follower_is_silent(harness: HostedServices) -> None:
+    leading, following = await harness.host(scheduler()), await harness.host(scheduler())
     leader = await until_leading([*leading.shells, *following.shells])
-    asker = await house.client("gateway-query")
+    asker = await harness.client("gateway-query")
     answers: list[bytes] = []
     inbox = asker.new_inbox()
 
@@ -47,28 +47,28 @@ async def test_a_follower_is_silent(house: HostedServices) -> None:
     assert leader.leading
 
 
-async def test_nobody_leads_nobody_answers(house: HostedServices) -> None:
-    asker = await house.client("gateway-query")
+async def test_nobody_leads_nobody_answers(harness: HostedServices) -> None:
+    asker = await harness.client("gateway-query")
     with pytest.raises(UnansweredError):
         await ask(asker, SUBJECT, HowMany(), Count, timeout_s=0.3)
 
 
-async def test_a_question_that_makes_no_sense_is_answered_with_the_field(house: HostedServices) -> None:
-    hosting = await house.host(scheduler())
+async def test_a_question_that_makes_no_sense_is_answered_with_the_field(harness: HostedServices) -> None:
+    hosting = await harness.host(scheduler())
     await until_leading(hosting.shells)
-    asker = await house.client("gateway-query")
+    asker = await harness.client("gateway-query")
     reply = await asker.request(SUBJECT, b"no JSON", timeout=2)
     assert b'"status":422' in reply.data
     with pytest.raises(ProblemError, match="question not understood"):
         await ask(asker, query_subject(CLUSTER, "scheduler", "queues"), Named(), Count, timeout_s=2)
 
 
-async def test_a_reply_subject_that_is_a_fact_is_never_answered(house: HostedServices) -> None:
+async def test_a_reply_subject_that_is_a_fact_is_never_answered(harness: HostedServices) -> None:
     """The asker's own account and the responder's permissions refuse it too; here the responder alone is asked."""
-    hosting = await house.host(scheduler())
+    hosting = await harness.host(scheduler())
     await until_leading(hosting.shells)
-    before = await house.facts()
-    asker = await house.client("gateway-query")
+    before = await harness.facts()
+    asker = await harness.client("gateway-query")
     await asker.publish(SUBJECT, b"{}", reply="muster.atlas.scheduler.node.n9.released")
     assert (await ask(asker, SUBJECT, HowMany(), Count, timeout_s=2)).released == 0  # so the first was handled
-    assert [fact.id for fact in await house.facts()] == [fact.id for fact in before]
+    assert [fact.id for fact in await harness.facts()] == [fact.id for fact in before]

@@ -19,11 +19,11 @@ SCRIPT = Path(__file__).with_name("stopped_leader.py")
 
 
 @contextmanager
-def other_process(house: HostedServices, directory: Path) -> Iterator[subprocess.Popen[bytes]]:
+def other_process(harness: HostedServices, directory: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A leader in a process of its own; its words go to `said`."""
     paths = (str(directory / "deciding"), str(directory / "go-on"))
     environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parents[2])}
-    argv = (sys.executable, str(SCRIPT), house.settings.model_dump_json(), *paths)
+    argv = (sys.executable, str(SCRIPT), harness.settings.model_dump_json(), *paths)
     with (directory / "said").open("wb") as said:
         process = subprocess.Popen(argv, stderr=said, env=environment)
     try:
@@ -36,14 +36,14 @@ def other_process(house: HostedServices, directory: Path) -> Iterator[subprocess
 
 
 async def test_a_leader_stopped_in_mid_decision_is_refused_after_the_take_over(
-    house: HostedServices, tmp_path: Path
+    harness: HostedServices, tmp_path: Path
 ) -> None:
     said = tmp_path / "said"
-    with other_process(house, tmp_path) as process:
-        await house.join("slow")
+    with other_process(harness, tmp_path) as process:
+        await harness.join("slow")
         await until((tmp_path / "deciding").exists)
         process.send_signal(signal.SIGSTOP)
-        heir = (await house.host(scheduler())).shells[0]
+        heir = (await harness.host(scheduler())).shells[0]
         await until(lambda: heir.leading and heir.core.released == {"slow"})  # type: ignore[attr-defined]
         (tmp_path / "go-on").touch()
         process.send_signal(signal.SIGCONT)
@@ -53,6 +53,6 @@ async def test_a_leader_stopped_in_mid_decision_is_refused_after_the_take_over(
         await until(lambda: process.poll() is not None)
         assert process.returncode == 0
     assert b"wrong last sequence" in said.read_bytes()
-    assert [fact.subject_id for fact in await house.facts("released")] == ["slow"]
+    assert [fact.subject_id for fact in await harness.facts("released")] == ["slow"]
     assert heir.leading
     assert isinstance(heir.core, Releasing)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kit.kube.fake import RUN_S, FakeKubelet, fake_kube, node
-from kit.stack.kubernetes import NAMESPACE, kubeconfig_for, open_kubernetes_house
-from kit.stack.living import PASSED, House, job, second
+from kit.stack.kubernetes import NAMESPACE, kubeconfig_for, open_kubernetes_harness
+from kit.stack.living import PASSED, Harness, job, second
 from kit.waiting import until_async
 from muster.kube.objects import JsonObject, name_of, namespace_of
 from muster.kube.resources import NAMESPACES, NODES, PODS
@@ -33,30 +33,30 @@ async def test_a_stopped_leader_is_replaced_and_binds_nothing_twice_when_it_cont
         path = kubeconfig_for(kube.url, tmp_path)
         kube.faults.latency_s = 0.05
         with FakeKubelet(kube):
-            opened = open_kubernetes_house(tmp_path / "state", path, split=True, services=PASSED, kept_s=0.0)
-            async with opened as house:
-                await _takes_over(house, bound)
+            opened = open_kubernetes_harness(tmp_path / "state", path, split=True, services=PASSED, kept_s=0.0)
+            async with opened as harness:
+                await _takes_over(harness, bound)
                 assert not kube.store.all(PODS, NAMESPACE), "everything was cleared away"
 
 
-async def _takes_over(house: House, bound: "Counter[str]") -> None:
-    async with second("agent", house):
-        leader = house.pid("agent")
-        accepted = [(await house.muster.submit(job(f"before-{index}"))).id for index in range(60)]
+async def _takes_over(harness: Harness, bound: "Counter[str]") -> None:
+    async with second("agent", harness):
+        leader = harness.pid("agent")
+        accepted = [(await harness.muster.submit(job(f"before-{index}"))).id for index in range(60)]
         os.kill(leader, signal.SIGSTOP)
         try:
-            accepted += [(await house.muster.submit(job(f"during-{index}", replicas=2))).id for index in range(30)]
+            accepted += [(await harness.muster.submit(job(f"during-{index}", replicas=2))).id for index in range(30)]
 
             async def replaced() -> bool:
-                terms = [fact for fact in await house.facts() if fact.name == "term-started"]
+                terms = [fact for fact in await harness.facts() if fact.name == "term-started"]
                 return sum(fact.writer == "agent" for fact in terms) > 1
 
             await until_async(replaced)
         finally:
             os.kill(leader, signal.SIGCONT)
-        accepted += [(await house.muster.submit(job(f"after-{index}"))).id for index in range(30)]
-        ended = await house.ended(accepted)
+        accepted += [(await harness.muster.submit(job(f"after-{index}"))).id for index in range(30)]
+        ended = await harness.ended(accepted)
         assert {one.phase for one in ended} == {Phase.SUCCEEDED}
         assert {one.attempt for one in ended} == {1}, "nothing was lost on the way"
-        assert await house.violations(accepted) == []
+        assert await harness.violations(accepted) == []
         assert max(bound.values()) == 1

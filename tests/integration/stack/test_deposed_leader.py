@@ -6,33 +6,33 @@ from pathlib import Path
 
 import pytest
 
-from kit.stack.living import PASSED, House, job, open_house, options, second
+from kit.stack.living import PASSED, Harness, job, open_harness, options, second
 from kit.waiting import until_async
 
 pytestmark = [pytest.mark.connected]
 
 
-async def terms(house: House) -> int:
+async def terms(harness: Harness) -> int:
     """How many scheduler leaders there have been."""
-    return sum(fact.writer == "scheduler" and fact.name == "term-started" for fact in await house.facts())
+    return sum(fact.writer == "scheduler" and fact.name == "term-started" for fact in await harness.facts())
 
 
 async def test_a_stopped_leader_is_replaced_and_says_nothing_more_when_it_continues(tmp_path: Path) -> None:
     start = options(tmp_path, split=True, services=PASSED)
-    async with open_house(start) as house, second("scheduler", house):
-        before = await terms(house)
-        leader = house.pid("scheduler")
-        accepted = [(await house.muster.submit(job(f"before-{index}", run_s=2.0))).id for index in range(40)]
+    async with open_harness(start) as harness, second("scheduler", harness):
+        before = await terms(harness)
+        leader = harness.pid("scheduler")
+        accepted = [(await harness.muster.submit(job(f"before-{index}", run_s=2.0))).id for index in range(40)]
         os.kill(leader, signal.SIGSTOP)
         try:
-            accepted += [(await house.muster.submit(job(f"during-{index}"))).id for index in range(40)]
+            accepted += [(await harness.muster.submit(job(f"during-{index}"))).id for index in range(40)]
 
             async def replaced() -> bool:
-                return await terms(house) > before
+                return await terms(harness) > before
 
             await until_async(replaced)
         finally:
             os.kill(leader, signal.SIGCONT)
-        accepted += [(await house.muster.submit(job(f"after-{index}"))).id for index in range(40)]
-        await house.ended(accepted)
-        assert await house.violations(accepted) == []
+        accepted += [(await harness.muster.submit(job(f"after-{index}"))).id for index in range(40)]
+        await harness.ended(accepted)
+        assert await harness.violations(accepted) == []

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.stack.devices import DevicesHouse, open_devices_house, settings_with, switching
+from kit.stack.devices import DevicesHarness, open_devices_harness, settings_with, switching
 from kit.stack.living import PASSED
 from kit.waiting import until_async
 from muster.schemas.facts.device import DeviceAttached
@@ -20,30 +20,30 @@ SWITCH_S = 2.0
 async def test_a_process_killed_in_mid_attach_loses_and_doubles_nothing(tmp_path: Path, victim: str) -> None:
     settings = settings_with() | {"fabrics": [switching(SWITCH_S)]}
     services = (*PASSED, "scaler", "composer")
-    async with open_devices_house(tmp_path / "state", settings, split=True, services=services) as there:
+    async with open_devices_harness(tmp_path / "state", settings, split=True, services=services) as there:
         cast = Cast()
         await prepare(there.stage, cast)
         before = await there.free()
         job_id = await there.stage.submit("one-more-gpu", gpus=1)
         attaching = await there.said("attaching", job_id=job_id)
-        await there.house.kill(victim)
+        await there.harness.kill(victim)
         await there.stage.running(job_id)
         await until_async(lambda: _stands(there))
         assert await there.free() == before - 1, "exactly one device was attached for a job of one"
         attached = [fact for fact in await there.facts("attached") if fact.subject_id == attaching.subject_id]
         assert [type(fact.payload) for fact in attached] == [DeviceAttached]
-        assert await there.house.violations([job_id, *cast.guards, *cast.tenants], all_ended=False) == []
+        assert await there.harness.violations([job_id, *cast.guards, *cast.tenants], all_ended=False) == []
 
 
 async def test_a_stack_that_was_stopped_goes_on_with_the_same_devices(tmp_path: Path) -> None:
     state_dir = tmp_path / "state"
-    async with open_devices_house(state_dir) as there:
+    async with open_devices_harness(state_dir) as there:
         await prepare(there.stage, Cast())
         job_id = await there.stage.submit("one-more-gpu", gpus=1)
         await there.stage.running(job_id)
         await until_async(lambda: _stands(there))
         before = await there.standing()
-    async with open_devices_house(state_dir) as again:
+    async with open_devices_harness(state_dir) as again:
         assert await again.standing() == before
         await until_async(lambda: _stands(again))
         job = await again.stage.running(job_id)
@@ -51,5 +51,5 @@ async def test_a_stack_that_was_stopped_goes_on_with_the_same_devices(tmp_path: 
         assert len(await again.facts("attached")) == sum(len(devices) for devices in before.values())
 
 
-async def _stands(there: DevicesHouse) -> bool:
+async def _stands(there: DevicesHarness) -> bool:
     return not await there.books()

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from kit.stack.living import House, open_house, options
+from kit.stack.living import Harness, open_harness, options
 from kit.waiting import until_async
 from muster.fabric.layout import machine_id
 from muster.schemas.devices import AllocationPolicy, AttachmentPhase, BreakerState, ComposabilitySpec, RequestPhase
@@ -65,13 +65,13 @@ def settings() -> dict[str, object]:
 async def test_managers_that_fail_in_every_way_neither_lose_nor_keep_a_device(tmp_path: Path) -> None:
     start = options(tmp_path)
     start = start.model_copy(update={"settings": {**start.settings, **settings()}})
-    async with open_house(start) as house, httpx.AsyncClient(trust_env=False) as http:
-        fabrics = _Fabrics(house, http)
+    async with open_harness(start) as harness, httpx.AsyncClient(trust_env=False) as http:
+        fabrics = _Fabrics(harness, http)
         await until_async(fabrics.are_seen, patience_s=PATIENCE_S)
         await fabrics.behave(FAULTS)
-        await asyncio.gather(*(_compose(house, driver) for driver in DRIVERS))
+        await asyncio.gather(*(_compose(harness, driver) for driver in DRIVERS))
         await asyncio.gather(*(fabrics.settled(driver) for driver in DRIVERS))
-        await asyncio.gather(*(house.muster.decompose(f"for-{driver}", force=True) for driver in DRIVERS))
+        await asyncio.gather(*(harness.muster.decompose(f"for-{driver}", force=True) for driver in DRIVERS))
         await asyncio.gather(*(fabrics.emptied(driver) for driver in DRIVERS))
         await fabrics.behave(dict.fromkeys(FAULTS, 0.0))
         await until_async(fabrics.agree, patience_s=PATIENCE_S)
@@ -80,23 +80,23 @@ async def test_managers_that_fail_in_every_way_neither_lose_nor_keep_a_device(tm
             strange, device_uuid="GPU-strange", model="m" * 300, machine=machine_id(f"by-{strange}-0001")
         )
         await until_async(lambda: fabrics.is_out(strange, "model has 300"), patience_s=PATIENCE_S)
-        await asyncio.gather(*(_compose(house, driver) for driver in others))
+        await asyncio.gather(*(_compose(harness, driver) for driver in others))
         await asyncio.gather(*(fabrics.settled(driver) for driver in others))
         assert await fabrics.is_out(strange, "model has 300")
 
 
-async def _compose(house: House, driver: str) -> None:
+async def _compose(harness: Harness, driver: str) -> None:
     spec = ComposabilitySpec(model=model(driver), size=SIZE, allocation_policy=AllocationPolicy.DIFFERENTNODE)
-    await house.muster.compose(spec, name=f"for-{driver}")
+    await harness.muster.compose(spec, name=f"for-{driver}")
 
 
 class _Fabrics:
     """The truth beside what Muster says."""
 
-    def __init__(self, house: House, http: httpx.AsyncClient) -> None:
-        self._house = house
+    def __init__(self, harness: Harness, http: httpx.AsyncClient) -> None:
+        self._harness = harness
         self._http = http
-        self._urls = {fabric.name: fabric.url for fabric in house.settings.fabrics}
+        self._urls = {fabric.name: fabric.url for fabric in harness.settings.fabrics}
 
     async def behave(self, faults: dict[str, float]) -> None:
         for url in self._urls.values():
@@ -106,21 +106,21 @@ class _Fabrics:
         (await self._http.post(f"{self._urls[driver]}/_devices", json=device)).raise_for_status()
 
     async def is_out(self, driver: str, why: str) -> bool:
-        shown = {fabric.name: fabric for fabric in await self._house.muster.fabrics()}
+        shown = {fabric.name: fabric for fabric in await self._harness.muster.fabrics()}
         closed = {name for name, fabric in shown.items() if fabric.breaker is BreakerState.CLOSED}
         return closed == {*DRIVERS} - {driver} and why in shown[driver].error
 
     async def are_seen(self) -> bool:
         """Pools and nodes are known."""
-        seen = await self._house.muster.fabrics()
-        nodes = await self._house.muster.nodes()
+        seen = await self._harness.muster.fabrics()
+        nodes = await self._harness.muster.nodes()
         return len(nodes) == NODES * len(DRIVERS) and sum(bool(fabric.pool) for fabric in seen) == len(DRIVERS)
 
     async def settled(self, driver: str) -> None:
         """The request has what it asked for, and nothing else is on the machines."""
 
         async def is_so() -> bool:
-            view = await self._house.muster.composability_request(f"for-{driver}")
+            view = await self._harness.muster.composability_request(f"for-{driver}")
             has = {device.device_id for device in view.resources if device.phase is AttachmentPhase.ONLINE}
             return view.phase is RequestPhase.RUNNING and len(has) == SIZE and await self._standing(driver) == has
 
@@ -128,7 +128,7 @@ class _Fabrics:
 
     async def emptied(self, driver: str) -> None:
         async def is_so() -> bool:
-            view = await self._house.muster.composability_request(f"for-{driver}")
+            view = await self._harness.muster.composability_request(f"for-{driver}")
             return view.phase is RequestPhase.ENDED and not await self._standing(driver)
 
         await until_async(is_so, patience_s=PATIENCE_S)
@@ -139,7 +139,7 @@ class _Fabrics:
             [(pool.free, pool.attached) for pool in fabric.pool] == [(POOL, 0)]
             and fabric.breaker is BreakerState.CLOSED
             and not fabric.orphans
-            for fabric in await self._house.muster.fabrics()
+            for fabric in await self._harness.muster.fabrics()
         )
 
     async def _standing(self, driver: str) -> set[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from kit.stack.living import House, command, job, open_house, options
+from kit.stack.living import Harness, command, job, open_harness, options
 from muster.client import ConflictError
 from muster.schemas.facts.job_wishes import Ask
 from muster.schemas.job import Phase
@@ -15,53 +15,53 @@ pytestmark = [pytest.mark.connected, pytest.mark.asyncio(loop_scope="module")]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
-    async with open_house(options(Path(tmp_path_factory.mktemp("house")), nodes=1)) as running:
+async def harness(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Harness]:
+    async with open_harness(options(Path(tmp_path_factory.mktemp("harness")), nodes=1)) as running:
         yield running
 
 
-async def test_a_held_job_is_passed_over_until_it_is_released(house: House) -> None:
-    muster = house.muster
+async def test_a_held_job_is_passed_over_until_it_is_released(harness: Harness) -> None:
+    muster = harness.muster
     full, first, second = [
         (await muster.submit(job(name, gpus=8, run_s=run_s))).id
         for name, run_s in (("full", 10_000), ("first", 0.2), ("second", 0.2))
     ]
-    await house.job_that(full, lambda view: view.phase is Phase.RUNNING)
-    assert "hold requested" in await command(house.settings.state_dir, "hold", first, "--reason", "wrong data")
-    held = await house.job_that(first, lambda view: view.held)
+    await harness.job_that(full, lambda view: view.phase is Phase.RUNNING)
+    assert "hold requested" in await command(harness.settings.state_dir, "hold", first, "--reason", "wrong data")
+    held = await harness.job_that(first, lambda view: view.held)
     assert (held.phase, held.reason, held.detail.endswith("wrong data")) == (Phase.QUEUED, "held", True)
     assert (await muster.why(first)).reason == "held"
     with pytest.raises(ConflictError, match="only a job that waits can be held"):
         await muster.hold(full)
 
     await muster.cancel(full)
-    await house.ended([full, second])
+    await harness.ended([full, second])
     view = await muster.get(first)
     assert (view.held, view.placed_at) == (True, 0), "the one behind it ran, and it did not"
     await muster.release(first)
-    await house.ended([first])
-    assert await house.violations([full, first, second]) == []
-    told = [fact for fact in await house.facts() if fact.subject_id == first]
+    await harness.ended([first])
+    assert await harness.violations([full, first, second]) == []
+    told = [fact for fact in await harness.facts() if fact.subject_id == first]
     assert [fact.name for fact in told if fact.name in ("held", "unheld", "placed")] == ["held", "unheld", "placed"]
-    asked = {fact.id: fact.name for fact in await house.federation_facts()}
+    asked = {fact.id: fact.name for fact in await harness.federation_facts()}
     for ask in (Ask.HOLD, Ask.RELEASE):
         (forwarded,) = [fact for fact in told if fact.name == f"{ask.value}-forwarded"]
         assert [asked[cause] for cause in forwarded.causes] == [f"{ask.value}-requested"]
         assert forwarded.trace.split("-")[1] == view.trace.split("-")[1], "all of it is one trace"
 
 
-async def test_another_priority_moves_a_waiting_job_in_line(house: House) -> None:
-    muster = house.muster
+async def test_another_priority_moves_a_waiting_job_in_line(harness: Harness) -> None:
+    muster = harness.muster
     full, first, second = [
         (await muster.submit(job(name, gpus=8, run_s=run_s))).id
         for name, run_s in (("full", 10_000), ("first", 0.2), ("second", 0.2))
     ]
-    await house.job_that(full, lambda view: view.phase is Phase.RUNNING)
-    await house.job_that(second, lambda view: view.phase is Phase.QUEUED)
-    assert "priority 90 requested, had 50" in await command(house.settings.state_dir, "priority", second, "90")
-    await house.job_that(second, lambda view: view.priority == 90)
+    await harness.job_that(full, lambda view: view.phase is Phase.RUNNING)
+    await harness.job_that(second, lambda view: view.phase is Phase.QUEUED)
+    assert "priority 90 requested, had 50" in await command(harness.settings.state_dir, "priority", second, "90")
+    await harness.job_that(second, lambda view: view.priority == 90)
     assert (await muster.why(second)).position == 1
     await muster.cancel(full)
-    await house.ended([full, first, second])
-    placed = [fact.subject_id for fact in await house.facts() if fact.name == "placed"]
+    await harness.ended([full, first, second])
+    placed = [fact.subject_id for fact in await harness.facts() if fact.name == "placed"]
     assert placed[-3:] == [full, second, first]

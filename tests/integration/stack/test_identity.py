@@ -17,7 +17,7 @@ from nats.aio.msg import Msg
 from kit.http.certificates import Authority
 from kit.http.oidc_provider import AUDIENCE, CLIENT_ID, OidcProvider, oidc_provider
 from kit.stack.distant_commands import Ended, distant_command
-from kit.stack.living import TEAM, House, open_house, options
+from kit.stack.living import TEAM, Harness, open_harness, options
 from kit.waiting import until
 from muster.bus.jwt import key_of_seed
 from muster.client import QueueSpec
@@ -34,14 +34,14 @@ DENIED = 3
 class Stage:
     """The stack, the provider that it trusts, and the home of a user who has nothing but an account there."""
 
-    house: House
+    harness: Harness
     provider: OidcProvider
     ca_file: Path
     home: Path
 
     @property
     def url(self) -> str:
-        return self.house.stack.endpoints.http
+        return self.harness.stack.endpoints.http
 
     async def command(self, *words: str) -> Ended:
         return await distant_command(self.home, "--url", self.url, "--ca-file", str(self.ca_file), *words)
@@ -53,7 +53,7 @@ async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage
     authority = Authority.make(folder)
     certificate, key = authority.issue()
     async with oidc_provider() as provider:
-        start = options(Path(tmp_path_factory.mktemp("house")), nodes=2)
+        start = options(Path(tmp_path_factory.mktemp("harness")), nodes=2)
         sections = {
             "tls": {"certificate": str(certificate), "key": str(key), "ca_file": str(authority.ca_file)},
             "identity": {
@@ -62,8 +62,8 @@ async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage
             },
         }
         start = start.model_copy(update={"settings": {**start.settings, **sections}})
-        async with open_house(start) as house:
-            yield Stage(house, provider, authority.ca_file, home)
+        async with open_harness(start) as harness:
+            yield Stage(harness, provider, authority.ca_file, home)
 
 
 async def test_who_logs_in_at_the_provider_runs_jobs_for_their_team_and_for_no_other(stage: Stage) -> None:
@@ -78,13 +78,13 @@ async def test_who_logs_in_at_the_provider_runs_jobs_for_their_team_and_for_no_o
     words = ("submit", "--gpus", "1", "--label", "sim.muster.dev/run-s=0.5")
     ended = await stage.command(*words, "--name", "hers", "--team", TEAM, "--watch")
     assert ended.returncode == 0, ended.stderr
-    (job,) = [row for row in await stage.house.muster.list() if row.name == "hers"]
+    (job,) = [row for row in await stage.harness.muster.list() if row.name == "hers"]
     assert (job.phase, job.principal, job.team) == (Phase.SUCCEEDED, "oidc:ann", TEAM)
 
-    await stage.house.muster.set_queue(QueueSpec(name=OTHER_TEAM))
+    await stage.harness.muster.set_queue(QueueSpec(name=OTHER_TEAM))
     refused = await stage.command(*words, "--name", "theirs", "--team", OTHER_TEAM)
     assert (refused.returncode, OTHER_TEAM in refused.stderr) == (DENIED, True), refused.stderr
-    assert "theirs" not in [row.name for row in await stage.house.muster.list()]
+    assert "theirs" not in [row.name for row in await stage.harness.muster.list()]
 
 
 async def test_a_page_over_https_gets_the_live_view_of_its_users_team(stage: Stage) -> None:
@@ -113,7 +113,7 @@ async def test_a_page_over_https_gets_the_live_view_of_its_users_team(stage: Sta
 
 
 async def test_the_broker_takes_pages_of_the_gateways_own_scheme_alone(stage: Stage) -> None:
-    url = stage.house.stack.endpoints.websocket
+    url = stage.harness.stack.endpoints.websocket
     async with aiohttp.ClientSession() as browser:
         async with browser.ws_connect(url, origin=stage.url) as own:
             assert not own.closed

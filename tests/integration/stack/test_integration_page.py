@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from kit.doc_blocks import block, blocks
-from kit.stack.devices import DevicesHouse, open_devices_house
+from kit.stack.devices import DevicesHarness, open_devices_harness
 from kit.waiting import until_async
 from muster.schemas.facts.queue import QueueSpec
 from natscli import nats_command
@@ -58,28 +58,28 @@ async def line_with(output: asyncio.StreamReader, text: str) -> str:
 
 
 @asynccontextmanager
-async def short_house(state_dir: Path) -> AsyncIterator[tuple[DevicesHouse, dict[str, str]]]:
+async def short_harness(state_dir: Path) -> AsyncIterator[tuple[DevicesHarness, dict[str, str]]]:
     """A stack where a job of two GPUs must wait for one to be attached; and the variables of the page."""
-    async with open_devices_house(state_dir) as short:
-        muster = short.house.muster
+    async with open_devices_harness(state_dir) as short:
+        muster = short.harness.muster
         await muster.set_queue(QueueSpec(name=TEAM))
         await until_async(lambda: _has_queue(short))
-        token = short.house.stack.state.token.read_text().strip()
-        yield short, {"MUSTER_URL": short.house.stack.endpoints.http, "MUSTER_TOKEN": token}
+        token = short.harness.stack.state.token.read_text().strip()
+        yield short, {"MUSTER_URL": short.harness.stack.endpoints.http, "MUSTER_TOKEN": token}
 
 
-async def _has_queue(short: DevicesHouse) -> bool:
-    return any(queue.name == TEAM for queue in await short.house.muster.queues())
+async def _has_queue(short: DevicesHarness) -> bool:
+    return any(queue.name == TEAM for queue in await short.harness.muster.queues())
 
 
 async def test_from_python(tmp_path: Path) -> None:
     script = tmp_path / "hello.py"
     script.write_text(block(PAGE, "python"))
-    async with short_house(tmp_path / "state") as (short, variables):
+    async with short_harness(tmp_path / "state") as (short, variables):
         async with running((sys.executable, str(script)), cwd=tmp_path, environment=variables) as output:
             job_id = (await line_with(output, "submitted ")).split()[1]
             assert "hello waits" in await line_with(output, "gpu-attach-chosen")
-        assert (await short.house.muster.get(job_id)).team == TEAM
+        assert (await short.harness.muster.get(job_id)).team == TEAM
 
 
 @pytest.mark.timeout(1_000)  # the command is built at its first use
@@ -94,7 +94,7 @@ async def test_from_the_command_line_of_nats(tmp_path: Path) -> None:
     )  # the choice may be made before one listens
     script = tmp_path / "hello.sh"
     script.write_text(f"set -euo pipefail\ncurl -fsS -X POST{listening}")
-    async with short_house(tmp_path / "state") as (short, variables):
+    async with short_harness(tmp_path / "state") as (short, variables):
         environment = {**variables, "PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path)}
         async with running(("bash", str(script)), cwd=tmp_path, environment=environment) as output:
             await until_async(lambda: _listens(short))
@@ -103,10 +103,10 @@ async def test_from_the_command_line_of_nats(tmp_path: Path) -> None:
             assert "hello waits" in await line_with(output, '["gpu-attach-chosen"')
 
 
-async def _listens(short: DevicesHouse) -> bool:
+async def _listens(short: DevicesHarness) -> bool:
     """Somebody is subscribed to slices by WebSocket."""
-    monitor = short.house.stack.endpoints.monitor
+    monitor = short.harness.stack.endpoints.monitor
     async with httpx.AsyncClient() as client:
         page = (await client.get(f"{monitor}/connz", params={"subs": "true"})).json()
-    return any(f"view.{short.house.settings.cluster}.*.slice" in one.get("subscriptions_list", ())
+    return any(f"view.{short.harness.settings.cluster}.*.slice" in one.get("subscriptions_list", ())
                for one in page["connections"])  # fmt: skip

@@ -15,7 +15,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from kit.observe.dashboards import EVERY_AUDIENCE, Dashboard
-from kit.stack.living import PASSED, House, job, open_house, options
+from kit.stack.living import PASSED, Harness, job, open_harness, options
 from kit.waiting import ASKING_POLL_S, until, until_async
 from muster.bus.jwt import key_of_seed
 from muster.schemas.live import LiveCredential, LiveSlice, Snapshot
@@ -54,17 +54,17 @@ class Screen:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+async def harness(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Harness]:
     """What a job passes through, each in a process that can be killed."""
-    async with open_house(options(Path(tmp_path_factory.mktemp("house")), split=True, services=PASSED)) as running:
+    async with open_harness(options(Path(tmp_path_factory.mktemp("harness")), split=True, services=PASSED)) as running:
         yield running
 
 
 @asynccontextmanager
-async def screen(house: House) -> AsyncIterator[Screen]:
-    token = house.stack.state.token.read_text().strip()
+async def screen(harness: Harness) -> AsyncIterator[Screen]:
+    token = harness.stack.state.token.read_text().strip()
     headers = {"Authorization": f"Bearer {token}"}
-    async with httpx.AsyncClient(base_url=house.stack.endpoints.http, headers=headers, timeout=10) as api:
+    async with httpx.AsyncClient(base_url=harness.stack.endpoints.http, headers=headers, timeout=10) as api:
         given = LiveCredential.model_validate_json((await api.post("/v1/live/credential")).content)
         key = key_of_seed(given.seed)
         client = await nats.connect(
@@ -86,32 +86,32 @@ async def screen(house: House) -> AsyncIterator[Screen]:
             await client.close()
 
 
-async def test_a_dashboard_sees_every_job_through_although_the_projector_is_killed(house: House) -> None:
-    async with screen(house) as shown:
-        before = [(await house.muster.submit(job(f"before-{number}"))).id for number in range(JOBS)]
+async def test_a_dashboard_sees_every_job_through_although_the_projector_is_killed(harness: Harness) -> None:
+    async with screen(harness) as shown:
+        before = [(await harness.muster.submit(job(f"before-{number}"))).id for number in range(JOBS)]
         await until(lambda: any("running" in phases for phases in shown.phases.values()))
-        await house.kill("projector")
-        after = [(await house.muster.submit(job(f"after-{number}"))).id for number in range(JOBS)]
-        await house.ended([*before, *after])
+        await harness.kill("projector")
+        after = [(await harness.muster.submit(job(f"after-{number}"))).id for number in range(JOBS)]
+        await harness.ended([*before, *after])
 
-        last = (await house.muster.submit(job("last"))).id
+        last = (await harness.muster.submit(job("last"))).id
         await until(lambda: "succeeded" in shown.phases.get(last, []))
         await until(lambda: not shown.dashboard.wants_snapshot and not shown.dashboard.unrouted)
         assert [row for row in shown.dashboard.jobs.values() if not row.phase.is_terminal] == []
         assert [row for row in shown.dashboard.queues.values() if row.jobs_running or row.jobs_queued] == []
 
         async def same_nodes() -> bool:
-            return shown.dashboard.nodes == {node.name: node for node in await house.muster.nodes()}
+            return shown.dashboard.nodes == {node.name: node for node in await harness.muster.nodes()}
 
         await until_async(same_nodes)
         assert shown.snapshots < 12, "a restart costs a dashboard a few snapshots, not one after the other"
 
 
-async def test_a_dashboard_that_has_joined_goes_on_while_redis_starts_again(house: House) -> None:
-    async with screen(house) as shown:
+async def test_a_dashboard_that_has_joined_goes_on_while_redis_starts_again(harness: Harness) -> None:
+    async with screen(harness) as shown:
         await until(lambda: not shown.dashboard.wants_snapshot)
         taken = shown.snapshots
-        await house.kill("redis-server")
-        job_id = (await house.muster.submit(job("one"))).id
+        await harness.kill("redis-server")
+        job_id = (await harness.muster.submit(job("one"))).id
         await until(lambda: "succeeded" in shown.phases.get(job_id, []))
         assert (shown.snapshots, shown.dashboard.gaps) == (taken, 0)

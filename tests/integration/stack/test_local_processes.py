@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from kit.stack.living import House, job, open_house, options
+from kit.stack.living import Harness, job, open_harness, options
 from kit.waiting import until, until_async
 from muster.client import UnreachableError
 from muster.schemas.job import Checkpointing, JobSpec, Phase
@@ -17,12 +17,12 @@ BETWEEN = "trap 'exit 0' USR1; while true; do sleep 0.05; done"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+async def harness(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Harness]:
     """Two nodes, whose jobs are processes of this machine."""
-    directory = Path(tmp_path_factory.mktemp("house"))
+    directory = Path(tmp_path_factory.mktemp("harness"))
     asked = options(directory / "state", nodes=2)
     local = {"directory": str(directory / "jobs"), "checkpoint_poll_s": 0.1}
-    async with open_house(asked.model_copy(update={"settings": {**asked.settings, "local": local}})) as running:
+    async with open_harness(asked.model_copy(update={"settings": {**asked.settings, "local": local}})) as running:
         yield running
 
 
@@ -30,14 +30,14 @@ def program(name: str, *words: str, **fields: object) -> JobSpec:
     return job(name, command=("sh", "-c", *words), **fields)
 
 
-def printed(house: House, job_id: str, *, attempt: int = 1) -> str:
-    assert house.settings.local is not None
-    return (house.settings.local.directory / job_id / str(attempt) / "main-0.log").read_text()
+def printed(harness: Harness, job_id: str, *, attempt: int = 1) -> str:
+    assert harness.settings.local is not None
+    return (harness.settings.local.directory / job_id / str(attempt) / "main-0.log").read_text()
 
 
-async def answers(house: House) -> bool:
+async def answers(harness: Harness) -> bool:
     try:
-        await house.muster.queues()
+        await harness.muster.queues()
     except UnreachableError:
         return False
     return True
@@ -47,48 +47,48 @@ def lives(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
-async def test_programs_run_and_end_as_they_say(house: House) -> None:
-    good = await house.muster.submit(program("good", "echo $MUSTER_NODE $CUDA_VISIBLE_DEVICES", gpus=2))
-    bad = await house.muster.submit(program("bad", "exit 3"))
-    strange = await house.muster.submit(job("strange", command=("no-such-program",)))
-    ended = await house.ended([good.id, bad.id, strange.id])
+async def test_programs_run_and_end_as_they_say(harness: Harness) -> None:
+    good = await harness.muster.submit(program("good", "echo $MUSTER_NODE $CUDA_VISIBLE_DEVICES", gpus=2))
+    bad = await harness.muster.submit(program("bad", "exit 3"))
+    strange = await harness.muster.submit(job("strange", command=("no-such-program",)))
+    ended = await harness.ended([good.id, bad.id, strange.id])
     assert [(view.phase, view.exit_code) for view in ended] == [
         (Phase.SUCCEEDED, 0),
         (Phase.FAILED, 3),
         (Phase.FAILED, 127),
     ]
-    assert printed(house, good.id) == f"{ended[0].nodes[0]} 0,1\n"
-    assert await house.violations([good.id, bad.id, strange.id]) == []
+    assert printed(harness, good.id) == f"{ended[0].nodes[0]} 0,1\n"
+    assert await harness.violations([good.id, bad.id, strange.id]) == []
 
 
-async def test_a_program_is_told_to_end_saves_its_work_and_ends_and_nothing_of_it_stays(house: House) -> None:
+async def test_a_program_is_told_to_end_saves_its_work_and_ends_and_nothing_of_it_stays(harness: Harness) -> None:
     saves = "trap 'touch $MUSTER_CHECKPOINT; exit 143' TERM; sleep 300 & echo $!; while true; do sleep 0.05; done"
     often = Checkpointing(interval_s=60.0).model_dump()
     spec = program("saves", saves, checkpointing=often, grace_s=10.0, total_run_time_s=1.0)
-    running = await house.muster.submit(spec)
-    (ended,) = await house.ended([running.id])
+    running = await harness.muster.submit(spec)
+    (ended,) = await harness.ended([running.id])
     assert ended.phase is Phase.TIMED_OUT
-    child = int(printed(house, running.id).splitlines()[0])
-    assert any(fact.name == "checkpointed" for fact in await house.facts() if fact.subject_id == running.id)
+    child = int(printed(harness, running.id).splitlines()[0])
+    assert any(fact.name == "checkpointed" for fact in await harness.facts() if fact.subject_id == running.id)
     await until(lambda: not lives(child))
 
 
-async def test_a_gang_ends_with_the_first_of_its_programs_that_fails(house: House) -> None:
+async def test_a_gang_ends_with_the_first_of_its_programs_that_fails(harness: Harness) -> None:
     gang = program("gang", f"test $MUSTER_REPLICA = 0 || exit 5; {BETWEEN}", replicas=3)
-    (ended,) = await house.ended([(await house.muster.submit(gang)).id])
+    (ended,) = await harness.ended([(await harness.muster.submit(gang)).id])
     assert (ended.phase, ended.exit_code) == (Phase.FAILED, 5)
 
 
-async def test_what_ran_is_run_anew_when_its_agent_was_killed(house: House) -> None:
+async def test_what_ran_is_run_anew_when_its_agent_was_killed(harness: Harness) -> None:
     spec = program("anew", f"test $MUSTER_ATTEMPT = 1 || exit 0; echo $$; {BETWEEN}")
-    running = await house.muster.submit(spec)
-    await house.job_that(running.id, lambda view: view.phase is Phase.RUNNING)
-    await until(lambda: printed(house, running.id))
-    first = int(printed(house, running.id))
+    running = await harness.muster.submit(spec)
+    await harness.job_that(running.id, lambda view: view.phase is Phase.RUNNING)
+    await until(lambda: printed(harness, running.id))
+    first = int(printed(harness, running.id))
     assert lives(first)
-    await house.kill("all")
-    await until_async(lambda: answers(house))
-    (ended,) = await house.ended([running.id])
+    await harness.kill("all")
+    await until_async(lambda: answers(harness))
+    (ended,) = await harness.ended([running.id])
     assert (ended.phase, ended.attempt) == (Phase.SUCCEEDED, 2)
     assert not lives(first)
-    assert await house.violations([running.id]) == []
+    assert await harness.violations([running.id]) == []

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest_asyncio
 
 from kit.kube.fake import RUN_S, FakeKube, FakeKubelet, fake_kube, node
-from kit.stack.kubernetes import NAMESPACE, kubeconfig_for, open_kubernetes_house
-from kit.stack.living import House, job
+from kit.stack.kubernetes import NAMESPACE, kubeconfig_for, open_kubernetes_harness
+from kit.stack.living import Harness, job
 from muster.kube.objects import JsonObject, name_of, namespace_of, text
 from muster.kube.resources import NAMESPACES, NODES, PODS
 from muster.schemas.job import Phase
@@ -30,18 +30,18 @@ async def kube() -> AsyncIterator[FakeKube]:
 
 
 @pytest_asyncio.fixture
-async def house(kube: FakeKube, tmp_path: Path) -> AsyncIterator[House]:
+async def harness(kube: FakeKube, tmp_path: Path) -> AsyncIterator[Harness]:
     path = kubeconfig_for(kube.url, tmp_path)
-    async with open_kubernetes_house(tmp_path / "state", path, kept_s=0.0) as house:
-        yield house
+    async with open_kubernetes_harness(tmp_path / "state", path, kept_s=0.0) as harness:
+        yield harness
 
 
-async def test_jobs_become_pods_that_run_and_end(kube: FakeKube, house: House) -> None:
-    singles = [await house.muster.submit(job(f"single-{number}")) for number in range(6)]
-    gang = await house.muster.submit(job("gang", gpus=8, replicas=3))
-    ended = await house.ended([one.id for one in (*singles, gang)])
+async def test_jobs_become_pods_that_run_and_end(kube: FakeKube, harness: Harness) -> None:
+    singles = [await harness.muster.submit(job(f"single-{number}")) for number in range(6)]
+    gang = await harness.muster.submit(job("gang", gpus=8, replicas=3))
+    ended = await harness.ended([one.id for one in (*singles, gang)])
     assert {one.phase for one in ended} == {Phase.SUCCEEDED}
-    assert await house.violations([one.id for one in ended]) == []
+    assert await harness.violations([one.id for one in ended]) == []
     binds = kube.asked("create", "pods/binding")
     assert len(binds) == len({one.name for one in binds}) == 9
     assert {one.namespace for one in binds} == {NAMESPACE}

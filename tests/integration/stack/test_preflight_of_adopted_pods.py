@@ -9,8 +9,8 @@ import pytest_asyncio
 from kit.kube.fake import RUN_S, FakeKube, FakeKubelet, fake_kube, node
 from kit.kube.objects import SPACE, asking_pod, batch_job, condition, job_set, mpi_job, note
 from kit.kube.operators import operating
-from kit.stack.kubernetes import NAMESPACE, kubeconfig_for, open_kubernetes_house
-from kit.stack.living import House
+from kit.stack.kubernetes import NAMESPACE, kubeconfig_for, open_kubernetes_harness
+from kit.stack.living import Harness
 from kit.waiting import until
 from muster.agent.core.kubernetes.names import CHECK_POD_LABEL
 from muster.checks.report import dump
@@ -47,7 +47,7 @@ class CheckingKubelet(FakeKubelet):
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[FakeKube, House]]:
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[FakeKube, Harness]]:
     directory = tmp_path_factory.mktemp("adopted")
     async with AsyncExitStack() as stack:
         kube = await stack.enter_async_context(fake_kube())
@@ -66,10 +66,12 @@ async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tupl
         stack.enter_context(CheckingKubelet(kube))
         path = kubeconfig_for(kube.url, directory)
         preflight = {"default": "quick", "image": "tools:1", "gpus_least": 0}
-        house = await stack.enter_async_context(open_kubernetes_house(directory / "state", path, preflight=preflight))
+        harness = await stack.enter_async_context(
+            open_kubernetes_harness(directory / "state", path, preflight=preflight)
+        )
         connection = await stack.enter_async_context(await KubeConnection.open(kubeconfig=path, user_agent="operators"))
         await stack.enter_async_context(operating(connection, JOBS, JOB_SETS, MPI_JOBS))
-        yield kube, house
+        yield kube, harness
 
 
 def find(kube: FakeKube, resource: Resource, name: str) -> JsonObject:
@@ -81,33 +83,33 @@ def bound(kube: FakeKube) -> list[str]:
     return [one.namespace for one in kube.asked("create", "pods/binding")]
 
 
-async def test_a_job_begins_nowhere_before_its_nodes_passed(shared: tuple[FakeKube, House]) -> None:
-    kube, house = shared
+async def test_a_job_begins_nowhere_before_its_nodes_passed(shared: tuple[FakeKube, Harness]) -> None:
+    kube, harness = shared
     kube.add(JOBS, batch_job("sweep", pods=3, gpus=8))
     await until(lambda: note(find(kube, JOBS, "sweep"), PHASE) == "succeeded")
     job_id = note(find(kube, JOBS, "sweep"), JOB_ID)
-    facts = [fact for fact in await house.facts() if fact.subject_id == job_id]
+    facts = [fact for fact in await harness.facts() if fact.subject_id == job_id]
     failed = [fact.payload.nodes for fact in facts if isinstance(fact.payload, PreflightFailed)]
     placed = [fact.payload for fact in facts if isinstance(fact.payload, JobPlaced)]
     assert (failed, len(placed)) == ([(BAD,)], 2)
     assert BAD not in {slot.node for slot in placed[-1].slots}
     assert bound(kube) == [*6 * [NAMESPACE], *3 * [SPACE]], "three pods that check, twice, then its own, once"
-    assert await house.violations([job_id]) == []
+    assert await harness.violations([job_id]) == []
 
 
 @pytest.mark.parametrize("resource", KINDS, ids=lambda kind: kind.kind)
-async def test_so_do_objects_of_other_kinds(shared: tuple[FakeKube, House], resource: Resource) -> None:
-    kube, house = shared
+async def test_so_do_objects_of_other_kinds(shared: tuple[FakeKube, Harness], resource: Resource) -> None:
+    kube, harness = shared
     kube.log.clear()
     name = name_of(kube.add(resource, KINDS[resource]))
     await until(lambda: note(find(kube, resource, name), PHASE) == "succeeded")
     spaces = bound(kube)
     half = len(spaces) // 2
     assert spaces == [*half * [NAMESPACE], *half * [SPACE]]
-    assert await house.violations([note(find(kube, resource, name), JOB_ID)]) == []
+    assert await harness.violations([note(find(kube, resource, name), JOB_ID)]) == []
 
 
-async def test_so_do_ordinary_pods(shared: tuple[FakeKube, House]) -> None:
+async def test_so_do_ordinary_pods(shared: tuple[FakeKube, Harness]) -> None:
     kube, _ = shared
     kube.log.clear()
     for number in range(2):

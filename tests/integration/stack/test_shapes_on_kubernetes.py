@@ -7,8 +7,8 @@ import pytest
 import pytest_asyncio
 
 from kit.kube.fake import RUN_S, FakeKubelet, fake_kube, node
-from kit.stack.kubernetes import NAMESPACE, kubeconfig_for, open_kubernetes_house
-from kit.stack.living import House, job
+from kit.stack.kubernetes import NAMESPACE, kubeconfig_for, open_kubernetes_harness
+from kit.stack.living import Harness, job
 from muster.kube.objects import JsonObject, name_of, namespace_of, objects, strings, text
 from muster.kube.resources import NAMESPACES, NODES, PODS
 from muster.schemas.job import JobKind, JobSpec, Phase, TaskGroup
@@ -45,7 +45,7 @@ def bound(all_bound: list[JsonObject]) -> list[JsonObject]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def house(all_bound: list[JsonObject], tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+async def harness(all_bound: list[JsonObject], tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Harness]:
     async with fake_kube() as kube:
         kube.add(NAMESPACES, {"metadata": {"name": NAMESPACE}})
         for number in range(2):
@@ -59,8 +59,8 @@ async def house(all_bound: list[JsonObject], tmp_path_factory: pytest.TempPathFa
 
         kube.on_bind.append(plays_its_part)
         with FakeKubelet(kube):
-            directory = Path(tmp_path_factory.mktemp("house"))
-            async with open_kubernetes_house(directory / "state", kubeconfig_for(kube.url, directory)) as opened:
+            directory = Path(tmp_path_factory.mktemp("harness"))
+            async with open_kubernetes_harness(directory / "state", kubeconfig_for(kube.url, directory)) as opened:
                 yield opened
 
 
@@ -69,10 +69,10 @@ def variables(pod: JsonObject) -> set[str]:
     return {text(one, "name") for one in objects(container, "env")}
 
 
-async def test_an_mpi_job_ends_with_its_launcher(bound: list[JsonObject], house: House) -> None:
+async def test_an_mpi_job_ends_with_its_launcher(bound: list[JsonObject], harness: Harness) -> None:
     spec = shaped("mpi", group("launcher"), group("worker", 3, gpus=2), kind=JobKind.MPI)
-    submitted = await house.muster.submit(spec)
-    (ended,) = await house.ended([submitted.id])
+    submitted = await harness.muster.submit(spec)
+    (ended,) = await harness.ended([submitted.id])
     assert (ended.phase, ended.exit_code) == (Phase.SUCCEEDED, 0)
     launchers = [pod for pod in bound if group_of(pod) == "launcher"]
     assert len(bound) == 4
@@ -81,9 +81,9 @@ async def test_an_mpi_job_ends_with_its_launcher(bound: list[JsonObject], house:
     assert [line.split(".")[0] for line in hosts.splitlines()] == ["worker-0", "worker-1", "worker-2"]
 
 
-async def test_a_job_with_parameter_servers_ends_with_its_workers(bound: list[JsonObject], house: House) -> None:
-    submitted = await house.muster.submit(shaped("served", group("ps", 2), group("trainer", 2, gpus=1)))
-    (ended,) = await house.ended([submitted.id])
+async def test_a_job_with_parameter_servers_ends_with_its_workers(bound: list[JsonObject], harness: Harness) -> None:
+    submitted = await harness.muster.submit(shaped("served", group("ps", 2), group("trainer", 2, gpus=1)))
+    (ended,) = await harness.ended([submitted.id])
     assert ended.phase is Phase.SUCCEEDED
     assert len(bound) == 4
     assert all("TF_CONFIG" in variables(pod) for pod in bound)

@@ -7,8 +7,8 @@ import pytest
 import pytest_asyncio
 
 from kit.kube.fake import RUN_S, FakeKube, FakeKubelet, fake_kube, node
-from kit.stack.kubernetes import NAMESPACE, kubeconfig_for, open_kubernetes_house
-from kit.stack.living import House, job
+from kit.stack.kubernetes import NAMESPACE, kubeconfig_for, open_kubernetes_harness
+from kit.stack.living import Harness, job
 from muster.kube.objects import JsonObject, name_of, namespace_of, objects, strings
 from muster.kube.resources import NAMESPACES, NODES, PODS
 from muster.schemas.job import JobSpec, Phase, TaskGroup
@@ -55,22 +55,22 @@ async def kube(bound: list[JsonObject]) -> AsyncIterator[FakeKube]:
 
 
 @pytest_asyncio.fixture
-async def house(kube: FakeKube, tmp_path: Path) -> AsyncIterator[House]:
+async def harness(kube: FakeKube, tmp_path: Path) -> AsyncIterator[Harness]:
     path = kubeconfig_for(kube.url, tmp_path)
-    async with open_kubernetes_house(tmp_path / "state", path, sharing=SHARING) as house:
-        yield house
+    async with open_kubernetes_harness(tmp_path / "state", path, sharing=SHARING) as harness:
+        yield harness
 
 
 async def test_parts_are_asked_of_the_plugin_and_whole_gpus_are_not_promised(
-    bound: list[JsonObject], house: House
+    bound: list[JsonObject], harness: Harness
 ) -> None:
-    whole = await house.muster.submit(job("whole", gpus=1))
-    shares = [await house.muster.submit(share(f"share-{number}")) for number in range(12)]
-    ended = await house.ended([one.id for one in shares])
+    whole = await harness.muster.submit(job("whole", gpus=1))
+    shares = [await harness.muster.submit(share(f"share-{number}")) for number in range(12)]
+    ended = await harness.ended([one.id for one in shares])
     assert {one.phase for one in ended} == {Phase.SUCCEEDED}
     (description,) = {
         (len(fact.payload.gpu_uuids), fact.payload.share_milli, fact.payload.parts_only)  # type: ignore[attr-defined]
-        for fact in await house.facts()
+        for fact in await harness.facts()
         if (fact.kind, fact.name) == ("node", "joined")
     }
     assert description == (2, (250,), True)
@@ -79,4 +79,4 @@ async def test_parts_are_asked_of_the_plugin_and_whole_gpus_are_not_promised(
         (container,) = objects(pod, "spec", "containers")
         limits = strings(container, "resources", "limits")
         assert (limits.get(PART), limits.get("nvidia.com/gpu")) == ("1", None)
-    assert (await house.muster.get(whole.id)).phase is Phase.QUEUED
+    assert (await harness.muster.get(whole.id)).phase is Phase.QUEUED

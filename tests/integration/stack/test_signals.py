@@ -1,4 +1,4 @@
-"""A job's way through the house as a collector sees it: spans, metrics and log lines of one job have one trace id."""
+"""A job's way through the harness as a collector sees it: spans, metrics and log lines of one job have one trace id."""
 
 import json
 import time
@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from kit.observe.otlp_sink import OtlpSink, otlp_sink
-from kit.stack.living import House, job, open_house, options
+from kit.stack.living import Harness, job, open_harness, options
 from kit.waiting import until, until_async
 from muster.bus.limits import SPANS_ONE_IN
 from muster.bus.tracing import ENDPOINT_VARIABLE
@@ -30,7 +30,7 @@ STOP_S_MAX = 8.0
 class Heard:
     """A stack, and the collector that it tells everything."""
 
-    house: House
+    harness: Harness
     sink: OtlpSink
 
 
@@ -40,22 +40,22 @@ async def record_attempt(tmp_path_factory: pytest.TempPathFactory) -> AsyncItera
         patch.setenv(ENDPOINT_VARIABLE, sink.url)
         for variable in ("OTEL_BSP_SCHEDULE_DELAY", "OTEL_BLRP_SCHEDULE_DELAY", "OTEL_METRIC_EXPORT_INTERVAL"):
             patch.setenv(variable, OFTEN_MS)
-        async with open_house(options(Path(tmp_path_factory.mktemp("house")))) as house:
-            yield Heard(house, sink)
+        async with open_harness(options(Path(tmp_path_factory.mktemp("harness")))) as harness:
+            yield Heard(harness, sink)
 
 
-async def failed_job(house: House, trace: str) -> str:
+async def failed_job(harness: Harness, trace: str) -> str:
     """The id of a job that failed, in this trace."""
-    submitted = await house.muster.submit(job("ill", **FAILING), traceparent=traceparent(trace, PARENT))
-    await house.ended([submitted.id])
+    submitted = await harness.muster.submit(job("ill", **FAILING), traceparent=traceparent(trace, PARENT))
+    await harness.ended([submitted.id])
     return submitted.id
 
 
 async def test_one_job_is_one_trace_over_every_service_that_said_something_of_it(record_attempt: Heard) -> None:
-    house, sink = record_attempt.house, record_attempt.sink
-    submitted = await house.muster.submit(job("traced"), traceparent=traceparent(RUNS, PARENT))
-    await house.ended([submitted.id])
-    told = [*await house.federation_facts(), *await house.facts()]
+    harness, sink = record_attempt.harness, record_attempt.sink
+    submitted = await harness.muster.submit(job("traced"), traceparent=traceparent(RUNS, PARENT))
+    await harness.ended([submitted.id])
+    told = [*await harness.federation_facts(), *await harness.facts()]
     facts = {fact.id: fact for fact in told if fact.subject_id == submitted.id and fact.name != "job-ended"}
     wanted = {span_id(fact_id) for fact_id in facts}
     await until(lambda: wanted <= {span.span for span in sink.spans})
@@ -74,7 +74,7 @@ async def test_one_job_is_one_trace_over_every_service_that_said_something_of_it
 
 async def test_a_collector_gets_spans_metrics_and_lines_with_one_trace_id(record_attempt: Heard) -> None:
     sink = record_attempt.sink
-    job_id = await failed_job(record_attempt.house, FAILS)
+    job_id = await failed_job(record_attempt.harness, FAILS)
     lead = {"muster_submit_seconds", "muster_http_request_seconds", "muster_submit_to_placed_seconds"}
     await until(lambda: any(line.trace == FAILS for line in sink.lines))
     await until(lambda: any(span.trace == FAILS and span.name.endswith(".failed") for span in sink.spans))
@@ -88,8 +88,8 @@ async def test_a_collector_gets_spans_metrics_and_lines_with_one_trace_id(record
 
 
 async def test_every_line_of_a_stack_is_json_and_those_of_a_job_have_its_trace(record_attempt: Heard) -> None:
-    job_id = await failed_job(record_attempt.house, SHOUTS)
-    log = record_attempt.house.settings.state_dir / "logs" / "all.log"
+    job_id = await failed_job(record_attempt.harness, SHOUTS)
+    log = record_attempt.harness.settings.state_dir / "logs" / "all.log"
 
     async def is_told() -> bool:
         return job_id in log.read_text()
@@ -106,8 +106,8 @@ async def test_every_line_of_a_stack_is_json_and_those_of_a_job_have_its_trace(r
 async def test_a_collector_that_is_away_holds_nothing_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with otlp_sink() as sink:
         monkeypatch.setenv(ENDPOINT_VARIABLE, sink.url)  # nobody listens there in a moment
-    async with open_house(options(tmp_path)) as house:
-        submitted = await house.muster.submit(job("untraced"), traceparent=traceparent(UNHEARD, PARENT))
-        await house.ended([submitted.id])
+    async with open_harness(options(tmp_path)) as harness:
+        submitted = await harness.muster.submit(job("untraced"), traceparent=traceparent(UNHEARD, PARENT))
+        await harness.ended([submitted.id])
         begun_s = time.monotonic()
     assert time.monotonic() - begun_s < STOP_S_MAX

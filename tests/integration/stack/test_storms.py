@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from kit.stack.living import House, job, open_house, options
+from kit.stack.living import Harness, job, open_harness, options
 from kit.waiting import until
 from muster.client import MusterError
 
@@ -21,14 +21,14 @@ STOPPED_S = 5.0
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
-    async with open_house(options(Path(tmp_path_factory.mktemp("house")), nodes=24, split=True)) as running:
+async def harness(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Harness]:
+    async with open_harness(options(Path(tmp_path_factory.mktemp("harness")), nodes=24, split=True)) as running:
         yield running
 
 
-async def stop_the_broker(house: House) -> None:
+async def stop_the_broker(harness: Harness) -> None:
     """It hangs, connections stay open, nobody is answered; then it goes on where it was."""
-    pid = house.pid("nats-server")
+    pid = harness.pid("nats-server")
     os.kill(pid, signal.SIGSTOP)
     try:
         await asyncio.sleep(STOPPED_S)  # the disturbance itself: longer than the leases and the commit's time-out
@@ -36,32 +36,32 @@ async def stop_the_broker(house: House) -> None:
         os.kill(pid, signal.SIGCONT)
 
 
-async def kill_the_broker_three_times(house: House) -> None:
+async def kill_the_broker_three_times(harness: Harness) -> None:
     """Each time as soon as it is back."""
     for _ in range(3):
-        await house.kill("nats-server")
+        await harness.kill("nats-server")
 
 
-async def kill_the_scheduler_with_the_broker(house: House) -> None:
+async def kill_the_scheduler_with_the_broker(harness: Harness) -> None:
     """Two at once."""
-    victims = {name: house.pid(name) for name in ("scheduler", "nats-server")}
+    victims = {name: harness.pid(name) for name in ("scheduler", "nats-server")}
     for pid in victims.values():
         os.kill(pid, signal.SIGKILL)
     for name, pid in victims.items():
-        await until(lambda name=name, pid=pid: _replaced(house, name, pid))  # type: ignore[misc]
+        await until(lambda name=name, pid=pid: _replaced(harness, name, pid))  # type: ignore[misc]
 
 
-async def kill_every_service_at_once(house: House) -> None:
+async def kill_every_service_at_once(harness: Harness) -> None:
     """All that hold state in memory."""
-    victims = {name: house.pid(name) for name in ("scheduler", "agent", "federation", "projector", "gateway")}
+    victims = {name: harness.pid(name) for name in ("scheduler", "agent", "federation", "projector", "gateway")}
     for pid in victims.values():
         os.kill(pid, signal.SIGKILL)
     for name, pid in victims.items():
-        await until(lambda name=name, pid=pid: _replaced(house, name, pid))  # type: ignore[misc]
+        await until(lambda name=name, pid=pid: _replaced(harness, name, pid))  # type: ignore[misc]
 
 
-def _replaced(house: House, name: str, old: int) -> bool:
-    return any(child.name == name and child.pid not in (None, old) for child in house.stack.children())
+def _replaced(harness: Harness, name: str, old: int) -> bool:
+    return any(child.name == name and child.pid not in (None, old) for child in harness.stack.children())
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def _replaced(house: House, name: str, old: int) -> bool:
     ids=lambda strike: strike.__name__,
 )
 async def test_a_storm_in_a_surge_loses_no_job_and_doubles_no_device(
-    house: House, strike: Callable[[House], Awaitable[None]]
+    harness: Harness, strike: Callable[[Harness], Awaitable[None]]
 ) -> None:
     accepted: list[str] = []
     enough = asyncio.Event()
@@ -85,7 +85,7 @@ async def test_a_storm_in_a_surge_loses_no_job_and_doubles_no_device(
         spec = job(name, gpus=(1, 1, 1, 2, 2, 4, 4, 8)[index % 8], run_s=1.0)
         while True:  # as a user would: the same key again until it is acknowledged; the test's time-out is the bound
             try:
-                accepted.append((await house.muster.submit(spec, idempotency_key=name)).id)
+                accepted.append((await harness.muster.submit(spec, idempotency_key=name)).id)
                 break
             except MusterError:
                 await asyncio.sleep(0.1)
@@ -100,8 +100,8 @@ async def test_a_storm_in_a_surge_loses_no_job_and_doubles_no_device(
 
     surging = asyncio.create_task(surge())
     await enough.wait()
-    await strike(house)
+    await strike(harness)
     await surging
     assert len(set(accepted)) == JOBS
-    await house.ended(accepted)
-    assert await house.violations(accepted) == []
+    await harness.ended(accepted)
+    assert await harness.violations(accepted) == []

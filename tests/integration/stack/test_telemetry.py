@@ -7,7 +7,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from kit.stack.living import TEAM, House, open_house, options
+from kit.stack.living import TEAM, Harness, open_harness, options
 from kit.waiting import until_async
 from muster.client.errors import UnreachableError
 from muster.schemas import labels
@@ -20,13 +20,13 @@ INTERVAL_S = 0.5
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+async def harness(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Harness]:
     """Two nodes that are read twice a second; what jobs use is reported every second."""
-    plain = options(Path(tmp_path_factory.mktemp("house")), nodes=2)
+    plain = options(Path(tmp_path_factory.mktemp("harness")), nodes=2)
     simulation = {**dict(plain.settings["simulation"]), "telemetry_interval_s": INTERVAL_S}  # type: ignore[call-overload]
     telemetry = {"interval_s": INTERVAL_S, "timeout_s": 0.5, "report_s": 1.0, "idle_after_s": 1.0}
     settings = {**plain.settings, "simulation": simulation, "telemetry": telemetry}
-    async with open_house(plain.model_copy(update={"settings": settings})) as running:
+    async with open_harness(plain.model_copy(update={"settings": settings})) as running:
         yield running
 
 
@@ -35,14 +35,14 @@ def gang(name: str, **told: str) -> JobSpec:
     return JobSpec(name=name, team=TEAM, task_groups=(group,), labels={labels.RUN_S: "600", **told})
 
 
-async def inject(house: House, **fault: object) -> None:
+async def inject(harness: Harness, **fault: object) -> None:
     async with httpx.AsyncClient() as client:
-        url = f"http://127.0.0.1:{house.stack.endpoints.ports['dcgm']}/_faults"
+        url = f"http://127.0.0.1:{harness.stack.endpoints.ports['dcgm']}/_faults"
         (await client.post(url, json=fault)).raise_for_status()
 
 
-async def test_what_a_job_uses_is_seen_survives_a_lost_leader_and_ends_as_a_fact(house: House) -> None:
-    muster = house.muster
+async def test_what_a_job_uses_is_seen_survives_a_lost_leader_and_ends_as_a_fact(harness: Harness) -> None:
+    muster = harness.muster
     busy = await muster.submit(gang("train"))
     lazy = await muster.submit(gang("notebook", **{labels.GPU_BUSY: "0"}))
 
@@ -65,12 +65,12 @@ async def test_what_a_job_uses_is_seen_survives_a_lost_leader_and_ends_as_a_fact
     await until_async(idle)
 
     async def reported() -> bool:
-        return any(fact.name == "use-reported" and fact.subject_id == busy.id for fact in await house.facts())
+        return any(fact.name == "use-reported" and fact.subject_id == busy.id for fact in await harness.facts())
 
     await until_async(reported)
     before: JobUse = await muster.stats(busy.id)
     assert (before.is_known, before.gpus, before.team, before.name) == (True, 4, TEAM, "train")
-    await house.kill("all")
+    await harness.kill("all")
 
     async def goes_on() -> bool:
         try:
@@ -81,7 +81,7 @@ async def test_what_a_job_uses_is_seen_survives_a_lost_leader_and_ends_as_a_fact
 
     await until_async(goes_on)
     await muster.cancel(busy.id)
-    await house.job_that(busy.id, lambda job: job.phase is Phase.CANCELLED)
+    await harness.job_that(busy.id, lambda job: job.phase is Phase.CANCELLED)
 
     async def over() -> bool:
         return (await muster.stats(busy.id)).is_over
@@ -93,23 +93,23 @@ async def test_what_a_job_uses_is_seen_survives_a_lost_leader_and_ends_as_a_fact
     assert last.team == TEAM
 
 
-async def test_exporters_that_fail_are_told_and_gpus_that_are_gone_are_missed(house: House) -> None:
+async def test_exporters_that_fail_are_told_and_gpus_that_are_gone_are_missed(harness: Harness) -> None:
 
     async def well() -> bool:
-        return (await house.muster.top()).gpus_seen == 16
+        return (await harness.muster.top()).gpus_seen == 16
 
     await until_async(well)
-    await inject(house, node="gpu-0001", gpu=3, fault="off-bus")
+    await inject(harness, node="gpu-0001", gpu=3, fault="off-bus")
 
     async def missed() -> bool:
-        return await house.metric("muster_telemetry_gpus_missing", model="H100") == 1
+        return await harness.metric("muster_telemetry_gpus_missing", model="H100") == 1
 
     await until_async(missed)
-    await inject(house, node="gpu-0001", fault="hung")
-    await inject(house, node="gpu-0002", fault="down")
+    await inject(harness, node="gpu-0001", fault="hung")
+    await inject(harness, node="gpu-0002", fault="down")
 
     async def told() -> bool:
-        found = await house.muster.top()
+        found = await harness.muster.top()
         return {one.state: one.nodes for one in found.exporters} == {"hung": ("gpu-0001",), "down": ("gpu-0002",)}
 
     await until_async(told)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kit.loopback import served
-from kit.stack.living import command, job, open_house, options
+from kit.stack.living import command, job, open_harness, options
 from kit.stack.webhooks import SECRET, Received, Receiver, Reply
 from kit.waiting import until_async
 
@@ -36,18 +36,18 @@ async def test_a_job_is_told_when_it_ends_also_if_the_stack_is_killed_in_mid_del
         }
         start = options(tmp_path / "state", nodes=4)
         start = start.model_copy(update={"settings": {**start.settings, "webhooks": [webhook]}})
-        async with open_house(start) as house:
-            accepted = await house.muster.submit(job("build", run_s=0.2), idempotency_key="build")
+        async with open_harness(start) as harness:
+            accepted = await harness.muster.submit(job("build", run_s=0.2), idempotency_key="build")
             await asked.wait()
-            await house.kill("all")
+            await harness.kill("all")
             await until_async(lambda: _has(receiver, 2))
             listed = await command(start.state_dir, "webhook", "list")
-            assert await house.metric("muster_webhook_deliveries_total", webhook="ci", outcome="delivered") == 1
+            assert await harness.metric("muster_webhook_deliveries_total", webhook="ci", outcome="delivered") == 1
     first, again = receiver.received
     assert first.id == again.id
     assert first.body == again.body
     assert (again.data["job_id"], again.data["phase"], again.data["team"]) == (accepted.id, "succeeded", "physics")
-    assert again.data["url"] == f"{house.settings.dashboard_url}/jobs/{accepted.id}"
+    assert again.data["url"] == f"{harness.settings.dashboard_url}/jobs/{accepted.id}"
     assert "job-ended" in listed
 
 

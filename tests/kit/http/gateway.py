@@ -1,4 +1,4 @@
-"""A house without a bus: what the gateway needs, in memory, with every way to fail under the test's control."""
+"""A harness without a bus: what the gateway needs, in memory, with every way to fail under the test's control."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -421,7 +421,7 @@ def live_ends(time: TimeSource, connections: FakeConnections | None = None, *, c
     return LiveEnds(connections or FakeConnections(), time=time, metrics=Metrics(), credentials_max=credentials_max)
 
 
-class FakeHouse:
+class FakeHarness:
     """Everything behind the door, and who may knock: `ann` submits for blue, `olga` operates, `root` is admin."""
 
     def __init__(self) -> None:
@@ -444,7 +444,7 @@ class FakeHouse:
         for token, record in people.items():
             self.tokens.set(token_hash(token), record)
         time = SystemTime()
-        self.house = AppContext(
+        self.harness = AppContext(
             log=self.log,
             view=self.view,
             scheduler=self.scheduler,
@@ -458,7 +458,7 @@ class FakeHouse:
             views=Views(self.view, self.scheduler, self.log, time),
             time=time,
         )
-        self.app = make_app(self.house)
+        self.app = make_app(self.harness)
 
     @asynccontextmanager
     async def client(self, token: str = "ann") -> AsyncIterator[httpx.AsyncClient]:
@@ -468,15 +468,15 @@ class FakeHouse:
             yield client
 
 
-def joined(houses: Mapping[str, FakeHouse]) -> FakeHouse:
+def joined(harnesses: Mapping[str, FakeHarness]) -> FakeHarness:
     """The first of these, which has all of them as its clusters."""
     cells = {
         name: Cell(name, one.view, one.scheduler, one.composer, one.scaler, one.guard, one.leaders)
-        for name, one in houses.items()
+        for name, one in harnesses.items()
     }
-    name, first = next(iter(houses.items()))
-    first.house = replace(first.house, cells=cells, cluster=name)
-    first.app = make_app(first.house)
+    name, first = next(iter(harnesses.items()))
+    first.harness = replace(first.harness, cells=cells, cluster=name)
+    first.app = make_app(first.harness)
     return first
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kit.kube.planes import AnyPlane
-from kit.stack.kubernetes import open_kubernetes_house
-from kit.stack.living import House, job
+from kit.stack.kubernetes import open_kubernetes_harness
+from kit.stack.living import Harness, job
 from kit.waiting import until_async
 from muster.kube.connection import KubeConnection
 from muster.kube.errors import NotFoundError
@@ -38,7 +38,7 @@ def running_job(name: str, *, run_s: float | None = None, exit_code: int = 0, **
 class Agent:
     """A stack on nodes and a namespace of its own."""
 
-    house: House
+    harness: Harness
     kube: KubeConnection
     namespace: str
     prefix: str
@@ -53,7 +53,7 @@ class Agent:
         await until_async(none, patience_s=WAIT_S)
 
     async def phase_is(self, job_id: str, phase: Phase) -> None:
-        await self.house.job_that(job_id, lambda view: view.phase is phase, WAIT_S)
+        await self.harness.job_that(job_id, lambda view: view.phase is phase, WAIT_S)
 
 
 @asynccontextmanager
@@ -70,8 +70,8 @@ async def open_agent(plane: AnyPlane, directory: Path, *, nodes: int = 4, **kube
             "teams": {namespace: namespace}, **kubernetes,
         }  # fmt: skip
         try:
-            async with open_kubernetes_house(directory, plane.kubeconfig(), **settings) as house:
-                yield Agent(house, kube, namespace, prefix)
+            async with open_kubernetes_harness(directory, plane.kubeconfig(), **settings) as harness:
+                yield Agent(harness, kube, namespace, prefix)
         finally:
             for name in fleet.names:
                 with suppress(NotFoundError):  # a test may have taken it away

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kit.kube.planes import AnyPlane
-from kit.stack.kubernetes import open_kubernetes_house
-from kit.stack.living import House
+from kit.stack.kubernetes import open_kubernetes_harness
+from kit.stack.living import Harness
 from kit.waiting import until_async
 from muster.kube.connection import KubeConnection
 from muster.kube.objects import JsonObject, objects, text
@@ -26,7 +26,7 @@ DRIVER = "gpu.nvidia.com"
 class Chooser:
     """A stack on two nodes of eight devices each, in a namespace of its own."""
 
-    house: House
+    harness: Harness
     kube: KubeConnection
     namespace: str
     nodes: tuple[str, ...]
@@ -68,8 +68,8 @@ async def open_chooser(plane: AnyPlane, directory: Path, *, devices_api: str = "
             "teams": {namespace: namespace},
         }  # fmt: skip
         try:
-            async with open_kubernetes_house(directory, plane.kubeconfig(), **settings) as house:
-                yield Chooser(house, kube, namespace, fleet.names)
+            async with open_kubernetes_harness(directory, plane.kubeconfig(), **settings) as harness:
+                yield Chooser(harness, kube, namespace, fleet.names)
         finally:
             for index, name in enumerate(fleet.names):
                 await kube.delete(NODES, name)

@@ -10,7 +10,7 @@ from typing import cast
 
 import httpx
 
-from kit.stack.living import House, open_house
+from kit.stack.living import Harness, open_harness
 from kit.waiting import until_async
 from muster.core.fact import Fact
 from muster.stack.declared import SERVICES
@@ -24,10 +24,10 @@ Json = dict[str, object]
 
 
 @dataclass
-class DevicesHouse:
-    """A house with fabrics, and the stage of the demonstrations on it."""
+class DevicesHarness:
+    """A harness with fabrics, and the stage of the demonstrations on it."""
 
-    house: House
+    harness: Harness
     stage: Stage
 
     async def fabric(self, page: str, *, fabric: str = FABRIC) -> Json:
@@ -42,7 +42,7 @@ class DevicesHouse:
 
     def url(self, fabric: str) -> str:
         """Of a simulated manager."""
-        return next(one.url for one in self.house.settings.fabrics if one.name == fabric)
+        return next(one.url for one in self.harness.settings.fabrics if one.name == fabric)
 
     async def standing(self, *, fabric: str = FABRIC) -> dict[str, list[str]]:
         """Device uuids by machine, those in the pool under "": what there is in truth."""
@@ -57,7 +57,7 @@ class DevicesHouse:
 
     async def facts(self, *names: str) -> list[Fact]:
         """Facts of these names in the cluster's log."""
-        return [fact for fact in await self.house.facts() if fact.name in names]
+        return [fact for fact in await self.harness.facts() if fact.name in names]
 
     async def said(self, name: str, *, job_id: str = "") -> Fact:
         """Wait for a fact of this name; job_id: in this job's trace."""
@@ -79,7 +79,7 @@ class DevicesHouse:
         doubled = [uuid for uuid, count in counted.items() if count > 1]
         if doubled or len(counted) + await self.free() != ALL_DEVICES:
             return f"{len(counted)} on machines and {await self.free()} free of {ALL_DEVICES}, doubled: {doubled}"
-        shown = {view.device_uuid for view in await self.house.muster.devices() if view.phase == "online"}
+        shown = {view.device_uuid for view in await self.harness.muster.devices() if view.phase == "online"}
         return "" if shown == set(counted) else f"online are {sorted(shown)}, on machines {sorted(counted)}"
 
 
@@ -99,9 +99,9 @@ def switching(seconds: float) -> Json:
 
 
 @asynccontextmanager
-async def open_devices_house(
+async def open_devices_harness(
     state_dir: Path, settings: Json | None = None, *, split: bool = False, services: Sequence[str] = SERVICES
-) -> AsyncIterator[DevicesHouse]:
+) -> AsyncIterator[DevicesHarness]:
     """Started with `demo_settings` unless told otherwise; the demonstrations' queue is there."""
     options = StartOptions(
         state_dir=state_dir,
@@ -110,10 +110,10 @@ async def open_devices_house(
         settings=settings or demo_settings(),
         sync_interval_s=120.0,
     )
-    async with open_house(options) as house:
-        stage = Stage(house.muster, next(one.url for one in house.settings.fabrics if one.name == FABRIC))
+    async with open_harness(options) as harness:
+        stage = Stage(harness.muster, next(one.url for one in harness.settings.fabrics if one.name == FABRIC))
         await stage.set_up()
-        yield DevicesHouse(house, stage)
+        yield DevicesHarness(harness, stage)
 
 
-__all__ = ["ALL_DEVICES", "MODEL", "DevicesHouse", "open_devices_house", "settings_with", "switching"]
+__all__ = ["ALL_DEVICES", "MODEL", "DevicesHarness", "open_devices_harness", "settings_with", "switching"]

@@ -10,7 +10,7 @@ import httpx
 
 from kit.stack.federated_invariants import violations_across
 from kit.stack.links import Link, linked
-from kit.stack.living import TEAM, House, job
+from kit.stack.living import TEAM, Harness, job
 from kit.waiting import PATIENCE_S, until_async
 from muster.bus.access import ADMIN_TOOLS
 from muster.bus.connection import connect_once
@@ -44,7 +44,7 @@ def job_for(cluster: str, name: str, *, run_s: float = 0.5, **fields: object) ->
 
 
 @dataclass
-class Federation(House):
+class Federation(Harness):
     """A running centre with its cells. links: by cluster."""
 
     links: dict[str, Link] = field(default_factory=dict)

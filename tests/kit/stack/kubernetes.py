@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from kit.kube.objects import SPACE
-from kit.stack.living import House, open_house, options
+from kit.stack.living import Harness, open_harness, options
 from muster.stack.declared import SERVICES
 
 NAMESPACE = "muster-jobs"
@@ -27,7 +27,7 @@ def kubeconfig_for(url: str, directory: Path) -> Path:
 
 
 @asynccontextmanager
-async def open_kubernetes_house(
+async def open_kubernetes_harness(
     state_dir: Path,
     kubeconfig: Path,
     *,
@@ -35,7 +35,7 @@ async def open_kubernetes_house(
     services: Sequence[str] = SERVICES,
     preflight: Mapping[str, object] | None = None,
     **kubernetes: object,
-) -> AsyncIterator[House]:
+) -> AsyncIterator[Harness]:
     """kubernetes: fields of KubernetesSettings; preflight: of PreflightSettings."""
     start = options(state_dir, split=split, services=services)
     settings = {
@@ -52,5 +52,5 @@ async def open_kubernetes_house(
     }
     if preflight is not None:
         settings["preflight"] = dict(preflight)
-    async with open_house(start.model_copy(update={"settings": settings})) as house:
-        yield house
+    async with open_harness(start.model_copy(update={"settings": settings})) as harness:
+        yield harness

@@ -55,7 +55,7 @@ def options(
 
 
 @dataclass
-class House:
+class Harness:
     """A running stack and a client of it."""
 
     stack: RunningStack
@@ -153,10 +153,10 @@ def job(name: str, *, gpus: int = 1, replicas: int = 1, run_s: float = 0.5, **fi
 
 
 @asynccontextmanager
-async def second(service: str, house: House) -> AsyncIterator[int]:
+async def second(service: str, harness: Harness) -> AsyncIterator[int]:
     """Another process of a service on the same log, by its pid: it follows until the first one's lease ends."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "muster.cli.main", "run", service, "--state-dir", str(house.settings.state_dir),
+        sys.executable, "-m", "muster.cli.main", "run", service, "--state-dir", str(harness.settings.state_dir),
         stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
         env={**os.environ, "MUSTER_METRICS_PORT": "0"},
     )  # fmt: skip
@@ -169,14 +169,14 @@ async def second(service: str, house: House) -> AsyncIterator[int]:
 
 
 @asynccontextmanager
-async def open_house(start_options: StartOptions) -> AsyncIterator[House]:
+async def open_harness(start_options: StartOptions) -> AsyncIterator[Harness]:
     """A stack with the tests' queue, ended at the end."""
     stack = await start(_prepared(start_options))
     try:
         async with Muster.from_state_dir(start_options.state_dir) as muster:
             await muster.set_queue(QueueSpec(name=TEAM))
             await until_async(lambda: _has_queue(muster))
-            yield House(stack, muster)
+            yield Harness(stack, muster)
     finally:
         await stack.stop()
 

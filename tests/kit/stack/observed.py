@@ -11,7 +11,7 @@ import httpx
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from kit.kube.apiserver_page import cluster_page
-from kit.stack.devices import DevicesHouse, open_devices_house, settings_with
+from kit.stack.devices import DevicesHarness, open_devices_harness, settings_with
 from kit.stack.living import job
 from kit.waiting import until_async
 from muster.schemas.facts.queue import QueueSpec
@@ -59,16 +59,16 @@ class ObservedStack:
     more_pages: of what this stack has not, since its cluster is simulated.
     """
 
-    there: DevicesHouse
+    there: DevicesHarness
     more_pages: tuple[str, ...] = ()
 
     @property
     def service_pages(self) -> tuple[str, ...]:
-        return (*self.there.house.stack.endpoints.metrics, *self.more_pages)
+        return (*self.there.harness.stack.endpoints.metrics, *self.more_pages)
 
     @property
     def api_page(self) -> str:
-        return f"{self.there.house.stack.endpoints.http}/metrics"
+        return f"{self.there.harness.stack.endpoints.http}/metrics"
 
     async def exposed(self) -> Exposed:
         """What all pages expose now."""
@@ -117,56 +117,56 @@ async def observed_stack(state_dir: Path) -> AsyncIterator[ObservedStack]:
             "preflight": {"simulated": {"check_s": 0.2, "action_s": 0.3}},
             "webhooks": [hook],
         }
-        async with open_devices_house(state_dir, settings) as there:
+        async with open_devices_harness(state_dir, settings) as there:
             played = await play_all(there.stage)
             assert {one.name: one.problem for one in played if one.problem} == {}
             await _hurt_a_gpu(there)
             bounded = QueueSpec(name="bounded", gpu_milli_quota=1_000, gpu_milli_limit=2_000)
-            await there.house.muster.set_queue(bounded)
+            await there.harness.muster.set_queue(bounded)
             await _run_jobs(there)
 
             async def is_heard() -> bool:  # its gauges come with the first fact of its term
-                return await there.house.metric("muster_federation_cluster_heard_timestamp_seconds") > 0
+                return await there.harness.metric("muster_federation_cluster_heard_timestamp_seconds") > 0
 
             await until_async(is_heard)
             yield ObservedStack(there, (page,))
 
 
-async def _run_jobs(there: DevicesHouse) -> None:
+async def _run_jobs(there: DevicesHarness) -> None:
     """One that succeeds, one that fails, one that runs again and then fails; and a question about one."""
-    house = there.house
+    harness = there.harness
     specs = [_job("well", exit_code=0), _job("ill", exit_code=3), _job("again", exit_code=4, retries=1)]
-    submitted = [(await house.muster.submit(spec)).id for spec in specs]
-    await house.muster.why(submitted[0])
-    await house.ended(submitted)
+    submitted = [(await harness.muster.submit(spec)).id for spec in specs]
+    await harness.muster.why(submitted[0])
+    await harness.ended(submitted)
 
     async def is_told() -> bool:
-        return await house.metric("muster_webhook_deliveries_total", outcome="delivered") >= len(specs)
+        return await harness.metric("muster_webhook_deliveries_total", outcome="delivered") >= len(specs)
 
     await until_async(is_told)
 
 
-async def _hurt_a_gpu(there: DevicesHouse) -> None:
+async def _hurt_a_gpu(there: DevicesHarness) -> None:
     """A job holds a GPU; a fault of each class comes on it, it is mended, and the job holds one again."""
-    house = there.house
+    harness = there.harness
     holder = await there.stage.submit("holder", gpus=1)
 
     async def is_measured() -> bool:
-        return await house.metric("muster_job_gpus", job_id=holder) > 0
+        return await harness.metric("muster_job_gpus", job_id=holder) > 0
 
     async def are_told() -> bool:
-        seen = [await house.metric("muster_health_faults_total", code=code) for code, _, _ in FAULTS]
-        return all(seen) and await house.metric("muster_health_owners_told_total") > 0
+        seen = [await harness.metric("muster_health_faults_total", code=code) for code, _, _ in FAULTS]
+        return all(seen) and await harness.metric("muster_health_owners_told_total") > 0
 
     async def is_well() -> bool:
-        return await house.metric("muster_health_illnesses_total") > 0
+        return await harness.metric("muster_health_illnesses_total") > 0
 
     await until_async(is_measured)
-    (held,) = (await house.muster.stats(holder)).devices
+    (held,) = (await harness.muster.stats(holder)).devices
     async with httpx.AsyncClient(trust_env=False) as client:
         for _, fault, value in FAULTS:
             body = {"node": held.node, "gpu": held.index, "fault": fault, "value": value}
-            url = f"http://{LOOPBACK}:{house.stack.endpoints.ports['dcgm']}/_faults"
+            url = f"http://{LOOPBACK}:{harness.stack.endpoints.ports['dcgm']}/_faults"
             (await client.post(url, json=body)).raise_for_status()
     for fact in (are_told, is_well, is_measured):
         await until_async(fact)

@@ -35,7 +35,7 @@ ALL_DECLARATIONS = (*DECLARATIONS, app.DECLARATION)
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 DASHBOARD = "https://muster.example"
 TRACE = "ab" * 16
-_NUMBERS = itertools.count()  # houses share a server, which knows the ids of facts for a while
+_NUMBERS = itertools.count()  # harnesses share a server, which knows the ids of facts for a while
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def a_job(name: str, *, team: str = "physics", gpus: int = 2) -> Job:
     )
 
 
-class WebhookHouse:
+class WebhookHarness:
     """Streams on a real nats-server and a notifier over them. others: clusters beside the first; then of a centre."""
 
     def __init__(
@@ -236,4 +236,4 @@ class WebhookHouse:
             await client.close()
 
 
-__all__ = ["FED_LOG", "LOG", "Receiver", "WebhookHouse", "a_job", "answering", "webhook"]
+__all__ = ["FED_LOG", "LOG", "Receiver", "WebhookHarness", "a_job", "answering", "webhook"]

@@ -1,15 +1,15 @@
-"""A house in memory for every test of the shell."""
+"""A harness in memory for every test of the shell."""
 
 from collections.abc import AsyncIterator
 
 import pytest
 
-from kit.toys import MemoryHouse
+from kit.toys import MemoryHarness
 
 
 @pytest.fixture
-async def house() -> AsyncIterator[MemoryHouse]:
+async def harness() -> AsyncIterator[MemoryHarness]:
     """Its shells end with the test."""
-    house = MemoryHouse()
-    yield house
-    await house.end()
+    harness = MemoryHarness()
+    yield harness
+    await harness.end()

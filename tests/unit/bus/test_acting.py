@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 from nats.aio.client import Client
 
-from kit.toys import MemoryHouse, put_joined, scheduler
+from kit.toys import MemoryHarness, put_joined, scheduler
 from kit.waiting import until
 from muster.bus.service import LeaderHandle
 from muster.core.fact import Core, Fact
@@ -36,64 +36,64 @@ class World:
         assert not self.leader.leads(), "nothing new starts"
 
 
-def fill(house: MemoryHouse) -> None:
+def fill(harness: MemoryHarness) -> None:
     """Of the log there is room for these facts, and for no term."""
-    put_joined(house.log, "n1")
-    house.log.messages_max = house.log.head_seq
+    put_joined(harness.log, "n1")
+    harness.log.messages_max = harness.log.head_seq
 
 
-async def passing(house: MemoryHouse, seconds: int = 5) -> None:
+async def passing(harness: MemoryHarness, seconds: int = 5) -> None:
     for _ in range(seconds * 10):
-        house.time.advance(0.1)
+        harness.time.advance(0.1)
         await asyncio.sleep(0.002)
 
 
 async def test_a_service_that_may_serves_by_its_lease_while_the_log_is_too_full_for_its_term(
-    house: MemoryHouse,
+    harness: MemoryHarness,
 ) -> None:
     world = World()
-    fill(house)
-    shell = house.shell(replace(scheduler(), sink=lambda: world, acts_without_term=True))
-    house.start(shell)
+    fill(harness)
+    shell = harness.shell(replace(scheduler(), sink=lambda: world, acts_without_term=True))
+    harness.start(shell)
     await until(lambda: world.told == ["open"])
     assert not shell.leading, "who has no term neither decides nor answers"
-    house.log.messages_max = None
-    put_joined(house.log, "n2")
+    harness.log.messages_max = None
+    put_joined(harness.log, "n2")
     await until(lambda: "n2" in world.acted)
-    await passing(house)
+    await passing(harness)
     await until(lambda: shell.leading)
     assert world.told == ["open"], "it goes on with what it began"
 
 
-async def test_who_loses_the_lease_while_it_waits_for_room_acts_no_more(house: MemoryHouse) -> None:
+async def test_who_loses_the_lease_while_it_waits_for_room_acts_no_more(harness: MemoryHarness) -> None:
     world = World()
-    fill(house)
-    house.start(house.shell(replace(scheduler(), sink=lambda: world, acts_without_term=True)))
+    fill(harness)
+    harness.start(harness.shell(replace(scheduler(), sink=lambda: world, acts_without_term=True)))
     await until(lambda: world.told == ["open"])
     await until(world.leader.leads)
-    house.leases.free.clear()
-    house.leases.held[0].lose()
+    harness.leases.free.clear()
+    harness.leases.held[0].lose()
     assert not world.leader.leads()
-    await passing(house, 1)
+    await passing(harness, 1)
     await until(lambda: world.told == ["open", "close"])
 
 
-async def test_all_others_wait_for_their_term(house: MemoryHouse) -> None:
+async def test_all_others_wait_for_their_term(harness: MemoryHarness) -> None:
     world = World()
-    fill(house)
-    shell = house.shell(replace(scheduler(), sink=lambda: world))
-    house.start(shell)
-    await until(lambda: house.log.counters.full)
-    await passing(house, 1)
+    fill(harness)
+    shell = harness.shell(replace(scheduler(), sink=lambda: world))
+    harness.start(shell)
+    await until(lambda: harness.log.counters.full)
+    await passing(harness, 1)
     assert world.told == []
-    house.log.messages_max = None
-    await passing(house)
+    harness.log.messages_max = None
+    await passing(harness)
     await until(lambda: world.told == ["open"] and shell.leading)
 
 
-async def test_what_fails_beside_the_folds_ends_the_shell_though_no_fact_comes(house: MemoryHouse) -> None:
+async def test_what_fails_beside_the_folds_ends_the_shell_though_no_fact_comes(harness: MemoryHarness) -> None:
     world = World()
-    shell = house.shell(replace(scheduler(), sink=lambda: world))
+    shell = harness.shell(replace(scheduler(), sink=lambda: world))
     running = asyncio.create_task(shell.run())
     await until(lambda: shell.leading)
     world.leader.fail(OSError("the port is taken"))
@@ -103,11 +103,11 @@ async def test_what_fails_beside_the_folds_ends_the_shell_though_no_fact_comes(h
     assert world.told == ["open", "close"]
 
 
-async def test_a_sink_is_told_the_moment_at_which_its_service_decides(house: MemoryHouse) -> None:
+async def test_a_sink_is_told_the_moment_at_which_its_service_decides(harness: MemoryHarness) -> None:
     world = World()
-    shell = house.shell(replace(scheduler(), sink=lambda: world))
-    house.start(shell)
+    shell = harness.shell(replace(scheduler(), sink=lambda: world))
+    harness.start(shell)
     await until(lambda: shell.leading)
     before = world.leader.now()
-    house.time.advance(7)
+    harness.time.advance(7)
     assert world.leader.now() == after(before, 7)

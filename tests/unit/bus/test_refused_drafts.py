@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from prometheus_client import REGISTRY
 
-from kit.toys import JOINED, LOG, SCHEDULER, MemoryHouse, Releasing, put_joined, scheduler
+from kit.toys import JOINED, LOG, SCHEDULER, MemoryHarness, Releasing, put_joined, scheduler
 from kit.waiting import until
 from muster.bus.batches import BATCH_MESSAGES_MAX
 from muster.bus.service import CoreService
@@ -21,57 +21,57 @@ def released_subject(node: str) -> str:
     return fact_subject(LOG, writer="scheduler", kind="node", subject_id=node, name="released")
 
 
-def released(house: MemoryHouse) -> list[str]:
-    return [fact.subject_id for fact in house.facts("released")]
+def released(harness: MemoryHarness) -> list[str]:
+    return [fact.subject_id for fact in harness.facts("released")]
 
 
 def metric(metric_name: str, **labels: str) -> float:
     return REGISTRY.get_sample_value(metric_name, {"service": "scheduler", "log": LOG.stream, **labels}) or 0.0
 
 
-async def leading(house: MemoryHouse, service: CoreService | None = None) -> Shell:
-    shell = house.shell(service or scheduler())
-    house.start(shell)
+async def leading(harness: MemoryHarness, service: CoreService | None = None) -> Shell:
+    shell = harness.shell(service or scheduler())
+    harness.start(shell)
     await until(lambda: shell.leading)
     return shell
 
 
-async def pass_time(house: MemoryHouse, seconds: float) -> None:
+async def pass_time(harness: MemoryHarness, seconds: float) -> None:
     for _ in range(round(seconds / 0.1)):
-        house.time.advance(0.1)
+        harness.time.advance(0.1)
         await asyncio.sleep(0.001)
 
 
-async def test_a_draft_that_nobody_may_publish_stops_no_other(house: MemoryHouse) -> None:
-    house.log.forbidden = {released_subject("bad")}
+async def test_a_draft_that_nobody_may_publish_stops_no_other(harness: MemoryHarness) -> None:
+    harness.log.forbidden = {released_subject("bad")}
     quarantined = {"kind": "node", "name": "released", "reason": "permission"}
     before = metric("muster_drafts_quarantined_total", **quarantined)
-    shell = await leading(house)
-    put_joined(house.log, "n1", "bad", "n2")
-    await until(lambda: released(house) == ["n1", "n2"])
-    put_joined(house.log, "n3")
-    await pass_time(house, 1)
-    await until(lambda: released(house) == ["n1", "n2", "n3"])
+    shell = await leading(harness)
+    put_joined(harness.log, "n1", "bad", "n2")
+    await until(lambda: released(harness) == ["n1", "n2"])
+    put_joined(harness.log, "n3")
+    await pass_time(harness, 1)
+    await until(lambda: released(harness) == ["n1", "n2", "n3"])
     assert shell.leading
-    assert list(house.log.refused) == [released_subject("bad")]
+    assert list(harness.log.refused) == [released_subject("bad")]
     assert metric("muster_drafts_quarantined_total", **quarantined) == before + 1
     assert metric("muster_drafts_in_quarantine") == 1
 
 
-async def test_a_repaired_permission_heals_without_a_restart(house: MemoryHouse) -> None:
-    house.log.forbidden = {released_subject("bad"), released_subject("worse")}
-    shell = await leading(house)
-    put_joined(house.log, "bad", "worse", "n1")
-    await until(lambda: released(house) == ["n1"])
+async def test_a_repaired_permission_heals_without_a_restart(harness: MemoryHarness) -> None:
+    harness.log.forbidden = {released_subject("bad"), released_subject("worse")}
+    shell = await leading(harness)
+    put_joined(harness.log, "bad", "worse", "n1")
+    await until(lambda: released(harness) == ["n1"])
     core = shell.core
-    house.log.forbidden.clear()
-    await pass_time(house, 15)
-    await until(lambda: sorted(released(house)) == ["bad", "n1", "worse"])
+    harness.log.forbidden.clear()
+    await pass_time(harness, 15)
+    await until(lambda: sorted(released(harness)) == ["bad", "n1", "worse"])
     assert shell.core is core
     await until(lambda: metric("muster_drafts_in_quarantine") == 0)
 
 
-async def test_while_nothing_else_happens_refused_drafts_are_decided_seldom(house: MemoryHouse) -> None:
+async def test_while_nothing_else_happens_refused_drafts_are_decided_seldom(harness: MemoryHarness) -> None:
     decided = 0
 
     class Counting(Releasing):
@@ -80,26 +80,26 @@ async def test_while_nothing_else_happens_refused_drafts_are_decided_seldom(hous
             decided += 1
             return super().decide(now)
 
-    house.log.forbidden = {released_subject("bad")}
-    await leading(house, scheduler(Counting))
-    put_joined(house.log, "bad")
-    await until(lambda: house.log.refused)
-    await pass_time(house, 2)
+    harness.log.forbidden = {released_subject("bad")}
+    await leading(harness, scheduler(Counting))
+    put_joined(harness.log, "bad")
+    await until(lambda: harness.log.refused)
+    await pass_time(harness, 2)
     before = decided
-    await pass_time(house, 8)
+    await pass_time(harness, 8)
     assert decided - before <= 2
 
 
-async def test_a_draft_that_is_refused_without_a_word_is_found_and_stops_no_other(house: MemoryHouse) -> None:
-    house.log.broken = {released_subject("bad")}
-    await leading(house)
-    put_joined(house.log, *(f"n{number}" for number in range(9)), "bad", "n9")
+async def test_a_draft_that_is_refused_without_a_word_is_found_and_stops_no_other(harness: MemoryHarness) -> None:
+    harness.log.broken = {released_subject("bad")}
+    await leading(harness)
+    put_joined(harness.log, *(f"n{number}" for number in range(9)), "bad", "n9")
     for _ in range(600):
-        await pass_time(house, 0.5)
-        if len(released(house)) == 10 and house.log.refused:
+        await pass_time(harness, 0.5)
+        if len(released(harness)) == 10 and harness.log.refused:
             break
-    assert released(house) == [f"n{number}" for number in range(10)]
-    assert list(house.log.refused) == [released_subject("bad")]
+    assert released(harness) == [f"n{number}" for number in range(10)]
+    assert list(harness.log.refused) == [released_subject("bad")]
 
 
 class Wrong(Releasing):
@@ -113,13 +113,13 @@ class Wrong(Releasing):
         return [Draft("node", "n0", "joined", JOINED), *huge, *super().decide(now)]
 
 
-async def test_defects_of_a_core_stop_neither_its_service_nor_its_other_drafts(house: MemoryHouse) -> None:
-    shell = await leading(house, CoreService(SCHEDULER, StreamRole.LOG, Wrong))
-    put_joined(house.log, "n1", "n2")
-    await pass_time(house, 1)
-    await until(lambda: released(house) == ["n1", "n2"])
+async def test_defects_of_a_core_stop_neither_its_service_nor_its_other_drafts(harness: MemoryHarness) -> None:
+    shell = await leading(harness, CoreService(SCHEDULER, StreamRole.LOG, Wrong))
+    put_joined(harness.log, "n1", "n2")
+    await pass_time(harness, 1)
+    await until(lambda: released(harness) == ["n1", "n2"])
     assert shell.leading
-    assert set(house.log.refused) == {
+    assert set(harness.log.refused) == {
         fact_subject(LOG, writer="scheduler", kind="node", subject_id="n0", name="joined"),
         released_subject("huge-0"),
     }
@@ -127,14 +127,14 @@ async def test_defects_of_a_core_stop_neither_its_service_nor_its_other_drafts(h
 
 @pytest.mark.parametrize("cluster", ["a.b", "*", "a b", ">"])
 async def test_a_cluster_that_is_no_subject_token_is_refused_before_it_is_sent(
-    house: MemoryHouse, cluster: str
+    harness: MemoryHarness, cluster: str
 ) -> None:
     class Addressing(Releasing):
         def decide(self, now: Instant) -> list[Draft]:
             return [Draft("node", "bad", "released", Released(), cluster=cluster), *super().decide(now)]
 
-    await leading(house, scheduler(Addressing))
-    put_joined(house.log, "n1")
-    await pass_time(house, 1)
-    await until(lambda: "n1" in released(house))
-    assert "bad" not in released(house)
+    await leading(harness, scheduler(Addressing))
+    put_joined(harness.log, "n1")
+    await pass_time(harness, 1)
+    await until(lambda: "n1" in released(harness))
+    assert "bad" not in released(harness)

@@ -1,9 +1,9 @@
-"""The SDK's devices against the real application with a house in memory."""
+"""The SDK's devices against the real application with a harness in memory."""
 
 import pytest
 
 from kit.client import JOB, known, sdk
-from kit.http.gateway import FakeHouse, fact, joined
+from kit.http.gateway import FakeHarness, fact, joined
 from muster.client import (
     AttachmentPhase,
     ComposabilitySpec,
@@ -32,12 +32,12 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_devices_are_attached_looked_at_and_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    house = FakeHouse()
-    async with sdk(house.app, "olga") as muster:
+    harness = FakeHarness()
+    async with sdk(harness.app, "olga") as muster:
         assert await muster.compose(SPEC, name="r1") is None, "it is only asked for"
-        assert [(name, one.spec) for name, one in house.log.composed.values()] == [("r1", SPEC)]
-        house.composer.request_rows = [REQUEST]
-        house.composer.device_rows = [DEVICE]
+        assert [(name, one.spec) for name, one in harness.log.composed.values()] == [("r1", SPEC)]
+        harness.composer.request_rows = [REQUEST]
+        harness.composer.device_rows = [DEVICE]
         monkeypatch.setattr(changes, "CHANGE_WAIT_S", 5.0)
         assert await muster.compose(SPEC, name="r1") == REQUEST
         monkeypatch.setattr(changes, "CHANGE_WAIT_S", 0.0)
@@ -46,23 +46,23 @@ async def test_devices_are_attached_looked_at_and_given_back(monkeypatch: pytest
         assert list(await muster.devices()) == [DEVICE]
         assert await muster.detach("GPU-1", force=True, reason="fan") == DEVICE
         assert await muster.decompose("r1", reason="done") == REQUEST
-    assert [(uuid, one.force, one.reason) for uuid, one in house.log.detached] == [("GPU-1", True, "fan")]
-    assert [(name, one.force, one.reason) for name, one in house.log.decomposed] == [("r1", False, "done")]
+    assert [(uuid, one.force, one.reason) for uuid, one in harness.log.detached] == [("GPU-1", True, "fan")]
+    assert [(name, one.force, one.reason) for name, one in harness.log.decomposed] == [("r1", False, "done")]
 
 
 async def test_muster_names_a_request_that_has_no_name() -> None:
-    house = FakeHouse()
-    async with sdk(house.app, "olga") as muster:
+    harness = FakeHarness()
+    async with sdk(harness.app, "olga") as muster:
         for _ in range(2):
             await muster.compose(SPEC)
-    assert len({name for name, _ in house.log.composed.values()}) == 2
+    assert len({name for name, _ in harness.log.composed.values()}) == 2
 
 
 async def test_refusals_are_typed_and_name_who_stands_in_the_way() -> None:
-    house = FakeHouse()
-    house.composer.device_rows = [DEVICE]
-    house.composer.check = DeviceCheckAnswer(field="force", reason="a job runs there", holder="JOB")
-    async with sdk(house.app, "olga") as muster:
+    harness = FakeHarness()
+    harness.composer.device_rows = [DEVICE]
+    harness.composer.check = DeviceCheckAnswer(field="force", reason="a job runs there", holder="JOB")
+    async with sdk(harness.app, "olga") as muster:
         with pytest.raises(ConflictError, match="JOB") as refusal:
             await muster.detach("GPU-1")
         with pytest.raises(NotFoundError):
@@ -70,38 +70,38 @@ async def test_refusals_are_typed_and_name_who_stands_in_the_way() -> None:
         with pytest.raises(NotFoundError):
             await muster.composability_request("r9")
     assert refusal.value.problem.holder == "JOB"
-    async with sdk(house.app, "eve") as muster:
+    async with sdk(harness.app, "eve") as muster:
         with pytest.raises(NotAllowedError):
             await muster.compose(SPEC)
 
 
 async def test_fabrics_and_choices_are_told() -> None:
-    house = FakeHouse()
-    house.composer.fabric_rows = [FabricView(name="f1", cluster="atlas")]
-    house.scaler.choice_rows = [ScaleChoiceView(id="s000001", name="nothing-chosen", case=2)]
-    async with sdk(house.app, "eve") as muster:
-        assert list(await muster.fabrics()) == house.composer.fabric_rows
-        assert list(await muster.scale_choices()) == house.scaler.choice_rows
+    harness = FakeHarness()
+    harness.composer.fabric_rows = [FabricView(name="f1", cluster="atlas")]
+    harness.scaler.choice_rows = [ScaleChoiceView(id="s000001", name="nothing-chosen", case=2)]
+    async with sdk(harness.app, "eve") as muster:
+        assert list(await muster.fabrics()) == harness.composer.fabric_rows
+        assert list(await muster.scale_choices()) == harness.scaler.choice_rows
 
 
 async def test_a_job_is_watched_with_what_is_done_for_it_and_a_failed_device_does_not_end_it() -> None:
-    house, job = FakeHouse(), JOB
-    known(house)
-    house.view.facts[job] = [fact(1, "queued", job=job)]
-    async with sdk(house.app, "eve") as muster:
+    harness, job = FakeHarness(), JOB
+    known(harness)
+    harness.view.facts[job] = [fact(1, "queued", job=job)]
+    async with sdk(harness.app, "eve") as muster:
         seen = list[tuple[str, str]]()
         async for one in muster.watch(job):
             seen.append((one.kind, one.name))
             if one.name == "queued":
                 failed = fact(2, "failed", job="a1").model_copy(update={"kind": "attachment"})
-                house.feed.tell(failed, job_id=job)
-                house.feed.tell(fact(3, "failed", job="a2").model_copy(update={"kind": "attachment"}))
-                house.feed.tell(fact(4, "succeeded", job=job))
+                harness.feed.tell(failed, job_id=job)
+                harness.feed.tell(fact(3, "failed", job="a2").model_copy(update={"kind": "attachment"}))
+                harness.feed.tell(fact(4, "succeeded", job=job))
     assert seen == [("job", "queued"), ("attachment", "failed"), ("job", "succeeded")]
 
 
 async def test_the_cluster_that_is_named_is_asked() -> None:
-    east, west = FakeHouse(), FakeHouse()
+    east, west = FakeHarness(), FakeHarness()
     west.composer.cluster = "west"
     west.composer.fabric_rows, west.composer.device_rows = [FabricView(name="f2", cluster="west")], [DEVICE]
     west.composer.request_rows = [REQUEST]

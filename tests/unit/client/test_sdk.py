@@ -1,4 +1,4 @@
-"""The SDK against the real application with a house in memory."""
+"""The SDK against the real application with a harness in memory."""
 
 import asyncio
 from pathlib import Path
@@ -9,7 +9,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from kit.client import JOB, QUICK, known, sdk
-from kit.http.gateway import FakeHouse, fact, lost_log
+from kit.http.gateway import FakeHarness, fact, lost_log
 from muster.client import (
     ConflictError,
     JobSpec,
@@ -39,54 +39,54 @@ SPEC = JobSpec(name="train", team="blue", task_groups=(TaskGroup(gpus=1),))
 
 
 async def test_submit_get_cancel_and_why() -> None:
-    house = FakeHouse()
-    async with sdk(house.app) as muster:
+    harness = FakeHarness()
+    async with sdk(harness.app) as muster:
         job = await muster.submit(SPEC, idempotency_key="k")
         assert (await muster.submit(SPEC, idempotency_key="k")).id == job.id
-        house.view.rows[job.id] = house.scheduler.known[job.id] = job
+        harness.view.rows[job.id] = harness.scheduler.known[job.id] = job
         assert (await muster.get(job.id)).name == "train"
         assert (await muster.cancel(job.id, reason="enough")).id == job.id
         assert (await muster.why(job.id)).position == 3
         assert (await muster.dry_run(SPEC)).placed
-    assert house.log.cancels[0][1].reason == "enough"
+    assert harness.log.cancels[0][1].reason == "enough"
 
 
 async def test_hold_release_and_prioritise() -> None:
-    house = FakeHouse()
-    known(house, Phase.QUEUED)
-    async with sdk(house.app) as muster:
+    harness = FakeHarness()
+    known(harness, Phase.QUEUED)
+    async with sdk(harness.app) as muster:
         assert (await muster.hold(JOB, reason="wrong data")).id == JOB
         assert (await muster.release(JOB)).id == JOB
         assert (await muster.prioritise(JOB, 90, reason="urgent")).id == JOB
-    held, released, moved = (asked for _, asked in house.log.of_jobs.values())
+    held, released, moved = (asked for _, asked in harness.log.of_jobs.values())
     assert (held.ask, held.payload.reason, released.ask) == (Ask.HOLD, "wrong data", Ask.RELEASE)
     assert (moved.payload.priority, moved.payload.reason) == (90, "urgent")
 
 
 async def test_a_running_job_is_not_held_and_the_error_says_what_to_do() -> None:
-    house = FakeHouse()
-    known(house, Phase.RUNNING)
-    async with sdk(house.app) as muster:
+    harness = FakeHarness()
+    known(harness, Phase.RUNNING)
+    async with sdk(harness.app) as muster:
         with pytest.raises(ConflictError, match=r"only a job that waits can be held.*Cancel it"):
             await muster.hold(JOB)
 
 
 async def test_lists_read_as_many_pages_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("muster.client.client.PAGE_MAX", 2)
-    house = FakeHouse()
+    harness = FakeHarness()
     for letter in "ABCDE":
-        house.view.rows[letter * 26] = JobView(
+        harness.view.rows[letter * 26] = JobView(
             id=letter * 26, name="x", team="blue", principal="p", queue="blue", phase=Phase.QUEUED
         )
-    async with sdk(house.app) as muster:
+    async with sdk(harness.app) as muster:
         assert len(await muster.list(team="blue", limit=4)) == 4
         assert len(await muster.list(limit=100)) == 5
 
 
 async def test_errors_say_which_field_and_what_to_do() -> None:
-    house = FakeHouse()
-    known(house, Phase.FAILED)
-    async with sdk(house.app) as muster:
+    harness = FakeHarness()
+    known(harness, Phase.FAILED)
+    async with sdk(harness.app) as muster:
         with pytest.raises(RefusedError, match=r"task_groups.0.gpus: .* 9 GPUs.* Ask for less") as refused:
             await muster.submit(SPEC.model_copy(update={"task_groups": (TaskGroup(gpus=9),)}))
         assert refused.value.problem.status == 422
@@ -94,21 +94,21 @@ async def test_errors_say_which_field_and_what_to_do() -> None:
             await muster.get("Z" * 26)
         with pytest.raises(ConflictError):
             await muster.cancel(JOB)
-    async with sdk(house.app, "eve") as muster:
+    async with sdk(harness.app, "eve") as muster:
         with pytest.raises(NotAllowedError):
             await muster.submit(SPEC)
 
 
 async def test_a_submission_is_sent_again_with_the_same_key_while_the_log_is_away() -> None:
-    house = FakeHouse()
-    house.log.fails = lost_log()
+    harness = FakeHarness()
+    harness.log.fails = lost_log()
     keys: list[str] = []
 
     async def recovering(scope: Scope, receive: Receive, send: Send) -> None:
         keys.append(dict(scope["headers"])[b"idempotency-key"].decode())
         if len(keys) == 3:
-            house.log.fails = None
-        await house.app(scope, receive, send)
+            harness.log.fails = None
+        await harness.app(scope, receive, send)
 
     async with sdk(recovering) as muster:
         await muster.submit(SPEC)
@@ -117,7 +117,7 @@ async def test_a_submission_is_sent_again_with_the_same_key_while_the_log_is_awa
 
 
 async def test_an_answer_that_got_lost_does_not_make_a_second_job() -> None:
-    house = FakeHouse()
+    harness = FakeHarness()
 
     answers = 0
 
@@ -130,34 +130,34 @@ async def test_an_answer_that_got_lost_does_not_make_a_second_job() -> None:
             if not (is_lost and message["type"] == "http.response.body"):
                 await send(message)
 
-        await house.app(scope, receive, half)
+        await harness.app(scope, receive, half)
 
     async with sdk(losing) as muster:
         await muster.submit(SPEC)
     assert answers == 2
-    assert len(house.log.jobs) == 1
+    assert len(harness.log.jobs) == 1
 
 
 async def test_an_odd_id_is_no_other_path() -> None:
-    house = FakeHouse()
-    known(house)
-    async with sdk(house.app) as muster:
+    harness = FakeHarness()
+    known(harness)
+    async with sdk(harness.app) as muster:
         with pytest.raises(RefusedError):
             await muster.get(f"{JOB}/why?x=")
 
 
 async def test_retries_are_bounded() -> None:
-    house = FakeHouse()
-    house.log.fails = lost_log()
-    async with sdk(house.app) as muster:
+    harness = FakeHarness()
+    harness.log.fails = lost_log()
+    async with sdk(harness.app) as muster:
         with pytest.raises(UnreachableError, match="nobody answers"):
             await muster.submit(SPEC)
 
 
 async def test_a_service_that_is_away_is_told_apart_from_nobody() -> None:
-    house = FakeHouse()
-    house.composer.is_down = True
-    async with sdk(house.app) as muster:
+    harness = FakeHarness()
+    harness.composer.is_down = True
+    async with sdk(harness.app) as muster:
         with pytest.raises(UnavailableError, match="the composer is down"):
             await muster.devices()
 
@@ -215,50 +215,50 @@ async def test_a_watch_may_begin_after_what_is_known() -> None:
 
 
 async def test_a_watch_may_begin_with_the_newest_and_misses_nothing_after_them() -> None:
-    house = FakeHouse()
+    harness = FakeHarness()
     for seq in (1, 2, 3):
-        house.feed.tell(fact(seq), team="blue")
-    house.feed.tell(fact(4), team="red")
-    newest = house.feed.newest
+        harness.feed.tell(fact(seq), team="blue")
+    harness.feed.tell(fact(4), team="red")
+    newest = harness.feed.newest
 
     async def and_one_more(count: int) -> list[FedFact]:
         found = await newest(count)
-        house.feed.tell(fact(5), team="blue")
+        harness.feed.tell(fact(5), team="blue")
         return found
 
-    house.feed.newest = and_one_more  # type: ignore[method-assign] - a fact comes between looking and listening
-    async with sdk(house.app) as muster:
+    harness.feed.newest = and_one_more  # type: ignore[method-assign] - a fact comes between looking and listening
+    async with sdk(harness.app) as muster:
         facts = muster.watch(team="blue", newest=2)
         assert [(await anext(facts)).seq for _ in range(3)] == [2, 3, 5]
-        house.feed.tell(fact(6), team="red")
-        house.feed.tell(fact(7), team="blue")
+        harness.feed.tell(fact(6), team="red")
+        harness.feed.tell(fact(7), team="blue")
         assert (await anext(facts)).seq == 7
 
 
 async def test_a_watch_of_an_ended_job_ends_though_its_end_is_known() -> None:
-    house = FakeHouse()
-    known(house, Phase.SUCCEEDED)
-    house.view.facts[JOB] = [fact(1), fact(2, "succeeded")]
-    async with sdk(house.app) as muster:
+    harness = FakeHarness()
+    known(harness, Phase.SUCCEEDED)
+    harness.view.facts[JOB] = [fact(1), fact(2, "succeeded")]
+    async with sdk(harness.app) as muster:
         assert [fact.seq async for fact in muster.watch(JOB, after={"LOG_atlas": 1})] == [2]
         assert [fact.seq async for fact in muster.watch(JOB, after={"LOG_atlas": 2})] == []
 
 
 async def test_facts_know_their_own_type() -> None:
-    house = FakeHouse()
+    harness = FakeHarness()
     body = JobQueued(queue="blue", attempt=1).model_dump_json()
-    house.feed.tell(fact(1).model_copy(update={"body": body}))
-    house.feed.tell(fact(2, "invented-later"))
-    async with sdk(house.app) as muster:
+    harness.feed.tell(fact(1).model_copy(update={"body": body}))
+    harness.feed.tell(fact(2, "invented-later"))
+    async with sdk(harness.app) as muster:
         queued, unknown = await muster.events()
     assert queued.payload == JobQueued(queue="blue", attempt=1)
     assert unknown.payload is None
 
 
 async def test_queues_nodes_tokens_and_me() -> None:
-    house = FakeHouse()
-    async with sdk(house.app, "root") as muster, asyncio.TaskGroup() as tasks:
-        house.view.queue_rows.append(house.view.queue_rows[0].model_copy(update={"name": "new"}))
+    harness = FakeHarness()
+    async with sdk(harness.app, "root") as muster, asyncio.TaskGroup() as tasks:
+        harness.view.queue_rows.append(harness.view.queue_rows[0].model_copy(update={"name": "new"}))
         await tasks.create_task(muster.set_queue(QueueSpec(name="new")))
         assert [queue.name for queue in await muster.queues()] == ["blue", "shut", "new"]
         assert [node.name for node in await muster.nodes()] == ["n1"]
@@ -270,14 +270,14 @@ async def test_queues_nodes_tokens_and_me() -> None:
 
 async def test_reservations_are_made_shown_and_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "CHANGE_WAIT_S", 0.0)
-    house = FakeHouse()
+    harness = FakeHarness()
     spec = ReservationSpec(name="night", gpus=8, starts_at=1, duration_s=60)
-    async with sdk(house.app, "root") as muster:
+    async with sdk(harness.app, "root") as muster:
         assert await muster.reserve(spec) is None, "it is only asked for"
-        assert [one.spec for one in house.log.reservations.values()] == [spec]
+        assert [one.spec for one in harness.log.reservations.values()] == [spec]
         with pytest.raises(NotFoundError, match="reservation"):
             await muster.end_reservation("night")
-        house.view.reservation_rows = [ReservationView(name="night", cluster="atlas", spec=spec)]
+        harness.view.reservation_rows = [ReservationView(name="night", cluster="atlas", spec=spec)]
         assert [one.spec for one in await muster.reservations()] == [spec]
         monkeypatch.setattr(changes, "CHANGE_WAIT_S", 5.0)
         booked = await muster.reserve(spec)
@@ -285,26 +285,26 @@ async def test_reservations_are_made_shown_and_ended(monkeypatch: pytest.MonkeyP
         assert booked.active
         monkeypatch.setattr(changes, "CHANGE_WAIT_S", 0.0)
         await muster.end_reservation("night", reason="done")
-    assert [(name, one.reason) for name, one in house.log.reservation_ends] == [("night", "done")]
+    assert [(name, one.reason) for name, one in harness.log.reservation_ends] == [("night", "done")]
 
 
 async def test_a_tree_of_queues_is_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "CHANGE_WAIT_S", 0.0)
-    house = FakeHouse()
+    harness = FakeHarness()
     specs = [QueueSpec(name="org"), QueueSpec(name="red", parent="org", quota={"gpu_milli": 1000})]
-    house.view.queue_rows = [QueueView(name="org", cluster="atlas", spec=specs[0])]
-    async with sdk(house.app, "root") as muster:
+    harness.view.queue_rows = [QueueView(name="org", cluster="atlas", spec=specs[0])]
+    async with sdk(harness.app, "root") as muster:
         assert [queue.name for queue in await muster.set_queues(specs)] == ["org"]
-    assert [one.spec for one in house.log.queue_requests.values()] == specs
+    assert [one.spec for one in harness.log.queue_requests.values()] == specs
 
 
 async def test_each_change_of_a_queue_is_a_request_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "CHANGE_WAIT_S", 0.0)
-    house = FakeHouse()
-    async with sdk(house.app, "root") as muster:
+    harness = FakeHarness()
+    async with sdk(harness.app, "root") as muster:
         for weight in (1, 2, 1):
             assert await muster.set_queue(QueueSpec(name="new", weight=weight)) is None
-    assert [one.spec.weight for one in house.log.queue_requests.values()] == [1, 2, 1]
+    assert [one.spec.weight for one in harness.log.queue_requests.values()] == [1, 2, 1]
 
 
 async def test_a_state_directory_says_where_and_with_which_token(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from kit.http.gateway import FakeHouse
+from kit.http.gateway import FakeHarness
 from kit.loopback import served
 from muster.client import CommandToken, FileToken, Muster, RefusedError, TokenError
 from muster.client.tokens import TOKEN_CHARS_MAX
@@ -22,7 +22,7 @@ def printing(code: str) -> CommandToken:
 async def test_a_file_is_read_for_every_request(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("ann\n")
-    async with served(FakeHouse().app) as url, Muster(url, FileToken(file)) as muster:
+    async with served(FakeHarness().app) as url, Muster(url, FileToken(file)) as muster:
         assert (await muster.me()).principal == "ann"
         file.write_text("olga\n")
         assert (await muster.me()).principal == "olga"
@@ -34,16 +34,16 @@ async def test_a_command_runs_once_and_again_when_its_token_is_refused(tmp_path:
         f"from pathlib import Path; p = Path({str(runs)!r}); "
         "n = int(p.read_text()) + 1 if p.exists() else 1; p.write_text(str(n)); print(f'token-{n}')"
     )
-    house = FakeHouse()
-    records = house.tokens._records
-    house.tokens.set(token_hash("token-1"), records[token_hash("ann")])
-    house.tokens.set(token_hash("token-2"), records[token_hash("olga")])
-    async with served(house.app) as url, Muster(url, printing(code)) as muster:
+    harness = FakeHarness()
+    records = harness.tokens._records
+    harness.tokens.set(token_hash("token-1"), records[token_hash("ann")])
+    harness.tokens.set(token_hash("token-2"), records[token_hash("olga")])
+    async with served(harness.app) as url, Muster(url, printing(code)) as muster:
         assert [(await muster.me()).principal for _ in range(2)] == ["ann", "ann"]
         assert runs.read_text() == "1"
-        house.tokens.drop(token_hash("token-1"))
+        harness.tokens.drop(token_hash("token-1"))
         assert (await muster.me()).principal == "olga"
-        house.tokens.drop(token_hash("token-2"))
+        harness.tokens.drop(token_hash("token-2"))
         with pytest.raises(RefusedError):
             await muster.me()
 

@@ -37,7 +37,7 @@ def pool(model: str, *, type: str = GPU) -> tuple[float | None, float | None]:  
 
 @dataclass
 class Watched:
-    """A house and who watches it. elapsed_s: what the monotonic clock says."""
+    """A harness and who watches it. elapsed_s: what the monotonic clock says."""
 
     it: VirtualComposer
     elapsed_s: float = 0.0

@@ -4,7 +4,7 @@ from hypothesis import HealthCheck, given, settings
 
 from kit.composer import VirtualComposer
 from kit.composer_fabrics import A100, FakeFabrics
-from kit.composer_stories import Watch, acts, finish, new_house, play
+from kit.composer_stories import Watch, acts, finish, new_harness, play
 from muster.composer.core.core import ComposerCore
 from muster.composer.core.decision import Tally
 from muster.core import Draft
@@ -17,7 +17,7 @@ RUNS = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCh
 @RUNS
 @given(acts)
 def test_no_history_breaks_an_invariant_and_nothing_is_lost_at_its_end(story: list[tuple[str, int]]) -> None:
-    it = new_house()
+    it = new_harness()
     watch = Watch(it)
     play(it, story, watch)
     finish(it, watch)
@@ -32,7 +32,7 @@ def test_no_history_breaks_an_invariant_and_nothing_is_lost_at_its_end(story: li
 @RUNS
 @given(acts)
 def test_a_checkpoint_decides_what_the_whole_log_decides(story: list[tuple[str, int]]) -> None:
-    it = new_house()
+    it = new_harness()
     play(it, story, Watch(it))
     whole = recover(ComposerCore(_another(it), it.settings), (), it.log)
     restored = recover(ComposerCore(_another(it), it.settings), it.checkpoint())
@@ -50,7 +50,7 @@ def test_a_checkpoint_decides_what_the_whole_log_decides(story: list[tuple[str, 
 @RUNS
 @given(acts)
 def test_what_was_counted_of_a_machine_is_what_is_there(story: list[tuple[str, int]]) -> None:
-    it = new_house()
+    it = new_harness()
     play(it, story, Watch(it))
     capacity = it.core.capacity
     counted = [capacity.room(site, (GPU, A100), Tally()) for site in capacity.sites()]
@@ -61,7 +61,7 @@ def test_what_was_counted_of_a_machine_is_what_is_there(story: list[tuple[str, i
 @RUNS
 @given(acts)
 def test_deciding_again_says_the_same(story: list[tuple[str, int]]) -> None:
-    it = new_house()
+    it = new_harness()
     play(it, story, Watch(it))
     now = type(it.now)(it.now + 120 * 10**9)
     it.core.decide(now)

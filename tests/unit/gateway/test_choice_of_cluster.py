@@ -4,7 +4,7 @@ from typing import cast
 
 import pytest
 
-from kit.http.gateway import FakeHouse, joined
+from kit.http.gateway import FakeHarness, joined
 from muster.gateway.http import document
 from muster.schemas.apiserver import ApiServerReport
 from muster.schemas.campaigns import CampaignsAnswer, CampaignView
@@ -33,27 +33,27 @@ ROUTES = (
 )
 
 
-def filled(cluster: str) -> FakeHouse:
+def filled(cluster: str) -> FakeHarness:
     """One cluster's services; whatever they tell says whose it is."""
-    house = FakeHouse()
+    harness = FakeHarness()
     ill = Condition(kind="node", name=f"n-{cluster}", node=f"n-{cluster}", phase="suspect")
     campaign = CampaignView(name=f"c-{cluster}", spec=SPEC, state="going")
-    house.leaders.answers = {
+    harness.leaders.answers = {
         ("health", "conditions"): ConditionsAnswer(conditions=(ill,), known=True),
         ("upgrader", "campaigns"): CampaignsAnswer(campaigns=(campaign,)),
         ("federation", "federation"): FederationView(clusters=(MemberView(name="east"), MemberView(name="west"))),
     }
-    house.guard.told = ApiServerReport(cluster=cluster)
+    harness.guard.told = ApiServerReport(cluster=cluster)
     phase = AttachmentPhase.ATTACHED
-    house.composer.device_rows = [
+    harness.composer.device_rows = [
         DeviceView(id=cluster, cluster=cluster, model="H100", node="n", fabric="f", phase=phase)
     ]
-    house.composer.fabric_rows = [FabricView(name=f"f-{cluster}", cluster=cluster)]
-    house.scaler.choice_rows = [ScaleChoiceView(id=f"s-{cluster}", cluster=cluster, name="s000001", case=1)]
-    return house
+    harness.composer.fabric_rows = [FabricView(name=f"f-{cluster}", cluster=cluster)]
+    harness.scaler.choice_rows = [ScaleChoiceView(id=f"s-{cluster}", cluster=cluster, name="s000001", case=1)]
+    return harness
 
 
-def two() -> FakeHouse:
+def two() -> FakeHarness:
     """East, which is asked where no cluster is named, and west."""
     return joined({"east": filled("east"), "west": filled("west")})
 
@@ -91,10 +91,10 @@ async def test_who_bears_no_token_is_not_told_which_clusters_there_are(route: st
 
 
 async def test_what_is_asked_of_a_campaign_goes_to_the_cluster_that_is_named() -> None:
-    house = two()
-    async with house.client("olga") as client:
+    harness = two()
+    async with harness.client("olga") as client:
         await client.post("/v1/campaigns/c-west/pause", params={"cluster": "west"})
-    (draft,) = house.log.operations.values()
+    (draft,) = harness.log.operations.values()
     assert getattr(draft.payload, "cluster", "") == "west"
 
 

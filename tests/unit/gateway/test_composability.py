@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kit.http.gateway import FakeHouse, lost_log
+from kit.http.gateway import FakeHarness, lost_log
 from muster.gateway.api import changes
 from muster.schemas.devices import ComposabilitySpec, RequestPhase, RequestView
 from muster.schemas.queries import AskCompose, AskDetach, DeviceCheckAnswer
@@ -37,51 +37,51 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_the_published_sample_is_accepted_as_it_stands() -> None:
-    house = FakeHouse()
-    async with house.client("olga") as client:
+    harness = FakeHarness()
+    async with harness.client("olga") as client:
         answer = await client.post(PATH, json=SAMPLE)
     assert (answer.status_code, answer.json()["name"]) == (202, "sample")
-    ((name, payload),) = house.log.composed.values()
+    ((name, payload),) = harness.log.composed.values()
     assert (name, payload.spec, payload.principal, payload.may_force) == ("sample", SPEC, "olga", True)
-    assert payload.cluster == house.composer.cluster
-    assert house.composer.asked == [AskCompose(name="sample", spec=SPEC, may_force=True)]
+    assert payload.cluster == harness.composer.cluster
+    assert harness.composer.asked == [AskCompose(name="sample", spec=SPEC, may_force=True)]
 
 
 async def test_the_short_form_means_the_same() -> None:
-    house = FakeHouse()
-    async with house.client("olga") as client:
+    harness = FakeHarness()
+    async with harness.client("olga") as client:
         await client.post(PATH, json={"name": "sample", "spec": RESOURCE})
-    ((name, payload),) = house.log.composed.values()
+    ((name, payload),) = harness.log.composed.values()
     assert (name, payload.spec) == ("sample", SPEC)
 
 
 async def test_a_request_without_a_name_gets_one_from_its_key() -> None:
-    house = FakeHouse()
-    async with house.client("olga") as client:
+    harness = FakeHarness()
+    async with harness.client("olga") as client:
         told = [
             (await client.post(PATH, json={"spec": RESOURCE}, headers={"Idempotency-Key": key})).json()["name"]
             for key in ("k", "k", "other")
         ]
     assert told[0] == told[1] != told[2]
-    assert {name for name, _ in house.log.composed.values()} == set(told)
+    assert {name for name, _ in harness.log.composed.values()} == set(told)
 
 
 @pytest.mark.parametrize(("who", "status"), [("eve", 403), ("ann", 403), ("olga", 202), ("root", 202)])
 async def test_only_operators_attach(who: str, status: int) -> None:
-    house = FakeHouse()
-    async with house.client(who) as client:
+    harness = FakeHarness()
+    async with harness.client(who) as client:
         assert (await client.post(PATH, json=SAMPLE)).status_code == status
-    assert len(house.log.composed) == (status == 202)
+    assert len(harness.log.composed) == (status == 202)
 
 
 @pytest.mark.parametrize("body", [{"spec": {**RESOURCE, "force_detach": False}}, {"spec": {}}, [1]])
 async def test_who_may_not_attach_is_told_so_whatever_is_sent_and_nobody_is_asked(body: object) -> None:
-    house = FakeHouse()
-    async with house.client("ann") as client:
+    harness = FakeHarness()
+    async with harness.client("ann") as client:
         answer = await client.post(PATH, json=body)
     told = answer.json()
     assert (answer.status_code, told["field"], told["cure"]) == (403, "Authorization", "Ask an operator.")
-    assert house.composer.asked == []
+    assert harness.composer.asked == []
 
 
 @pytest.mark.parametrize(
@@ -97,19 +97,21 @@ async def test_who_may_not_attach_is_told_so_whatever_is_sent_and_nobody_is_aske
 async def test_force_without_the_role_names_the_field_and_who_would_be_hurt(
     verdict: DeviceCheckAnswer | None, holder: str | None
 ) -> None:
-    house = FakeHouse()
-    house.composer.is_down = verdict is None
-    house.composer.check = verdict or DeviceCheckAnswer()
-    async with house.client("ann") as client:
+    harness = FakeHarness()
+    harness.composer.is_down = verdict is None
+    harness.composer.check = verdict or DeviceCheckAnswer()
+    async with harness.client("ann") as client:
         answer = await client.post(PATH, json=SAMPLE)
     told = answer.json()
     assert (answer.status_code, told["field"], told.get("holder")) == (403, "spec.resource.force_detach", holder)
     assert ("held by JOB" in told["detail"], told["cure"]) == (holder is not None, "Ask an operator.")
-    assert house.composer.asked == ([] if verdict is None else [AskCompose(name="sample", spec=SPEC, may_force=False)])
+    assert harness.composer.asked == (
+        [] if verdict is None else [AskCompose(name="sample", spec=SPEC, may_force=False)]
+    )
 
 
 async def test_force_in_the_short_form_is_named_as_it_was_sent() -> None:
-    async with FakeHouse().client("ann") as client:
+    async with FakeHarness().client("ann") as client:
         answer = await client.post(PATH, json={"name": "sample", "spec": RESOURCE})
     assert (answer.status_code, answer.json()["field"]) == (403, "spec.force_detach")
 
@@ -131,15 +133,15 @@ async def test_force_in_the_short_form_is_named_as_it_was_sent() -> None:
     ],
 )
 async def test_a_request_that_makes_no_sense_names_its_field(body: object, status: int, field: str) -> None:
-    house = FakeHouse()
-    async with house.client("olga") as client:
+    harness = FakeHarness()
+    async with harness.client("olga") as client:
         answer = await client.post(PATH, json=body)
     assert (answer.status_code, answer.json()["field"]) == (status, field)
-    assert not house.log.composed
+    assert not harness.log.composed
 
 
 async def test_what_is_no_json_is_400() -> None:
-    async with FakeHouse().client("olga") as client:
+    async with FakeHarness().client("olga") as client:
         answer = await client.post(PATH, content=b"kind: ComposabilityRequest")
     assert (answer.status_code, answer.json()["field"]) == (400, "body")
 
@@ -161,25 +163,25 @@ async def test_what_is_no_json_is_400() -> None:
 async def test_what_the_composer_would_refuse_names_field_and_holder(
     verdict: DeviceCheckAnswer, status: int, field: str, holder: str | None
 ) -> None:
-    house = FakeHouse()
-    house.composer.check = verdict
-    async with house.client("olga") as client:
+    harness = FakeHarness()
+    harness.composer.check = verdict
+    async with harness.client("olga") as client:
         answer = await client.post(PATH, json=SAMPLE)
     problem = answer.json()
     assert (answer.status_code, problem["field"], problem.get("holder")) == (status, field, holder)
     assert verdict.reason in problem["detail"]
     assert (holder or "") in problem["detail"]
-    assert not house.log.composed
+    assert not harness.log.composed
 
 
 async def test_a_request_is_answered_as_the_composer_took_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "CHANGE_WAIT_S", 5.0)
-    house = FakeHouse()
-    async with house.client("olga") as client, asyncio.TaskGroup() as tasks:
+    harness = FakeHarness()
+    async with harness.client("olga") as client, asyncio.TaskGroup() as tasks:
         asked = tasks.create_task(client.post(PATH, json=SAMPLE))
-        while not house.log.composed:  # noqa: ASYNC110 - turns of the loop, no time passes
+        while not harness.log.composed:  # noqa: ASYNC110 - turns of the loop, no time passes
             await asyncio.sleep(0)
-        house.composer.request_rows = [row(RequestPhase.NODE_ALLOCATING)]
+        harness.composer.request_rows = [row(RequestPhase.NODE_ALLOCATING)]
     assert (asked.result().status_code, asked.result().json()["phase"]) == (200, "NodeAllocating")
 
 
@@ -187,13 +189,13 @@ async def test_a_refusal_that_comes_after_the_check_is_told_and_an_old_one_is_no
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(changes, "CHANGE_WAIT_S", 5.0)
-    house = FakeHouse()
-    house.composer.request_rows = [row(RequestPhase.REFUSED, field="model", error="unknown model", since=1)]
-    async with house.client("olga") as client, asyncio.TaskGroup() as tasks:
+    harness = FakeHarness()
+    harness.composer.request_rows = [row(RequestPhase.REFUSED, field="model", error="unknown model", since=1)]
+    async with harness.client("olga") as client, asyncio.TaskGroup() as tasks:
         asked = tasks.create_task(client.post(PATH, json=SAMPLE))
-        while not house.log.composed:  # noqa: ASYNC110 - turns of the loop, no time passes
+        while not harness.log.composed:  # noqa: ASYNC110 - turns of the loop, no time passes
             await asyncio.sleep(0)
-        house.composer.request_rows = [row(RequestPhase.REFUSED, field="size", error="the pool has 1", since=2)]
+        harness.composer.request_rows = [row(RequestPhase.REFUSED, field="size", error="the pool has 1", since=2)]
     problem = asked.result().json()
     assert (asked.result().status_code, problem["field"]) == (422, "spec.resource.size")
 
@@ -202,32 +204,32 @@ async def test_a_request_that_lives_keeps_what_it_has_and_the_refused_change_is_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(changes, "CHANGE_WAIT_S", 5.0)
-    house = FakeHouse()
+    harness = FakeHarness()
     old = SPEC.model_copy(update={"size": 1})
-    house.composer.request_rows = [row(spec=old, field="model", error="an older refusal")]
-    async with house.client("olga") as client, asyncio.TaskGroup() as tasks:
+    harness.composer.request_rows = [row(spec=old, field="model", error="an older refusal")]
+    async with harness.client("olga") as client, asyncio.TaskGroup() as tasks:
         asked = tasks.create_task(client.post(PATH, json=SAMPLE))
-        while not house.log.composed:  # noqa: ASYNC110 - turns of the loop, no time passes
+        while not harness.log.composed:  # noqa: ASYNC110 - turns of the loop, no time passes
             await asyncio.sleep(0)
-        house.composer.request_rows = [row(spec=old, field="size", error="the pool has 1")]
+        harness.composer.request_rows = [row(spec=old, field="size", error="the pool has 1")]
     problem = asked.result().json()
     assert (asked.result().status_code, problem["field"]) == (422, "spec.resource.size")
 
 
 async def test_with_the_composer_away_a_request_is_stored_and_reads_are_503() -> None:
-    house = FakeHouse()
-    house.composer.is_down = True
-    async with house.client("olga") as client:
+    harness = FakeHarness()
+    harness.composer.is_down = True
+    async with harness.client("olga") as client:
         assert (await client.post(PATH, json=SAMPLE)).status_code == 202
         answers = [await client.get(path) for path in (PATH, f"{PATH}/sample", "/v1/devices", "/v1/fabrics")]
     assert [answer.status_code for answer in answers] == [503] * 4
-    assert len(house.log.composed) == 1
+    assert len(harness.log.composed) == 1
 
 
 async def test_everybody_may_look_and_one_request_is_found_by_its_name() -> None:
-    house = FakeHouse()
-    house.composer.request_rows = [row(), row(RequestPhase.ENDED, name="old")]
-    async with house.client("eve") as client:
+    harness = FakeHarness()
+    harness.composer.request_rows = [row(), row(RequestPhase.ENDED, name="old")]
+    async with harness.client("eve") as client:
         listed = (await client.get(PATH)).json()["requests"]
         one = await client.get(f"{PATH}/old")
         none = await client.get(f"{PATH}/new")
@@ -237,22 +239,22 @@ async def test_everybody_may_look_and_one_request_is_found_by_its_name() -> None
 
 @pytest.mark.parametrize(("who", "status"), [("ann", 403), ("olga", 202)])
 async def test_who_may_give_devices_back(who: str, status: int) -> None:
-    house = FakeHouse()
-    house.composer.request_rows = [row()]
-    async with house.client(who) as client:
+    harness = FakeHarness()
+    harness.composer.request_rows = [row()]
+    async with harness.client(who) as client:
         answer = await client.delete(f"{PATH}/sample", params={"force": "true", "reason": "done"})
     assert answer.status_code == status
-    assert house.composer.asked == [AskDetach(request="sample", force=True, may_force=status == 202)]
+    assert harness.composer.asked == [AskDetach(request="sample", force=True, may_force=status == 202)]
     told = [
-        (name, one.principal, one.reason, one.force, one.may_force, one.cluster) for name, one in house.log.decomposed
+        (name, one.principal, one.reason, one.force, one.may_force, one.cluster) for name, one in harness.log.decomposed
     ]
     assert told == ([("sample", "olga", "done", True, True, "atlas")] if status == 202 else [])
 
 
 async def test_giving_back_by_force_without_the_role_names_the_flag_and_the_holder() -> None:
-    house = FakeHouse()
-    house.composer.check = DeviceCheckAnswer(field="force", reason="GPU-1 is held by JOB", holder="JOB")
-    async with house.client("ann") as client:
+    harness = FakeHarness()
+    harness.composer.check = DeviceCheckAnswer(field="force", reason="GPU-1 is held by JOB", holder="JOB")
+    async with harness.client("ann") as client:
         forced = (await client.delete(f"{PATH}/sample", params={"force": "true"})).json()
         plain = (await client.delete(f"{PATH}/sample")).json()
     assert (forced["status"], forced["field"], forced["holder"]) == (403, "force", "JOB")
@@ -271,49 +273,49 @@ async def test_giving_back_is_answered_as_soon_as_it_is_taken_up(
     rows: list[RequestView], status: int, phase: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(changes, "CHANGE_WAIT_S", 5.0)
-    house = FakeHouse()
-    house.composer.request_rows = [row()]
-    async with house.client("olga") as client, asyncio.TaskGroup() as tasks:
+    harness = FakeHarness()
+    harness.composer.request_rows = [row()]
+    async with harness.client("olga") as client, asyncio.TaskGroup() as tasks:
         asked = tasks.create_task(client.delete(f"{PATH}/sample"))
-        while not house.log.decomposed:  # noqa: ASYNC110 - turns of the loop, no time passes
+        while not harness.log.decomposed:  # noqa: ASYNC110 - turns of the loop, no time passes
             await asyncio.sleep(0)
-        house.composer.request_rows = rows
+        harness.composer.request_rows = rows
     assert (asked.result().status_code, asked.result().json()["phase"]) == (status, phase)
 
 
 async def test_a_request_that_is_over_is_not_asked_for_again_and_an_unknown_one_is_404() -> None:
-    house = FakeHouse()
-    house.composer.request_rows = [row(RequestPhase.ENDED)]
-    async with house.client("olga") as client:
+    harness = FakeHarness()
+    harness.composer.request_rows = [row(RequestPhase.ENDED)]
+    async with harness.client("olga") as client:
         over = await client.delete(f"{PATH}/sample")
         unknown = await client.delete(f"{PATH}/other")
     assert (over.status_code, unknown.status_code) == (200, 404)
-    assert not house.log.decomposed
+    assert not harness.log.decomposed
 
 
 async def test_devices_that_jobs_hold_stay_and_the_holder_is_named() -> None:
-    house = FakeHouse()
-    house.composer.request_rows = [row()]
-    house.composer.check = DeviceCheckAnswer(field="force", reason="GPU-1 is held", holder="JOB")
-    async with house.client("olga") as client:
+    harness = FakeHarness()
+    harness.composer.request_rows = [row()]
+    harness.composer.check = DeviceCheckAnswer(field="force", reason="GPU-1 is held", holder="JOB")
+    async with harness.client("olga") as client:
         answer = await client.delete(f"{PATH}/sample")
     assert (answer.status_code, answer.json()["holder"]) == (409, "JOB")
-    assert not house.log.decomposed
+    assert not harness.log.decomposed
 
 
 async def test_the_facts_carry_the_clients_trace_or_one_of_the_request() -> None:
-    house = FakeHouse()
+    harness = FakeHarness()
     brought = f"00-{'ab' * 16}-{'cd' * 8}-01"
-    async with house.client("olga") as client:
+    async with harness.client("olga") as client:
         for headers in ({"traceparent": brought}, {}, {}):
             await client.post(PATH, json=SAMPLE, headers={"Idempotency-Key": "k", **headers})
-    assert house.log.traces[0] == brought
-    assert house.log.traces[1] == house.log.traces[2] != brought
-    assert len(house.log.traces[1]) == len(brought)
+    assert harness.log.traces[0] == brought
+    assert harness.log.traces[1] == harness.log.traces[2] != brought
+    assert len(harness.log.traces[1]) == len(brought)
 
 
 async def test_a_request_that_was_not_stored_is_503() -> None:
-    house = FakeHouse()
-    house.log.fails = lost_log()
-    async with house.client("olga") as client:
+    harness = FakeHarness()
+    harness.log.fails = lost_log()
+    async with harness.client("olga") as client:
         assert (await client.post(PATH, json=SAMPLE)).status_code == 503

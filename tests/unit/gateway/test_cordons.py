@@ -2,7 +2,7 @@
 
 import pytest
 
-from kit.http.gateway import FakeHouse
+from kit.http.gateway import FakeHarness
 from muster.gateway.api import changes
 from muster.schemas.facts.node import CordonRequested
 from muster.schemas.views import NodeReason, NodeView
@@ -21,12 +21,12 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("ask", ["cordon", "drain", "resume"])
 @pytest.mark.parametrize(("who", "status"), [("eve", 403), ("ann", 403), ("olga", 202)])
 async def test_operators_may_close_nodes(who: str, status: int, ask: str) -> None:
-    house = FakeHouse()
-    house.scheduler.node_rows = [node("n1", "cordoned" if ask == "resume" else "lost")]
-    async with house.client(who) as client:
+    harness = FakeHarness()
+    harness.scheduler.node_rows = [node("n1", "cordoned" if ask == "resume" else "lost")]
+    async with harness.client(who) as client:
         answer = await client.post(f"/v1/nodes/n1/{ask}", params={"reason": "smells of smoke"})
     assert answer.status_code == status
-    stored = [(draft.name, draft.payload) for draft in house.log.operations.values()]
+    stored = [(draft.name, draft.payload) for draft in harness.log.operations.values()]
     payload = CordonRequested(principal="olga", reason="smells of smoke", cluster="atlas")
     assert stored == ([(f"{ask}-requested", payload)] if status == 202 else [])
 
@@ -35,17 +35,17 @@ async def test_operators_may_close_nodes(who: str, status: int, ask: str) -> Non
     ("ask", "whats"), [("cordon", ("cordoned",)), ("drain", ("drained", "withheld")), ("resume", ("withheld",))]
 )
 async def test_once_the_scheduler_has_it_the_node_is_answered_as_it_is(ask: str, whats: tuple[str, ...]) -> None:
-    house = FakeHouse()
-    house.scheduler.node_rows = [node("n0"), node("n1", *whats)]
-    async with house.client("olga") as client:
+    harness = FakeHarness()
+    harness.scheduler.node_rows = [node("n0"), node("n1", *whats)]
+    async with harness.client("olga") as client:
         answer = await client.post(f"/v1/nodes/n1/{ask}")
     assert (answer.status_code, answer.json()["name"]) == (200, "n1")
     assert tuple(reason["what"] for reason in answer.json()["reasons"]) == whats
 
 
 async def test_a_node_that_is_not_there_is_not_closed() -> None:
-    house = FakeHouse()
-    async with house.client("olga") as client:
+    harness = FakeHarness()
+    async with harness.client("olga") as client:
         answer = await client.post("/v1/nodes/n7/cordon")
     assert answer.status_code == 404
-    assert not house.log.operations
+    assert not harness.log.operations

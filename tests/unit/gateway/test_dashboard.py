@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from kit.http.gateway import FakeHouse
+from kit.http.gateway import FakeHarness
 from muster.gateway.dashboard import Site, headers
 from muster.gateway.http import make_app
 
@@ -26,8 +26,8 @@ def built(tmp_path: Path) -> Path:
 
 
 def client_of(directory: Path) -> httpx.AsyncClient:
-    house = replace(FakeHouse().house, site=Site(directory, headers("ws://127.0.0.1:4223/path")))
-    return httpx.AsyncClient(transport=httpx.ASGITransport(app=make_app(house)), base_url="http://muster")
+    harness = replace(FakeHarness().harness, site=Site(directory, headers("ws://127.0.0.1:4223/path")))
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app=make_app(harness)), base_url="http://muster")
 
 
 @pytest.mark.parametrize("path", ["/", "/fleet", "/jobs/AAAAAAAAAAAAAAAAAAAAAAAAAA", "/saved/some.view"])

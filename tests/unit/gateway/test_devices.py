@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kit.http.gateway import FakeHouse
+from kit.http.gateway import FakeHarness
 from muster.core.settings import GroupSettings, ScalingSettings
 from muster.gateway.accept import Shape, shapes_to_come, while_it_may_grow
 from muster.gateway.api import changes
@@ -30,12 +30,12 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_everybody_may_see_devices_by_node_fabrics_by_name_and_choices() -> None:
-    house = FakeHouse()
-    house.composer.device_rows = [device(node="n2"), device(node="n1")]
+    harness = FakeHarness()
+    harness.composer.device_rows = [device(node="n2"), device(node="n1")]
     pool = (PoolModel(model="H100", free=3, attached=2),)
-    house.composer.fabric_rows = [FabricView(name="f2", breaker=BreakerState.OPEN), FabricView(name="f1", pool=pool)]
-    house.scaler.choice_rows = [ScaleChoiceView(id="s000001", name="gpu-attach-chosen", case=1, reason="2 GPUs do")]
-    async with house.client("eve") as client:
+    harness.composer.fabric_rows = [FabricView(name="f2", breaker=BreakerState.OPEN), FabricView(name="f1", pool=pool)]
+    harness.scaler.choice_rows = [ScaleChoiceView(id="s000001", name="gpu-attach-chosen", case=1, reason="2 GPUs do")]
+    async with harness.client("eve") as client:
         devices = (await client.get("/v1/devices")).json()["devices"]
         fabrics = (await client.get("/v1/fabrics")).json()["fabrics"]
         choices = (await client.get("/v1/scale")).json()["choices"]
@@ -45,22 +45,22 @@ async def test_everybody_may_see_devices_by_node_fabrics_by_name_and_choices() -
 
 
 async def test_with_the_scaler_away_its_choices_are_503() -> None:
-    house = FakeHouse()
-    house.scaler.is_down = True
-    async with house.client("eve") as client:
+    harness = FakeHarness()
+    harness.scaler.is_down = True
+    async with harness.client("eve") as client:
         assert (await client.get("/v1/scale")).status_code == 503
 
 
 @pytest.mark.parametrize(("who", "status"), [("eve", 403), ("ann", 403), ("olga", 202)])
 async def test_who_may_detach_a_device(who: str, status: int) -> None:
-    house = FakeHouse()
-    house.composer.device_rows = [device()]
-    async with house.client(who) as client:
+    harness = FakeHarness()
+    harness.composer.device_rows = [device()]
+    async with harness.client(who) as client:
         answer = await client.delete(f"/v1/devices/{UUID}", params={"force": "true", "reason": "broken fan"})
     assert answer.status_code == status
-    assert house.composer.asked == [AskDetach(device_uuid=UUID, force=True, may_force=status == 202)]
+    assert harness.composer.asked == [AskDetach(device_uuid=UUID, force=True, may_force=status == 202)]
     told = [
-        (uuid, one.principal, one.reason, one.force, one.may_force, one.cluster) for uuid, one in house.log.detached
+        (uuid, one.principal, one.reason, one.force, one.may_force, one.cluster) for uuid, one in harness.log.detached
     ]
     assert told == ([(UUID, "olga", "broken fan", True, True, "atlas")] if status == 202 else [])
 
@@ -72,10 +72,10 @@ async def test_who_may_detach_a_device(who: str, status: int) -> None:
 async def test_without_the_role_force_names_the_flag_and_the_holder(
     params: dict[str, str], field: str, holder: str | None
 ) -> None:
-    house = FakeHouse()
-    house.composer.device_rows = [device()]
-    house.composer.check = DeviceCheckAnswer(field="force", reason=f"{UUID} is held by JOB", holder="JOB")
-    async with house.client("ann") as client:
+    harness = FakeHarness()
+    harness.composer.device_rows = [device()]
+    harness.composer.check = DeviceCheckAnswer(field="force", reason=f"{UUID} is held by JOB", holder="JOB")
+    async with harness.client("ann") as client:
         told = (await client.delete(f"/v1/devices/{UUID}", params=params)).json()
     assert (told["status"], told["field"], told.get("holder")) == (403, field, holder)
     assert told["cure"] == "Ask an operator."
@@ -91,20 +91,20 @@ async def test_without_the_role_force_names_the_flag_and_the_holder(
     ],
 )
 async def test_what_the_composer_would_refuse_is_refused(verdict: DeviceCheckAnswer, status: int) -> None:
-    house = FakeHouse()
-    house.composer.device_rows = [device()]
-    house.composer.check = verdict
-    async with house.client("olga") as client:
+    harness = FakeHarness()
+    harness.composer.device_rows = [device()]
+    harness.composer.check = verdict
+    async with harness.client("olga") as client:
         answer = await client.delete(f"/v1/devices/{UUID}")
     assert (answer.status_code, answer.json().get("holder")) == (status, verdict.holder or None)
-    assert not house.log.detached
+    assert not harness.log.detached
 
 
 @pytest.mark.parametrize("rows", [[], [device(AttachmentPhase.DETACHED)], [device(uuid="GPU-other")]])
 async def test_a_device_that_is_not_attached_is_404(rows: list[DeviceView]) -> None:
-    house = FakeHouse()
-    house.composer.device_rows = rows
-    async with house.client("olga") as client:
+    harness = FakeHarness()
+    harness.composer.device_rows = rows
+    async with harness.client("olga") as client:
         assert (await client.delete(f"/v1/devices/{UUID}")).status_code == 404
 
 
@@ -116,13 +116,13 @@ async def test_detaching_is_answered_as_soon_as_it_is_taken_up(
     rows: list[DeviceView], status: int, phase: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(changes, "CHANGE_WAIT_S", 5.0)
-    house = FakeHouse()
-    house.composer.device_rows = [device()]
-    async with house.client("olga") as client, asyncio.TaskGroup() as tasks:
+    harness = FakeHarness()
+    harness.composer.device_rows = [device()]
+    async with harness.client("olga") as client, asyncio.TaskGroup() as tasks:
         asked = tasks.create_task(client.delete(f"/v1/devices/{UUID}"))
-        while not house.log.detached:  # noqa: ASYNC110 - turns of the loop, no time passes
+        while not harness.log.detached:  # noqa: ASYNC110 - turns of the loop, no time passes
             await asyncio.sleep(0)
-        house.composer.device_rows = rows
+        harness.composer.device_rows = rows
     assert (asked.result().status_code, asked.result().json()["phase"]) == (status, phase)
 
 
@@ -148,13 +148,13 @@ def test_a_composable_group_is_judged_by_the_most_that_a_node_can_have() -> None
 
 
 async def test_a_job_that_fits_what_the_fleet_could_become_is_taken() -> None:
-    house = FakeHouse()
-    house.view.shape_rows = [("H100", 1, 4_000, 32, ("rack",))]
+    harness = FakeHarness()
+    harness.view.shape_rows = [("H100", 1, 4_000, 32, ("rack",))]
     to_come = shapes_to_come(ScalingSettings(groups=GROUPS))
-    cache = CatalogueCache(view=house.view, scheduler=house.scheduler, time=house.house.time, to_come=to_come)
+    cache = CatalogueCache(view=harness.view, scheduler=harness.scheduler, time=harness.harness.time, to_come=to_come)
     known = (await cache.newer()).shapes
     assert max(shape.gpus for shape in known if shape.gpu_model == "H100") == 4
-    house.view.shape_rows = []
+    harness.view.shape_rows = []
     assert (await cache.newer()).shapes == ()
 
 
@@ -181,15 +181,15 @@ def test_what_is_short_now_waits_in_a_fleet_that_grows_and_nothing_else_changes(
 async def test_a_dry_run_is_told_as_waiting_only_where_something_may_come(
     grows: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house = FakeHouse()
-    monkeypatch.setattr(type(house.house.catalogue), "grows", grows)
+    harness = FakeHarness()
+    monkeypatch.setattr(type(harness.harness.catalogue), "grows", grows)
 
     async def dry_run(spec: JobSpec) -> DryRunAnswer:
         return NEVER_NOW
 
-    monkeypatch.setattr(house.scheduler, "dry_run", dry_run)
+    monkeypatch.setattr(harness.scheduler, "dry_run", dry_run)
     job = {"name": "train", "team": "blue", "task_groups": [{"gpus": 4}]}
-    async with house.client("ann") as client:
+    async with harness.client("ann") as client:
         told = (await client.post("/v1/jobs?dry_run=true", json=job)).json()
     assert (told["refused"], bool(told["cure"])) == (not grows, grows)
 
@@ -233,12 +233,12 @@ def test_why_tells_what_scaling_does_for_a_job(choices: list[ScaleChoiceView], d
 async def test_the_scaler_is_asked_about_a_job_that_waits_where_the_fleet_grows(
     grows: bool, phase: Phase, is_down: bool, asked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house = FakeHouse()
-    monkeypatch.setattr(type(house.house.catalogue), "grows", grows)
-    house.scheduler.known[JOB.id] = JOB.model_copy(update={"phase": phase})
-    house.scaler.choice_rows = [choice()]
-    house.scaler.is_down = is_down
-    async with house.client("eve") as client:
+    harness = FakeHarness()
+    monkeypatch.setattr(type(harness.harness.catalogue), "grows", grows)
+    harness.scheduler.known[JOB.id] = JOB.model_copy(update={"phase": phase})
+    harness.scaler.choice_rows = [choice()]
+    harness.scaler.is_down = is_down
+    async with harness.client("eve") as client:
         told = (await client.get(f"/v1/jobs/{JOB.id}/why")).json()
     assert told["position"] == 3
     assert ("s000007" in told["cure"]) is asked

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kit.http.gateway import FakeHouse
+from kit.http.gateway import FakeHarness
 from muster.gateway.views import waits
 from muster.schemas.facts.job_wishes import Ask
 from muster.schemas.job import Phase
@@ -14,10 +14,10 @@ PATHS = {Ask.HOLD: "hold", Ask.RELEASE: "release", Ask.PRIORITY: "priority"}
 BODIES = {Ask.PRIORITY: {"priority": 90, "reason": "the paper is due"}}
 
 
-def a_house(phase: Phase = Phase.QUEUED) -> FakeHouse:
-    house = FakeHouse()
-    house.view.rows[JOB] = JobView(id=JOB, name="train", team="blue", principal="ann", queue="blue", phase=phase)
-    return house
+def a_harness(phase: Phase = Phase.QUEUED) -> FakeHarness:
+    harness = FakeHarness()
+    harness.view.rows[JOB] = JobView(id=JOB, name="train", team="blue", principal="ann", queue="blue", phase=phase)
+    return harness
 
 
 def where(ask: Ask) -> str:
@@ -27,29 +27,29 @@ def where(ask: Ask) -> str:
 @pytest.mark.parametrize("ask", list(Ask))
 @pytest.mark.parametrize(("who", "status"), [("eve", 403), ("bob", 403), ("ann", 202), ("olga", 202), ("root", 202)])
 async def test_who_may_ask_is_who_may_cancel(ask: Ask, who: str, status: int) -> None:
-    house = a_house()
-    async with house.client(who) as client:
+    harness = a_harness()
+    async with harness.client(who) as client:
         answer = await client.post(where(ask), json=BODIES.get(ask))
     assert answer.status_code == status
-    stored = [(job, asked.ask, asked.payload.principal) for job, asked in house.log.of_jobs.values()]
+    stored = [(job, asked.ask, asked.payload.principal) for job, asked in harness.log.of_jobs.values()]
     assert stored == ([(JOB, ask, who)] if status == 202 else [])
 
 
 @pytest.mark.parametrize("ask", [Ask.HOLD, Ask.RELEASE])
 async def test_the_answer_is_the_job_as_it_is_and_the_reason_is_kept(ask: Ask) -> None:
-    house = a_house()
-    async with house.client() as client:
+    harness = a_harness()
+    async with harness.client() as client:
         answer = await client.post(where(ask), params={"reason": "wrong data"})
     assert (answer.json()["id"], answer.json()["phase"]) == (JOB, "queued")
-    ((_, asked),) = house.log.of_jobs.values()
+    ((_, asked),) = harness.log.of_jobs.values()
     assert asked.payload.reason == "wrong data"
 
 
 async def test_a_priority_is_stored_with_its_reason() -> None:
-    house = a_house(Phase.RUNNING)
-    async with house.client() as client:
+    harness = a_harness(Phase.RUNNING)
+    async with harness.client() as client:
         assert (await client.post(where(Ask.PRIORITY), json=BODIES[Ask.PRIORITY])).status_code == 202
-    ((_, asked),) = house.log.of_jobs.values()
+    ((_, asked),) = harness.log.of_jobs.values()
     assert (asked.payload.priority, asked.payload.reason) == (90, "the paper is due")
 
 
@@ -65,56 +65,56 @@ async def test_a_priority_is_stored_with_its_reason() -> None:
     ],
 )
 async def test_a_priority_is_checked_as_it_is_at_submission(body: dict[str, object], field: str) -> None:
-    house = a_house()
-    async with house.client() as client:
+    harness = a_harness()
+    async with harness.client() as client:
         answer = await client.post(where(Ask.PRIORITY), json=body)
     assert (answer.status_code, answer.json()["field"]) == (422, field)
-    assert house.log.of_jobs == {}
+    assert harness.log.of_jobs == {}
 
 
 @pytest.mark.parametrize("phase", [Phase.PLACED, Phase.RUNNING, Phase.STOPPING])
 async def test_a_job_that_has_its_places_cannot_be_held(phase: Phase) -> None:
-    house = a_house(phase)
-    async with house.client() as client:
+    harness = a_harness(phase)
+    async with harness.client() as client:
         answer = await client.post(where(Ask.HOLD))
     assert answer.status_code == 409
     assert f"is {phase.value}: only a job that waits can be held" in answer.json()["detail"]
     assert answer.json()["cure"] == "Cancel it, or hold it when it waits again."
-    assert house.log.of_jobs == {}
+    assert harness.log.of_jobs == {}
 
 
 @pytest.mark.parametrize("ask", list(Ask))
 async def test_nothing_can_be_asked_of_a_job_that_has_ended(ask: Ask) -> None:
-    house = a_house(Phase.SUCCEEDED)
-    async with house.client() as client:
+    harness = a_harness(Phase.SUCCEEDED)
+    async with harness.client() as client:
         assert (await client.post(where(ask), json=BODIES.get(ask))).status_code == 409
-    assert house.log.of_jobs == {}
+    assert harness.log.of_jobs == {}
 
 
 @pytest.mark.parametrize("ask", list(Ask))
 async def test_the_same_key_is_the_same_request_and_without_one_each_is_new(ask: Ask) -> None:
-    house = a_house()
-    async with house.client() as client:
+    harness = a_harness()
+    async with harness.client() as client:
         for headers in ({"Idempotency-Key": "k"}, {"Idempotency-Key": "k"}, {}, {}):
             await client.post(where(ask), json=BODIES.get(ask), headers=headers)
-    assert len(house.log.of_jobs) == 3
+    assert len(harness.log.of_jobs) == 3
 
 
 async def test_a_job_is_held_with_redis_down() -> None:
-    house = a_house()
-    house.scheduler.known = dict(house.view.rows)
-    house.view.is_down = True
-    async with house.client() as client:
+    harness = a_harness()
+    harness.scheduler.known = dict(harness.view.rows)
+    harness.view.is_down = True
+    async with harness.client() as client:
         assert (await client.post(where(Ask.HOLD))).status_code == 202
 
 
 @pytest.mark.parametrize(("path", "status"), [("B" * 26, 404), ("nonsense", 422)])
 async def test_a_job_that_nobody_knows_cannot_be_held(path: str, status: int) -> None:
-    async with a_house().client() as client:
+    async with a_harness().client() as client:
         assert (await client.post(f"/v1/jobs/{path}/hold")).status_code == status
 
 
 def test_scaling_is_not_asked_about_a_job_that_is_held() -> None:
-    (row,) = a_house().view.rows.values()
+    (row,) = a_harness().view.rows.values()
     assert waits(WhyAnswer(job=row))
     assert not waits(WhyAnswer(job=row.model_copy(update={"held": True})))

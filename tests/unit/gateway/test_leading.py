@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from kit.clocks import FakeTime
-from kit.http.gateway import FakeHouse
+from kit.http.gateway import FakeHarness
 from muster.gateway.http import make_app
 from muster.gateway.leaders import SILENT_S_MAX, Leadership
 from muster.gateway.ports import UnreachableError
@@ -35,11 +35,11 @@ async def test_who_does_not_answer_for_long_is_missing_until_it_answers() -> Non
 
 
 async def test_readiness_names_who_is_not_led_unless_it_is_asked_of_the_gateway_alone() -> None:
-    house, time, leader = FakeHouse(), FakeTime(), Leader(UnreachableError("nobody"))
-    house.house = replace(house.house, leadership=Leadership({"scheduler": leader.ask}, time))
-    house.app = make_app(house.house)
-    await house.house.catalogue.newer()
-    async with house.client("") as client:
+    harness, time, leader = FakeHarness(), FakeTime(), Leader(UnreachableError("nobody"))
+    harness.harness = replace(harness.harness, leadership=Leadership({"scheduler": leader.ask}, time))
+    harness.app = make_app(harness.harness)
+    await harness.harness.catalogue.newer()
+    async with harness.client("") as client:
         assert (await client.get("/readyz")).status_code == 200
         time.advance(SILENT_S_MAX + 1)
         unready = await client.get("/readyz")

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from kit.clocks import FakeTime
-from kit.http.gateway import FakeHouse, live_ends
+from kit.http.gateway import FakeHarness, live_ends
 from muster.bus.jwt import PREFIX_ACCOUNT, ViewSigner, claims_of, new_key
 from muster.core.instant import NS_PER_S
 from muster.gateway.http import make_app
@@ -42,7 +42,7 @@ class FakeSnapshots:
         return self.made
 
 
-class House:
+class Harness:
     """A gateway that serves dashboards."""
 
     def __init__(self, signer: ViewSigner | None = SIGNER, url: str = URL) -> None:
@@ -50,7 +50,7 @@ class House:
         self.time = FakeTime()
         credentials = Credentials(("atlas",), url, signer, self.time, LIFETIME_S, live_ends(self.time))
         live = Live(self.snapshots, credentials, None)  # type: ignore[arg-type]
-        self.app = make_app(replace(FakeHouse().house, live=live))
+        self.app = make_app(replace(FakeHarness().harness, live=live))
 
     def client(self, token: str) -> httpx.AsyncClient:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -67,8 +67,8 @@ class House:
     ],
 )
 async def test_a_dashboard_listens_to_what_its_principal_acts_for(token: str, seen: tuple[str, ...]) -> None:
-    house = House()
-    async with house.client(token) as client:
+    harness = Harness()
+    async with harness.client(token) as client:
         answer = await client.post("/v1/live/credential")
         snapshot = Snapshot.model_validate_json((await client.get("/v1/snapshot")).content)
     given = LiveCredential.model_validate_json(answer.content)
@@ -83,29 +83,29 @@ async def test_a_dashboard_listens_to_what_its_principal_acts_for(token: str, se
 
 
 async def test_a_credential_lasts_as_long_as_is_set_and_none_is_given_twice() -> None:
-    house = House()
-    async with house.client("ann") as client:
+    harness = Harness()
+    async with harness.client("ann") as client:
         first, second = [LiveCredential.model_validate_json((await client.post("/v1/live/credential")).content)
                          for _ in range(2)]  # fmt: skip
-    assert first.expires_at_s == house.time.wall_ns // NS_PER_S + LIFETIME_S
+    assert first.expires_at_s == harness.time.wall_ns // NS_PER_S + LIFETIME_S
     assert (first.seed, first.inbox_prefix) != (second.seed, second.inbox_prefix)
 
 
 @pytest.mark.parametrize(("method", "path"), [("POST", "/v1/live/credential"), ("GET", "/v1/snapshot")])
 async def test_nobody_looks_without_a_token(method: str, path: str) -> None:
-    async with House().client("") as client:
+    async with Harness().client("") as client:
         assert (await client.request(method, path)).status_code == 401
 
 
 async def test_a_gateway_that_cannot_sign_says_so() -> None:
-    for house in (House(signer=None), House(url="")):
-        async with house.client("ann") as client:
+    for harness in (Harness(signer=None), Harness(url="")):
+        async with harness.client("ann") as client:
             answer = await client.post("/v1/live/credential")
         assert (answer.status_code, "WebSocket" in answer.json()["detail"]) == (503, True)
 
 
 async def test_a_snapshot_holds_every_row_as_it_was_stored_and_travels_compressed() -> None:
-    async with House().client("ann") as client:
+    async with Harness().client("ann") as client:
         packed = await client.get("/v1/snapshot", headers={"Accept-Encoding": "gzip"})
         plain = await client.get("/v1/snapshot", headers={"Accept-Encoding": "identity"})
     assert packed.headers["content-encoding"] == "gzip"
@@ -126,9 +126,9 @@ def test_the_same_image_is_closed_for_each_who_asks() -> None:
 
 
 async def test_without_the_read_model_there_is_no_snapshot() -> None:
-    house = House()
-    house.snapshots.fails = "the read model does not answer"
-    async with house.client("ann") as client:
+    harness = Harness()
+    harness.snapshots.fails = "the read model does not answer"
+    async with harness.client("ann") as client:
         answer = await client.get("/v1/snapshot")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
 

@@ -28,7 +28,7 @@ class Tokens:
         return Bearer(name, is_valid)
 
 
-class House:
+class Harness:
     """A gateway whose dashboards have a credential for 20 s."""
 
     def __init__(self, *, credentials_max: int = 100) -> None:
@@ -42,87 +42,87 @@ class House:
 
 
 async def test_connections_of_an_ended_token_are_closed_and_no_others() -> None:
-    house = House()
-    house.gives("eve", "UE")
-    house.gives("ann", "UA")
+    harness = Harness()
+    harness.gives("eve", "UE")
+    harness.gives("ann", "UA")
     for user, connection in (("UE", FIRST), ("UE", SECOND), ("UA", OTHER)):
-        await house.ends.opened(user, connection)
-    await house.ends.check()
-    assert house.broker.closed == []
-    house.tokens.ended.add("eve")
-    await house.ends.check()
-    await house.ends.check()
-    assert sorted(one.client for one in house.broker.closed) == [FIRST.client, SECOND.client]
+        await harness.ends.opened(user, connection)
+    await harness.ends.check()
+    assert harness.broker.closed == []
+    harness.tokens.ended.add("eve")
+    await harness.ends.check()
+    await harness.ends.check()
+    assert sorted(one.client for one in harness.broker.closed) == [FIRST.client, SECOND.client]
 
 
 async def test_a_credential_of_an_ended_token_cannot_connect_again() -> None:
-    house = House()
-    house.gives("eve", "UE")
-    house.tokens.ended.add("eve")
-    await house.ends.check()
-    await house.ends.opened("UE", FIRST)
-    assert house.broker.closed == [FIRST]
-    house.tokens.ended.clear()  # a source of identities that changes its mind: the credential stays ended
-    await house.ends.check()
-    await house.ends.opened("UE", SECOND)
-    assert house.broker.closed == [FIRST, SECOND]
+    harness = Harness()
+    harness.gives("eve", "UE")
+    harness.tokens.ended.add("eve")
+    await harness.ends.check()
+    await harness.ends.opened("UE", FIRST)
+    assert harness.broker.closed == [FIRST]
+    harness.tokens.ended.clear()  # a source of identities that changes its mind: the credential stays ended
+    await harness.ends.check()
+    await harness.ends.opened("UE", SECOND)
+    assert harness.broker.closed == [FIRST, SECOND]
 
 
 async def test_what_the_broker_could_not_close_is_closed_at_the_next_look() -> None:
-    house = House()
-    house.gives("eve", "UE")
-    await house.ends.opened("UE", FIRST)
-    house.tokens.ended.add("eve")
-    house.broker.fails = "the broker restarts"
-    await house.ends.check()
-    house.broker.fails = ""
-    await house.ends.check()
-    assert house.broker.closed == [FIRST]
+    harness = Harness()
+    harness.gives("eve", "UE")
+    await harness.ends.opened("UE", FIRST)
+    harness.tokens.ended.add("eve")
+    harness.broker.fails = "the broker restarts"
+    await harness.ends.check()
+    harness.broker.fails = ""
+    await harness.ends.check()
+    assert harness.broker.closed == [FIRST]
 
 
 async def test_a_credential_makes_a_bounded_number_of_connections() -> None:
-    house = House()
-    house.gives("ann", "UA")
+    harness = Harness()
+    harness.gives("ann", "UA")
     made = [Connection("server", number) for number in range(CONNECTIONS_MAX + 1)]
     for connection in made:
-        await house.ends.opened("UA", connection)
-    assert house.broker.closed == made[-1:]
+        await harness.ends.opened("UA", connection)
+    assert harness.broker.closed == made[-1:]
 
 
 async def test_a_token_is_looked_at_once_for_all_its_credentials_and_not_after_they_expire() -> None:
-    house = House()
+    harness = Harness()
     for user in ("U1", "U2", "U3"):
-        house.gives("ann", user)
-    await house.ends.check()
-    assert house.tokens.looks == 1
-    house.time.advance(22)
-    await house.ends.check()
-    assert house.tokens.looks == 1
+        harness.gives("ann", user)
+    await harness.ends.check()
+    assert harness.tokens.looks == 1
+    harness.time.advance(22)
+    await harness.ends.check()
+    assert harness.tokens.looks == 1
 
 
 async def test_credentials_in_use_are_bounded_and_expired_ones_make_room() -> None:
-    house = House(credentials_max=2)
-    house.gives("ann", "U1")
-    house.gives("ann", "U2")
+    harness = Harness(credentials_max=2)
+    harness.gives("ann", "U1")
+    harness.gives("ann", "U2")
     with pytest.raises(ProblemError) as refused:
-        house.gives("ann", "U3")
+        harness.gives("ann", "U3")
     assert refused.value.problem.status == 503
-    house.time.advance(22)
-    house.gives("ann", "U3")
+    harness.time.advance(22)
+    harness.gives("ann", "U3")
 
 
 async def test_connections_of_other_gateways_are_left_alone() -> None:
-    house = House()
-    await house.ends.opened("UX", FIRST)
-    await house.ends.check()
-    assert house.broker.closed == []
+    harness = Harness()
+    await harness.ends.opened("UX", FIRST)
+    await harness.ends.check()
+    assert harness.broker.closed == []
 
 
 async def test_it_looks_until_it_is_cancelled() -> None:
-    house = House()
-    house.gives("ann", "U1")
-    running = asyncio.create_task(house.ends.run(check_s=0.001))
-    while house.tokens.looks < 3:  # noqa: ASYNC110 - counts looks
+    harness = Harness()
+    harness.gives("ann", "U1")
+    running = asyncio.create_task(harness.ends.run(check_s=0.001))
+    while harness.tokens.looks < 3:  # noqa: ASYNC110 - counts looks
         await asyncio.sleep(0)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):

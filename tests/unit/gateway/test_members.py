@@ -2,7 +2,7 @@
 
 import pytest
 
-from kit.http.gateway import FakeHouse
+from kit.http.gateway import FakeHarness
 from muster.gateway.api import changes
 from muster.schemas.facts.federation import (
     ClusterDrainRequested,
@@ -27,13 +27,13 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "CHANGE_POLL_S", 0.0)
 
 
-def a_house(east: ClusterPhase = ClusterPhase.ACTIVE, *, version: int = 0, **check: str) -> FakeHouse:
+def a_harness(east: ClusterPhase = ClusterPhase.ACTIVE, *, version: int = 0, **check: str) -> FakeHarness:
     """Two clusters, the first in this state; checks of a policy are answered so."""
-    house = FakeHouse()
-    house.view.rows[JOB] = JobView(id=JOB, name="one", team="blue", principal="ann", queue="blue", phase=Phase.QUEUED)
+    harness = FakeHarness()
+    harness.view.rows[JOB] = JobView(id=JOB, name="one", team="blue", principal="ann", queue="blue", phase=Phase.QUEUED)
     clusters = (MemberView(name="east", state=east), MemberView(name="west"))
     policy = POLICY if version else RoutingPolicy()
-    house.leaders.answers.update(
+    harness.leaders.answers.update(
         {
             ("federation", "federation"): FederationView(clusters=clusters),
             ("federation", "routes"): RoutesView(policy=policy, version=version),
@@ -41,35 +41,35 @@ def a_house(east: ClusterPhase = ClusterPhase.ACTIVE, *, version: int = 0, **che
             ("federation", "assignment"): AssignmentView(known=True, cluster="east", assignment=1),
         }
     )
-    return house
+    return harness
 
 
-def stored(house: FakeHouse) -> list[tuple[str, str, str, object]]:
-    return [(draft.kind, draft.subject_id, draft.name, draft.payload) for draft in house.log.operations.values()]
+def stored(harness: FakeHarness) -> list[tuple[str, str, str, object]]:
+    return [(draft.kind, draft.subject_id, draft.name, draft.payload) for draft in harness.log.operations.values()]
 
 
 @pytest.mark.parametrize(("who", "status"), [("eve", 403), ("ann", 403), ("olga", 202)])
 async def test_operators_drain_clusters(who: str, status: int) -> None:
-    house = a_house()
-    async with house.client(who) as client:
+    harness = a_harness()
+    async with harness.client(who) as client:
         answer = await client.post("/v1/clusters/east/drain", params={"to": "west", "reason": "old"})
     assert answer.status_code == status
     payload = ClusterDrainRequested(principal="olga", reason="old", to=("west",))
-    assert stored(house) == ([("cluster", "east", "drain-requested", payload)] if status == 202 else [])
+    assert stored(harness) == ([("cluster", "east", "drain-requested", payload)] if status == 202 else [])
 
 
 async def test_once_it_is_drained_the_cluster_is_answered() -> None:
-    async with a_house(ClusterPhase.DRAINING).client("olga") as client:
+    async with a_harness(ClusterPhase.DRAINING).client("olga") as client:
         answer = await client.post("/v1/clusters/east/drain")
     assert (answer.status_code, answer.json()["state"]) == (200, "draining")
 
 
 async def test_a_cluster_is_resumed() -> None:
-    house = a_house(ClusterPhase.DRAINED)
-    async with house.client("olga") as client:
+    harness = a_harness(ClusterPhase.DRAINED)
+    async with harness.client("olga") as client:
         answer = await client.post("/v1/clusters/east/resume")
     assert answer.status_code == 202
-    assert stored(house) == [("cluster", "east", "resume-requested", ClusterResumeRequested(principal="olga"))]
+    assert stored(harness) == [("cluster", "east", "resume-requested", ClusterResumeRequested(principal="olga"))]
 
 
 @pytest.mark.parametrize(
@@ -83,21 +83,21 @@ async def test_a_cluster_is_resumed() -> None:
     ],
 )
 async def test_what_names_no_other_cluster_is_refused(path: str, status: int, field: str) -> None:
-    house = a_house()
-    async with house.client("olga") as client:
+    harness = a_harness()
+    async with harness.client("olga") as client:
         answer = await client.post(path.format(job=JOB))
     assert (answer.status_code, answer.json()["field"]) == (status, field)
-    assert not house.log.operations
+    assert not harness.log.operations
 
 
 @pytest.mark.parametrize(("version", "status"), [(0, 202), (3, 200)])
 async def test_operators_change_where_jobs_go(version: int, status: int) -> None:
-    house = a_house(version=version)
-    async with house.client("olga") as client:
+    harness = a_harness(version=version)
+    async with harness.client("olga") as client:
         answer = await client.put("/v1/routes", json=BODY, params={"based_on": "2"})
     assert answer.status_code == status
     payload = RoutingChangeRequested(policy=POLICY, principal="olga", based_on=2)
-    assert stored(house) == [("routing", "policy", "change-requested", payload)]
+    assert stored(harness) == [("routing", "policy", "change-requested", payload)]
 
 
 @pytest.mark.parametrize(
@@ -110,16 +110,16 @@ async def test_operators_change_where_jobs_go(version: int, status: int) -> None
     ],
 )
 async def test_a_policy_that_cannot_stand_is_refused(body: object, params: dict[str, str], field: str) -> None:
-    house = a_house(field="rules", reason="there is no cluster west")
-    async with house.client("olga") as client:
+    harness = a_harness(field="rules", reason="there is no cluster west")
+    async with harness.client("olga") as client:
         answer = await client.put("/v1/routes", json=body, params=params)
     assert (answer.status_code, answer.json()["field"]) == (422, field)
-    assert not house.log.operations
+    assert not harness.log.operations
 
 
 async def test_a_viewer_looks_and_changes_nothing() -> None:
-    house = a_house()
-    async with house.client("eve") as client:
+    harness = a_harness()
+    async with harness.client("eve") as client:
         federation = await client.get("/v1/federation")
         routes = await client.get("/v1/routes")
         assignment = await client.get(f"/v1/jobs/{JOB}/assignment")
@@ -131,20 +131,20 @@ async def test_a_viewer_looks_and_changes_nothing() -> None:
 
 
 async def test_a_job_is_moved_by_whoever_acts_for_its_team() -> None:
-    house = a_house()
-    async with house.client("ann") as client:
+    harness = a_harness()
+    async with harness.client("ann") as client:
         answer = await client.post(f"/v1/jobs/{JOB}/reroute", params={"to": "west", "reason": "closer"})
     assert (answer.status_code, answer.json()["cluster"]) == (202, "east")
     payload = JobRerouteRequested(principal="ann", reason="closer", to="west")
-    assert stored(house) == [("job", JOB, "reroute-requested", payload)]
+    assert stored(harness) == [("job", JOB, "reroute-requested", payload)]
 
 
 async def test_clusters_are_shown_with_where_the_federation_has_them() -> None:
-    house = FakeHouse()
-    name = (await house.scheduler.cluster()).name
+    harness = FakeHarness()
+    name = (await harness.scheduler.cluster()).name
     told = FederationView(clusters=(MemberView(name=name, state=ClusterPhase.LOST),))
-    house.leaders.answers["federation", "federation"] = told
-    async with house.client("eve") as client:
+    harness.leaders.answers["federation", "federation"] = told
+    async with harness.client("eve") as client:
         answer = await client.get("/v1/clusters")
     assert [one["state"] for one in answer.json()["clusters"]] == ["lost"]
 
@@ -158,9 +158,9 @@ async def test_clusters_are_shown_with_where_the_federation_has_them() -> None:
     ],
 )
 async def test_a_job_that_no_cluster_has_is_told_why(told: AssignmentView, reason: str, words: str) -> None:
-    house = a_house()
-    house.leaders.answers["federation", "assignment"] = told
-    async with house.client("eve") as client:
+    harness = a_harness()
+    harness.leaders.answers["federation", "assignment"] = told
+    async with harness.client("eve") as client:
         answer = (await client.get(f"/v1/jobs/{JOB}/why")).json()
     assert answer["reason"] == reason
     assert words in answer["detail"]

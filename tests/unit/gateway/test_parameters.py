@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from kit.http.gateway import FakeHouse
+from kit.http.gateway import FakeHarness
 from muster.gateway.http import document
 
 JOB = "A" * 26
@@ -26,7 +26,7 @@ TOO_LONG = "x" * 1025
 async def test_a_wrong_parameter_is_named_with_its_value_and_what_is_allowed(
     path: str, field: str, detail: str, cure: str
 ) -> None:
-    async with FakeHouse().client() as client:
+    async with FakeHarness().client() as client:
         answer = await client.get(path)
     assert (answer.status_code, answer.headers["content-type"]) == (422, "application/problem+json")
     problem = answer.json()
@@ -35,15 +35,15 @@ async def test_a_wrong_parameter_is_named_with_its_value_and_what_is_allowed(
 
 async def test_who_may_not_ask_is_told_so_before_anything_about_parameters_or_body() -> None:
     wrong = {"reason": TOO_LONG, "trust": "maybe"}
-    house = FakeHouse()
+    harness = FakeHarness()
     for token, status in (("", 401), ("eve", 403), ("olga", 422)):
-        async with house.client(token) as client:
+        async with harness.client(token) as client:
             assert (await client.post("/v1/conditions/n1/verify", params=wrong)).status_code == status
             assert (await client.put("/v1/queues/blue", content=b"[]")).status_code == status
 
 
 async def test_an_idempotency_key_that_is_none_is_refused_by_the_headers_name() -> None:
-    async with FakeHouse().client("olga") as client:
+    async with FakeHarness().client("olga") as client:
         answer = await client.delete("/v1/reservations/r", headers={"Idempotency-Key": "two words"})
     assert (answer.status_code, answer.json()["field"]) == (422, "Idempotency-Key")
 

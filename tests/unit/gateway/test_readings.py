@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from kit.clocks import FakeTime
-from kit.http.gateway import FakeHouse
+from kit.http.gateway import FakeHarness
 from muster.core.instant import NS_PER_S
 from muster.gateway.http import make_app
 from muster.gateway.live import Live
@@ -79,9 +79,9 @@ async def test_the_output_of_another_clusters_job_is_not_looked_for() -> None:
 @pytest.mark.parametrize(("token", "status"), [("eve", 403), ("bob", 403), ("ann", 200), ("olga", 200)])
 async def test_what_a_job_prints_is_for_who_acts_for_its_team(token: str, status: int) -> None:
     _, readings = looked([1])
-    house = FakeHouse()
-    house.view.rows[JOB] = RUNNING
-    app = make_app(replace(house.house, live=Live(None, None, readings)))  # type: ignore[arg-type]
+    harness = FakeHarness()
+    harness.view.rows[JOB] = RUNNING
+    app = make_app(replace(harness.harness, live=Live(None, None, readings)))  # type: ignore[arg-type]
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app=app), base_url="http://muster", headers={"Authorization": f"Bearer {token}"}
     ) as client:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kit.http.gateway import FED, LOG, FakeHouse, fact
+from kit.http.gateway import FED, LOG, FakeHarness, fact
 from muster.gateway import views
 from muster.gateway.api import changes
 from muster.schemas.facts.queue import QueueSpec
@@ -16,8 +16,8 @@ SPEC = {"name": "train", "team": "blue", "task_groups": [{"gpus": 1}]}
 UNKNOWN = "Z" * 26
 
 
-async def submitted(house: FakeHouse) -> str:
-    async with house.client() as client:
+async def submitted(harness: FakeHarness) -> str:
+    async with harness.client() as client:
         return str((await client.post("/v1/jobs", json=SPEC)).json()["id"])
 
 
@@ -26,15 +26,15 @@ def row(job_id: str, phase: Phase = Phase.RUNNING) -> JobView:
 
 
 async def test_a_get_waits_for_the_projection(monkeypatch: pytest.MonkeyPatch) -> None:
-    house = FakeHouse()
-    job_id = await submitted(house)
+    harness = FakeHarness()
+    job_id = await submitted(harness)
 
     async def later() -> None:
-        while house.view.looks < 3:  # noqa: ASYNC110 - turns of the loop, no time passes
+        while harness.view.looks < 3:  # noqa: ASYNC110 - turns of the loop, no time passes
             await asyncio.sleep(0)
-        house.view.rows[job_id] = row(job_id, Phase.QUEUED)
+        harness.view.rows[job_id] = row(job_id, Phase.QUEUED)
 
-    async with house.client() as client, asyncio.TaskGroup() as tasks:
+    async with harness.client() as client, asyncio.TaskGroup() as tasks:
         tasks.create_task(later())
         answer = await client.get(f"/v1/jobs/{job_id}")
     assert answer.json()["phase"] == "queued"
@@ -42,43 +42,43 @@ async def test_a_get_waits_for_the_projection(monkeypatch: pytest.MonkeyPatch) -
 
 async def test_a_projection_that_does_not_come_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(views, "PROJECTION_WAIT_S", 0.0)
-    house = FakeHouse()
-    job_id = await submitted(house)
-    async with house.client() as client:
+    harness = FakeHarness()
+    job_id = await submitted(harness)
+    async with harness.client() as client:
         from_fed = await client.get(f"/v1/jobs/{job_id}")
-        house.scheduler.known[job_id] = row(job_id, Phase.PLACED)
+        harness.scheduler.known[job_id] = row(job_id, Phase.PLACED)
         from_scheduler = await client.get(f"/v1/jobs/{job_id}")
     assert (from_fed.json()["phase"], from_scheduler.json()["phase"]) == ("submitted", "placed")
 
 
 async def test_with_everything_else_down_fed_answers_submitted() -> None:
-    house = FakeHouse()
-    job_id = await submitted(house)
-    house.view.is_down = house.scheduler.is_down = True
-    async with house.client() as client:
+    harness = FakeHarness()
+    job_id = await submitted(harness)
+    harness.view.is_down = harness.scheduler.is_down = True
+    async with harness.client() as client:
         answer = await client.get(f"/v1/jobs/{job_id}")
     assert (answer.status_code, answer.json()["phase"]) == (200, "submitted")
 
 
 async def test_what_was_never_submitted_is_404_and_what_is_no_id_is_422() -> None:
-    async with FakeHouse().client() as client:
+    async with FakeHarness().client() as client:
         assert (await client.get(f"/v1/jobs/{UNKNOWN}")).status_code == 404
         assert (await client.get("/v1/jobs/nonsense")).status_code == 422
 
 
 async def test_a_job_whose_row_was_dropped_is_gone_and_not_submitted() -> None:
-    house = FakeHouse()
-    job_id = await submitted(house)
-    house.view.fed_seq = 99
-    async with house.client() as client:
+    harness = FakeHarness()
+    job_id = await submitted(harness)
+    harness.view.fed_seq = 99
+    async with harness.client() as client:
         assert (await client.get(f"/v1/jobs/{job_id}")).status_code == 410
 
 
 async def test_lists_pass_rows_and_cursor_on() -> None:
-    house = FakeHouse()
+    harness = FakeHarness()
     for letter in "ABC":
-        house.view.rows[letter * 26] = row(letter * 26)
-    async with house.client() as client:
+        harness.view.rows[letter * 26] = row(letter * 26)
+    async with harness.client() as client:
         first = (await client.get("/v1/jobs", params={"limit": 2})).json()
         rest = (await client.get("/v1/jobs", params={"limit": 2, "cursor": first["next_cursor"]})).json()
     assert [len(first["jobs"]), len(rest["jobs"]), rest["next_cursor"]] == [2, 1, ""]
@@ -89,66 +89,66 @@ async def test_lists_pass_rows_and_cursor_on() -> None:
     ["limit=0", "limit=x", "limit=99999", "phase=asleep", "cursor=%22", "cursor=zz", "live=maybe", "limit=%D9%A3"],
 )
 async def test_a_list_query_that_makes_no_sense_names_its_field(query: str) -> None:
-    async with FakeHouse().client() as client:
+    async with FakeHarness().client() as client:
         answer = await client.get(f"/v1/jobs?{query}")
     assert (answer.status_code, answer.json()["field"]) == (422, query.partition("=")[0])
 
 
 async def test_queues_and_nodes_come_from_the_scheduler_with_redis_down_and_lists_do_not() -> None:
-    house = FakeHouse()
-    house.view.is_down = True
-    async with house.client() as client:
+    harness = FakeHarness()
+    harness.view.is_down = True
+    async with harness.client() as client:
         assert len((await client.get("/v1/queues")).json()["queues"]) == 2
         assert len((await client.get("/v1/nodes")).json()["nodes"]) == 1
         assert (await client.get("/v1/jobs")).status_code == 503
 
 
 async def test_why_asks_the_scheduler_and_says_so_if_it_does_not_know_yet() -> None:
-    house = FakeHouse()
-    job_id = await submitted(house)
-    house.view.rows[job_id] = row(job_id, Phase.SUBMITTED)
-    async with house.client() as client:
+    harness = FakeHarness()
+    job_id = await submitted(harness)
+    harness.view.rows[job_id] = row(job_id, Phase.SUBMITTED)
+    async with harness.client() as client:
         unknown = (await client.get(f"/v1/jobs/{job_id}/why")).json()
-        house.scheduler.known[job_id] = row(job_id, Phase.QUEUED)
+        harness.scheduler.known[job_id] = row(job_id, Phase.QUEUED)
         known = (await client.get(f"/v1/jobs/{job_id}/why")).json()
-        house.scheduler.is_down = True
+        harness.scheduler.is_down = True
         down = (await client.get(f"/v1/jobs/{job_id}/why")).json()
     assert (unknown["reason"], known["reason"], known["position"]) == ("not-routed", "no-capacity", 3)
     assert down["reason"] == "scheduler-unreachable"
 
 
 async def test_operators_change_queues_and_see_them_changed() -> None:
-    house = FakeHouse()
+    harness = FakeHarness()
     wanted = {"name": "new", "gpu_milli_quota": 8000}
-    async with house.client("olga") as client, asyncio.TaskGroup() as tasks:
+    async with harness.client("olga") as client, asyncio.TaskGroup() as tasks:
         asked = tasks.create_task(client.put("/v1/queues/new", json=wanted))
-        while not house.log.queue_requests:  # noqa: ASYNC110 - turns of the loop, no time passes
+        while not harness.log.queue_requests:  # noqa: ASYNC110 - turns of the loop, no time passes
             await asyncio.sleep(0)
-        house.view.queue_rows.append(QueueView(cluster="atlas", **wanted))
+        harness.view.queue_rows.append(QueueView(cluster="atlas", **wanted))
     assert (asked.result().status_code, asked.result().json()["gpu_milli_quota"]) == (200, 8000)
 
 
 async def test_a_change_of_a_knob_that_no_column_shows_is_waited_for_too() -> None:
-    house = FakeHouse()
+    harness = FakeHarness()
     spec = QueueSpec(name="blue", quota={"gpu_milli": 1000}, starving_after_s=60)
-    house.view.queue_rows = [QueueView(name="blue", cluster="atlas", quota=spec.quota, spec=QueueSpec(name="blue"))]
-    async with house.client("olga") as client, asyncio.TaskGroup() as tasks:
+    harness.view.queue_rows = [QueueView(name="blue", cluster="atlas", quota=spec.quota, spec=QueueSpec(name="blue"))]
+    async with harness.client("olga") as client, asyncio.TaskGroup() as tasks:
         asked = tasks.create_task(client.put("/v1/queues/blue", content=spec.model_dump_json()))
-        while not house.log.queue_requests:  # noqa: ASYNC110 - turns of the loop, no time passes
+        while not harness.log.queue_requests:  # noqa: ASYNC110 - turns of the loop, no time passes
             await asyncio.sleep(0)
         assert not asked.done()
-        house.view.queue_rows = [QueueView(name="blue", cluster="atlas", spec=spec)]
+        harness.view.queue_rows = [QueueView(name="blue", cluster="atlas", spec=spec)]
     assert (asked.result().status_code, asked.result().json()["spec"]["starving_after_s"]) == (200, 60)
 
 
 async def test_shares_come_from_the_scheduler_and_are_left_out_while_it_is_away() -> None:
-    house = FakeHouse()
-    (shown, _) = house.view.queue_rows
-    house.scheduler.queue_rows = [shown.model_copy(update={"share": 0.5})]
-    async with house.client() as client:
+    harness = FakeHarness()
+    (shown, _) = harness.view.queue_rows
+    harness.scheduler.queue_rows = [shown.model_copy(update={"share": 0.5})]
+    async with harness.client() as client:
         without = (await client.get("/v1/queues")).json()["queues"]
         told = (await client.get("/v1/queues", params={"shares": "true"})).json()["queues"]
-        house.scheduler.is_down = True
+        harness.scheduler.is_down = True
         away = (await client.get("/v1/queues", params={"shares": "true"})).json()["queues"]
     assert [row["share"] for row in (without[0], told[0], away[0])] == [0.0, 0.5, 0.0]
 
@@ -163,10 +163,10 @@ async def test_shares_come_from_the_scheduler_and_are_left_out_while_it_is_away(
     ],
 )
 async def test_queue_changes_that_are_refused(who: str, path: str, body: dict[str, object], status: int) -> None:
-    house = FakeHouse()
-    async with house.client(who) as client:
+    harness = FakeHarness()
+    async with harness.client(who) as client:
         assert (await client.put(f"/v1/queues/{path}", json=body)).status_code == status
-    assert house.log.queue_requests == {}
+    assert harness.log.queue_requests == {}
 
 
 @pytest.mark.parametrize(
@@ -179,15 +179,15 @@ async def test_queue_changes_that_are_refused(who: str, path: str, body: dict[st
     ],
 )
 async def test_a_refused_queue_names_the_field_inside(change: dict[str, object], field: str) -> None:
-    async with FakeHouse().client("olga") as client:
+    async with FakeHarness().client("olga") as client:
         answer = await client.put("/v1/queues/blue", json={"name": "blue", **change})
     assert (answer.status_code, answer.json()["field"]) == (422, field)
 
 
 async def test_a_queue_that_the_scheduler_would_refuse_is_refused_with_its_field() -> None:
-    house = FakeHouse()
-    house.scheduler.check = QueueCheckAnswer(field="gpu_milli_limit", reason="below the quota")
-    async with house.client("olga") as client:
+    harness = FakeHarness()
+    harness.scheduler.check = QueueCheckAnswer(field="gpu_milli_limit", reason="below the quota")
+    async with harness.client("olga") as client:
         answer = await client.put("/v1/queues/blue", json={"name": "blue"})
     assert (answer.status_code, answer.json()["field"]) == (422, "gpu_milli_limit")
 
@@ -196,37 +196,37 @@ TREE = {"queues": [{"name": "org"}, {"name": "red", "parent": "org"}, {"name": "
 
 
 async def test_a_tree_is_asked_for_in_order_and_answered_when_all_of_it_is_there() -> None:
-    house = FakeHouse()
-    async with house.client("olga") as client, asyncio.TaskGroup() as tasks:
+    harness = FakeHarness()
+    async with harness.client("olga") as client, asyncio.TaskGroup() as tasks:
         asked = tasks.create_task(client.put("/v1/queues", json=TREE, headers={"Idempotency-Key": "k"}))
-        while len(house.log.queue_requests) < 3:  # noqa: ASYNC110 - turns of the loop, no time passes
+        while len(harness.log.queue_requests) < 3:  # noqa: ASYNC110 - turns of the loop, no time passes
             await asyncio.sleep(0)
-        specs = [request.spec for request in house.log.queue_requests.values()]
-        house.view.queue_rows = [QueueView(name=spec.name, cluster="atlas", spec=spec) for spec in specs[:2]]
+        specs = [request.spec for request in harness.log.queue_requests.values()]
+        harness.view.queue_rows = [QueueView(name=spec.name, cluster="atlas", spec=spec) for spec in specs[:2]]
         await asyncio.sleep(0.1)
         assert not asked.done()
-        house.view.queue_rows.append(QueueView(name="pink", cluster="atlas", spec=specs[2]))
-    assert list(house.log.queue_requests) == ["k-1", "k-2", "k-3"]
+        harness.view.queue_rows.append(QueueView(name="pink", cluster="atlas", spec=specs[2]))
+    assert list(harness.log.queue_requests) == ["k-1", "k-2", "k-3"]
     assert [spec.name for spec in specs] == ["org", "red", "pink"]
     assert [row["name"] for row in asked.result().json()["queues"]] == ["org", "red", "pink"]
-    assert house.scheduler.accepted == ["org", "red"], "each is checked as if those before it were there"
+    assert harness.scheduler.accepted == ["org", "red"], "each is checked as if those before it were there"
 
 
 async def test_a_tree_in_which_one_queue_may_not_be_is_refused_whole_and_names_it() -> None:
-    house = FakeHouse()
-    house.scheduler.check, house.scheduler.checked = QueueCheckAnswer(field="parent", reason="a cycle"), "red"
-    async with house.client("olga") as client:
+    harness = FakeHarness()
+    harness.scheduler.check, harness.scheduler.checked = QueueCheckAnswer(field="parent", reason="a cycle"), "red"
+    async with harness.client("olga") as client:
         answer = await client.put("/v1/queues", json=TREE)
     assert (answer.status_code, answer.json()["field"]) == (422, "queues.1.parent")
     assert answer.json()["detail"] == "queue red: a cycle"
-    assert house.log.queue_requests == {}
+    assert harness.log.queue_requests == {}
 
 
 async def test_of_a_tree_that_is_only_asked_for_those_are_told_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "CHANGE_WAIT_S", 0.0)
-    house = FakeHouse()
-    house.view.queue_rows = [QueueView(name="org", cluster="atlas", spec=QueueSpec(name="org"))]
-    async with house.client("olga") as client:
+    harness = FakeHarness()
+    harness.view.queue_rows = [QueueView(name="org", cluster="atlas", spec=QueueSpec(name="org"))]
+    async with harness.client("olga") as client:
         answer = await client.put("/v1/queues", json=TREE)
     assert (answer.status_code, [row["name"] for row in answer.json()["queues"]]) == (202, ["org"])
 
@@ -242,47 +242,47 @@ async def test_of_a_tree_that_is_only_asked_for_those_are_told_that_are_there(mo
     ],
 )
 async def test_trees_that_are_refused(who: str, body: object, status: int, field: str | None) -> None:
-    house = FakeHouse()
-    async with house.client(who) as client:
+    harness = FakeHarness()
+    async with harness.client(who) as client:
         answer = await client.put("/v1/queues", json=body)
     assert (answer.status_code, answer.json().get("field")) == (status, field)
-    assert house.log.queue_requests == {}
+    assert harness.log.queue_requests == {}
 
 
 async def test_facts_are_listed_newest_last_and_by_team() -> None:
-    house = FakeHouse()
-    house.feed.tell(fact(1), team="blue")
-    house.feed.tell(fact(2), team="red")
-    house.feed.tell(fact(3), team="blue")
-    async with house.client() as client:
+    harness = FakeHarness()
+    harness.feed.tell(fact(1), team="blue")
+    harness.feed.tell(fact(2), team="red")
+    harness.feed.tell(fact(3), team="blue")
+    async with harness.client() as client:
         every = (await client.get("/v1/events", params={"limit": 2})).json()["facts"]
         blue = (await client.get("/v1/events", params={"team": "blue"})).json()["facts"]
     assert ([f["seq"] for f in every], [f["seq"] for f in blue]) == ([2, 3], [1, 3])
 
 
 async def test_a_job_followed_to_its_end_tells_each_fact_once() -> None:
-    house = FakeHouse()
+    harness = FakeHarness()
     job = "A" * 26
-    house.view.rows[job] = row(job)
-    house.view.facts[job] = [fact(1, "submitted", stream=FED), fact(4, "queued"), fact(5, "placed")]
+    harness.view.rows[job] = row(job)
+    harness.view.facts[job] = [fact(1, "submitted", stream=FED), fact(4, "queued"), fact(5, "placed")]
     for old in (fact(4, "queued"), fact(9, "queued", job="B" * 26)):
-        house.feed.tell(old)
-    house.feed.tell(fact(10, "succeeded"))
-    house.feed.position = lambda: {FED: 0, LOG: 3}  # type: ignore[method-assign]
-    async with house.client() as client:
+        harness.feed.tell(old)
+    harness.feed.tell(fact(10, "succeeded"))
+    harness.feed.position = lambda: {FED: 0, LOG: 3}  # type: ignore[method-assign]
+    async with harness.client() as client:
         answer = await client.get(f"/v1/jobs/{job}/events", params={"follow": "true"})
     told = [line for line in answer.text.splitlines() if line.startswith("id: ")]
     assert told == ["id: FED:1", "id: FED:1,LOG_atlas:4", "id: FED:1,LOG_atlas:5", "id: FED:1,LOG_atlas:10"]
 
 
 async def test_a_cursor_that_makes_no_sense_is_refused() -> None:
-    async with FakeHouse().client() as client:
+    async with FakeHarness().client() as client:
         answer = await client.get("/v1/events", params={"follow": "true", "after": "x"})
     assert (answer.status_code, answer.json()["field"]) == (422, "after")
 
 
 async def test_what_the_api_does_not_have_is_told_with_what_it_has() -> None:
-    async with FakeHouse().client() as client:
+    async with FakeHarness().client() as client:
         nowhere = await client.get("/v1/jbos")
         unknown = await client.patch(f"/v1/jobs/{'A' * 26}")
     assert (nowhere.status_code, nowhere.json()["field"]) == (404, "path")
@@ -292,7 +292,7 @@ async def test_what_the_api_does_not_have_is_told_with_what_it_has() -> None:
 
 
 async def test_the_document_describes_bodies_and_every_route_and_resolves() -> None:
-    async with FakeHouse().client("") as client:
+    async with FakeHarness().client("") as client:
         document = (await client.get("/openapi.json")).json()
     schemas = document["components"]["schemas"]
     assert document["paths"]["/v1/jobs"]["post"]["requestBody"]["content"]["application/json"]["schema"] == {
@@ -305,7 +305,7 @@ async def test_the_document_describes_bodies_and_every_route_and_resolves() -> N
 
 
 async def test_the_page_of_the_api_shows_every_operation_and_loads_nothing() -> None:
-    async with FakeHouse().client("") as client:
+    async with FakeHarness().client("") as client:
         document = (await client.get("/openapi.json")).json()
         page = await client.get("/docs")
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
@@ -318,11 +318,11 @@ async def test_the_page_of_the_api_shows_every_operation_and_loads_nothing() -> 
 
 
 async def test_health_and_metrics_are_open() -> None:
-    house = FakeHouse()
-    async with house.client("") as client:
+    harness = FakeHarness()
+    async with harness.client("") as client:
         assert (await client.get("/healthz")).status_code == 200
         assert (await client.get("/readyz")).status_code == 503
-        await house.house.catalogue.newer()
+        await harness.harness.catalogue.newer()
         assert (await client.get("/readyz")).status_code == 200
         assert 'route="/healthz"' in (await client.get("/metrics")).text
 

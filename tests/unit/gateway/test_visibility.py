@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kit.http.gateway import FakeHouse, fact, joined, live_ends
+from kit.http.gateway import FakeHarness, fact, joined, live_ends
 from muster.bus.clock import SystemTime
 from muster.bus.gateway_settings import AccessSettings, OperatorSettings, ViewerSettings
 from muster.gateway.authorise import Principal
@@ -112,10 +112,10 @@ def test_an_operator_who_does_not_see_all_listens_to_its_own_teams() -> None:
 
 async def test_the_part_of_one_cluster_shows_no_more_than_the_whole() -> None:
     row = JobView(id="A" * 26, name="train", team=OTHER, principal="bob", queue="q", phase=Phase.QUEUED)
-    east, west = FakeHouse(), FakeHouse()
+    east, west = FakeHarness(), FakeHarness()
     east.view.rows[row.id] = row
     east.view.facts[row.id] = [fact(1)]
-    house = joined({"east": east, "west": west}).house.seen_by(NOTHING)
-    for part in (house, house.of_cluster("east")):
+    harness = joined({"east": east, "west": west}).harness.seen_by(NOTHING)
+    for part in (harness, harness.of_cluster("east")):
         assert (await part.view.job(row.id)).row is None
         assert await part.view.trail(row.id) == ()

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kit.clocks import FakeTime
-from kit.http.gateway import FakeHouse, lost_log
+from kit.http.gateway import FakeHarness, lost_log
 from kit.log import a_fact
 from muster.bus.gateway_settings import AccessSettings, SubmitterSettings
 from muster.bus.settings import Settings
@@ -52,35 +52,35 @@ def said(payload: Payload, name: str = "submit-requested") -> Fact:
 
 
 async def ask(
-    house: FakeHouse, payload: Payload, *, is_repeated: bool = False, authority: Authority = ATLAS
+    harness: FakeHarness, payload: Payload, *, is_repeated: bool = False, authority: Authority = ATLAS
 ) -> Answered:
-    return await answer(house.house, authority, said(payload), is_repeated=is_repeated)
+    return await answer(harness.harness, authority, said(payload), is_repeated=is_repeated)
 
 
 async def test_a_valid_object_becomes_a_job_that_knows_where_it_came_from() -> None:
-    house, asked = FakeHouse(), wish()
-    assert (await ask(house, asked)).answer is Answer.SUBMITTED
-    job = house.log.jobs[asked.job_id].job
+    harness, asked = FakeHarness(), wish()
+    assert (await ask(harness, asked)).answer is Answer.SUBMITTED
+    job = harness.log.jobs[asked.job_id].job
     assert (job.origin, job.principal, job.spec) == (ORIGIN, WHO, asked.spec)
     assert job.idempotency_key == ids.origin_key("atlas", "u-1")
     assert job.trace.startswith("00-"), "it has a trace of its own"
 
 
 async def test_a_wish_that_is_offered_twice_is_one_job() -> None:
-    house, asked = FakeHouse(), wish()
-    await ask(house, asked)
-    assert (await ask(house, asked, is_repeated=True)).answer is Answer.SUBMITTED
-    assert len(house.log.jobs) == 1
+    harness, asked = FakeHarness(), wish()
+    await ask(harness, asked)
+    assert (await ask(harness, asked, is_repeated=True)).answer is Answer.SUBMITTED
+    assert len(harness.log.jobs) == 1
 
 
 async def test_objects_above_the_limit_of_their_team_wait_and_are_not_refused() -> None:
     few = AccessSettings(submitter=SubmitterSettings(team_jobs_per_min=60, team_jobs_burst=2))
-    fakes, time = FakeHouse(), FakeTime()
-    house = replace(fakes.house, limits=Limits(few), time=time)
+    fakes, time = FakeHarness(), FakeTime()
+    harness = replace(fakes.harness, limits=Limits(few), time=time)
 
     async def asked_by(uid: str) -> Answer:
         fact = replace(said(wish(uid)), id=uid, subject_id=uid)
-        return (await answer(house, ATLAS, fact, is_repeated=False)).answer
+        return (await answer(harness, ATLAS, fact, is_repeated=False)).answer
 
     answers = [await asked_by(f"u-{number}") for number in range(3)]
     assert answers == [Answer.SUBMITTED, Answer.SUBMITTED, Answer.AGAIN]
@@ -102,30 +102,30 @@ async def test_objects_above_the_limit_of_their_team_wait_and_are_not_refused() 
     ],
 )
 async def test_what_a_person_would_be_refused_an_object_is_refused(spec: dict[str, object], field: str) -> None:
-    house, asked = FakeHouse(), wish(**spec)
-    house.view.queue_rows.append(QueueView(name="red", cluster="atlas"))
-    assert (await ask(house, asked)).answer is Answer.REFUSED
-    refused = house.log.refused[asked.job_id]
+    harness, asked = FakeHarness(), wish(**spec)
+    harness.view.queue_rows.append(QueueView(name="red", cluster="atlas"))
+    assert (await ask(harness, asked)).answer is Answer.REFUSED
+    refused = harness.log.refused[asked.job_id]
     assert (refused.workload, refused.cluster, refused.field) == ("u-1", "atlas", field)
     assert refused.reason
     assert refused.cure
-    assert not house.log.jobs
+    assert not harness.log.jobs
 
 
 async def test_a_refusal_stands_though_its_cause_went_away_before_it_was_acknowledged() -> None:
-    house, asked = FakeHouse(), wish(queue="shut")
-    await ask(house, asked)
-    house.view.queue_rows = [row.model_copy(update={"closed": False}) for row in house.view.queue_rows]
-    assert (await ask(house, asked, is_repeated=True)).answer is Answer.REFUSED
-    assert not house.log.jobs
+    harness, asked = FakeHarness(), wish(queue="shut")
+    await ask(harness, asked)
+    harness.view.queue_rows = [row.model_copy(update={"closed": False}) for row in harness.view.queue_rows]
+    assert (await ask(harness, asked, is_repeated=True)).answer is Answer.REFUSED
+    assert not harness.log.jobs
 
 
 async def test_an_id_that_does_not_follow_from_the_object_is_refused_under_the_objects_own() -> None:
-    house, asked = FakeHouse(), wish().model_copy(update={"job_id": "A" * 26})
-    await ask(house, asked)
-    assert set(house.log.refused) == {wish().job_id}, "nothing is said of the job that it names"
-    assert house.log.refused[wish().job_id].field == "job_id"
-    assert not house.log.jobs
+    harness, asked = FakeHarness(), wish().model_copy(update={"job_id": "A" * 26})
+    await ask(harness, asked)
+    assert set(harness.log.refused) == {wish().job_id}, "nothing is said of the job that it names"
+    assert harness.log.refused[wish().job_id].field == "job_id"
+    assert not harness.log.jobs
 
 
 @pytest.mark.parametrize(
@@ -134,11 +134,11 @@ async def test_an_id_that_does_not_follow_from_the_object_is_refused_under_the_o
     ids=["of another cluster", "of another object"],
 )
 async def test_a_wish_of_another_object_than_its_subject_is_dropped(origin: WorkloadRef) -> None:
-    house = FakeHouse()
+    harness = FakeHarness()
     asked = wish().model_copy(update={"origin": origin})
-    assert (await ask(house, asked)).answer is Answer.FOREIGN
-    assert not house.log.jobs
-    assert not house.log.refused
+    assert (await ask(harness, asked)).answer is Answer.FOREIGN
+    assert not harness.log.jobs
+    assert not harness.log.refused
 
 
 @pytest.mark.parametrize(
@@ -148,10 +148,10 @@ async def test_a_wish_of_another_object_than_its_subject_is_dropped(origin: Work
 async def test_a_namespace_asks_for_the_team_that_the_settings_name_and_no_other(
     teams: dict[str, str], told: str
 ) -> None:
-    house, authority = FakeHouse(), Authority("atlas", teams, "the setting")
-    assert (await ask(house, wish(), authority=authority)).answer is Answer.REFUSED
-    assert not house.log.jobs
-    [(job_id, refused)] = house.log.refused.items()
+    harness, authority = FakeHarness(), Authority("atlas", teams, "the setting")
+    assert (await ask(harness, wish(), authority=authority)).answer is Answer.REFUSED
+    assert not harness.log.jobs
+    [(job_id, refused)] = harness.log.refused.items()
     assert job_id != wish().job_id
     assert (refused.workload, refused.cluster, refused.field) == ("u-1", "atlas", "metadata.namespace")
     assert told in refused.reason
@@ -159,11 +159,11 @@ async def test_a_namespace_asks_for_the_team_that_the_settings_name_and_no_other
 
 
 async def test_principal_and_trace_follow_from_the_object_and_not_from_the_wish() -> None:
-    house = FakeHouse()
+    harness = FakeHarness()
     other = ids.traceparent(ids.trace_id("other"), ids.span_id("other"))
     asked = wish().model_copy(update={"principal": "ada", "trace": other})
-    assert (await ask(house, asked)).answer is Answer.SUBMITTED
-    job = house.log.jobs[asked.job_id].job
+    assert (await ask(harness, asked)).answer is Answer.SUBMITTED
+    job = harness.log.jobs[asked.job_id].job
     assert job.principal == WHO
     assert job.trace == ids.traceparent(ids.trace_id(job.id), ids.span_id(job.id))
 
@@ -185,50 +185,50 @@ def test_a_centre_goes_by_its_own_table_and_a_whole_stack_by_its_clusters() -> N
 
 
 async def test_nothing_is_answered_while_the_log_does_not_answer() -> None:
-    house = FakeHouse()
-    house.log.fails = lost_log()
+    harness = FakeHarness()
+    harness.log.fails = lost_log()
     for payload in (wish(), wish(queue="nowhere"), WorkloadCancelRequested(job_id="A" * 26, principal=WHO)):
-        assert (await ask(house, payload)).answer is Answer.AGAIN
-        assert (await ask(house, payload, is_repeated=True)).answer is Answer.AGAIN
+        assert (await ask(harness, payload)).answer is Answer.AGAIN
+        assert (await ask(harness, payload, is_repeated=True)).answer is Answer.AGAIN
 
 
 async def test_nothing_is_answered_while_nobody_tells_which_queues_there_are() -> None:
-    house = FakeHouse()
-    house.view.is_down = house.scheduler.is_down = True
-    assert (await ask(house, wish())).answer is Answer.AGAIN
-    assert not house.log.refused
+    harness = FakeHarness()
+    harness.view.is_down = harness.scheduler.is_down = True
+    assert (await ask(harness, wish())).answer is Answer.AGAIN
+    assert not harness.log.refused
 
 
 async def test_a_deleted_objects_job_is_cancelled_in_the_name_of_its_namespace() -> None:
-    house, job_id = FakeHouse(), wish().job_id
+    harness, job_id = FakeHarness(), wish().job_id
     gone = WorkloadCancelRequested(job_id=job_id, principal=WHO, reason="MusterJob train was deleted")
-    assert (await ask(house, gone)).answer is Answer.CANCELLED
-    [(cancelled, cancel)] = house.log.cancels
+    assert (await ask(harness, gone)).answer is Answer.CANCELLED
+    [(cancelled, cancel)] = harness.log.cancels
     assert (cancelled, cancel.principal, cancel.reason) == (job_id, WHO, "MusterJob train was deleted")
 
 
 async def test_a_job_from_before_its_namespace_acted_for_another_team_is_cancelled_in_its_own_name() -> None:
-    house, asked = FakeHouse(), wish()
-    await ask(house, asked)
+    harness, asked = FakeHarness(), wish()
+    await ask(harness, asked)
     gone = WorkloadCancelRequested(job_id=asked.job_id, principal="ada")
-    assert (await ask(house, gone, authority=Authority("atlas", {"blue": "red"}))).answer is Answer.CANCELLED
-    assert house.log.cancels[0][1].principal == WHO
+    assert (await ask(harness, gone, authority=Authority("atlas", {"blue": "red"}))).answer is Answer.CANCELLED
+    assert harness.log.cancels[0][1].principal == WHO
 
 
 @pytest.mark.parametrize("origin", [None, ORIGIN.model_copy(update={"cluster": "bravo"})])
 async def test_a_job_that_does_not_stand_for_the_object_is_not_cancelled(origin: WorkloadRef | None) -> None:
-    house = FakeHouse()
+    harness = FakeHarness()
     spec = wish().spec
     job = accept.make_job(spec, principal="ada", key="k", traceparent="").model_copy(update={"origin": origin})
-    await house.log.submit(job)
+    await harness.log.submit(job)
     for job_id in (job.id, "A" * 26):
         gone = WorkloadCancelRequested(job_id=job_id, principal=WHO)
-        assert (await ask(house, gone)).answer is Answer.FOREIGN
-    assert not house.log.cancels
+        assert (await ask(harness, gone)).answer is Answer.FOREIGN
+    assert not harness.log.cancels
 
 
 async def test_other_facts_of_a_workload_ask_for_nothing() -> None:
-    assert (await ask(FakeHouse(), WorkloadSettled(job_id="A" * 26))).answer is Answer.IGNORED
+    assert (await ask(FakeHarness(), WorkloadSettled(job_id="A" * 26))).answer is Answer.IGNORED
 
 
 def test_the_consumer_takes_wishes_alone_and_from_the_beginning() -> None:

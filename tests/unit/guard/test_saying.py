@@ -44,42 +44,42 @@ def test_nothing_is_said_before_the_first_look() -> None:
 
 
 def test_advice_is_raised_once_and_cleared_with_how_long_it_lasted() -> None:
-    house = VirtualGuard()
-    (raised,) = house.sees(listing(60))
+    harness = VirtualGuard()
+    (raised,) = harness.sees(listing(60))
     assert isinstance(raised.payload, AdviceRaised)
-    assert house.sees(listing(61)) == []
-    (cleared,) = house.sees(listing(5))
+    assert harness.sees(listing(61)) == []
+    (cleared,) = harness.sees(listing(5))
     assert cleared.payload == AdviceCleared(code="lists-too-much", lasted_s=30.0)
     assert cleared.subject_id == raised.subject_id
     assert cleared.causes == ("f1",)
 
 
 def test_advice_does_not_come_and_go_at_the_threshold() -> None:
-    house = VirtualGuard()
-    assert names(house.sees(listing(31))) == ["raised"]
-    assert house.sees(listing(29)) == []
-    assert names(house.sees(listing(20))) == ["cleared"]
-    assert house.sees(listing(29)) == []
+    harness = VirtualGuard()
+    assert names(harness.sees(listing(31))) == ["raised"]
+    assert harness.sees(listing(29)) == []
+    assert names(harness.sees(listing(20))) == ["cleared"]
+    assert harness.sees(listing(29)) == []
 
 
 def test_what_became_much_worse_is_said_again() -> None:
-    house = VirtualGuard()
-    house.sees(listing(40))
-    assert house.sees(listing(79)) == []
-    assert names(house.sees(listing(81))) == ["raised"]
-    assert house.core.state.advice[next(iter(house.core.state.advice))].raised_at == after(NOW, 15.0)
+    harness = VirtualGuard()
+    harness.sees(listing(40))
+    assert harness.sees(listing(79)) == []
+    assert names(harness.sees(listing(81))) == ["raised"]
+    assert harness.core.state.advice[next(iter(harness.core.state.advice))].raised_at == after(NOW, 15.0)
 
 
 def test_what_cannot_be_seen_stands() -> None:
-    house = VirtualGuard()
-    house.sees(listing(60))
-    assert house.sees(look(clients_from="")) == []
+    harness = VirtualGuard()
+    harness.sees(listing(60))
+    assert harness.sees(look(clients_from="")) == []
 
 
 def test_the_worst_are_raised_first_where_there_is_no_room_for_all() -> None:
     clients = tuple(ClientLists(f"client-{number}/1", "u", "pods", 31.0 + number) for number in range(ADVICE_MAX + 50))
-    house = VirtualGuard()
-    drafts = house.sees(look(clients=clients))
+    harness = VirtualGuard()
+    drafts = harness.sees(look(clients=clients))
     assert len(drafts) == ADVICE_MAX
     least = min(one.payload.figures[1].value for one in drafts if isinstance(one.payload, AdviceRaised))
     assert least == 31.0 + 50
@@ -101,55 +101,55 @@ def only_flows(drafts: list[Draft]) -> list[Draft]:
 
 
 def test_a_flow_is_told_when_it_became_right_and_when_it_is_no_longer() -> None:
-    house = VirtualGuard()
-    assert only_flows(house.sees(wrong(None))) == []
-    (applied,) = only_flows(house.sees(right(written=True)))
+    harness = VirtualGuard()
+    assert only_flows(harness.sees(wrong(None))) == []
+    (applied,) = only_flows(harness.sees(right(written=True)))
     assert applied.payload == FlowApplied(
         seats=2, shares=1, ballast_shares=54, total_shares=300, server_seats=600, resource="secrets",
         why="first seen, written by the guard",
     )  # fmt: skip
-    assert only_flows(house.sees(right())) == []
-    (drifted,) = only_flows(house.sees(wrong((3, 3))))
+    assert only_flows(harness.sees(right())) == []
+    (drifted,) = only_flows(harness.sees(wrong((3, 3))))
     assert drifted.payload == FlowDrifted(seats=2, seats_found=3, reason="API servers have not taken it up")
-    assert only_flows(house.sees(wrong((3, 3)))) == []
-    (mended,) = only_flows(house.sees(right()))
+    assert only_flows(harness.sees(wrong((3, 3)))) == []
+    (mended,) = only_flows(harness.sees(right()))
     assert isinstance(mended.payload, FlowApplied)
     assert mended.payload.why == "mended, found so"
 
 
 def test_other_shares_for_the_same_seats_are_told_because_other_levels_changed() -> None:
-    house = VirtualGuard()
-    house.sees(right())
-    (again,) = only_flows(house.sees(right(shares=2, ballast=0, total=947, written=True)))
+    harness = VirtualGuard()
+    harness.sees(right())
+    (again,) = only_flows(harness.sees(right(shares=2, ballast=0, total=947, written=True)))
     assert isinstance(again.payload, FlowApplied)
     assert again.payload.why == "other levels changed, written by the guard"
 
 
 def test_a_replica_that_differs_is_the_one_that_is_told() -> None:
-    house = VirtualGuard()
-    house.sees(right())
-    (drifted,) = only_flows(house.sees(wrong((2, 5))))
+    harness = VirtualGuard()
+    harness.sees(right())
+    (drifted,) = only_flows(harness.sees(wrong((2, 5))))
     assert isinstance(drifted.payload, FlowDrifted)
     assert drifted.payload.seats_found == 5
 
 
 def test_flows_that_cannot_be_seen_have_not_drifted() -> None:
-    house = VirtualGuard()
-    house.sees(right())
-    assert only_flows(house.sees(look(levels=None, flows=(), server=None))) == []
-    assert house.now > Instant(NS_PER_S)
+    harness = VirtualGuard()
+    harness.sees(right())
+    assert only_flows(harness.sees(look(levels=None, flows=(), server=None))) == []
+    assert harness.now > Instant(NS_PER_S)
     assert replica().memory_mib == 300
 
 
 def test_a_busy_log_does_not_have_the_same_look_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    house, judged = VirtualGuard(), list[Look]()
-    house.sees(listing(60))
+    harness, judged = VirtualGuard(), list[Look]()
+    harness.sees(listing(60))
 
     def judge(seen: Look, config: GuardConfig) -> None:
         judged.append(seen)
 
     monkeypatch.setattr("muster.guard.core.core.CHECKS", {"lists-too-much": judge})
-    assert [house.core.decide(house.now) for _ in range(3)] == [[], [], []]
+    assert [harness.core.decide(harness.now) for _ in range(3)] == [[], [], []]
     assert judged == []
-    house.sees(listing(60))
+    harness.sees(listing(60))
     assert len(judged) == 1

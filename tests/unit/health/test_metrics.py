@@ -34,40 +34,40 @@ def fact(kind: str, name: str, payload: Payload, *, writer: str = "health") -> F
 
 
 def test_an_illness_is_shown_with_its_reason_while_it_lasts_and_counted_once() -> None:
-    house, metrics, before = VirtualHealth(), HealthMetrics("sim"), counted()
-    house.join("n1", "n2")
-    house.pages("n1", seconds=70)
-    house.answers = False
-    house.page("n1", device("n1", 0, xid=79))
-    for said in house.settle():
+    harness, metrics, before = VirtualHealth(), HealthMetrics("sim"), counted()
+    harness.join("n1", "n2")
+    harness.pages("n1", seconds=70)
+    harness.answers = False
+    harness.page("n1", device("n1", 0, xid=79))
+    for said in harness.settle():
         metrics.count(said)
-    metrics.show(house.core.verdicts)
+    metrics.show(harness.core.verdicts)
     assert value("standing_faults", kind="node", code="xid-79", fault_class="fatal") == 1
     assert value("units", kind="node", phase="suspect") == 1
     assert counted() == (before[0] + 1, before[1] + 1, before[2], before[3])
     metrics.hide()
     assert REGISTRY.get_sample_value("muster_health_units", {"kind": "node", "phase": "suspect"}) is None
-    metrics.show(house.core.verdicts)
+    metrics.show(harness.core.verdicts)
     assert counted()[:2] == (before[0] + 1, before[1] + 1), "another term counts nothing twice"
     metrics.hide()
 
 
 def test_what_is_well_again_has_no_standing_fault_and_a_length() -> None:
-    house, metrics, before = VirtualHealth(), HealthMetrics("sim"), counted()
-    house.join("n1", "n2")
-    house.pages("n1", seconds=70)
-    house.page("n1", device("n1", 0, xid=79))
-    house.answers = False
-    house.settle()
-    metrics.show(house.core.verdicts)
-    asked = house.facts("withhold-requested")[0].payload
+    harness, metrics, before = VirtualHealth(), HealthMetrics("sim"), counted()
+    harness.join("n1", "n2")
+    harness.pages("n1", seconds=70)
+    harness.page("n1", device("n1", 0, xid=79))
+    harness.answers = False
+    harness.settle()
+    metrics.show(harness.core.verdicts)
+    asked = harness.facts("withhold-requested")[0].payload
     assert isinstance(asked, WithholdRequested)
-    house.now, house.answers = after(house.now, 100), True
-    house.write("scheduler", "node", "n1", "withheld", Withheld(request_id=asked.request_id))
-    house.pages("n1", seconds=300)
-    for said in house.log:
+    harness.now, harness.answers = after(harness.now, 100), True
+    harness.write("scheduler", "node", "n1", "withheld", Withheld(request_id=asked.request_id))
+    harness.pages("n1", seconds=300)
+    for said in harness.log:
         metrics.count(said)
-    metrics.show(house.core.verdicts)
+    metrics.show(harness.core.verdicts)
     assert value("standing_faults", kind="node", code="xid-79", fault_class="fatal") == 0
     assert value("units", kind="node", phase="quarantined") == 0
     assert counted()[2] == before[2] + 1

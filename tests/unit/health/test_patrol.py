@@ -18,7 +18,7 @@ DEEP = (CheckOrder(check="dcgm"),)
 JOB = "A" * 26
 
 
-def house(**fields: object) -> VirtualHealth:
+def harness(**fields: object) -> VirtualHealth:
     patrol = replace(PatrolConfig(periodic=LIGHT, deep=DEEP), **fields)  # type: ignore[arg-type]
     one = VirtualHealth(config=replace(CONFIG, patrol=patrol))
     one.join("a", "b", "c", "d")
@@ -38,14 +38,14 @@ def asked(one: VirtualHealth, reason: str) -> list[str]:
 
 
 def test_by_itself_nothing_is_checked() -> None:
-    one = house()
+    one = harness()
     run_for(one, 100, step_s=HOUR_S)
     assert not one.facts("checks-requested")
     assert one.core.next_wakeup() is None
 
 
 def test_every_node_is_checked_once_in_every_interval_and_not_all_at_once() -> None:
-    one = house(periodic_every_s=6 * HOUR_S)
+    one = harness(periodic_every_s=6 * HOUR_S)
     run_for(one, 6)
     assert sorted(asked(one, "periodic")) == ["a", "b", "c", "d"]
     moments = {fact.time for fact in one.facts("checks-requested")}
@@ -55,7 +55,7 @@ def test_every_node_is_checked_once_in_every_interval_and_not_all_at_once() -> N
 
 
 def test_who_begins_later_puts_no_first_round_off() -> None:
-    one = house(periodic_every_s=168 * HOUR_S)
+    one = harness(periodic_every_s=168 * HOUR_S)
     later = VirtualHealth(config=one.config, now=after(one.now, HOUR_S))
     later.join("a", "b", "c", "d")
     for other in (one, later):
@@ -64,7 +64,7 @@ def test_who_begins_later_puts_no_first_round_off() -> None:
 
 
 def test_a_periodic_check_that_fails_is_a_fault() -> None:
-    one = house(periodic_every_s=HOUR_S)
+    one = harness(periodic_every_s=HOUR_S)
     one.passes = CheckOutcome.FAIL
     one.answers = False
     run_for(one, 1)
@@ -72,7 +72,7 @@ def test_a_periodic_check_that_fails_is_a_fault() -> None:
 
 
 def test_an_idle_node_is_checked_deeply_and_comes_back_and_history_does_not_count_it() -> None:
-    one = house(deep_every_s=24 * HOUR_S)
+    one = harness(deep_every_s=24 * HOUR_S)
     run_for(one, 24)
     assert sorted(fact.subject_id for fact in one.facts("healthy")) == ["a", "b", "c", "d"]
     payloads = [fact.payload for fact in one.facts("checks-requested")]
@@ -82,21 +82,21 @@ def test_an_idle_node_is_checked_deeply_and_comes_back_and_history_does_not_coun
 
 
 def test_a_node_in_use_is_left_alone() -> None:
-    one = house(deep_every_s=24 * HOUR_S)
+    one = harness(deep_every_s=24 * HOUR_S)
     one.run(JOB, "vision", "a", "b", "c", "d")
     run_for(one, 30)
     assert not one.facts("suspect")
 
 
 def test_one_idle_node_at_a_time() -> None:
-    one = house(deep_every_s=HOUR_S)
+    one = harness(deep_every_s=HOUR_S)
     one.answers = False
     run_for(one, 5)
     assert len(one.core.verdicts.state.ill) == 1
 
 
 def test_a_sick_node_is_not_checked_beside() -> None:
-    one = house(periodic_every_s=HOUR_S)
+    one = harness(periodic_every_s=HOUR_S)
     one.answers = False
     one.page("a", device("a", 0, xid=79))
     run_for(one, 3)
@@ -106,7 +106,7 @@ def test_a_sick_node_is_not_checked_beside() -> None:
 
 @pytest.mark.parametrize("hours", [0.0, 1.0])
 def test_who_takes_over_keeps_to_the_rounds(hours: float) -> None:
-    one = house(periodic_every_s=6 * HOUR_S)
+    one = harness(periodic_every_s=6 * HOUR_S)
     run_for(one, 6)
     other = one.recovered()
     run_for(other, hours)
@@ -114,7 +114,7 @@ def test_who_takes_over_keeps_to_the_rounds(hours: float) -> None:
 
 
 def test_a_node_that_left_and_came_again_is_checked_no_more_often() -> None:
-    one = house(periodic_every_s=6 * HOUR_S)
+    one = harness(periodic_every_s=6 * HOUR_S)
     for _ in range(5):
         one.write("agent", "node", "a", "left", NodeLeft())
         one.join("a")

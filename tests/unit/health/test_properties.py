@@ -30,7 +30,7 @@ STEPS = st.one_of(
 
 
 class Checked(VirtualHealth):
-    """A house that looks at every fact of health as it is said."""
+    """A harness that looks at every fact of health as it is said."""
 
     def append(self, writer: str, draft: Draft, **rest: str) -> Fact:
         if writer == "health":
@@ -55,52 +55,52 @@ class Checked(VirtualHealth):
         return unit.trust or (is_checked and not lasts) or (not unit.needs_checks and not unit.grave)
 
 
-def happen(house: Checked, step: tuple[object, ...]) -> None:
+def happen(harness: Checked, step: tuple[object, ...]) -> None:
     what, first, second, third = step
     match what:
         case "answers":
-            house.answers = bool(first)
+            harness.answers = bool(first)
         case "passes":
-            house.passes = CheckOutcome(str(first))
+            harness.passes = CheckOutcome(str(first))
         case "works":
-            house.works = bool(first)
+            harness.works = bool(first)
         case "later":
-            house.now = after(house.now, float(str(first)))
+            harness.now = after(harness.now, float(str(first)))
         case "verify":
             wish = VerifyRequested(principal="ann", trust=bool(second))
-            house.write("federation", "node", str(first), "verify-forwarded", wish)
+            harness.write("federation", "node", str(first), "verify-forwarded", wish)
         case "reset":
             asked = BrakeResetRequested(principal="ann", skip=bool(first))
-            house.write("federation", "health", "brake", "brake-reset-forwarded", asked)
-        case _ if first in house.core.verdicts.state.nodes:
-            _happen_to(house, str(first), str(what), second, third)
+            harness.write("federation", "health", "brake", "brake-reset-forwarded", asked)
+        case _ if first in harness.core.verdicts.state.nodes:
+            _happen_to(harness, str(first), str(what), second, third)
         case _:
             pass
 
 
-def _happen_to(house: Checked, node: str, what: str, second: object, third: object) -> None:
+def _happen_to(harness: Checked, node: str, what: str, second: object, third: object) -> None:
     match what:
         case "xid":
-            house.page(node, device(node, int(str(second)), xid=third, xid_counts=((third, 1),)))
+            harness.page(node, device(node, int(str(second)), xid=third, xid_counts=((third, 1),)))
         case "pending":
-            house.page(node, device(node, int(str(second)), remap_pending=third))
+            harness.page(node, device(node, int(str(second)), remap_pending=third))
         case "exporter":
-            house.page(node, exporter=ExporterState(str(second)))
+            harness.page(node, exporter=ExporterState(str(second)))
         case "lost":
-            house.write("agent", "node", node, "lost", NodeLost())
+            harness.write("agent", "node", node, "lost", NodeLost())
         case "left":
-            house.write("agent", "node", node, "left", NodeLeft())
+            harness.write("agent", "node", node, "left", NodeLeft())
         case _:
-            _maintain(house, node, begins=bool(second))
+            _maintain(harness, node, begins=bool(second))
 
 
-def _maintain(house: Checked, node: str, *, begins: bool) -> None:
+def _maintain(harness: Checked, node: str, *, begins: bool) -> None:
     if begins:
-        house.write("upgrader", "node", node, "withhold-requested", WithholdRequested(request_id=f"up-{node}"))
-        house.write("scheduler", "node", node, "withheld", Withheld(request_id=f"up-{node}"))
+        harness.write("upgrader", "node", node, "withhold-requested", WithholdRequested(request_id=f"up-{node}"))
+        harness.write("scheduler", "node", node, "withheld", Withheld(request_id=f"up-{node}"))
         return
     withdrawn = WithholdWithdrawn(request_id=f"up-{node}", after_withheld=True)
-    house.write("upgrader", "node", node, "withhold-withdrawn", withdrawn)
+    harness.write("upgrader", "node", node, "withhold-withdrawn", withdrawn)
 
 
 @settings(max_examples=150, deadline=None)
@@ -108,39 +108,39 @@ def _maintain(house: Checked, node: str, *, begins: bool) -> None:
 def test_nothing_is_done_to_what_is_held_and_nothing_comes_back_without_evidence(
     steps: list[tuple[object, ...]],
 ) -> None:
-    house = Checked(gpus=4)
-    house.join(*NODES)
+    harness = Checked(gpus=4)
+    harness.join(*NODES)
     for step in steps:
-        happen(house, step)
-        house.settle()
-        house.now = after(house.now, 1)
+        happen(harness, step)
+        harness.settle()
+        harness.now = after(harness.now, 1)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(STEPS, max_size=25))
 def test_who_starts_from_a_checkpoint_believes_the_same(steps: list[tuple[object, ...]]) -> None:
-    house = Checked(gpus=4)
-    house.join(*NODES)
+    harness = Checked(gpus=4)
+    harness.join(*NODES)
     for step in steps:
-        happen(house, step)
-        house.settle()
-        house.now = after(house.now, 1)
-    other = house.recovered()
+        happen(harness, step)
+        harness.settle()
+        harness.now = after(harness.now, 1)
+    other = harness.recovered()
     assert {draft.subject_id: draft.payload for draft in other.core.snapshot()} == {
-        draft.subject_id: draft.payload for draft in house.core.snapshot()
+        draft.subject_id: draft.payload for draft in harness.core.snapshot()
     }
-    assert set(other.core.verdicts.state.ill) == set(house.core.verdicts.state.ill)
-    assert other.core.verdicts.state.incidents == house.core.verdicts.state.incidents
+    assert set(other.core.verdicts.state.ill) == set(harness.core.verdicts.state.ill)
+    assert other.core.verdicts.state.incidents == harness.core.verdicts.state.incidents
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(NODES), st.integers(0, 3), st.sampled_from((13, 31, 43, 45))), max_size=30))
 def test_programs_of_one_team_never_take_hardware_away(steps: list[tuple[str, int, int]]) -> None:
-    house = VirtualHealth(gpus=4)
-    house.join(*NODES)
-    house.run("A" * 26, "vision", *NODES, devices=range(4))
+    harness = VirtualHealth(gpus=4)
+    harness.join(*NODES)
+    harness.run("A" * 26, "vision", *NODES, devices=range(4))
     for node, index, xid in steps:
-        house.page(node, device(node, index, xid=xid, xid_counts=((xid, 1),)))
-        house.settle()
-        house.now = after(house.now, 200)
-    assert not house.facts("withhold-requested")
+        harness.page(node, device(node, index, xid=xid, xid_counts=((xid, 1),)))
+        harness.settle()
+        harness.now = after(harness.now, 200)
+    assert not harness.facts("withhold-requested")

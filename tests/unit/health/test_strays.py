@@ -10,7 +10,7 @@ from muster.schemas.facts.node import GrantState, NodeJoined, NodeLeft, Withheld
 
 
 @pytest.fixture
-def house() -> VirtualHealth:
+def harness() -> VirtualHealth:
     """Node a is suspect, and what holds it has not ended yet."""
     one = VirtualHealth(answers=False)
     one.join("a", "b")
@@ -23,87 +23,87 @@ def house() -> VirtualHealth:
     return one
 
 
-def asked(house: VirtualHealth) -> str:
+def asked(harness: VirtualHealth) -> str:
     """The request that was made last."""
-    return str(house.facts("withhold-requested")[-1].payload.request_id)  # type: ignore[attr-defined]
+    return str(harness.facts("withhold-requested")[-1].payload.request_id)  # type: ignore[attr-defined]
 
 
-def withdrawn(house: VirtualHealth) -> list[tuple[str, bool]]:
+def withdrawn(harness: VirtualHealth) -> list[tuple[str, bool]]:
     """What was withdrawn, and whether as answered."""
-    found = [fact.payload for fact in house.facts("withhold-withdrawn")]
+    found = [fact.payload for fact in harness.facts("withhold-withdrawn")]
     return [(one.request_id, one.after_withheld) for one in found if isinstance(one, WithholdWithdrawn)]
 
 
-def test_the_request_for_a_node_that_left_is_withdrawn(house: VirtualHealth) -> None:
-    house.write("agent", "node", "a", "left", NodeLeft())
-    house.settle()
-    assert withdrawn(house) == [(asked(house), False)]
+def test_the_request_for_a_node_that_left_is_withdrawn(harness: VirtualHealth) -> None:
+    harness.write("agent", "node", "a", "left", NodeLeft())
+    harness.settle()
+    assert withdrawn(harness) == [(asked(harness), False)]
 
 
-def test_an_answer_that_crosses_the_withdrawal_is_given_back(house: VirtualHealth) -> None:
-    house.write("agent", "node", "a", "left", NodeLeft())
-    (draft,) = house.core.decide(house.now)
-    house.write("scheduler", "node", "a", "withheld", Withheld(request_id=asked(house)))
-    house.write("health", "node", "a", draft.name, draft.payload)
-    house.settle()
-    assert withdrawn(house) == [(asked(house), False), (asked(house), True)]
+def test_an_answer_that_crosses_the_withdrawal_is_given_back(harness: VirtualHealth) -> None:
+    harness.write("agent", "node", "a", "left", NodeLeft())
+    (draft,) = harness.core.decide(harness.now)
+    harness.write("scheduler", "node", "a", "withheld", Withheld(request_id=asked(harness)))
+    harness.write("health", "node", "a", draft.name, draft.payload)
+    harness.settle()
+    assert withdrawn(harness) == [(asked(harness), False), (asked(harness), True)]
 
 
-def test_an_answer_to_a_withdrawn_request_is_given_back_also_if_the_node_came_again(house: VirtualHealth) -> None:
-    house.write("agent", "node", "a", "left", NodeLeft())
-    house.settle()
-    house.join("a")
-    house.write("scheduler", "node", "a", "withheld", Withheld(request_id=asked(house)))
-    house.settle()
-    assert withdrawn(house)[-1] == (asked(house), True)
-    assert house.phase("node", "a") is HealthPhase.HEALTHY
+def test_an_answer_to_a_withdrawn_request_is_given_back_also_if_the_node_came_again(harness: VirtualHealth) -> None:
+    harness.write("agent", "node", "a", "left", NodeLeft())
+    harness.settle()
+    harness.join("a")
+    harness.write("scheduler", "node", "a", "withheld", Withheld(request_id=asked(harness)))
+    harness.settle()
+    assert withdrawn(harness)[-1] == (asked(harness), True)
+    assert harness.phase("node", "a") is HealthPhase.HEALTHY
 
 
 def test_a_request_that_the_node_did_not_live_to_see_is_withdrawn() -> None:
-    house = VirtualHealth(answers=False)
-    house.join("a")
-    house.page("a")
-    house.now = after(house.now, 10)
-    house.page("a", device("a", 3, xid=79))
+    harness = VirtualHealth(answers=False)
+    harness.join("a")
+    harness.page("a")
+    harness.now = after(harness.now, 10)
+    harness.page("a", device("a", 3, xid=79))
     drafts = list[Draft]()
     while not any(draft.name == "withhold-requested" for draft in drafts):
-        drafts = house.core.decide(house.now)
+        drafts = harness.core.decide(harness.now)
         for draft in drafts:
             if draft.name == "withhold-requested":
-                house.write("agent", "node", "a", "left", NodeLeft())
-            house.write("health", draft.kind, draft.subject_id, draft.name, draft.payload)
-    house.settle()
-    assert withdrawn(house) == [(asked(house), False)]
+                harness.write("agent", "node", "a", "left", NodeLeft())
+            harness.write("health", draft.kind, draft.subject_id, draft.name, draft.payload)
+    harness.settle()
+    assert withdrawn(harness) == [(asked(harness), False)]
 
 
 def test_a_device_that_was_taken_away_leaves_no_request_behind() -> None:
-    house = VirtualHealth(answers=False)
-    house.join("a")
-    house.page("a")
-    house.now = after(house.now, 10)
-    house.page("a", device("a", 3, xid=48))
-    house.settle()
-    assert house.phase("device", uuid("a", 3)) is HealthPhase.SUSPECT
+    harness = VirtualHealth(answers=False)
+    harness.join("a")
+    harness.page("a")
+    harness.now = after(harness.now, 10)
+    harness.page("a", device("a", 3, xid=48))
+    harness.settle()
+    assert harness.phase("device", uuid("a", 3)) is HealthPhase.SUSPECT
     uuids = tuple(uuid("a", index) for index in range(8))
     less = NodeJoined(cpu_milli=96_000, memory_mib=1_000_000, gpu_uuids=uuids, absent=(3,))
-    house.write("agent", "node", "a", "joined", less)
-    house.settle()
-    assert withdrawn(house) == [(asked(house), False)]
+    harness.write("agent", "node", "a", "joined", less)
+    harness.settle()
+    assert withdrawn(harness) == [(asked(harness), False)]
 
 
 @pytest.mark.parametrize("unit_first", [True, False])
 def test_who_starts_from_a_checkpoint_withdraws_what_is_of_nothing_and_keeps_what_is_wanted(
-    house: VirtualHealth, *, unit_first: bool
+    harness: VirtualHealth, *, unit_first: bool
 ) -> None:
     wishes = (
-        WithholdWish(request_id=asked(house), fact="f", by="health"),
+        WithholdWish(request_id=asked(harness), fact="f", by="health"),
         WithholdWish(request_id="health.a.7.1", fact="f", by="health", answered=True),
         WithholdWish(request_id="health.8.1.1.hold.a", fact="f", by="upgrader", answered=True),
     )
     grant = Draft("node", "a", "state-recorded", GrantState(released=True, wishes=wishes))
-    grants, own = house.state_facts("scheduler", [grant]), house.snapshot()
+    grants, own = harness.state_facts("scheduler", [grant]), harness.snapshot()
     parts = [*own, *grants] if unit_first else [*grants, *own]
-    other = VirtualHealth(answers=False, now=house.now)
+    other = VirtualHealth(answers=False, now=harness.now)
     other.join("a", "b")
     recover(other.core, parts)
     other.settle()

@@ -29,7 +29,7 @@ def node(obj: JsonObject) -> str:
 
 
 @dataclass
-class House:
+class Harness:
     """A fake API server, and reflectors that share a watch of it."""
 
     kube: FakeKube
@@ -55,12 +55,12 @@ class One:
 
     task: asyncio.Task[None]
 
-    def __init__(self, house: House, select: Selection, held: asyncio.Event | None) -> None:
+    def __init__(self, harness: Harness, select: Selection, held: asyncio.Event | None) -> None:
         self.told: list[tuple[str, str]] = []
         self.held = held
         self.reflector = Reflector(
-            house.connection, PODS, project=node, on_changes=self._take, select=select, compare_s=None,
-            shared=house.shared,
+            harness.connection, PODS, project=node, on_changes=self._take, select=select, compare_s=None,
+            shared=harness.shared,
         )  # fmt: skip
 
     async def _take(self, changes: list[Change[str]]) -> None:
@@ -74,104 +74,104 @@ class One:
 
 
 @pytest.fixture
-async def house() -> AsyncIterator[House]:
+async def harness() -> AsyncIterator[Harness]:
     async with (
         fake_kube(bookmark_s=0.05) as kube,
         KubeConnection.plain(kube.url, user_agent="muster-test/1") as connection,
     ):
-        house = House(kube, connection)
-        yield house
-        for task in house.tasks:
+        harness = Harness(kube, connection)
+        yield harness
+        for task in harness.tasks:
             task.cancel()
-        await asyncio.gather(*house.tasks, return_exceptions=True)
+        await asyncio.gather(*harness.tasks, return_exceptions=True)
 
 
-async def test_one_watch_is_left_and_all_are_told(house: House) -> None:
-    house.kube.add(PODS, pod("a"))
-    first, second = await house.started(), await house.started()
-    await until(lambda: house.open_watches == 1)
+async def test_one_watch_is_left_and_all_are_told(harness: Harness) -> None:
+    harness.kube.add(PODS, pod("a"))
+    first, second = await harness.started(), await harness.started()
+    await until(lambda: harness.open_watches == 1)
 
-    house.kube.add(PODS, pod("b"))
-    house.kube.store.bind("a", "default", binding("a", "n1"))
-    house.kube.remove(PODS, "b", "default")
+    harness.kube.add(PODS, pod("b"))
+    harness.kube.store.bind("a", "default", binding("a", "n1"))
+    harness.kube.remove(PODS, "b", "default")
 
     told = [("added", "a"), ("added", "b"), ("modified", "a"), ("deleted", "b")]
     await until(lambda: first.told == second.told == told)
-    assert (house.open_watches, house.kube.count("list"), house.kube.count("watch")) == (1, 0, 2)
+    assert (harness.open_watches, harness.kube.count("list"), harness.kube.count("watch")) == (1, 0, 2)
 
 
-async def test_who_follows_goes_on_where_it_stood_when_the_leader_ends(house: House) -> None:
-    house.kube.add(PODS, pod("a"))
-    first, second = await house.started(), await house.started()
-    await until(lambda: house.open_watches == 1)
+async def test_who_follows_goes_on_where_it_stood_when_the_leader_ends(harness: Harness) -> None:
+    harness.kube.add(PODS, pod("a"))
+    first, second = await harness.started(), await harness.started()
+    await until(lambda: harness.open_watches == 1)
 
     await first.ended()
-    house.kube.add(PODS, pod("b"))
+    harness.kube.add(PODS, pod("b"))
 
     await until(lambda: second.told == [("added", "a"), ("added", "b")])
     assert second.reflector.figures.relists == 1
 
 
-async def test_a_leader_that_fails_leaves_the_others_to_themselves(house: House) -> None:
-    first, second = await house.started(), await house.started()
-    await until(lambda: house.open_watches == 1)
+async def test_a_leader_that_fails_leaves_the_others_to_themselves(harness: Harness) -> None:
+    first, second = await harness.started(), await harness.started()
+    await until(lambda: harness.open_watches == 1)
 
-    house.kube.compact()
-    house.kube.end_watches()
-    house.kube.add(PODS, pod("b"))
+    harness.kube.compact()
+    harness.kube.end_watches()
+    harness.kube.add(PODS, pod("b"))
 
     await until(lambda: first.told == second.told == [("added", "b")])
 
 
 async def test_who_takes_too_slowly_holds_nobody_back_and_misses_nothing(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bounds, "SHARED_EVENTS_MAX", 3)
     held = asyncio.Event()
-    first, slow = await house.started(), await house.started(held=held)
-    await until(lambda: house.open_watches == 1)
+    first, slow = await harness.started(), await harness.started(held=held)
+    await until(lambda: harness.open_watches == 1)
 
     names = [f"p{number}" for number in range(10)]
     for name in names:
-        house.kube.add(PODS, pod(name))
+        harness.kube.add(PODS, pod(name))
         await until(lambda name=name: ("added", name) in first.told)
     assert slow.told == []
     held.set()
 
     await until(lambda: slow.told == [("added", name) for name in names])
     assert slow.reflector.figures.relists == 1
-    await until(lambda: house.open_watches == 1)
+    await until(lambda: harness.open_watches == 1)
 
 
-async def test_what_a_follower_raises_ends_that_one_alone(house: House) -> None:
-    first, second = await house.started(), await house.started()
-    await until(lambda: house.open_watches == 1)
+async def test_what_a_follower_raises_ends_that_one_alone(harness: Harness) -> None:
+    first, second = await harness.started(), await harness.started()
+    await until(lambda: harness.open_watches == 1)
 
     async def refuse(changes: list[Change[str]]) -> None:
         raise ValueError(f"{len(changes)} are too many")
 
     second.reflector._on_changes = refuse
-    house.kube.add(PODS, pod("a"))
+    harness.kube.add(PODS, pod("a"))
 
     await until(second.task.done)
-    house.kube.add(PODS, pod("b"))
+    harness.kube.add(PODS, pod("b"))
     await until(lambda: first.told == [("added", "a"), ("added", "b")])
 
 
-async def test_another_selection_has_a_watch_of_its_own(house: House) -> None:
-    await house.started()
-    await house.started(select=Selection(labels="mine=yes"))
+async def test_another_selection_has_a_watch_of_its_own(harness: Harness) -> None:
+    await harness.started()
+    await harness.started(select=Selection(labels="mine=yes"))
     await asyncio.sleep(0.2)  # bookmarks came, with which they would have joined
 
-    assert house.open_watches == 2
+    assert harness.open_watches == 2
 
 
-async def test_nothing_is_kept_of_those_that_ended(house: House) -> None:
-    first = await house.started()
+async def test_nothing_is_kept_of_those_that_ended(harness: Harness) -> None:
+    first = await harness.started()
     await first.ended()
 
-    house.kube.add(PODS, pod("a"))
-    second = await house.started()
+    harness.kube.add(PODS, pod("a"))
+    second = await harness.started()
 
     assert second.told == [("added", "a")]
-    assert house.open_watches == 1
+    assert harness.open_watches == 1

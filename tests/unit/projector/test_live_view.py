@@ -52,7 +52,7 @@ class Store:
 
 
 @dataclass
-class House:
+class Harness:
     """A log, the projector that leads, the read model, and time."""
 
     facts: list[Fact]
@@ -139,37 +139,37 @@ def test_a_moment_that_came_only_in_part_is_not_taken_for_whole(killed: bool) ->
     parts = len(_public(_joined()[0].tell()))
     assert parts > 3
     for heard_parts in range(parts):
-        house, dashboard = _joined()
-        dashboard.hear_all(_public(house.tell())[:heard_parts])
+        harness, dashboard = _joined()
+        dashboard.hear_all(_public(harness.tell())[:heard_parts])
         if killed:
-            house.lead()
+            harness.lead()
         for _ in range(4):
-            dashboard.hear_all(_public(house.pulse()))
-            house.write()
+            dashboard.hear_all(_public(harness.pulse()))
+            harness.write()
             if dashboard.wants_snapshot:
-                dashboard.begin(house.store.snapshot())
+                dashboard.begin(harness.store.snapshot())
         assert dashboard.gaps == 1
-        same(dashboard, house.core)
+        same(dashboard, harness.core)
 
 
 @pytest.mark.usefixtures("splitting")
 def test_a_moment_in_many_parts_is_taken_in_without_a_gap() -> None:
-    house, dashboard = _joined()
-    dashboard.hear_all(house.tell())
-    dashboard.hear_all(house.pulse())
+    harness, dashboard = _joined()
+    dashboard.hear_all(harness.tell())
+    dashboard.hear_all(harness.pulse())
     assert dashboard.gaps == 0
-    assert sorted(seq for _, seq in dashboard.facts) == list(range(11, len(house.facts) + 1))
-    same(dashboard, house.core)
+    assert sorted(seq for _, seq in dashboard.facts) == list(range(11, len(harness.facts) + 1))
+    same(dashboard, harness.core)
 
 
-def _joined() -> tuple[House, Dashboard]:
-    """A dashboard that has joined a house where much has happened since."""
-    house, dashboard = House(life(jobs=8)), Dashboard()
-    house.fold(10)
-    house.write()
-    dashboard.begin(house.store.snapshot())
-    house.fold(1_000)
-    return house, dashboard
+def _joined() -> tuple[Harness, Dashboard]:
+    """A dashboard that has joined a harness where much has happened since."""
+    harness, dashboard = Harness(life(jobs=8)), Dashboard()
+    harness.fold(10)
+    harness.write()
+    dashboard.begin(harness.store.snapshot())
+    harness.fold(1_000)
+    return harness, dashboard
 
 
 def _public(slices: list[LiveSlice]) -> list[LiveSlice]:
@@ -193,87 +193,87 @@ def test_whatever_is_lost_the_dashboard_ends_up_with_what_the_log_says(steps: li
 
 
 def _live_through(steps: list[str]) -> None:
-    house, dashboard = House(life(jobs=8)), Dashboard()
+    harness, dashboard = Harness(life(jobs=8)), Dashboard()
     told: dict[int, str] = {}
     for step in steps:
         match step:
             case "fold":
-                house.fold()
+                harness.fold()
             case "many":
-                house.fold(9)
+                harness.fold(9)
             case "tell":
-                dashboard.hear_all(house.tell())
+                dashboard.hear_all(harness.tell())
             case "pulse":
-                dashboard.hear_all(house.pulse())
+                dashboard.hear_all(harness.pulse())
             case "lose" | "cut":
-                slices = house.tell()
+                slices = harness.tell()
                 dashboard.hear_all(slices[: len(slices) // 2 if step == "cut" else 0])
             case "write":
-                house.write()
+                harness.write()
             case "look" if dashboard.wants_snapshot:
-                dashboard.begin(house.store.snapshot())
+                dashboard.begin(harness.store.snapshot())
             case "lead":
-                house.lead()
+                harness.lead()
         told |= {seq: fact.name for (_, seq), fact in dashboard.facts.items()}
-    house.fold(1_000)
+    harness.fold(1_000)
     for _ in range(3):
-        dashboard.hear_all(house.pulse())
-        house.write()
+        dashboard.hear_all(harness.pulse())
+        harness.write()
         if dashboard.wants_snapshot:
-            dashboard.begin(house.store.snapshot())
+            dashboard.begin(harness.store.snapshot())
     assert not dashboard.wants_snapshot
-    same(dashboard, house.core)
-    assert all(house.facts[seq - 1].name == name for seq, name in told.items())
+    same(dashboard, harness.core)
+    assert all(harness.facts[seq - 1].name == name for seq, name in told.items())
 
 
 def test_nothing_is_missed_and_nobody_asks_twice_while_nothing_is_lost() -> None:
-    house, dashboard = House(life(jobs=8)), Dashboard()
-    house.fold(10)
-    house.write()
-    dashboard.begin(house.store.snapshot())
-    while house.folded < len(house.facts):
-        house.fold(3)
-        dashboard.hear_all(house.tell())
+    harness, dashboard = Harness(life(jobs=8)), Dashboard()
+    harness.fold(10)
+    harness.write()
+    dashboard.begin(harness.store.snapshot())
+    while harness.folded < len(harness.facts):
+        harness.fold(3)
+        dashboard.hear_all(harness.tell())
     assert dashboard.gaps == 0
-    assert sorted(seq for _, seq in dashboard.facts) == list(range(11, len(house.facts) + 1))
-    same(dashboard, house.core)
+    assert sorted(seq for _, seq in dashboard.facts) == list(range(11, len(harness.facts) + 1))
+    same(dashboard, harness.core)
 
 
 def test_a_slice_that_was_lost_shows_with_the_next_one() -> None:
-    house, dashboard = House(life(jobs=8)), Dashboard()
-    house.fold(10)
-    house.write()
-    dashboard.begin(house.store.snapshot())
-    house.fold(5)
-    house.tell()
-    house.fold(5)
-    dashboard.hear_all(house.tell())
+    harness, dashboard = Harness(life(jobs=8)), Dashboard()
+    harness.fold(10)
+    harness.write()
+    dashboard.begin(harness.store.snapshot())
+    harness.fold(5)
+    harness.tell()
+    harness.fold(5)
+    dashboard.hear_all(harness.tell())
     assert (dashboard.gaps, dashboard.wants_snapshot) == (1, True)
 
 
 def test_the_loss_of_the_last_slice_shows_within_a_second() -> None:
-    house, dashboard = House(life(jobs=8)), Dashboard()
-    house.fold(10)
-    house.write()
-    dashboard.begin(house.store.snapshot())
-    house.fold(5)
-    house.tell()
-    dashboard.hear_all(house.pulse())
+    harness, dashboard = Harness(life(jobs=8)), Dashboard()
+    harness.fold(10)
+    harness.write()
+    dashboard.begin(harness.store.snapshot())
+    harness.fold(5)
+    harness.tell()
+    dashboard.hear_all(harness.pulse())
     assert dashboard.gaps == 1
 
 
 def test_a_new_leader_is_heard_at_once_and_is_in_no_hurry() -> None:
     """Whoever missed nothing goes on; whoever did, learns of it by the first pulse."""
-    house = House(life(jobs=8))
-    house.fold(10)
-    house.write()
+    harness = Harness(life(jobs=8))
+    harness.fold(10)
+    harness.write()
     up_to_date, behind = Dashboard(), Dashboard()
     for dashboard in (up_to_date, behind):
-        dashboard.begin(house.store.snapshot())
-    house.fold(10)
-    up_to_date.hear_all(house.tell())
-    house.lead()
-    first = house.tell()
+        dashboard.begin(harness.store.snapshot())
+    harness.fold(10)
+    up_to_date.hear_all(harness.tell())
+    harness.lead()
+    first = harness.tell()
     assert {one.audience for one in first} == {PUBLIC_AUDIENCE, "blue", "red"}
     for dashboard in (up_to_date, behind):
         dashboard.hear_all(first)
@@ -282,16 +282,16 @@ def test_a_new_leader_is_heard_at_once_and_is_in_no_hurry() -> None:
 
 def test_a_snapshot_that_is_behind_the_slices_is_asked_for_again() -> None:
     """The read model may lag; the slices that came since wait for one that does not."""
-    house, dashboard = House(life(jobs=8)), Dashboard()
-    house.fold(10)
-    house.write()
-    house.fold(5)
-    house.tell()  # before anybody listened
-    house.fold(5)
-    dashboard.hear_all(house.tell())
-    dashboard.begin(house.store.snapshot())
+    harness, dashboard = Harness(life(jobs=8)), Dashboard()
+    harness.fold(10)
+    harness.write()
+    harness.fold(5)
+    harness.tell()  # before anybody listened
+    harness.fold(5)
+    dashboard.hear_all(harness.tell())
+    dashboard.begin(harness.store.snapshot())
     assert dashboard.wants_snapshot
-    house.write()
-    dashboard.begin(house.store.snapshot())
+    harness.write()
+    dashboard.begin(harness.store.snapshot())
     assert not dashboard.wants_snapshot
-    same(dashboard, house.core)
+    same(dashboard, harness.core)

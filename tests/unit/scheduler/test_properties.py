@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from kit.invariants import violations
 from kit.scheduler import VirtualScheduler, belief, ledger_balances
-from kit.scheduler_properties import HISTORY, House
+from kit.scheduler_properties import HISTORY, Harness
 
 FULL = [
     *(("route", which, 0) for which in (8, 10)), ("decide", 0, 0), ("decide", 0, 0), ("decide", 0, 0),
@@ -18,14 +18,14 @@ FULL = [
 @settings(max_examples=150)
 @given(st.sampled_from([[], FULL]), HISTORY)
 def test_invariants_hold_over_every_history(before: list[tuple[str, int, int]], history: list) -> None:
-    house = House()
+    harness = Harness()
     for op, which, extra in [*before, *history]:
-        house.do(op, which, extra)
-        ledger_balances(house.world.core)
-    house.finish()
-    world = house.world
+        harness.do(op, which, extra)
+        ledger_balances(harness.world.core)
+    harness.finish()
+    world = harness.world
     said = [fact for fact in world.log if fact.writer in ("scheduler", "federation")]
-    assert violations(said, accepted=house.routed, all_ended=True) == []
+    assert violations(said, accepted=harness.routed, all_ended=True) == []
     assert belief(world.refold()) == belief(world.refold()) == belief(world.core)
     assert belief(world.recover()) == belief(world.core)
     assert all(total.used_milli == 0 for total in world.core.state.fleet.totals.values())
@@ -38,10 +38,10 @@ def test_a_log_with_holes_and_doubles_still_folds(
     history: list[tuple[str, int, int]], holes: list[int], doubles: list[int]
 ) -> None:
     """No reader gives such a log to a core; should one ever, the core counts what it cannot fit and goes on."""
-    house = House()
+    harness = Harness()
     for op, which, extra in history:
-        house.do(op, which, extra)
-    world = house.world
+        harness.do(op, which, extra)
+    world = harness.world
     facts = [fact for fact in world.log if fact.seq not in holes for _ in range(1 + (fact.seq in doubles))]
     cores = []
     for _ in range(2):

@@ -43,7 +43,7 @@ def fleet() -> VirtualScheduler:
     return world
 
 
-class House:
+class Harness:
     """A world, and what happens in it."""
 
     def __init__(self) -> None:
@@ -138,10 +138,10 @@ def cancel(world: VirtualScheduler, one: Job) -> None:
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(HISTORY)
 def test_whoever_could_be_placed_is_tried(history: list[tuple[str, int, int]]) -> None:
-    house = House()
+    harness = Harness()
     for op, which, extra in history:
-        house.do(op, which, extra)
-    house.settle()
+        harness.do(op, which, extra)
+    harness.settle()
 
 
 def test_only_those_for_whom_there_is_room_are_tried_when_a_job_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,12 +185,12 @@ def test_who_is_stopped_by_the_quota_of_one_model_is_tried_when_others_take_that
 
 def test_a_gang_that_is_placed_elsewhere_since_others_took_places_is_not_missed() -> None:
     """An example that was missed once: a quota of one model stops one of two gangs until the other has its place."""
-    house = House()
+    harness = Harness()
     history = [
         *(("route", 0, 0), ("route", 0, 0), ("route", 2, 1), *[("exit", 0, 0)] * 5, ("join", 5, 3), ("decide", 0, 0)),
         *(("route", 0, 0), ("exit", 0, 0), ("cancel", 1, 0), ("route", 0, 1), ("route", 0, 1), ("route", 5, 0)),
         *(("route", 5, 1), ("exit", 0, 1), ("limit", 2, 2), ("limit", 3, 3)),
     ]
     for op, which, extra in history:
-        house.do(op, which, extra)
-    house.settle()
+        harness.do(op, which, extra)
+    harness.settle()

@@ -3,7 +3,7 @@
 from hypothesis import HealthCheck, given, settings
 
 from kit.scheduler import VirtualScheduler
-from kit.scheduler_properties import HISTORY, House
+from kit.scheduler_properties import HISTORY, Harness
 from muster.scheduler.tally import HELD, RUNNING, WAITING, Tally, changed_by
 
 
@@ -23,11 +23,11 @@ def figures(tally: Tally) -> tuple[dict[object, int], ...]:
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(history=HISTORY)
 def test_what_is_counted_as_it_changes_is_what_there_is(history: list[tuple[str, int, int]]) -> None:
-    house = House()
-    world = house.world
+    harness = Harness()
+    world = harness.world
     tally, seen, core = counted_anew(world), len(world.log), world.core
     for op, which, extra in history:
-        house.do(op, which, extra)
+        harness.do(op, which, extra)
         if world.core is not core:  # it crashed and recovered: a new term counts anew
             tally, core = counted_anew(world), world.core
         else:

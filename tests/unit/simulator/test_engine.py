@@ -1,4 +1,4 @@
-"""Virtual time: nothing waits, nothing is drawn, and every invariant of the house holds on the way."""
+"""Virtual time: nothing waits, nothing is drawn, and every invariant of the harness holds on the way."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping

@@ -24,46 +24,46 @@ def said(team: str, energy_j: float, *, queue: str = "q", measured_s: float = 0.
     return JobUseReported(use=Use(energy_j=energy_j, measured_s=measured_s), team=team, queue=queue)
 
 
-def asked(house: VirtualTelemetry, **fields: object) -> Energy:
-    return answer_energy(house.core, AskEnergy.model_validate(fields), house.now)
+def asked(harness: VirtualTelemetry, **fields: object) -> Energy:
+    return answer_energy(harness.core, AskEnergy.model_validate(fields), harness.now)
 
 
-def drawing(house: VirtualTelemetry, *jobs: tuple[str, int], seconds: float) -> None:
+def drawing(harness: VirtualTelemetry, *jobs: tuple[str, int], seconds: float) -> None:
     """Each of these jobs has a GPU of n1 that draws 1 kW, in readings of 10 s."""
     for _ in range(round(seconds / 10)):
-        house.now_s += 10.0
-        house.read("n1", *(device("n1", index, job, power_w=1_000.0) for job, index in jobs))
-        house.settle()
+        harness.now_s += 10.0
+        harness.read("n1", *(device("n1", index, job, power_w=1_000.0) for job, index in jobs))
+        harness.settle()
 
 
 def measured(seconds: float) -> VirtualTelemetry:
     """Two teams, of which `lab` has two jobs; all of them run for so long."""
-    house = VirtualTelemetry()
-    house.join("n1")
+    harness = VirtualTelemetry()
+    harness.join("n1")
     jobs = [
-        (house.place(number, slot("n1", number), team=team), number)
+        (harness.place(number, slot("n1", number), team=team), number)
         for number, team in enumerate(("lab", "lab", "art"))
     ]
-    drawing(house, *jobs, seconds=seconds)
-    return house
+    drawing(harness, *jobs, seconds=seconds)
+    return harness
 
 
 def test_energy_is_summed_by_team_reported_or_not() -> None:
-    house = measured(900.0)
-    assert house.core.state.reports, "some of it was reported"
-    answer = asked(house)
+    harness = measured(900.0)
+    assert harness.core.state.reports, "some of it was reported"
+    answer = asked(harness)
     assert [(row.key, row.energy_kwh, row.gpu_hours) for row in answer.rows] == [("lab", 0.5, 0.5), ("art", 0.25, 0.25)]
     assert (answer.energy_kwh, answer.total) == (0.75, 2)
 
 
 def test_what_a_job_used_counts_once_when_it_is_over() -> None:
-    house = measured(900.0)
-    before = asked(house)
-    for job in tuple(house.core.holdings.jobs):
-        house.end(job)
-    house.settle()
-    assert house.core.meters.jobs == {}
-    assert asked(house).rows == before.rows
+    harness = measured(900.0)
+    before = asked(harness)
+    for job in tuple(harness.core.holdings.jobs):
+        harness.end(job)
+    harness.settle()
+    assert harness.core.meters.jobs == {}
+    assert asked(harness).rows == before.rows
 
 
 def test_one_team_by_queue() -> None:
@@ -102,12 +102,12 @@ def test_days_and_accounts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_checkpoint_holds_what_was_used() -> None:
-    house = measured(900.0)
-    for job in tuple(house.core.holdings.jobs):
-        house.end(job)
-    house.settle()
+    harness = measured(900.0)
+    for job in tuple(harness.core.holdings.jobs):
+        harness.end(job)
+    harness.settle()
     again = VirtualTelemetry()
-    again.now = house.now
-    recover(again.core, house.snapshot())
-    assert asked(again) == asked(house)
-    assert list(again.core.snapshot()) == list(house.core.snapshot())
+    again.now = harness.now
+    recover(again.core, harness.snapshot())
+    assert asked(again) == asked(harness)
+    assert list(again.core.snapshot()) == list(harness.core.snapshot())

@@ -16,20 +16,20 @@ from muster.telemetry.core.sums import Series
 
 def two_teams(seconds: int = 100) -> tuple[VirtualTelemetry, str, str]:
     """Team lab works on four GPUs; team nap holds two and does nothing."""
-    house = VirtualTelemetry()
-    house.join("n1")
-    busy, idle = house.place(0, slot("n1", 0, 1, 2, 3)), house.place(1, slot("n1", 4, 5), team="nap")
+    harness = VirtualTelemetry()
+    harness.join("n1")
+    busy, idle = harness.place(0, slot("n1", 0, 1, 2, 3)), harness.place(1, slot("n1", 4, 5), team="nap")
     for step in range(1, seconds // 10 + 1):
-        house.now_s = 10.0 * step
+        harness.now_s = 10.0 * step
         working = (device("n1", index, busy, sm_active_pct=60.0) for index in range(4))
         lazy = (device("n1", index, idle, busy=0.0, sm_active_pct=0.0, power_w=70.0) for index in (4, 5))
-        house.read("n1", *working, *lazy, device("n1", 6))
-    return house, busy, idle
+        harness.read("n1", *working, *lazy, device("n1", 6))
+    return harness, busy, idle
 
 
 def test_top_shows_jobs_by_their_gpus_with_work_beside_liveness() -> None:
-    house, busy, idle = two_teams()
-    top = answer_top(house.core, AskTop(), house.now)
+    harness, busy, idle = two_teams()
+    top = answer_top(harness.core, AskTop(), harness.now)
     assert [(row.key, row.gpus, row.idle, row.busy_pct, row.sm_active_pct) for row in top.rows] == [
         (busy, 4, 0, 90.0, 60.0),
         (idle, 2, 2, 0.0, 0.0),
@@ -39,61 +39,61 @@ def test_top_shows_jobs_by_their_gpus_with_work_beside_liveness() -> None:
 
 
 def test_top_by_team_the_idle_first() -> None:
-    house, _, _ = two_teams()
-    top = answer_top(house.core, AskTop(by=TopBy.TEAM, order=TopOrder.IDLE, limit=1), house.now)
+    harness, _, _ = two_teams()
+    top = answer_top(harness.core, AskTop(by=TopBy.TEAM, order=TopOrder.IDLE, limit=1), harness.now)
     assert [(row.key, row.idle, row.jobs) for row in top.rows] == [("nap", 2, 1)]
     assert top.total == 2
 
 
 def test_what_was_not_read_lately_is_not_shown_as_if_it_were() -> None:
-    house, _, _ = two_teams()
-    house.now_s += 60.0
-    assert answer_top(house.core, AskTop(), house.now).rows == ()
+    harness, _, _ = two_teams()
+    harness.now_s += 60.0
+    assert answer_top(harness.core, AskTop(), harness.now).rows == ()
 
 
 def test_exporters_that_do_not_answer_are_named() -> None:
-    house, _, _ = two_teams()
-    house.join("n2")
-    house.read("n2", state=ExporterState.HUNG)
-    told = {one.state: (one.count, one.nodes) for one in answer_top(house.core, AskTop(), house.now).exporters}
+    harness, _, _ = two_teams()
+    harness.join("n2")
+    harness.read("n2", state=ExporterState.HUNG)
+    told = {one.state: (one.count, one.nodes) for one in answer_top(harness.core, AskTop(), harness.now).exporters}
     assert told == {"ok": (1, ()), "hung": (1, ("n2",))}
 
 
 def test_idle_gpus_are_listed_by_team_once_they_were_idle_for_long() -> None:
-    house, _, job = two_teams(seconds=50)
-    assert answer_idle(house.core, AskIdle(), house.now).total == 0
-    house, _, job = two_teams(seconds=100)
-    idle = answer_idle(house.core, AskIdle(), house.now)
+    harness, _, job = two_teams(seconds=50)
+    assert answer_idle(harness.core, AskIdle(), harness.now).total == 0
+    harness, _, job = two_teams(seconds=100)
+    idle = answer_idle(harness.core, AskIdle(), harness.now)
     assert [(one.team, one.held, one.idle) for one in idle.teams] == [("nap", 2, 2), ("lab", 4, 0)]
     assert {(one.index, one.job_id, one.idle_s) for one in idle.gpus} == {(4, job, 90.0), (5, job, 90.0)}
 
 
 def test_a_gpu_that_worked_once_is_idle_anew() -> None:
-    house, _, job = two_teams()
-    house.now_s += 10.0
-    house.read("n1", device("n1", 4, job, busy=50.0))
-    house.now_s += 10.0
-    house.read("n1", device("n1", 4, job, busy=0.0))
-    assert [one.index for one in answer_idle(house.core, AskIdle(), house.now).gpus] == [5]
+    harness, _, job = two_teams()
+    harness.now_s += 10.0
+    harness.read("n1", device("n1", 4, job, busy=50.0))
+    harness.now_s += 10.0
+    harness.read("n1", device("n1", 4, job, busy=0.0))
+    assert [one.index for one in answer_idle(harness.core, AskIdle(), harness.now).gpus] == [5]
 
 
 def test_a_job_in_numbers_while_it_runs_and_once_it_is_over() -> None:
-    house, job, _ = two_teams()
-    running = answer_job_use(house.core, AskJobUse(job_id=job), house.now)
+    harness, job, _ = two_teams()
+    running = answer_job_use(harness.core, AskJobUse(job_id=job), harness.now)
     assert (running.is_over, running.gpus, running.team, running.user) == (False, 4, "lab", "ada")
     assert running.gpu_hours == pytest.approx(400 / 3600, abs=1e-4)
     assert running.energy_kwh == pytest.approx(400 * 500 / 3.6e6, abs=1e-4)
     assert (running.busy_pct, running.sm_active_pct, running.tensor_active_pct) == (90.0, 60.0, None)
     assert [column.busy_pct for column in running.columns] == [90.0] * len(running.columns)
-    house.end(job)
-    house.settle()
-    over = answer_job_use(house.core, AskJobUse(job_id=job), house.now)
+    harness.end(job)
+    harness.settle()
+    over = answer_job_use(harness.core, AskJobUse(job_id=job), harness.now)
     assert (over.is_over, over.use, over.team) == (True, running.use, "lab")
 
 
 def test_a_job_that_was_never_measured_is_not_known() -> None:
-    house = VirtualTelemetry()
-    assert not answer_job_use(house.core, AskJobUse(job_id="nobody"), house.now).is_known
+    harness = VirtualTelemetry()
+    assert not answer_job_use(harness.core, AskJobUse(job_id="nobody"), harness.now).is_known
 
 
 def use(**fields: float) -> Use:

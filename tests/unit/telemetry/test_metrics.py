@@ -14,15 +14,15 @@ def value(name: str, **labels: str) -> float | None:
 
 
 def test_what_held_gpus_do_is_shown_while_it_leads_and_not_after() -> None:
-    house, metrics = VirtualTelemetry(), TelemetryMetrics()
-    house.join("n1", "n2")
-    job, lazy = house.place(0, slot("n1", 0, 1)), house.place(1, slot("n1", 2), team="nap")
+    harness, metrics = VirtualTelemetry(), TelemetryMetrics()
+    harness.join("n1", "n2")
+    job, lazy = harness.place(0, slot("n1", 0, 1)), harness.place(1, slot("n1", 2), team="nap")
     for second in (10.0, 80.0):
-        house.now_s = second
+        harness.now_s = second
         working = (device("n1", index, job, busy=80.0, sm_active_pct=50.0) for index in (0, 1))
-        house.read("n1", *working, device("n1", 2, lazy, busy=0.0))
-    house.read("n2", state=ExporterState.HUNG)
-    metrics.show(house.core, house.now)
+        harness.read("n1", *working, device("n1", 2, lazy, busy=0.0))
+    harness.read("n2", state=ExporterState.HUNG)
+    metrics.show(harness.core, harness.now)
     of_lab = {"team": "lab", "queue": "lab", "model": "H100"}
     assert value("muster_gpu_job_held", **of_lab) == 2
     assert (value("muster_gpu_job_busy_ratio", **of_lab), value("muster_gpu_job_sm_active_ratio", **of_lab)) == (
@@ -41,14 +41,14 @@ def test_what_held_gpus_do_is_shown_while_it_leads_and_not_after() -> None:
 
 def test_only_the_largest_jobs_have_metrics_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shown_metrics, "JOBS_SHOWN", 3)
-    house, metrics = VirtualTelemetry(), TelemetryMetrics()
+    harness, metrics = VirtualTelemetry(), TelemetryMetrics()
     nodes = [f"n{number}" for number in range(8)]
-    house.join(*nodes)
-    jobs = [house.place(number, slot(node, *range(number + 1))) for number, node in enumerate(nodes)]
-    house.now_s = CONFIG.interval_s
+    harness.join(*nodes)
+    jobs = [harness.place(number, slot(node, *range(number + 1))) for number, node in enumerate(nodes)]
+    harness.now_s = CONFIG.interval_s
     for number, (job, node) in enumerate(zip(jobs, nodes, strict=True)):
-        house.read(node, *(device(node, index, job) for index in range(number + 1)))
-    metrics.show(house.core, house.now)
+        harness.read(node, *(device(node, index, job) for index in range(number + 1)))
+    metrics.show(harness.core, harness.now)
     shown = [
         sample.labels["job_id"]
         for family in REGISTRY.collect()
@@ -60,18 +60,18 @@ def test_only_the_largest_jobs_have_metrics_of_their_own(monkeypatch: pytest.Mon
 
 
 def test_what_held_gpus_cost_is_added_up_between_looks() -> None:
-    house, metrics = VirtualTelemetry(), TelemetryMetrics()
-    house.join("n1")
-    job = house.place(0, slot("n1", 0, 1), team="meter")
+    harness, metrics = VirtualTelemetry(), TelemetryMetrics()
+    harness.join("n1")
+    job = harness.place(0, slot("n1", 0, 1), team="meter")
     names = {"muster_gpu_job_held_seconds_total": {}, "muster_gpu_job_energy_joules_total": {"model": "H100"}}
 
     def sums() -> list[float]:
         return [value(name, team="meter", **labels) or 0.0 for name, labels in names.items()]
 
     def look(second: float) -> None:
-        house.now_s = second
-        house.read("n1", *(device("n1", index, job, busy=80.0) for index in (0, 1)))
-        metrics.show(house.core, house.now)
+        harness.now_s = second
+        harness.read("n1", *(device("n1", index, job, busy=80.0) for index in (0, 1)))
+        metrics.show(harness.core, harness.now)
 
     look(10.0)
     assert sums() == [0.0, 0.0], "nobody knows for how long it has been so"

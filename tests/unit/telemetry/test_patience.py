@@ -103,35 +103,35 @@ class Nobody:
         raise AssertionError(subject, payload)
 
 
-async def read_for(house: VirtualTelemetry, seconds: float) -> float:
+async def read_for(harness: VirtualTelemetry, seconds: float) -> float:
     """Read all nodes for so long. Returns when that began."""
     sink = Scrapes(
         cluster="atlas", url="http://{node}/", interval_s=10.0, timeout_s=5.0, stale_s=60.0,
         clock=FakeTime(wall_ns=BEGAN),
     )  # fmt: skip
     began_s = asyncio.get_running_loop().time()
-    await sink.open(house.core, Nobody(), LeaderHandle())
+    await sink.open(harness.core, Nobody(), LeaderHandle())
     await asyncio.sleep(seconds / 2)
-    house.write("agent", "node", "gone", "left", NodeLeft())
-    house.join("gone")
+    harness.write("agent", "node", "gone", "left", NodeLeft())
+    harness.join("gone")
     await asyncio.sleep(seconds / 2)
     await sink.after_fold((), last_seq=0, now=BEGAN)
-    looks = dict(house.core.fleet.nodes)
+    looks = dict(harness.core.fleet.nodes)
     await sink.close()
-    house.core.fleet.nodes.update(looks)
+    harness.core.fleet.nodes.update(looks)
     return began_s
 
 
 def test_the_service_leaves_nodes_without_an_exporter_alone_most_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = Nodes({"n1"})
     monkeypatch.setattr(Exporters, "ask", nodes.ask)
-    house = VirtualTelemetry()
-    house.join("n1", "n2", "gone")
-    began_s = virtually(read_for(house, 3_600.0))
+    harness = VirtualTelemetry()
+    harness.join("n1", "n2", "gone")
+    began_s = virtually(read_for(harness, 3_600.0))
     assert len(nodes.asked["n1"]) == 360
     assert 3_600 / 10 / ROUNDS_MAX <= len(nodes.asked["n2"]) <= 60
     half_s = began_s + 1_800
     again = [at for at in nodes.asked["gone"] if half_s <= at <= half_s + 60]
     assert len(again) >= 3, "it joined anew"
-    looks = house.core.fleet.nodes
+    looks = harness.core.fleet.nodes
     assert (looks["n2"].state, looks["n2"].was_there, looks["n1"].was_there) == (ExporterState.DOWN, False, True)

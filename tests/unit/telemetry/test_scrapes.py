@@ -49,16 +49,16 @@ class Wire:
 class Stage:
     """A service over simulated exporters that all fold the same facts."""
 
-    house: VirtualTelemetry
+    harness: VirtualTelemetry
     world: World
     wire: Wire
     clock: FakeTime
 
     def write_all(self, nodes: int, *, jobs: bool = False) -> None:
-        house = self.house
-        house.join(*(f"n{number}" for number in range(nodes)))
+        harness = self.harness
+        harness.join(*(f"n{number}" for number in range(nodes)))
         if jobs:
-            house.place(0, slot("n0", 0, 1))
+            harness.place(0, slot("n0", 0, 1))
 
     async def record_attempt(self, node: str, state: ExporterState) -> NodeSample:
         def said() -> bool:
@@ -85,12 +85,12 @@ class BothCores(VirtualTelemetry):
 @asynccontextmanager
 async def stage(*, nodes: int = 3, interval_s: float = 0.5, stale_s: float = 60.0) -> AsyncIterator[Stage]:
     world, clock, wire = World(1, 0.001), FakeTime(wall_ns=after(BEGAN, 100.0)), Wire()
-    house = BothCores(world)
+    harness = BothCores(world)
     runner = web.AppRunner(Pages(lambda: world, clock).app(), shutdown_timeout=0.1)
     await runner.setup()
     port = free_port()
     await web.TCPSite(runner, "127.0.0.1", port).start()
-    set_up = Stage(house, world, wire, clock)
+    set_up = Stage(harness, world, wire, clock)
     set_up.write_all(nodes, jobs=True)
     sink = Scrapes(
         cluster="atlas",
@@ -100,7 +100,7 @@ async def stage(*, nodes: int = 3, interval_s: float = 0.5, stale_s: float = 60.
         stale_s=stale_s,
         clock=clock,
     )
-    await sink.open(house.core, wire, LeaderHandle())  # type: ignore[arg-type] - all that it needs of a connection
+    await sink.open(harness.core, wire, LeaderHandle())  # type: ignore[arg-type] - all that it needs of a connection
     try:
         yield set_up
         await sink.after_fold((), last_seq=1, now=clock.wall())
@@ -121,8 +121,8 @@ async def test_every_node_is_read_and_its_jobs_are_measured() -> None:
             8,
             8,
         )
-        assert here.house.core.meters.jobs[job].gpus == 2
-        assert here.house.core.fleet.nodes["n1"].seen == 8
+        assert here.harness.core.meters.jobs[job].gpus == 2
+        assert here.harness.core.fleet.nodes["n1"].seen == 8
 
 
 @pytest.mark.parametrize(
@@ -168,13 +168,13 @@ async def test_a_gpu_that_fell_off_the_bus_is_missed() -> None:
             return sample is not None and sample.missing == (uuid("n1", 5),)
 
         await until(missed)
-        assert here.house.core.fleet.nodes["n1"].missing == 1
+        assert here.harness.core.fleet.nodes["n1"].missing == 1
 
 
 async def test_nobody_asks_a_lost_node() -> None:
     async with stage() as here:
         await here.record_attempt("n1", ExporterState.OK)
-        here.house.write("agent", "node", "n1", "lost", NodeLost())
+        here.harness.write("agent", "node", "n1", "lost", NodeLost())
         before = here.wire.samples["n1"]
         await here.more(8)
         here.clock.advance(5.0)
@@ -186,7 +186,7 @@ async def test_while_the_broker_is_away_nodes_are_read_on() -> None:
     async with stage() as here:
         here.wire.is_connected = False
 
-        await until(lambda: len(here.house.core.fleet.nodes) == 3)
+        await until(lambda: len(here.harness.core.fleet.nodes) == 3)
         assert here.wire.samples == {}
 
 
@@ -217,18 +217,18 @@ LONG, DIGITS = "P" * 5_000, "9" * 5_000
 
 def read(text: str) -> NodeSample:
     """What is published of a page of n0, on which a job runs."""
-    house = VirtualTelemetry()
-    house.join("n0")
-    house.place(0, slot("n0", 0, 1))
-    house.now_s = 10.0
+    harness = VirtualTelemetry()
+    harness.join("n0")
+    harness.place(0, slot("n0", 0, 1))
+    harness.now_s = 10.0
     sink = Scrapes(
         cluster="atlas", url="http://{node}/", interval_s=10, timeout_s=1, stale_s=60, clock=FakeTime(wall_ns=BEGAN)
     )
-    answer, description = Answer(ExporterState.OK, text), house.core.holdings.nodes["n0"].description
-    sample, message = sink.reading(house.core, "n0", answer, description, at=house.now)
+    answer, description = Answer(ExporterState.OK, text), harness.core.holdings.nodes["n0"].description
+    sample, message = sink.reading(harness.core, "n0", answer, description, at=harness.now)
     assert len(message) <= SAMPLE_BYTES_MAX
     assert NodeSample.model_validate_json(message) == sample
-    house.settle()
+    harness.settle()
     return sample
 
 

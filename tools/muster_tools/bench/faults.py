@@ -19,25 +19,25 @@ from muster.core.seeded import uniform
 from muster.schemas.devices import ComposabilitySpec, RequestPhase
 from muster.schemas.facts.composability import ComposeRequested, DecomposeRequested, RequestMoved
 from muster.schemas.facts.scale import ScaleChosen, ScalePart
-from muster_tools.bench.faults_house import START
+from muster_tools.bench.faults_harness import START
 from muster_tools.bench.faults_plan import CHECKPOINTS, Found, Plan
-from muster_tools.bench.faults_stage import FABRIC, MODEL, House
+from muster_tools.bench.faults_stage import FABRIC, MODEL, Harness
 from muster_tools.bench.figures import print_figures
 
 
 class People:
     """Asks for devices and gives them back, `busy` requests at a time: half by hand, half as the scaler does."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, harness: Harness) -> None:
+        self._harness = harness
         self._numbers = itertools.count(1)
         self._open: set[str] = set()
         self.goes_on = True
-        house.folds.append(self._fold)
+        harness.folds.append(self._fold)
 
     def start(self) -> None:
         """All at once."""
-        for _ in range(self._house.plan.busy):
+        for _ in range(self._harness.plan.busy):
             self._ask()
 
     @property
@@ -46,51 +46,51 @@ class People:
         return not self._open
 
     def _ask(self) -> None:
-        house, number = self._house, next(self._numbers)
+        harness, number = self._harness, next(self._numbers)
         size = 1 + int(3 * self._draw("size", number))
         if number % 2:
             name = f"r{number:05}"
             spec = ComposabilitySpec(model=MODEL, size=size)
             self._open.add(name)
-            house.write(
+            harness.write(
                 "federation", "composability", name, "compose-forwarded", ComposeRequested(spec=spec, principal="ann")
             )
             return
         name = f"s{number:06}"
-        node = list(house.machines)[int(house.plan.nodes * self._draw("node", number))]
+        node = list(harness.machines)[int(harness.plan.nodes * self._draw("node", number))]
         parts = (ScalePart(node=node, count=size, fabric=FABRIC, device_model=MODEL),)
         self._open.add(name)
-        house.write("scaler", "scale", name, "gpu-attach-chosen", ScaleChosen(case=1, count=size, parts=parts))
+        harness.write("scaler", "scale", name, "gpu-attach-chosen", ScaleChosen(case=1, count=size, parts=parts))
 
     def _fold(self, fact: Fact) -> None:
         if fact.kind != "composability" or fact.subject_id not in self._open:
             return
-        name, house = fact.subject_id, self._house
+        name, harness = fact.subject_id, self._harness
         if isinstance(fact.payload, RequestMoved) and fact.payload.phase is RequestPhase.RUNNING:
             hold_s = 20.0 * self._draw("hold", name)
-            house.at(after(house.now, hold_s), lambda: self._give_back(name))
+            harness.at(after(harness.now, hold_s), lambda: self._give_back(name))
         elif fact.name in ("ended", "refused"):
             self._open.discard(name)
             if self.goes_on:
-                house.at(after(house.now, 0.1), self._ask)
+                harness.at(after(harness.now, 0.1), self._ask)
 
     def _give_back(self, name: str) -> None:
-        house = self._house
+        harness = self._harness
         if name not in self._open:
             return
         if name.startswith("r"):
             payload = DecomposeRequested(principal="ann")
-            house.write("federation", "composability", name, "decompose-forwarded", payload)
+            harness.write("federation", "composability", name, "decompose-forwarded", payload)
             return
-        request = house.core.state.requests[name]
-        devices = tuple(house.core.state.attachments[one].device_uuid for one in request.attachments)
+        request = harness.core.state.requests[name]
+        devices = tuple(harness.core.state.attachments[one].device_uuid for one in request.attachments)
         if devices:
             chosen = ScaleChosen(case=3, devices=devices)
-            house.write("scaler", "scale", f"{name}-back-{house.seq}", "gpu-remove-chosen", chosen)
-            house.at(after(house.now, 150.0), lambda: self._give_back(name))
+            harness.write("scaler", "scale", f"{name}-back-{harness.seq}", "gpu-remove-chosen", chosen)
+            harness.at(after(harness.now, 150.0), lambda: self._give_back(name))
 
     def _draw(self, *purpose: str | int) -> float:
-        return uniform(self._house.plan.seed, "people", *purpose)
+        return uniform(self._harness.plan.seed, "people", *purpose)
 
 
 DAY_S = 86_400.0
@@ -102,28 +102,28 @@ __all__ = ["Found", "Plan", "measure"]
 
 def measure(plan: Plan, *, done: Callable[[], None] = lambda: None) -> Found:
     """Run it to the end. done: told after each of the plan's turns. Raises NeverSettlesError."""
-    house = House(plan)
-    people = People(house)
-    house.agent.start()
-    house.run(after(START, 5.0))
-    house.checkpoint()
+    harness = Harness(plan)
+    people = People(harness)
+    harness.agent.start()
+    harness.run(after(START, 5.0))
+    harness.checkpoint()
     people.start()
     for turn, target in enumerate(plan.turns, 1):
-        house.run(after(house.now, DAY_S), stop=partial(_is_reached, house, plan, target))
+        harness.run(after(harness.now, DAY_S), stop=partial(_is_reached, harness, plan, target))
         done()
         if turn % (CHECKPOINTS + 1):
-            house.checkpoint()
+            harness.checkpoint()
         else:
-            house.change_leader()
+            harness.change_leader()
     people.goes_on = False
-    house.run(after(house.now, DAY_S), stop=lambda: people.is_idle)
-    house.run(after(house.now, QUIET_S))
-    return house.report()
+    harness.run(after(harness.now, DAY_S), stop=lambda: people.is_idle)
+    harness.run(after(harness.now, QUIET_S))
+    return harness.report()
 
 
-def _is_reached(house: House, plan: Plan, target: int) -> bool:
+def _is_reached(harness: Harness, plan: Plan, target: int) -> bool:
     """So many cycles, and a call to attach is under way: that is when leaders change."""
-    return house.ledger.cycles >= target and bool(house.ledger.attaching or target >= plan.cycles)
+    return harness.ledger.cycles >= target and bool(harness.ledger.attaching or target >= plan.cycles)
 
 
 def run(plan: Plan, form: Output) -> None:

@@ -22,7 +22,7 @@ from muster.schemas.facts.device import (
     DeviceAttached,
     DeviceDetached,
 )
-from muster_tools.bench.faults_house import START, AgentStandIn, Delays, SchedulerStandIn, SharedLog
+from muster_tools.bench.faults_harness import START, AgentStandIn, Delays, SchedulerStandIn, SharedLog
 from muster_tools.bench.faults_plan import Found, Plan
 
 
@@ -133,7 +133,7 @@ WRITER = "composer"
 """Whose core it is."""
 
 
-class House(SharedLog):
+class Harness(SharedLog):
     """One run. Pure: the same plan gives the same figures."""
 
     def __init__(self, plan: Plan) -> None:

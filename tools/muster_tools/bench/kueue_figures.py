@@ -16,7 +16,7 @@ _ENDS = frozenset(phase.value for phase in Phase if phase.is_terminal)
 @dataclass(frozen=True, slots=True)
 class ClassFigures:
     """admission: from `submitted` to the first `placed`, s. held_over_run_s: how much longer than its run time a job
-    that succeeded held its quota in its last run, on average: what the way through the house costs."""
+    that succeeded held its quota in its last run, on average: what the way through the harness costs."""
 
     jobs: int
     admission_mean_s: float

@@ -18,7 +18,7 @@ class FakeConnection {
   }
 }
 
-function house() {
+function harness() {
   const extras = new Extras((_, work) => work());
   const connection = new FakeConnection();
   return { extras, connection, use: (one: FakeConnection) => extras.use(one as unknown as NatsConnection) };
@@ -26,7 +26,7 @@ function house() {
 
 describe("listening beside the slices", () => {
   it("subscribes once for all who listen, and ends when the last one leaves", () => {
-    const { extras, connection, use } = house();
+    const { extras, connection, use } = harness();
     use(connection);
     let heard = 0;
     const leave = [1, 2].map(() =>
@@ -43,7 +43,7 @@ describe("listening beside the slices", () => {
   });
 
   it("goes on over the next connection, and begins with the first if there was none", () => {
-    const { extras, connection, use } = house();
+    const { extras, connection, use } = harness();
     const leave = extras.listen("a", () => undefined);
     use(connection);
     const next = new FakeConnection();
@@ -54,7 +54,7 @@ describe("listening beside the slices", () => {
   });
 
   it("can be begun anew after its end without hearing twice", () => {
-    const { extras, connection, use } = house();
+    const { extras, connection, use } = harness();
     use(connection);
     let heard = 0;
     extras.listen("a", () => undefined)();
@@ -66,7 +66,7 @@ describe("listening beside the slices", () => {
   });
 
   it("hears nothing of a subject that is refused", () => {
-    const { extras, connection, use } = house();
+    const { extras, connection, use } = harness();
     use(connection);
     extras.listen("a", () => {
       throw new Error("nothing was to come");

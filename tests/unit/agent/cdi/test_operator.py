@@ -20,11 +20,11 @@ from muster.core import Draft, Fact
 from muster.kube.permissions import Feature
 from muster.schemas.devices import GPU
 from muster.schemas.facts.fabric import OperatorSeen
-from unit.agent.cdi.agent_house import AgentHouse
+from unit.agent.cdi.agent_harness import AgentHarness
 from unit.agent.cdi.leader import Leader
 
 
-class Operated(AgentHouse[Operator]):
+class Operated(AgentHarness[Operator]):
     """The real composer, the agent's part, and an operator that does what its objects say when it is told to.
 
     refusals: of the next creations.

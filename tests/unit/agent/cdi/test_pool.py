@@ -17,14 +17,14 @@ from muster.kube.objects import objects
 from muster.schemas.devices import GPU, PoolModel
 from muster.schemas.facts.composability import RequestEnded
 from muster.schemas.facts.fabric import FabricSurveyed
-from unit.agent.cdi.agent_house import AgentHouse
+from unit.agent.cdi.agent_harness import AgentHarness
 
 POLICY = PoolPolicy("gpu.nvidia.com", {A100: "a100"}, {"one": 0}, {"one": ("composable",)}, "muster.dev/node-group")
 POOL = "a100-fabric0"
 NOW = Instant(1)
 
 
-class Yard(AgentHouse[Pool]):
+class Yard(AgentHarness[Pool]):
     """The real composer, the agent's part, and an API server of slices and claims."""
 
     def __init__(self) -> None:

@@ -14,11 +14,11 @@ from muster.schemas.devices import GPU, ComposabilitySpec
 from muster.schemas.facts.composability import ComposeRequested, RequestRefused
 from muster.schemas.facts.device import CallFailure
 from unit.agent.cdi.leader import Leader
-from unit.agent.cdi.request_house import RequestHouse
+from unit.agent.cdi.request_harness import RequestHarness
 
 
-def house(*, free: int = 8) -> RequestHouse:
-    made = RequestHouse()
+def harness(*, free: int = 8) -> RequestHarness:
+    made = RequestHarness()
     made.fabrics.stock("one", (GPU, A100), free)
     for name in ("n1", "n2"):
         made.node(name)
@@ -27,7 +27,7 @@ def house(*, free: int = 8) -> RequestHouse:
 
 
 def test_an_object_gets_its_devices_and_says_so_in_the_operators_words() -> None:
-    it = house()
+    it = harness()
     it.apply("gpus", size=2, target_node="n1")
     it.bring_all()
     status = it.status("gpus")
@@ -41,7 +41,7 @@ def test_an_object_gets_its_devices_and_says_so_in_the_operators_words() -> None
 
 
 def test_what_is_attaching_is_shown_on_the_way() -> None:
-    it = house()
+    it = harness()
     it.apply("gpus")
     it.run()
     assert it.status("gpus")["state"] == "Updating"
@@ -49,7 +49,7 @@ def test_what_is_attaching_is_shown_on_the_way() -> None:
 
 
 def test_it_is_asked_once_whatever_happens_to_the_object() -> None:
-    it = house()
+    it = harness()
     it.apply("gpus")
     it.bring_all()
     for _ in range(3):
@@ -59,7 +59,7 @@ def test_it_is_asked_once_whatever_happens_to_the_object() -> None:
 
 
 def test_another_size_is_another_wish() -> None:
-    it = house()
+    it = harness()
     it.apply("gpus", size=1)
     it.bring_all()
     it.apply("gpus", size=3)
@@ -72,7 +72,7 @@ def test_another_size_is_another_wish() -> None:
 
 
 def test_a_spec_that_names_no_node_any_more_is_shown_without_one() -> None:
-    it = house()
+    it = harness()
     it.apply("gpus", target_node="n1")
     it.bring_all()
     assert it.status("gpus")["scalarResource"]["target_node"] == "n1"
@@ -84,7 +84,7 @@ def test_a_spec_that_names_no_node_any_more_is_shown_without_one() -> None:
 
 
 def test_a_devices_error_is_shown_until_it_is_over() -> None:
-    it = house()
+    it = harness()
     it.apply("gpus")
     it.run()
     (call,) = it.fabrics.attaching
@@ -113,7 +113,7 @@ def test_one_merge_patch_makes_any_status_of_any_other(was: JsonObject, wanted: 
 
 
 def test_a_deleted_object_stays_until_its_devices_are_back() -> None:
-    it = house()
+    it = harness()
     it.apply("gpus")
     it.bring_all()
     it.delete("gpus")
@@ -126,7 +126,7 @@ def test_a_deleted_object_stays_until_its_devices_are_back() -> None:
 
 
 def test_an_object_of_the_same_name_begins_anew() -> None:
-    it = house()
+    it = harness()
     for _ in range(2):
         it.apply("gpus")
         it.bring_all()
@@ -138,7 +138,7 @@ def test_an_object_of_the_same_name_begins_anew() -> None:
 
 
 def test_a_refusal_is_the_objects_error_and_another_spec_is_tried() -> None:
-    it = house(free=1)
+    it = harness(free=1)
     it.apply("gpus", size=4, target_node="nowhere")
     it.run()
     assert "nowhere" in it.status("gpus")["error"]
@@ -150,7 +150,7 @@ def test_a_refusal_is_the_objects_error_and_another_spec_is_tried() -> None:
 
 
 def test_a_refused_object_can_be_deleted() -> None:
-    it = house(free=1)
+    it = harness(free=1)
     it.apply("gpus", size=4, target_node="nowhere")
     it.run()
     it.delete("gpus")
@@ -159,7 +159,7 @@ def test_a_refused_object_can_be_deleted() -> None:
 
 
 def test_a_spec_that_cannot_be_is_told_and_asked_of_nobody() -> None:
-    it = house()
+    it = harness()
     it.apply("gpus", size=-3)
     it.run()
     assert "spec.resource.size" in it.status("gpus")["error"]
@@ -170,7 +170,7 @@ def test_a_spec_that_cannot_be_is_told_and_asked_of_nobody() -> None:
 
 
 def test_a_request_of_the_same_name_through_the_api_stays_theirs() -> None:
-    it = house()
+    it = harness()
     it.compose("gpus")
     it.apply("gpus", size=4)
     it.run()
@@ -182,7 +182,7 @@ def test_a_request_of_the_same_name_through_the_api_stays_theirs() -> None:
 
 
 def test_an_object_that_was_torn_away_gives_its_devices_back() -> None:
-    it = house()
+    it = harness()
     it.apply("gpus")
     it.bring_all()
     it.objects["gpus"]["metadata"]["finalizers"] = []
@@ -192,7 +192,7 @@ def test_an_object_that_was_torn_away_gives_its_devices_back() -> None:
 
 
 def test_another_leader_asks_nothing_twice() -> None:
-    it = house()
+    it = harness()
     it.apply("gpus", size=2)
     it.bring_all()
     it.lead(it.log)
@@ -202,7 +202,7 @@ def test_another_leader_asks_nothing_twice() -> None:
 
 
 def test_a_leader_that_begins_from_a_checkpoint_asks_nothing_twice() -> None:
-    it = house()
+    it = harness()
     it.apply("gpus", size=2)
     it.apply("others")
     it.bring_all()
@@ -214,7 +214,7 @@ def test_a_leader_that_begins_from_a_checkpoint_asks_nothing_twice() -> None:
 
 
 def test_what_was_deleted_while_nobody_led_is_given_back() -> None:
-    it = house()
+    it = harness()
     it.apply("gpus")
     it.bring_all()
     del it.objects["gpus"]
@@ -224,7 +224,7 @@ def test_what_was_deleted_while_nobody_led_is_given_back() -> None:
 
 
 def test_only_so_many_refused_requests_are_remembered_and_the_newest_is_one() -> None:
-    it = house()
+    it = harness()
     asked = ComposeRequested(spec=ComposabilitySpec(model=A100, size=1), principal=PRINCIPAL)
     for name in (*(f"r{number}" for number in range(ENDED_MAX + 10)), "r20"):
         it.write("agent", "composability", name, "compose-requested", asked)
@@ -234,7 +234,7 @@ def test_only_so_many_refused_requests_are_remembered_and_the_newest_is_one() ->
 
 
 def test_requests_live_on_where_their_objects_may_not_be_seen() -> None:
-    it = house()
+    it = harness()
     it.apply("gpus", size=2)
     it.bring_all()
     leader = Leader(KubernetesSettings(image="busybox", requests="muster"), it.log)

@@ -11,7 +11,7 @@ START = Instant(1_767_225_600 * NS_PER_S)  # 2026-01-01T00:00:00Z
 SETS = {"hgx": "hgx-machines", "cpu": "cpu-machines"}
 
 
-class House:
+class Harness:
     """Signals whose observations the log takes."""
 
     def __init__(self) -> None:
@@ -58,116 +58,116 @@ class House:
 
 
 def test_a_node_that_is_a_candidate_is_unneeded_until_the_taint_goes() -> None:
-    house = House()
-    house.node("n1", "DeletionCandidateOfClusterAutoscaler")
-    assert house.run() == [("n1", "node-unneeded")]
-    assert house.log[-1][2].group == "hgx"
-    house.node("n1", "ToBeDeletedByClusterAutoscaler")
-    assert house.run() == []
-    house.node("n1")
-    assert house.run() == [("n1", "settled")]
+    harness = Harness()
+    harness.node("n1", "DeletionCandidateOfClusterAutoscaler")
+    assert harness.run() == [("n1", "node-unneeded")]
+    assert harness.log[-1][2].group == "hgx"
+    harness.node("n1", "ToBeDeletedByClusterAutoscaler")
+    assert harness.run() == []
+    harness.node("n1")
+    assert harness.run() == [("n1", "settled")]
 
 
 def test_a_node_that_cannot_be_removed_is_blocked() -> None:
-    house = House()
-    house.node("n1", "ToBeDeletedByClusterAutoscaler")
-    house.run()
-    house.event("ScaleDownFailed", "n1", "failed to drain: pod has a disruption budget", kind="Node")
-    assert house.run() == [("n1", "removal-blocked")]
-    assert "disruption budget" in house.log[-1][2].reason
-    house.later(EVENT_S + 1)
-    assert house.run() == [("n1", "node-unneeded")]
+    harness = Harness()
+    harness.node("n1", "ToBeDeletedByClusterAutoscaler")
+    harness.run()
+    harness.event("ScaleDownFailed", "n1", "failed to drain: pod has a disruption budget", kind="Node")
+    assert harness.run() == [("n1", "removal-blocked")]
+    assert "disruption budget" in harness.log[-1][2].reason
+    harness.later(EVENT_S + 1)
+    assert harness.run() == [("n1", "node-unneeded")]
 
 
 def test_a_node_that_leaves_wants_nothing_any_more() -> None:
-    house = House()
-    house.node("n1", "ToBeDeletedByClusterAutoscaler")
-    house.run()
-    house.signals.node_gone("n1")
-    assert house.run() == [("n1", "settled")]
+    harness = Harness()
+    harness.node("n1", "ToBeDeletedByClusterAutoscaler")
+    harness.run()
+    harness.signals.node_gone("n1")
+    assert harness.run() == [("n1", "settled")]
 
 
 def test_a_scale_up_for_a_job_is_wanted_of_its_group() -> None:
-    house = House()
-    house.event(
+    harness = Harness()
+    harness.event(
         "TriggeredScaleUp", "ml/train-0", "pod triggered scale-up: [{MachineSet/default/hgx-machines 1->2 (max: 9)}]"
     )
-    assert house.run() == [("hgx", "node-wanted")]
-    assert house.log[-1][2].jobs == ("JOB1",)
+    assert harness.run() == [("hgx", "node-wanted")]
+    assert harness.log[-1][2].jobs == ("JOB1",)
 
 
 def test_pods_of_nobody_here_say_nothing() -> None:
-    house = House()
-    house.event(
+    harness = Harness()
+    harness.event(
         "TriggeredScaleUp", "web/frontend-7", "pod triggered scale-up: [{MachineSet/default/cpu-machines 1->2}]"
     )
-    assert house.run() == []
+    assert harness.run() == []
 
 
 def test_another_scan_that_says_the_same_is_not_told_again() -> None:
-    house = House()
+    harness = Harness()
     for scan in range(3):
-        house.event(
+        harness.event(
             "NotTriggerScaleUp", "ml/train-0", f"pod didn't trigger scale-up: {scan} Insufficient nvidia.com/gpu"
         )
-        house.run()
-    assert [(subject, word) for subject, word, _ in house.log] == [("any-group", "node-refused")]
+        harness.run()
+    assert [(subject, word) for subject, word, _ in harness.log] == [("any-group", "node-refused")]
 
 
 def test_what_is_refused_now_is_wanted_no_longer() -> None:
-    house = House()
-    house.event("TriggeredScaleUp", "ml/train-0", "pod triggered scale-up: [{hgx-machines 1->2}]")
-    house.run()
-    house.event("NotTriggerScaleUp", "ml/train-0", "max node group size reached")
-    told = house.run()
+    harness = Harness()
+    harness.event("TriggeredScaleUp", "ml/train-0", "pod triggered scale-up: [{hgx-machines 1->2}]")
+    harness.run()
+    harness.event("NotTriggerScaleUp", "ml/train-0", "max node group size reached")
+    told = harness.run()
     assert ("hgx", "settled") in told
     assert ("any-group", "node-refused") in told
 
 
 def test_a_group_in_backoff_refuses_those_who_wait_for_it() -> None:
-    house = House()
-    house.event("TriggeredScaleUp", "ml/train-0", "pod triggered scale-up: [{hgx-machines 1->2}]")
-    house.run()
-    house.signals.backoffs_seen({"MachineSet/default/hgx-machines": "out of machines"})
-    house.run()
-    subject, word, signal = house.log[-1]
+    harness = Harness()
+    harness.event("TriggeredScaleUp", "ml/train-0", "pod triggered scale-up: [{hgx-machines 1->2}]")
+    harness.run()
+    harness.signals.backoffs_seen({"MachineSet/default/hgx-machines": "out of machines"})
+    harness.run()
+    subject, word, signal = harness.log[-1]
     assert (subject, word, signal.jobs, signal.reason) == ("hgx", "node-refused", ("JOB1",), "out of machines")
 
 
 def test_a_machine_set_that_somebody_raised_is_a_wish_for_nodes() -> None:
-    house = House()
-    house.signals.drifts_seen((Drift("hgx", "hgx-machines", 2, 4),))
-    assert house.run() == [("hgx", "node-wanted")]
-    assert "from 2 to 4" in house.log[-1][2].reason
-    house.signals.drifts_seen(())
-    assert house.run() == [("hgx", "settled")]
+    harness = Harness()
+    harness.signals.drifts_seen((Drift("hgx", "hgx-machines", 2, 4),))
+    assert harness.run() == [("hgx", "node-wanted")]
+    assert "from 2 to 4" in harness.log[-1][2].reason
+    harness.signals.drifts_seen(())
+    assert harness.run() == [("hgx", "settled")]
 
 
 def test_events_lapse() -> None:
-    house = House()
-    house.event("NotTriggerScaleUp", "ml/eval-0", "no group fits")
-    house.run()
-    assert house.signals.next_change() == START + round(EVENT_S * NS_PER_S)
-    house.later(EVENT_S + 1)
-    assert house.run() == [("any-group", "settled")]
+    harness = Harness()
+    harness.event("NotTriggerScaleUp", "ml/eval-0", "no group fits")
+    harness.run()
+    assert harness.signals.next_change() == START + round(EVENT_S * NS_PER_S)
+    harness.later(EVENT_S + 1)
+    assert harness.run() == [("any-group", "settled")]
 
 
 def test_another_leader_tells_nothing_twice_and_settles_what_is_over() -> None:
-    house = House()
-    house.node("n1", "ToBeDeletedByClusterAutoscaler")
-    house.node("n2", "ToBeDeletedByClusterAutoscaler")
-    house.run()
-    house.signals.reset()
-    house.node("n1", "ToBeDeletedByClusterAutoscaler")
-    assert house.run() == []  # not before all was seen
-    house.signals.synced()
-    assert house.run() == [("n2", "settled")]
+    harness = Harness()
+    harness.node("n1", "ToBeDeletedByClusterAutoscaler")
+    harness.node("n2", "ToBeDeletedByClusterAutoscaler")
+    harness.run()
+    harness.signals.reset()
+    harness.node("n1", "ToBeDeletedByClusterAutoscaler")
+    assert harness.run() == []  # not before all was seen
+    harness.signals.synced()
+    assert harness.run() == [("n2", "settled")]
 
 
 def test_a_checkpoint_says_what_stands() -> None:
-    house = House()
-    house.signals.acknowledge(WordSeen("autoscaler", "n9", "node-unneeded", AutoscalerSignal(node="n9")))
-    assert house.run() == [("n9", "settled")]
+    harness = Harness()
+    harness.signals.acknowledge(WordSeen("autoscaler", "n9", "node-unneeded", AutoscalerSignal(node="n9")))
+    assert harness.run() == [("n9", "settled")]
 
 
 def test_the_status_names_groups_in_backoff() -> None:

@@ -35,7 +35,7 @@ describe("words", () => {
     expect(long(seconds)).toBe(told);
   });
 
-  it("tells the house's own work in three digits", () => {
+  it("tells the control plane's own work in three digits", () => {
     expect([brief(0.0125), brief(3.214), brief(0.00004), brief(120)]).toEqual([
       "12.5 ms",
       "3.21 s",

@@ -47,7 +47,7 @@ export function long(seconds: number): string {
   return `${Math.floor(whole / large)} ${names[0]}${rest ? ` ${rest} ${names[1]}` : ""}`;
 }
 
-/** A short length of time of the house's own work, three digits: `0.8 ms`, `12.5 ms`, `3.21 s`; from a minute on as `long`. */
+/** A short length of time of the control plane's own work, three digits: `0.8 ms`, `12.5 ms`, `3.21 s`; from a minute on as `long`. */
 export function brief(seconds: number): string {
   if (seconds < 1) return `${Number((seconds * 1e3).toPrecision(3))} ms`;
   return seconds < MINUTE_S ? `${Number(seconds.toPrecision(3))} s` : long(seconds);

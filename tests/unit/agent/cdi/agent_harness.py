@@ -25,7 +25,7 @@ class Part(Protocol):
 PartT = TypeVar("PartT", bound=Part)
 
 
-class AgentHouse(VirtualComposer, Generic[PartT]):
+class AgentHarness(VirtualComposer, Generic[PartT]):
     """part, worklist: the agent's. What the API server answers to its calls, and shows then, is for the class below."""
 
     part: PartT

@@ -76,7 +76,7 @@ class Looking:
 
 
 @dataclass
-class LiveHouse:
+class LiveHarness:
     """One cluster's projector, the federation's, and the gateway's snapshots."""
 
     server: NatsServer
@@ -91,14 +91,14 @@ class LiveHouse:
     clients: list[Client] = field(default_factory=list)
 
     @classmethod
-    async def start(cls, server: NatsServer, redis_url: str) -> "LiveHouse":
+    async def start(cls, server: NatsServer, redis_url: str) -> "LiveHarness":
         redis = Redis.from_url(redis_url, socket_timeout=1.0, socket_connect_timeout=1.0)
         snapshots = Snapshots(redis, clusters={CLUSTER: MODEL}, fed=FED, time=SystemTime())
-        house = cls(server, redis_url, await server.connect("projector"), redis, snapshots)
-        house.clients.append(house.projector)
-        house.fed_sinks = Sinks(house._redis_sink(FED), ViewSink(FED_CLUSTER, "FED", SystemTime()))
-        await house.fed_sinks.open(FedProjectorCore(), house.projector, LeaderHandle())
-        return house
+        harness = cls(server, redis_url, await server.connect("projector"), redis, snapshots)
+        harness.clients.append(harness.projector)
+        harness.fed_sinks = Sinks(harness._redis_sink(FED), ViewSink(FED_CLUSTER, "FED", SystemTime()))
+        await harness.fed_sinks.open(FedProjectorCore(), harness.projector, LeaderHandle())
+        return harness
 
     async def lead(self, facts: Sequence[Fact] = ()) -> None:
         """A projector that folded these takes the lead."""

@@ -8,10 +8,10 @@ from muster.agent.core.kubernetes.calls import Done, Merge, Outcome, Refused
 from muster.agent.core.kubernetes.cdi.requests import Requests, project_request
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.core import Draft, Fact
-from unit.agent.cdi.agent_house import AgentHouse
+from unit.agent.cdi.agent_harness import AgentHarness
 
 
-class RequestHouse(AgentHouse[Requests]):
+class RequestHarness(AgentHarness[Requests]):
     """objects: by name, as the API server has them; deleted ones with a finalizer stay."""
 
     def __init__(self) -> None:

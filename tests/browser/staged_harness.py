@@ -1,4 +1,4 @@
-"""A house on a stage for pages of the dashboard: answers that a test gives, a real nats-server that it publishes to.
+"""A harness on a stage for pages of the dashboard: answers that a test gives, a real nats-server that it publishes to.
 
 What a page shows of rare things (a choice of the scaler, a queue that lends, a gateway that refuses, 25,000 live jobs)
 is then a matter of saying so, not of waiting for it.
@@ -48,7 +48,7 @@ Json = dict[str, object]
 
 @dataclass
 class Stage:
-    """What the house knows. answers: by path, an answer's body, or a problem if it has a `status` of 400 and more.
+    """What the harness knows. answers: by path, an answer's body, or a problem if it has a `status` of 400 and more.
 
     others: further clusters, whose services answer to `path?cluster=NAME`. posted: what pages asked for, as
     `METHOD path?query` with the body. refused: answers that were problems.
@@ -81,7 +81,7 @@ class Stage:
         )
 
 
-class StagedHouse:
+class StagedHarness:
     """A stage with its doors open. url: of the dashboard."""
 
     def __init__(self, stage: Stage, url: str, connection: Client) -> None:
@@ -127,8 +127,8 @@ class StagedHouse:
 
 
 @asynccontextmanager
-async def staged(stage: Stage) -> AsyncIterator[StagedHouse]:
-    """Open the house. Its servers end with the block."""
+async def staged(stage: Stage) -> AsyncIterator[StagedHarness]:
+    """Open the harness. Its servers end with the block."""
     with tempfile.TemporaryDirectory(prefix="muster-stage-") as directory:
         config = NatsConfig(
             port=free_port(), monitor_port=free_port(), websocket_port=free_port(), store_dir=Path(directory) / "store"
@@ -140,7 +140,7 @@ async def staged(stage: Stage) -> AsyncIterator[StagedHouse]:
         try:
             connection = await _connected(config.url)
             async with served(_app(stage, f"ws://127.0.0.1:{config.websocket_port}")) as url:
-                yield StagedHouse(stage, url, connection)
+                yield StagedHarness(stage, url, connection)
             await connection.close()
         finally:
             server.kill()
@@ -150,18 +150,18 @@ async def staged(stage: Stage) -> AsyncIterator[StagedHouse]:
 @asynccontextmanager
 async def looked_at(
     browser: Browser,
-    house: StagedHouse,
+    harness: StagedHarness,
     path: str,
     *,
     theme: Theme = "light",
     viewport: ViewportSize = DESKTOP,
     ignored: Callable[[str], bool] = lambda _: False,
 ) -> AsyncIterator[Dashboard]:
-    """A dashboard of the staged house, live. ignored: as in `dashboard`."""
+    """A dashboard of the staged harness, live. ignored: as in `dashboard`."""
     context = await browser.new_context(viewport=viewport, color_scheme=theme)
     page = await context.new_page()
     page.set_default_timeout(PATIENCE_MS)
-    shown = Dashboard(page, house.url, "staged")
+    shown = Dashboard(page, harness.url, "staged")
 
     def heard(message: ConsoleMessage) -> None:
         if message.type in ("warning", "error") and not ignored(message.text):
