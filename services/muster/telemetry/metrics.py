@@ -72,16 +72,16 @@ class _Group:
 
     def add(self, held: Held) -> None:
         """One more."""
-        part, device = held.part, held.device
+        part, did = held.part, held.activity
         self.gpus += part
         self.idle += held.is_idle
-        self.busy += part * device.utilisation_pct / 100
-        self.power_w += part * device.power_w
-        if device.sm_active_pct is not None:
-            self.sm += part * device.sm_active_pct / 100
+        self.busy += part * did.utilisation_pct / 100
+        self.power_w += part * did.power_w
+        if did.sm_active_pct is not None:
+            self.sm += part * did.sm_active_pct / 100
             self.sm_gpus += part
-        if device.tensor_active_pct is not None:
-            self.tensor += part * device.tensor_active_pct / 100
+        if did.tensor_active_pct is not None:
+            self.tensor += part * did.tensor_active_pct / 100
             self.tensor_gpus += part
 
 

@@ -8,7 +8,7 @@ from muster.core import Core, Instant, seconds_between
 from muster.core.instant import NS_PER_S
 from muster.schemas.base import Wire
 from muster.schemas.facts.telemetry import DeviceUse, JobUseReported, Use
-from muster.schemas.telemetry import DeviceSample, ExporterState
+from muster.schemas.telemetry import ExporterState
 from muster.schemas.usage import (
     DEVICES_MAX,
     AskEnergy,
@@ -27,6 +27,7 @@ from muster.schemas.usage import (
 )
 from muster.schemas.usage_words import EnergyBy, TopBy, TopOrder
 from muster.telemetry.core.core import S_PER_DAY, Account, TelemetryCore, added, day_of
+from muster.telemetry.core.meters import DeviceActivity
 from muster.telemetry.core.sums import J_PER_KWH, S_PER_HOUR, share_pct
 
 
@@ -40,8 +41,10 @@ class Held:
     queue: str
     user: str
     node: str
+    index: int
+    uuid: str
     model: str
-    device: DeviceSample
+    activity: DeviceActivity
     part: float
     idle_s: float
     idle_since: Instant
@@ -69,6 +72,8 @@ def held_now(core: TelemetryCore, now: Instant, *, team: str = "") -> Iterator[H
                 known.queue,
                 known.job.principal,
                 one.node,
+                one.index,
+                one.uuid,
                 one.model,
                 one.newest,
                 one.part,
@@ -229,22 +234,22 @@ class _Row:
     power_w: float = 0.0
 
     def add(self, held: Held) -> None:
-        device, part = held.device, held.part
+        did, part = held.activity, held.part
         self.jobs.add(held.job_id)
-        self.gpus.add(device.uuid)
+        self.gpus.add(held.uuid)
         if held.is_idle:
-            self.idle.add(device.uuid)
+            self.idle.add(held.uuid)
         self.parts += part
-        self.busy += part * device.utilisation_pct
-        if device.sm_active_pct is not None:
-            self.sm += part * device.sm_active_pct
+        self.busy += part * did.utilisation_pct
+        if did.sm_active_pct is not None:
+            self.sm += part * did.sm_active_pct
             self.sm_parts += part
-        if device.tensor_active_pct is not None:
-            self.tensor += part * device.tensor_active_pct
+        if did.tensor_active_pct is not None:
+            self.tensor += part * did.tensor_active_pct
             self.tensor_parts += part
-        self.memory_mib += part * device.memory_used_mib
-        self.memory_total_mib += part * device.memory_total_mib
-        self.power_w += part * device.power_w
+        self.memory_mib += part * did.memory_used_mib
+        self.memory_total_mib += part * did.memory_total_mib
+        self.power_w += part * did.power_w
 
     def answer(self, key: str, by: TopBy) -> TopRow:
         first = self.first
@@ -293,9 +298,9 @@ def answer_top(core: Core, ask: Wire, now: Instant) -> Top:
         name = key(held)
         row = rows.get(name) or rows.setdefault(name, _Row(held))
         row.add(held)
-        held_gpus.add(held.device.uuid)
+        held_gpus.add(held.uuid)
         if held.is_idle:
-            idle_gpus.add(held.device.uuid)
+            idle_gpus.add(held.uuid)
     found = [row.answer(name, ask.by) for name, row in rows.items()]
     order = _ORDERS[ask.order]
     found.sort(key=lambda row: (order(row), -row.gpus, row.key))
@@ -328,10 +333,10 @@ def answer_idle(core: Core, ask: Wire, now: Instant) -> Idle:
     held_of: dict[str, set[str]] = {}
     idle: list[Held] = []
     for held in held_now(core, now, team=ask.team):
-        held_of.setdefault(held.team, set()).add(held.device.uuid)
+        held_of.setdefault(held.team, set()).add(held.uuid)
         if held.is_idle:
             idle.append(held)
-    idle.sort(key=lambda held: (-held.idle_s, held.node, held.device.index))
+    idle.sort(key=lambda held: (-held.idle_s, held.node, held.index))
     teams = []
     for team, gpus in held_of.items():
         of_team = [held for held in idle if held.team == team]
@@ -339,7 +344,7 @@ def answer_idle(core: Core, ask: Wire, now: Instant) -> Idle:
             IdleTeam(
                 team=team,
                 held=len(gpus),
-                idle=len({held.device.uuid for held in of_team}),
+                idle=len({held.uuid for held in of_team}),
                 jobs=len({held.job_id for held in of_team}),
                 idle_s=round(sum(held.part * held.idle_s for held in of_team), 1),
             )
@@ -357,8 +362,8 @@ def answer_idle(core: Core, ask: Wire, now: Instant) -> Idle:
 def _idle_gpu(held: Held) -> IdleGpu:
     return IdleGpu(
         node=held.node,
-        index=held.device.index,
-        uuid=held.device.uuid,
+        index=held.index,
+        uuid=held.uuid,
         model=held.model,
         job_id=held.job_id,
         name=held.name,

@@ -3,6 +3,8 @@
 import heapq
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import NamedTuple
 
 from muster.core import Instant, after, seconds_between
 from muster.schemas.facts.telemetry import USED_DEVICES_MAX, DeviceUse, JobUseReported
@@ -27,6 +29,20 @@ class Reading:
     """Of its devices, at that moment."""
 
 
+class DeviceActivity(NamedTuple):
+    """What a GPU did by one reading: what is asked for later of a `DeviceSample`, in a thirtieth of its memory."""
+
+    utilisation_pct: float
+    sm_active_pct: float | None
+    tensor_active_pct: float | None
+    memory_used_mib: int
+    memory_total_mib: int
+    power_w: float
+
+
+_ACTIVITY = attrgetter(*DeviceActivity._fields)
+
+
 @dataclass(slots=True)
 class DeviceMeter:
     """One GPU, as far as one job has it. part: of it, up to 1. read_at, energy_mj, newest: of the newest reading.
@@ -43,7 +59,7 @@ class DeviceMeter:
     read_at: Instant = NEVER
     energy_mj: int | None = None
     idle_since: Instant = NEVER
-    newest: DeviceSample | None = None
+    newest: DeviceActivity | None = None
 
     def report(self) -> DeviceUse:
         """For the wire."""
@@ -228,7 +244,8 @@ class JobMeters:
             meter.idle_since = at
         meter.sums.measure(device, meter.part * seconds, energy_j=energy_j, is_idle=is_idle)
         job.series.measure(device, meter.part * seconds, energy_j=energy_j, at=at)
-        meter.read_at, meter.energy_mj, meter.newest = at, energy_mj, device
+        meter.read_at, meter.energy_mj = at, energy_mj
+        meter.newest = DeviceActivity._make(_ACTIVITY(device))
 
 
 def _whose(known: KnownJob | None) -> dict[str, str]:
