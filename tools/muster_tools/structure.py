@@ -29,8 +29,8 @@ SHARED_PERCENT = 60
 """Of the fields of both classes together, so many are shared by twins."""
 
 LIMITS = {
-    "lines of the product": 119_900,
-    "modules": 695,
+    "lines of the product": 119_700,
+    "modules": 692,
     "modules that exactly one other imports": 200,
     "classes of more than 30 methods": 1,
     "twins of at least 5 fields": 12,

@@ -72,7 +72,7 @@ class _Group:
 
     def add(self, held: Held) -> None:
         """One more."""
-        part, did = held.part, held.activity
+        part, did = held.device.part, held.activity
         self.gpus += part
         self.idle += held.is_idle
         self.busy += part * did.utilisation_pct / 100
@@ -111,7 +111,7 @@ class TelemetryMetrics:
         owners: dict[str, tuple[str, str]] = {}
         for held in held_now(core, now):
             team, queue = self._teams.of(held.team), self._queues.of(held.queue)
-            groups[team, queue, self._models.of(held.model)].add(held)
+            groups[team, queue, self._models.of(held.device.model)].add(held)
             jobs[held.job_id].add(held)
             owners[held.job_id] = team, queue
         self._add_up(groups, now)

@@ -27,27 +27,22 @@ from muster.schemas.usage import (
 )
 from muster.schemas.usage_words import EnergyBy, TopBy, TopOrder
 from muster.telemetry.core.core import S_PER_DAY, Account, TelemetryCore, added, day_of
-from muster.telemetry.core.meters import DeviceActivity
+from muster.telemetry.core.meters import DeviceActivity, DeviceMeter
 from muster.telemetry.core.sums import J_PER_KWH, S_PER_HOUR, share_pct
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """One GPU of one job. part: of it, up to 1. idle_s: it has done nothing for so long; is_idle: that is too long."""
+    """One GPU of one job, and what it did last. idle_s: it has done nothing for so long; is_idle: that is too long."""
 
     job_id: str
     name: str
     team: str
     queue: str
     user: str
-    node: str
-    index: int
-    uuid: str
-    model: str
+    device: DeviceMeter
     activity: DeviceActivity
-    part: float
     idle_s: float
-    idle_since: Instant
     is_idle: bool
 
 
@@ -71,14 +66,9 @@ def held_now(core: TelemetryCore, now: Instant, *, team: str = "") -> Iterator[H
                 spec.team,
                 known.queue,
                 known.job.principal,
-                one.node,
-                one.index,
-                one.uuid,
-                one.model,
+                one,
                 one.newest,
-                one.part,
                 idle_s,
-                one.idle_since,
                 bool(one.idle_since) and idle_s >= idle_after_s,
             )
 
@@ -234,11 +224,11 @@ class _Row:
     power_w: float = 0.0
 
     def add(self, held: Held) -> None:
-        did, part = held.activity, held.part
+        did, part = held.activity, held.device.part
         self.jobs.add(held.job_id)
-        self.gpus.add(held.uuid)
+        self.gpus.add(held.device.uuid)
         if held.is_idle:
-            self.idle.add(held.uuid)
+            self.idle.add(held.device.uuid)
         self.parts += part
         self.busy += part * did.utilisation_pct
         if did.sm_active_pct is not None:
@@ -275,7 +265,7 @@ _KEYS: dict[TopBy, Callable[[Held], str]] = {
     TopBy.TEAM: lambda held: held.team,
     TopBy.QUEUE: lambda held: held.queue,
     TopBy.USER: lambda held: held.user,
-    TopBy.MODEL: lambda held: held.model,
+    TopBy.MODEL: lambda held: held.device.model,
 }
 _ORDERS: dict[TopOrder, Callable[[TopRow], float]] = {
     TopOrder.GPUS: lambda row: -row.gpus,
@@ -298,9 +288,9 @@ def answer_top(core: Core, ask: Wire, now: Instant) -> Top:
         name = key(held)
         row = rows.get(name) or rows.setdefault(name, _Row(held))
         row.add(held)
-        held_gpus.add(held.uuid)
+        held_gpus.add(held.device.uuid)
         if held.is_idle:
-            idle_gpus.add(held.uuid)
+            idle_gpus.add(held.device.uuid)
     found = [row.answer(name, ask.by) for name, row in rows.items()]
     order = _ORDERS[ask.order]
     found.sort(key=lambda row: (order(row), -row.gpus, row.key))
@@ -333,10 +323,10 @@ def answer_idle(core: Core, ask: Wire, now: Instant) -> Idle:
     held_of: dict[str, set[str]] = {}
     idle: list[Held] = []
     for held in held_now(core, now, team=ask.team):
-        held_of.setdefault(held.team, set()).add(held.uuid)
+        held_of.setdefault(held.team, set()).add(held.device.uuid)
         if held.is_idle:
             idle.append(held)
-    idle.sort(key=lambda held: (-held.idle_s, held.node, held.index))
+    idle.sort(key=lambda held: (-held.idle_s, held.device.node, held.device.index))
     teams = []
     for team, gpus in held_of.items():
         of_team = [held for held in idle if held.team == team]
@@ -344,9 +334,9 @@ def answer_idle(core: Core, ask: Wire, now: Instant) -> Idle:
             IdleTeam(
                 team=team,
                 held=len(gpus),
-                idle=len({held.uuid for held in of_team}),
+                idle=len({held.device.uuid for held in of_team}),
                 jobs=len({held.job_id for held in of_team}),
-                idle_s=round(sum(held.part * held.idle_s for held in of_team), 1),
+                idle_s=round(sum(held.device.part * held.idle_s for held in of_team), 1),
             )
         )
     teams.sort(key=lambda row: (-row.idle, row.team))
@@ -361,15 +351,15 @@ def answer_idle(core: Core, ask: Wire, now: Instant) -> Idle:
 
 def _idle_gpu(held: Held) -> IdleGpu:
     return IdleGpu(
-        node=held.node,
-        index=held.index,
-        uuid=held.uuid,
-        model=held.model,
+        node=held.device.node,
+        index=held.device.index,
+        uuid=held.device.uuid,
+        model=held.device.model,
         job_id=held.job_id,
         name=held.name,
         team=held.team,
         queue=held.queue,
         user=held.user,
-        since=held.idle_since,
+        since=held.device.idle_since,
         idle_s=round(held.idle_s, 1),
     )
