@@ -384,7 +384,7 @@ class Pages:
 
     def __init__(self) -> None:
         self._plans: dict[str, Plan] = {}
-        self._kinds: dict[tuple[str, ...], Kind | None] = {}
+        self._kinds: dict[int, Kind] = {}
         self._layouts: dict[tuple[Kind, Parts], Layout] = {}
 
     def read(self, node: str, text: str) -> Page:
@@ -408,11 +408,16 @@ class Pages:
             del self._plans[node]
 
     def _kind(self, names: tuple[str, ...]) -> Kind | None:
-        if names not in self._kinds:
-            if len(self._kinds) >= KINDS_MAX:
-                self._kinds.clear()
-            self._kinds[names] = kind_of(names)
-        return self._kinds[names]
+        """Of a kind no text is kept: a page may have 8 MiB, and whoever serves it chooses what it says."""
+        hashed = hash(names)
+        kind = self._kinds.get(hashed)
+        if kind is None:
+            kind = kind_of(names)
+            if kind is not None:
+                if len(self._kinds) >= KINDS_MAX:
+                    self._kinds.clear()
+                self._kinds[hashed] = kind
+        return kind
 
     def _learnt(self, rest: Sequence[str], hashed: int) -> Plan | None:
         """The plan of a page; None if it has to be read whole."""
