@@ -1,9 +1,12 @@
 """What handlers depend on: who asks, what it may do, and the ports of the cluster that it asks about."""
 
+from collections.abc import Callable, Coroutine
+from inspect import signature
 from typing import Annotated
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Query, Request, Response
 from fastapi.openapi.models import HTTPBearer
+from fastapi.routing import APIRoute
 from fastapi.security.base import SecurityBase
 
 from muster.gateway.authenticate import PRINCIPAL, is_read
@@ -14,6 +17,18 @@ from muster.gateway.visibility import sight_of
 from muster.schemas.access import Role
 
 ONLY_CLUSTER = "Only of this cluster; by default of all"
+
+
+class Route(APIRoute):
+    """A route that calls a handler which takes the request alone as it is: there is nothing that FastAPI could resolve.
+
+    It takes 27 us less of processor time for a request (decision 54). For routes that many requests ask for.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[None, None, Response]]:
+        """Return the handler, or what resolves what it depends on first."""
+        takes_request_alone = [*signature(self.endpoint).parameters] == ["request"]
+        return self.endpoint if takes_request_alone else super().get_route_handler()
 
 
 async def app_context(request: Request) -> AppContext:

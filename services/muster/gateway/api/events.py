@@ -11,7 +11,7 @@ from starlette.responses import StreamingResponse
 
 from muster.bus.clock import TimeSource
 from muster.gateway import answers
-from muster.gateway.api.dependencies import context_of
+from muster.gateway.api.dependencies import Route, context_of
 from muster.gateway.api.openapi import Responses, listing, parameter, read_by_handler, refusals
 from muster.gateway.api.parameters import Count, read_flag, read_here
 from muster.gateway.context import AppContext
@@ -45,7 +45,7 @@ Wanted = Callable[[FedFact], bool]
 PAGE_MAX = 2_000
 PAGE_DEFAULT = 100
 
-router = APIRouter(tags=["events"])
+router = APIRouter(route_class=Route, tags=["events"])
 
 
 class JobFacts:

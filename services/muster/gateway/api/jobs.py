@@ -11,7 +11,15 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import AfterValidator, BeforeValidator
 
 from muster.gateway import answers
-from muster.gateway.api.dependencies import Caller, Context, EveryClusterContext, caller_of, context_for, context_of
+from muster.gateway.api.dependencies import (
+    Caller,
+    Context,
+    EveryClusterContext,
+    Route,
+    caller_of,
+    context_for,
+    context_of,
+)
 from muster.gateway.api.events import STREAM, after_of, job_stream
 from muster.gateway.api.openapi import OF_BODIES, accepted, listing, parameter, read_by_handler, reference, refusals
 from muster.gateway.api.parameters import (
@@ -46,7 +54,7 @@ PAGE_MAX = 1_000
 PAGE_DEFAULT = 100
 _CURSOR = re.compile(r"[0-9]{20}:[A-Z2-7]{26}")
 
-router = APIRouter(tags=["jobs"], responses=refusals(404))
+router = APIRouter(route_class=Route, tags=["jobs"], responses=refusals(404))
 _JOB_ID = parameter("job_id", "Id of the job", place="path")
 
 action_router = APIRouter(tags=["jobs"], responses=refusals(403, 404, 409, 410))
@@ -56,7 +64,7 @@ _HOLDING = frozenset({Phase.PLACED, Phase.RUNNING, Phase.STOPPING})
 FIRST_MAX = 1_000_000
 """Number of a batch's first job: files are not longer."""
 
-batch_router = APIRouter(tags=["jobs"])
+batch_router = APIRouter(route_class=Route, tags=["jobs"])
 _LINES = {"type": "string", "description": f"1 to {JOBS_PER_BATCH_MAX} lines of JSON, a JobSpec each"}
 
 

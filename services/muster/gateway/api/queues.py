@@ -9,7 +9,7 @@ from pydantic import Field
 from muster.core import Draft
 from muster.gateway import answers
 from muster.gateway.api.changes import until_so
-from muster.gateway.api.dependencies import ONLY_CLUSTER, Context, context_of, needs
+from muster.gateway.api.dependencies import ONLY_CLUSTER, Context, Route, context_of, needs
 from muster.gateway.api.openapi import OF_BODIES, accepted, listing, parameter, read_by_handler, refusals
 from muster.gateway.api.parameters import IdempotencyKey, JsonBody, read_flag, read_here
 from muster.gateway.authorise import Principal
@@ -22,7 +22,7 @@ from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.queries import QUEUES_MAX
 from muster.schemas.views import QueueView
 
-router = APIRouter(tags=["queues"])
+router = APIRouter(route_class=Route, tags=["queues"])
 _Operator = Annotated[Principal, needs(Role.OPERATOR, verb="change queues")]
 _ROWS = listing("queues", QueueView)
 
