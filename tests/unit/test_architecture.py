@@ -1,6 +1,8 @@
 """What the architecture page and the contribution guide name is in the code: files, classes in them, and how many."""
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,9 @@ NAMING_FILES = (
 PATH = re.compile(r"\b(?:proto-schemas|libs|services|tools|tests|compose|k8s|docs|examples)/[\w./*-]*[\w*]")
 PICTURE = re.compile(r"^```mermaid\n(.*?)^```\n(.*?)(?=^\||^```|^#|\Z)", re.MULTILINE | re.DOTALL)
 BOX = re.compile(r'"([\w/.-]+\.py)(?:<br/>(\w+))?"')
+FORMS = re.compile(r"takes (\d+) forms.*?^\|---.*?\n(.*?)\n\n", re.MULTILINE | re.DOTALL)
+GPUS = frozenset({"amounts", "devices", "gpu_count", "gpu_milli", "gpus"})
+"""Fields that say how many GPUs, or which."""
 COUNTS = re.compile(r"It has (\d+) modules\s+and\s+(\d+) classes")
 
 
@@ -63,3 +68,39 @@ def test_the_counts_below_a_picture_are_those_of_the_picture() -> None:
         boxes = BOX.findall(picture)
         counted = (len({path for path, _ in boxes}), len({name for _, name in boxes if name}))
         assert (int(told[1]), int(told[2])) == counted, text
+
+
+def fields(source: str) -> Iterator[tuple[str, set[str]]]:
+    """Each class of a module with the names of its own fields."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ClassDef):
+            annotated = {part.target.id for part in node.body if _is_field(part)}  # type: ignore[attr-defined]
+            slots = [part.value for part in node.body if isinstance(part, ast.Assign) and _is_slots(part)]
+            yield node.name, annotated | {name for value in slots for name in ast.literal_eval(value)}
+
+
+def _is_field(part: ast.stmt) -> bool:
+    return isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)
+
+
+def _is_slots(part: ast.Assign) -> bool:
+    return isinstance(part.targets[0], ast.Name) and part.targets[0].id == "__slots__"
+
+
+def test_the_forms_of_the_gpus_on_the_way_of_a_job_are_all_named() -> None:
+    found = FORMS.search(PAGE.read_text(encoding="utf-8"))
+    assert found is not None, "the page has the table"
+    rows = found[2].split("\n")
+    assert len(rows) == int(found[1]) <= 12
+    forms = {match[1] for row in rows if (match := re.match(r"\| `(\w+)`", row))}
+    picture = next(picture for picture, _ in pictures() if "cli/job_spec.py" in picture)
+    boxes = BOX.findall(picture)
+    on_the_way = {name for _, name in boxes}
+    with_gpus = {
+        name
+        for path in {path for path, _ in boxes}
+        for name, own in fields((ROOT / path).read_text(encoding="utf-8"))
+        if name in on_the_way and own & GPUS
+    }
+    assert "EquivalenceClass" in with_gpus, "classes are read"
+    assert sorted(with_gpus - forms) == []
