@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 
 from nats.aio.client import Client
@@ -47,6 +48,8 @@ FEED_TIMEOUT_S = 5.0  # longer than one blocking read
 REDIS_CONNECTIONS_MAX = 32
 HTTP_BACKLOG = 2_048
 FEDERATION = "federation"
+Background = dict[str, Callable[[], Coroutine[None, None, None]]]
+"""What runs beside the HTTP server, by name."""
 
 
 class Gateway:
@@ -58,83 +61,93 @@ class Gateway:
         """Serve until cancelled; a background task that fails ends the service. The bus connections are the host's."""
         client = await connect("gateway")
         asking, closing = await connect(GATEWAY_QUERY), await connect(GATEWAY_LIVE)
-        redis = Redis.from_url(
-            settings.redis_url,
-            socket_timeout=REDIS_TIMEOUT_S,
-            socket_connect_timeout=REDIS_TIMEOUT_S,
-            max_connections=REDIS_CONNECTIONS_MAX,
-        )
-        listening = Redis.from_url(
-            settings.redis_url, socket_timeout=FEED_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S
-        )
-        time = SystemTime()
-        logs = {name: cluster_log(name) for name in first_named(settings)}
-        models = {name: read_model(log) for name, log in logs.items()}
-        fed = read_model(FED_LOG)
-        tokens = NatsTokens(client)
-        tracing = make_tracing("gateway", scope=FED_LOG.scope, template=FED_LOG.subjects)
-        log = NatsRequestLog(client, time=time, tracing=tracing)
-        schedulers, scheduler = nats_schedulers(tuple(models), asking, asked_as=settings.cluster)
-        has_others = len(models) > 1
-        cells = {
-            name: nats_cell(
-                name, RedisView(redis, clusters=(model,), fed=fed, has_others=has_others), schedulers[name], asking
-            )
-            for name, model in models.items()
-        }
-        first = cells[settings.cluster]
-        view = RedisView(redis, clusters=tuple(models.values()), fed=fed)
-        catalogue = CatalogueCache(view=view, scheduler=scheduler, time=time, to_come=shapes_to_come(settings.scaling))
-        feed = Feed(listening, {log_name: read_model(log_name) for log_name in (*logs.values(), FED_LOG)})
-        metrics = Metrics()
-        certificate = Certificate(settings.tls) if settings.tls.is_on else None
-        vouching = AsyncExitStack()
-        identities = await opened_identities(settings.identity, vouching, time=time, metrics=metrics)
-        credentials = credentials_of(settings, closing, time=time, metrics=metrics)
-        snapshots = Snapshots(redis, clusters=models, fed=fed, time=time)
-        context = AppContext(
-            metrics=metrics,
-            identities=identities,
-            log=log,
-            view=view,
-            scheduler=scheduler,
-            composer=first.composer,
-            scaler=first.scaler,
-            guard=first.guard,
-            leaders=first.leaders,
-            cluster=first.name,
-            tokens=tokens,
-            catalogue=catalogue,
-            feed=feed,
-            views=Views(view, scheduler, log, time),
-            time=time,
-            live=Live(snapshots, credentials, Readings(RecentMessages(client), settings.clusters, time)),
-            site=Site(STATIC, headers(settings.websocket_url)),
-            cells=cells,
-            preflight=policy_of(settings.preflight),
-            access=settings.access,
-            leadership=Leadership(_deciding(settings, scheduler, first), time),
-            limits=Limits(settings.access),
-        )
-        try:
+        async with AsyncExitStack() as stack:
+            context, background = await _wired(client, asking, closing, settings, stack)
+            certificate = Certificate(settings.tls) if settings.tls.is_on else None
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(tokens.watch(), name="watch-tokens")
-                tasks.create_task(catalogue.keep_fresh(), name="keep-catalogue-fresh")
-                tasks.create_task(context.leadership.watch(), name="watch-leaders")
-                tasks.create_task(feed.run(), name="feed")
-                tasks.create_task(credentials.ends.run(), name="end-live-connections")
+                for name, follow in background.items():
+                    tasks.create_task(follow(), name=name)
                 tasks.create_task(serve_http(context, settings, certificate), name="http")
                 if certificate is not None:
                     tasks.create_task(certificate.keep_fresh(), name="keep-certificate-fresh")
-                if settings.kubernetes is not None or settings.role == "centre":
-                    for name, log_name in logs.items():
-                        wishes = Workloads(client, log_name, context, authority_of(settings, name))
-                        tasks.create_task(wishes.run(), name=f"workloads of {name}")
-        finally:
-            await vouching.aclose()
-            await asyncio.to_thread(tracing.close)
-            await redis.aclose()
-            await listening.aclose()
+
+
+async def _wired(
+    client: Client, asking: Client, closing: Client, settings: Settings, stack: AsyncExitStack
+) -> tuple[AppContext, Background]:
+    """Return the ports over these connections and over Redis, and what keeps them fresh. The stack closes them."""
+    time, metrics, fed = SystemTime(), Metrics(), read_model(FED_LOG)
+    redis, listening = _opened_redis(settings, stack)
+    tracing = make_tracing("gateway", scope=FED_LOG.scope, template=FED_LOG.subjects)
+    stack.push_async_callback(asyncio.to_thread, tracing.close)
+    logs = {name: cluster_log(name) for name in first_named(settings)}
+    models = {name: read_model(log) for name, log in logs.items()}
+    schedulers, scheduler = nats_schedulers(tuple(models), asking, asked_as=settings.cluster)
+
+    def cell(name: str) -> Cell:
+        view = RedisView(redis, clusters=(models[name],), fed=fed, has_others=len(models) > 1)
+        return nats_cell(name, view, schedulers[name], asking)
+
+    cells = {name: cell(name) for name in models}
+    first = cells[settings.cluster]
+    log, tokens = NatsRequestLog(client, time=time, tracing=tracing), NatsTokens(client)
+    view = RedisView(redis, clusters=tuple(models.values()), fed=fed)
+    catalogue = CatalogueCache(view=view, scheduler=scheduler, time=time, to_come=shapes_to_come(settings.scaling))
+    feed = Feed(listening, {log_name: read_model(log_name) for log_name in (*logs.values(), FED_LOG)})
+    credentials = credentials_of(settings, closing, time=time, metrics=metrics)
+    snapshots = Snapshots(redis, clusters=models, fed=fed, time=time)
+    context = AppContext(
+        metrics=metrics,
+        identities=await opened_identities(settings.identity, stack, time=time, metrics=metrics),
+        log=log,
+        view=view,
+        scheduler=scheduler,
+        composer=first.composer,
+        scaler=first.scaler,
+        guard=first.guard,
+        leaders=first.leaders,
+        cluster=first.name,
+        tokens=tokens,
+        catalogue=catalogue,
+        feed=feed,
+        views=Views(view, scheduler, log, time),
+        time=time,
+        live=Live(snapshots, credentials, Readings(RecentMessages(client), settings.clusters, time)),
+        site=Site(STATIC, headers(settings.websocket_url)),
+        cells=cells,
+        preflight=policy_of(settings.preflight),
+        access=settings.access,
+        leadership=Leadership(_deciding(settings, scheduler, first), time),
+        limits=Limits(settings.access),
+    )
+    background: Background = {
+        "watch-tokens": tokens.watch,
+        "keep-catalogue-fresh": catalogue.keep_fresh,
+        "watch-leaders": context.leadership.watch,
+        "feed": feed.run,
+        "end-live-connections": credentials.ends.run,
+    }
+    if settings.kubernetes is not None or settings.role == "centre":
+        for name, log_name in logs.items():
+            workloads = Workloads(client, log_name, context, authority_of(settings, name))
+            background[f"workloads of {name}"] = workloads.run
+    return context, background
+
+
+def _opened_redis(settings: Settings, stack: AsyncExitStack) -> tuple[Redis, Redis]:
+    """Return connections for reads, and one to listen with. The stack closes them."""
+    reads = Redis.from_url(
+        settings.redis_url,
+        socket_timeout=REDIS_TIMEOUT_S,
+        socket_connect_timeout=REDIS_TIMEOUT_S,
+        max_connections=REDIS_CONNECTIONS_MAX,
+    )
+    listening = Redis.from_url(
+        settings.redis_url, socket_timeout=FEED_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S
+    )
+    stack.push_async_callback(listening.aclose)
+    stack.push_async_callback(reads.aclose)
+    return reads, listening
 
 
 def first_named(settings: Settings) -> tuple[str, ...]:
