@@ -1,13 +1,10 @@
 """How each fact changes what the scheduler believes. What fits no state is counted and changes nothing."""
 
 from muster.core import Fact
-from muster.scheduler.core.fold.jobs import HANDLERS as OF_JOBS
-from muster.scheduler.core.fold.nodes import HANDLERS as OF_NODES
-from muster.scheduler.core.fold.queues import HANDLERS as OF_QUEUES
+from muster.core.folding import Folds
+from muster.scheduler.core.fold import jobs, nodes, queues, requests
 from muster.scheduler.core.fold.queues import set_queue
-from muster.scheduler.core.fold.requests import HANDLERS as OF_REQUESTS
 from muster.scheduler.core.fold.updates import (
-    Handler,
     begin_run,
     enlist,
     enter_slots,
@@ -18,23 +15,27 @@ from muster.scheduler.core.fold.updates import (
 from muster.scheduler.core.state import State
 from muster.scheduler.core.stores.bookings import book_reserved
 from muster.scheduler.core.stores.jobs import HOLDING
-from muster.schemas.facts.control import ClusterDescribed, ClusterState, ClusterSummary
+from muster.schemas.facts.control import CheckpointRequested, ClusterDescribed, ClusterState, ClusterSummary
 from muster.schemas.facts.job import JobState
 from muster.schemas.facts.node import GrantState, NodeState
 from muster.schemas.facts.queue import QueueState
 from muster.schemas.facts.telemetry import JobUseReported
 from muster.schemas.job import Phase
+from muster.schemas.registry import STATE_NAME
+
+FOLDS = Folds[State, None](jobs.FOLDS, requests.FOLDS, queues.FOLDS, nodes.FOLDS)
 
 
 def fold(state: State, fact: Fact) -> None:
     """One fact further. Facts that the scheduler has no use for cost one look-up."""
     state.holders.holds.apply(fact)
-    handler = HANDLERS.get((fact.kind, fact.name))
-    if handler is not None:
-        handler(state, fact)
-        state.progress.generation += fact.kind in _GROUNDS
+    FOLDS.apply(state, fact)
+    if fact.kind in _GROUNDS and fact in FOLDS:
+        state.progress.generation += 1
     state.progress.folded += 1
-    if fact.name != "state-recorded":
+    if fact.name == STATE_NAME:
+        state.summary.is_stale = True
+    else:
         state.progress.facts += 1
         state.progress.checkpoint_cause = fact.id
 
@@ -43,60 +44,64 @@ _GROUNDS = frozenset({"queue", "node", "device", "reservation"})
 """Kinds of which every fact that is folded may change who can run."""
 
 
-def _summarised(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, ClusterSummary)
-    state.summary.numbers, state.summary.at = fact.payload, fact.time
-    state.status.contact.summarised(fact.payload, at=fact.time)
+@FOLDS.on("cluster", "summarised", ClusterSummary)
+def _summarised(state: State, fact: Fact, summary: ClusterSummary) -> None:
+    state.summary.numbers, state.summary.at = summary, fact.time
+    state.status.contact.summarised(summary, at=fact.time)
     state.summary.is_stale = True  # what moved since the numbers were taken is not in them
 
 
-def _described(state: State, fact: Fact) -> None:
+@FOLDS.on("cluster", ("described", STATE_NAME), ClusterDescribed)
+def _described(state: State, _fact: Fact, described: ClusterDescribed) -> None:
     """What the cluster can do; those that just came may be impossible now, or not any more."""
-    assert isinstance(fact.payload, ClusterDescribed)
-    state.status.described = fact.payload
+    state.status.described = described
     for job_id in state.arrivals.jobs:
         enlist(state, state.jobs.records[job_id])
     state.progress.generation += 1
 
 
-def _used(state: State, fact: Fact) -> None:
+@FOLDS.on("job", "use-reported", JobUseReported)
+def _used(state: State, _fact: Fact, used: JobUseReported) -> None:
     """Of what the job used nothing follows here, but that somebody reads the pages of GPUs."""
-    assert isinstance(fact.payload, JobUseReported)
-    state.status.pages_read_at = max(state.status.pages_read_at, fact.payload.until)
+    state.status.pages_read_at = max(state.status.pages_read_at, used.until)
 
 
-def _checkpoint_requested(state: State, _fact: Fact) -> None:
+@FOLDS.on("log", "checkpoint-requested", CheckpointRequested)
+def _checkpoint_requested(state: State, _fact: Fact, _: CheckpointRequested) -> None:
     state.progress.facts = -1  # this one itself is counted afterwards
 
 
-def _state_recorded(state: State, fact: Fact) -> None:
-    match fact.payload:
-        case JobState():
-            _load_job(state, fact.payload)
-        case QueueState():
-            set_queue(state, fact.payload)
-        case GrantState():
-            state.grants.load(fact.kind, fact.subject_id, fact.payload)
-        case NodeState(description=description, lost=lost):
-            state.ledger.load_node(fact.subject_id, description, lost=lost, fact=fact.payload.last_fact)
-            note_node(state, fact.subject_id)
-        case ClusterState() as cluster:
-            state.summary.numbers, state.summary.at = cluster.summary, cluster.summarised_at
-            state.queues.wishes.update({wish.fact: wish for wish in cluster.wishes})
-            state.status.contact.restore(cluster.contact)
-            state.status.pages_read_at = max(state.status.pages_read_at, cluster.pages_read_at)
-            state.status.contact_lost_at = cluster.contact_lost_at
-            _cut_off(state)
-        case ClusterDescribed() as described:
-            state.status.described = described
-            for job_id in state.arrivals.jobs:
-                enlist(state, state.jobs.records[job_id])
-        case _:
-            return  # another service's view of its own subjects
-    state.summary.is_stale = True
+@FOLDS.on("queue", STATE_NAME, QueueState)
+def _load_queue(state: State, _fact: Fact, stored: QueueState) -> None:
+    set_queue(state, stored)
 
 
-def _load_job(state: State, stored: JobState) -> None:
+@FOLDS.on(("node", "device"), STATE_NAME, GrantState)
+def _load_grant(state: State, fact: Fact, stored: GrantState) -> None:
+    state.grants.load(fact.kind, fact.subject_id, stored)
+
+
+@FOLDS.on("node", STATE_NAME, NodeState)
+def _load_node(state: State, fact: Fact, stored: NodeState) -> None:
+    state.ledger.load_node(fact.subject_id, stored.description, lost=stored.lost, fact=stored.last_fact)
+    note_node(state, fact.subject_id)
+
+
+@FOLDS.on("cluster", STATE_NAME, ClusterState)
+def _load_cluster(state: State, _fact: Fact, stored: ClusterState) -> None:
+    state.summary.numbers, state.summary.at = stored.summary, stored.summarised_at
+    state.queues.wishes.update({wish.fact: wish for wish in stored.wishes})
+    state.status.contact.restore(stored.contact)
+    state.status.pages_read_at = max(state.status.pages_read_at, stored.pages_read_at)
+    state.status.contact_lost_at = stored.contact_lost_at
+    for record in state.jobs.records.values():  # those that came before the contact did
+        if record.lost_after_s and not record.phase.is_terminal:
+            record.is_cut_off = state.status.contact.is_lost
+            enlist(state, record)
+
+
+@FOLDS.on("job", STATE_NAME, JobState)
+def _load_job(state: State, _fact: Fact, stored: JobState) -> None:
     if stored.job.id in state.jobs.records:
         state.anomalies["state recorded twice"] += 1
         return
@@ -122,28 +127,3 @@ def _load_job(state: State, stored: JobState) -> None:
         settle_arrival(state, record)
     else:
         enlist(state, record)
-
-
-def _cut_off(state: State) -> None:
-    """Jobs that came before the contact did."""
-    for record in state.jobs.records.values():
-        if record.lost_after_s and not record.phase.is_terminal:
-            record.is_cut_off = state.status.contact.is_lost
-            enlist(state, record)
-
-
-OF_STATES: dict[tuple[str, str], Handler] = {
-    (kind, "state-recorded"): _state_recorded for kind in ("job", "queue", "node", "device", "cluster")
-}
-
-HANDLERS: dict[tuple[str, str], Handler] = {
-    **OF_JOBS,
-    **OF_REQUESTS,
-    **OF_QUEUES,
-    **OF_NODES,
-    **OF_STATES,
-    ("cluster", "described"): _described,
-    ("cluster", "summarised"): _summarised,
-    ("job", "use-reported"): _used,
-    ("log", "checkpoint-requested"): _checkpoint_requested,
-}
