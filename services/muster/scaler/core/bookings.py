@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from muster.core import Fact, Instant, after
-from muster.schemas.facts.reservation import Booked, ReservationState
+from muster.core.folding import Folds
+from muster.schemas.facts.reservation import Booked, BookingEnded, ReservationState
 from muster.schemas.registry import STATE_NAME
-
-BOOKING_FACTS = ("booked", "ended", STATE_NAME)
-"""Names of the facts of a reservation that change what is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,24 +31,17 @@ class Booking:
 class Bookings:
     """All windows that were booked and not ended, by name and by node."""
 
+    FOLDS = Folds["Bookings", None]()
+
     def __init__(self) -> None:
         self.by_name: dict[str, Booking] = {}
         self._on: dict[str, dict[str, Booking]] = {}
 
-    def apply(self, fact: Fact) -> None:
-        """Fold one of `BOOKING_FACTS`."""
-        match fact.payload:
-            case Booked() as booked:
-                self.book(fact.subject_id, booked)
-            case ReservationState(spec=spec, starts_at=starts_at, slots=slots):
-                if spec is not None:  # else it was only asked for, and keeps nothing
-                    self.book(fact.subject_id, Booked(spec=spec, starts_at=starts_at, slots=slots))
-            case _:
-                self.end(fact.subject_id)
-
-    def book(self, name: str, booked: Booked) -> None:
-        """This is kept; instead of what the reservation kept before."""
-        self.end(name)
+    @FOLDS.on("reservation", "booked", Booked)
+    def _booked(self, fact: Fact, booked: Booked) -> None:
+        """Keep this, instead of what the reservation kept before."""
+        name = fact.subject_id
+        self._end(name)
         starts_at = Instant(booked.starts_at or booked.spec.starts_at)
         devices = {slot.node: frozenset(slot.kept_at) for slot in booked.slots}
         ends_at = after(starts_at, booked.spec.duration_s)
@@ -59,8 +50,16 @@ class Bookings:
         for node in (*booking.nodes, *booking.devices):
             self._on.setdefault(node, {})[name] = booking
 
-    def end(self, name: str) -> None:
-        """The reservation keeps nothing any more."""
+    @FOLDS.on("reservation", STATE_NAME, ReservationState)
+    def _restored(self, fact: Fact, stored: ReservationState) -> None:
+        if stored.spec is not None:  # else it was only asked for, and keeps nothing
+            self._booked(fact, Booked(spec=stored.spec, starts_at=stored.starts_at, slots=stored.slots))
+
+    @FOLDS.on("reservation", "ended", BookingEnded)
+    def _ended(self, fact: Fact, _: BookingEnded) -> None:
+        self._end(fact.subject_id)
+
+    def _end(self, name: str) -> None:
         booking = self.by_name.pop(name, None)
         for node in (*booking.nodes, *booking.devices) if booking is not None else ():
             self._on[node].pop(name, None)

@@ -1,17 +1,15 @@
 """The scaler's core: folds the cluster's log, decides which devices and nodes move."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from muster.core import Draft, Fact, Instant
-from muster.scaler.core import limits
+from muster.core.folding import Folds
+from muster.scaler.core import checkpoint, fold_choices, fold_cluster, limits
 from muster.scaler.core.autoscaler import NodeDemand, NodeSurplus
 from muster.scaler.core.backoff import Backoff
-from muster.scaler.core.bookings import BOOKING_FACTS
-from muster.scaler.core.checkpoint import RESTORED_KINDS, restore, states
+from muster.scaler.core.bookings import Bookings
 from muster.scaler.core.choices import NOTHING, Choice, Ends, name_of
 from muster.scaler.core.enlarge import Enlarging
-from muster.scaler.core.fold_choices import COMPOSER_HANDLERS, SCALE_HANDLERS
-from muster.scaler.core.fold_cluster import CLUSTER_HANDLERS
 from muster.scaler.core.groups import ScalingConfig
 from muster.scaler.core.new_nodes import NewNodes
 from muster.scaler.core.pending_pass import Admission, PendingJobs
@@ -99,7 +97,7 @@ class ScalerCore:
 
     def snapshot(self) -> Iterator[Draft]:
         """Choices that are not ended, and what the next ones depend on."""
-        return states(self.state)
+        return checkpoint.states(self.state)
 
     def _named(self, choices: list[list[Choice]]) -> Iterator[Draft]:
         number = self.state.choices.chosen
@@ -136,17 +134,19 @@ def _is_chosen(choice: Choice) -> bool:
     return isinstance(choice.payload, ScaleChosen)
 
 
+FOLDS = Folds[State, None](fold_cluster.FOLDS, fold_choices.FOLDS, checkpoint.FOLDS)
+FOLDS.include(Bookings.FOLDS, lambda state: state.cluster.bookings)
+
 _OWN = frozenset({"scale", "scaler"})
 """Kinds that the scaler alone writes."""
 
 
 def fold(state: State, fact: Fact) -> None:
     """Fold one fact. Facts that the scaler has no use for cost one look-up."""
-    handler = _HANDLERS.get((fact.kind, fact.name))
-    if handler is None:
+    if fact not in FOLDS:
         return
     supply, freed = state.changes.supply, state.changes.freed
-    handler(state, fact)
+    FOLDS.apply(state, fact)
     state.capacity.forget()
     if fact.name != STATE_NAME:
         state.changes.note(supply, freed, at=fact.time)
@@ -159,16 +159,3 @@ def fold(state: State, fact: Fact) -> None:
             for choice in state.choices.on.get(name, ()):
                 state.choices.mark_dirty(choice)
         cluster.changed.clear()
-
-
-def _fold_booking(state: State, fact: Fact) -> None:
-    state.cluster.bookings.apply(fact)
-
-
-_HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
-    **CLUSTER_HANDLERS,
-    **COMPOSER_HANDLERS,
-    **SCALE_HANDLERS,
-    **{(kind, STATE_NAME): restore for kind in RESTORED_KINDS},
-    **{("reservation", name): _fold_booking for name in BOOKING_FACTS},
-}
