@@ -3,23 +3,23 @@
 Several observations may amount to more: escalations of the rules over a node's marks, and lemons by its history.
 """
 
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator
 
 from muster.core import Draft, Fact, Instant, after
+from muster.core.folding import Folds
 from muster.health.core import fold_cluster, fold_health
 from muster.health.core.brake import KIND, SUBJECT
 from muster.health.core.config import HealthConfig
 from muster.health.core.detector import FaultDetector
 from muster.health.core.faults import emit, fault_draft, is_burst
 from muster.health.core.fold_health import LEMON
-from muster.health.core.part import Handler
 from muster.health.core.patrol import Rounds, is_deep_alone, light_checks
 from muster.health.core.rules import Escalation
 from muster.health.core.signals import FaultSignal, FaultSignals
 from muster.health.core.state import NODE, State, Unit, UnitKey, orphan_withdrawals
 from muster.health.core.steps import step, wants_suspicion
 from muster.schemas.facts.health import FaultClass, FaultMark, FaultScope
+from muster.schemas.facts.node import NodeLeft
 
 FRESH_S = 3600.0
 """A node is judged by its history when it falls ill, and so long afterwards at the most."""
@@ -111,9 +111,13 @@ class NodeVerdicts:
     state: as folded, for reading. detector: reads exporters' pages; what it finds waits in `signals` to be emitted.
     """
 
+    FOLDS = Folds["NodeVerdicts", None]()
+    FOLDS.include(fold_health.FOLDS, lambda self: self.state)
+    FOLDS.include(fold_cluster.FOLDS, lambda self: self.state)
+
     def __init__(self, config: HealthConfig) -> None:
         self.signals = FaultSignals()
-        self.state = State(config, self.signals)
+        self.state: State = State(config, self.signals)
         self.detector = FaultDetector(
             self.signals,
             config.rules.of,
@@ -126,15 +130,14 @@ class NodeVerdicts:
         self._now = Instant(0)
         self._has_more = False
 
-    @property
-    def handlers(self) -> Mapping[tuple[str, str], Handler]:
-        """See `Part.handlers`."""
-        folds = {
-            **fold_health.HANDLERS,
-            **fold_cluster.HANDLERS,
-            **fold_cluster.STATE_HANDLERS,
-        }
-        return {name: partial(fold, self.state) for name, fold in folds.items()} | {(NODE, "left"): self._left}
+    def apply(self, fact: Fact) -> None:
+        """See `Part.apply`."""
+        self.FOLDS.apply(self, fact)
+
+    @FOLDS.on(NODE, "left", NodeLeft)
+    def _left(self, fact: Fact, _: NodeLeft) -> None:
+        fold_cluster.left(self.state, fact)
+        self.detector.forget(fact.subject_id)
 
     def decide(self, now: Instant, room: int) -> list[Draft]:
         """See `Part.decide`. First what sick hardware still does to jobs, then what is new, then what repeats."""
@@ -160,10 +163,6 @@ class NodeVerdicts:
     def snapshot(self) -> Iterator[Draft]:
         """See `Part.snapshot`."""
         return fold_cluster.state_drafts(self.state)
-
-    def _left(self, fact: Fact) -> None:
-        fold_cluster.left(self.state, fact)
-        self.detector.forget(fact.subject_id)
 
     def _patrol(self, now: Instant, room: int) -> list[Draft]:
         state = self.state
