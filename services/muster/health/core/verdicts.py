@@ -111,13 +111,9 @@ class NodeVerdicts:
     state: as folded, for reading. detector: reads exporters' pages; what it finds waits in `signals` to be emitted.
     """
 
-    FOLDS = Folds["NodeVerdicts", None]()
-    FOLDS.include(fold_health.FOLDS, lambda self: self.state)
-    FOLDS.include(fold_cluster.FOLDS, lambda self: self.state)
-
     def __init__(self, config: HealthConfig) -> None:
         self.signals = FaultSignals()
-        self.state: State = State(config, self.signals)
+        self.state = State(config, self.signals)
         self.detector = FaultDetector(
             self.signals,
             config.rules.of,
@@ -129,6 +125,10 @@ class NodeVerdicts:
         self._rounds = Rounds()
         self._now = Instant(0)
         self._has_more = False
+
+    FOLDS = Folds["NodeVerdicts", None]()
+    FOLDS.include(fold_health.FOLDS, lambda self: self.state)
+    FOLDS.include(fold_cluster.FOLDS, lambda self: self.state)
 
     def apply(self, fact: Fact) -> None:
         """See `Part.apply`."""
