@@ -35,6 +35,7 @@ class Folds(Generic[StateT, ResultT]):
         """Begin with the functions of other tables. Raises ValueError if two of them fold the same fact."""
         self.table: dict[_Key, Fold[StateT, FactBody, ResultT]] = {}
         """By kind, name and class of the body. For reading."""
+        self._by_name: dict[tuple[str, str], Fold[StateT, FactBody, ResultT | None]] = {}
         for other in others:
             for key, fold in other.table.items():
                 self._add(key, fold)
@@ -77,19 +78,27 @@ class Folds(Generic[StateT, ResultT]):
             self._add(key, _of_part(fold, part))
 
     def apply(self, state: StateT, fact: Fact) -> ResultT | None:
-        """Fold one fact. Return what its function returns; None if there is none, which costs one look-up."""
-        body = fact.payload
-        fold = self.table.get((fact.kind, fact.name, body.__class__))
-        return None if fold is None else fold(state, fact, body)
+        """Fold one fact. Return what its function returns; None if there is none, which costs one look-up.
+
+        The body is of the class that the table of facts says: who reads or writes a log has seen to that.
+        """
+        fold = self._by_name.get((fact.kind, fact.name))
+        return None if fold is None else fold(state, fact, fact.payload)
 
     def __contains__(self, fact: Fact) -> bool:
-        return (fact.kind, fact.name, fact.payload.__class__) in self.table
+        """Whether facts of this kind and name are folded; of recorded states perhaps only other bodies."""
+        return (fact.kind, fact.name) in self._by_name
 
     def _add(self, key: _Key, fold: Fold[StateT, FactBody, ResultT]) -> None:
+        kind, name, body = key
         if key in self.table:
-            kind, name, body = key
             raise ValueError(f"on: {kind} {name} with {body.__name__} is folded already; only one function may")
         self.table[key] = fold
+        self._by_name[kind, name] = fold if len(_KNOWN[kind, name]) == 1 else self._fold_by_body
+
+    def _fold_by_body(self, state: StateT, fact: Fact, body: FactBody) -> ResultT | None:
+        fold = self.table.get((fact.kind, fact.name, body.__class__))
+        return None if fold is None else fold(state, fact, body)
 
 
 def _keys(kind: str, name: str, bodies: _Bodies) -> list[_Key]:
