@@ -34,6 +34,7 @@ from muster.schemas.facts.job import JobFinished, JobRouted, JobRunning, JobStat
 from muster.schemas.facts.node import (
     GrantState,
     NodeJoined,
+    NodeLeft,
     NodeLost,
     NodeReturned,
     NodeState,
@@ -101,7 +102,8 @@ def _returned(state: State, fact: Fact, _: NodeReturned) -> None:
     state.nodes.apply(fact)
 
 
-def left(state: State, fact: Fact) -> None:
+@FOLDS.on(NODE, "left", NodeLeft)
+def _left(state: State, fact: Fact, _: NodeLeft) -> None:
     """The node is no longer part of the cluster: nothing is remembered of it."""
     node, change = fact.subject_id, state.nodes.apply(fact)
     state.signals.drop_node(node)

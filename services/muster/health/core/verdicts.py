@@ -19,7 +19,6 @@ from muster.health.core.signals import FaultSignal, FaultSignals
 from muster.health.core.state import NODE, State, Unit, UnitKey, orphan_withdrawals
 from muster.health.core.steps import step, wants_suspicion
 from muster.schemas.facts.health import FaultClass, FaultMark, FaultScope
-from muster.schemas.facts.node import NodeLeft
 
 FRESH_S = 3600.0
 """A node is judged by its history when it falls ill, and so long afterwards at the most."""
@@ -105,6 +104,9 @@ def _of_history(state: State, unit: Unit, now: Instant) -> Iterator[Draft]:
         yield fault_draft(state, seen, rule)
 
 
+FOLDS = Folds[State, None](fold_health.FOLDS, fold_cluster.FOLDS)
+
+
 class NodeVerdicts:
     """Implements `Part`.
 
@@ -126,18 +128,11 @@ class NodeVerdicts:
         self._now = Instant(0)
         self._has_more = False
 
-    FOLDS = Folds["NodeVerdicts", None]()
-    FOLDS.include(fold_health.FOLDS, lambda self: self.state)
-    FOLDS.include(fold_cluster.FOLDS, lambda self: self.state)
-
     def apply(self, fact: Fact) -> None:
         """See `Part.apply`."""
-        self.FOLDS.apply(self, fact)
-
-    @FOLDS.on(NODE, "left", NodeLeft)
-    def _left(self, fact: Fact, _: NodeLeft) -> None:
-        fold_cluster.left(self.state, fact)
-        self.detector.forget(fact.subject_id)
+        FOLDS.apply(self.state, fact)
+        if fact.kind == NODE and fact.name == "left":
+            self.detector.forget(fact.subject_id)
 
     def decide(self, now: Instant, room: int) -> list[Draft]:
         """See `Part.decide`. First what sick hardware still does to jobs, then what is new, then what repeats."""

@@ -190,6 +190,7 @@ class State:
         yield from self.accounts.snapshot()
 
 
+_HOLDING_KINDS = frozenset({JOB, "node"})
 DRAFTS_MAX = 500
 """Of one decision; what is left comes with the next."""
 
@@ -213,7 +214,8 @@ class TelemetryCore:
 
     def apply(self, fact: Fact) -> None:
         """See `Core`; what fits no state is counted in the anomalies of its parts."""
-        self.holdings.apply(fact)
+        if fact.kind in _HOLDING_KINDS:
+            self.holdings.apply(fact)
         self._FOLDS.apply(self, fact)
 
     def decide(self, now: Instant) -> list[Draft]:
