@@ -20,7 +20,7 @@ from muster.scheduler.core.lifecycle.preflight import (
     EXCLUDED_MAX,
     is_gated,
 )
-from muster.scheduler.core.queue.rank import rank
+from muster.scheduler.core.order import rank
 from muster.scheduler.core.state import State
 from muster.scheduler.core.stores.jobs import HOLDING, TRANSITIONS, WAITING, JobRecord
 from muster.schemas.facts.job import (

@@ -6,7 +6,7 @@ from muster.scheduler.core.fold.updates import enlist, let_go, touch
 from muster.scheduler.core.lifecycle.follow_ups import (
     OUT_OF_CONTACT,
 )
-from muster.scheduler.core.queue.rank import moved
+from muster.scheduler.core.order import moved
 from muster.scheduler.core.reasons import Reason
 from muster.scheduler.core.state import State
 from muster.scheduler.core.stores.bookings import book_reserved
