@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 from muster.core import Draft, Fact, Instant
 from muster.core.folding import Folds
-from muster.scaler.core import checkpoint, fold_choices, fold_cluster, limits
+from muster.scaler.core import checkpoint, fold_choices, fold_cluster
 from muster.scaler.core.autoscaler import NodeDemand, NodeSurplus
 from muster.scaler.core.backoff import Backoff
-from muster.scaler.core.bookings import Bookings
 from muster.scaler.core.choices import NOTHING, Choice, Ends, name_of
+from muster.scaler.core.cluster import Bookings
 from muster.scaler.core.enlarge import Enlarging
 from muster.scaler.core.groups import ScalingConfig
 from muster.scaler.core.new_nodes import NewNodes
@@ -115,13 +115,10 @@ class ScalerCore:
 
     def _nothing(self, choice: Choice) -> Iterator[Draft]:
         """Report that nothing is chosen for the job or node, unless the same was reported last."""
-        payload, refused = choice.payload, self.state.refused
+        payload = choice.payload
         assert isinstance(payload, NothingChosen)
         subject = payload.node or payload.jobs[0]
-        known = refused.get(subject)
-        if known is None and len(refused) >= limits.REFUSED_KEPT:
-            return  # to remember this report, another one would have to be forgotten, and be made again
-        if known is None or (known.case, known.code) != (payload.case, payload.code):
+        if self.state.refused.is_news(subject, payload):
             yield Draft("scale", subject, NOTHING, payload, choice.causes, choice.trace)
 
 

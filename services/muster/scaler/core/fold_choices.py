@@ -10,7 +10,7 @@ from muster.schemas.devices import AttachmentPhase, Origin
 from muster.schemas.facts.composability import RequestEnded, RequestRefused
 from muster.schemas.facts.device import AttachmentFailed, AttachmentRequested, DeviceAttached, DeviceDetached
 from muster.schemas.facts.fabric import BreakerClosed, BreakerOpened, FabricSurveyed
-from muster.schemas.facts.scale import NothingChosen, Refused, ScaleChosen, ScaleEnded
+from muster.schemas.facts.scale import NothingChosen, ScaleChosen, ScaleEnded
 
 FOLDS = Folds[State, None]()
 
@@ -122,9 +122,7 @@ def _chosen(state: State, fact: Fact, chosen: ScaleChosen) -> None:
     choice = OpenChoice(fact.subject_id, fact.name, chosen, fact.time, fact.id, fact.trace)
     state.choices.add(choice)
     lift(state, choice)
-    for job in chosen.jobs:
-        state.refused.pop(job, None)
-    state.refused.pop(chosen.node, None)
+    state.refused.forget(*chosen.jobs, chosen.node)
 
 
 def lift(state: State, choice: OpenChoice) -> None:
@@ -158,11 +156,4 @@ def _ended(state: State, fact: Fact, ended: ScaleEnded) -> None:
 
 @FOLDS.on("scale", "nothing-chosen", NothingChosen)
 def _nothing_chosen(state: State, fact: Fact, nothing: NothingChosen) -> None:
-    state.refused.pop(fact.subject_id, None)
-    state.refused[fact.subject_id] = Refused(
-        name=fact.subject_id,
-        case=nothing.case,
-        code=nothing.code,
-        at=fact.time,
-        reason=nothing.reason,
-    )
+    state.refused.report(fact.subject_id, nothing, at=fact.time)

@@ -72,7 +72,7 @@ def _placed(state: State, fact: Fact, _: JobPlaced) -> None:
     record.reason = record.detail = record.reason_fact = ""
     record.awaits_preemption = False
     state.jobs.served_at.pop(record.id, None)
-    state.refused.pop(record.id, None)
+    state.refused.forget(record.id)
     apply_hold(state, record, fact, at=fact.time)
 
 
@@ -95,7 +95,7 @@ def _ended(state: State, fact: Fact, _: JobFinished | JobReturned) -> None:
     lift_kept(state, record)
     apply_hold(state, record, fact, at=fact.time)
     state.jobs.remove(record)
-    state.refused.pop(record.id, None)
+    state.refused.forget(record.id)
 
 
 @FOLDS.on("job", "cancel-forwarded", JobCancelRequested)
@@ -219,7 +219,7 @@ def _left(state: State, fact: Fact, _: NodeLeft) -> None:
     note_node(state, name, at=fact.time)
     state.changes.added += 1
     state.signals.forget_node(name)
-    state.refused.pop(name, None)
+    state.refused.forget(name)
     if group:
         state.cooldowns.note_moved(group, fact.time)
 
