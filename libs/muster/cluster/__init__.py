@@ -2,7 +2,6 @@
 
 from muster.cluster.holds import (
     FREEING_FACTS,
-    HOLD_FACTS,
     HOLDING_PHASES,
     DeviceHolders,
     Hold,
@@ -14,7 +13,6 @@ from muster.cluster.nodes import Node, NodeChange, Nodes
 __all__ = [
     "FREEING_FACTS",
     "HOLDING_PHASES",
-    "HOLD_FACTS",
     "DeviceHolders",
     "Hold",
     "HoldChange",

@@ -5,12 +5,14 @@ node that is lost, that left, or that no longer shows a device stays held until 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain, islice
 from types import MappingProxyType
 
 from muster.core import Fact, Instant
+from muster.core.folding import Folds
+from muster.schemas.base import Payload
 from muster.schemas.facts.job import (
     JobPlaced,
     JobResized,
@@ -27,11 +29,6 @@ HOLDING_PHASES = frozenset({Phase.PLACED, Phase.RUNNING, Phase.STOPPING})
 
 FREEING_FACTS = ("queued", "returned", *(phase.value for phase in Phase if phase in TERMINAL_PHASES))
 """Names of the facts of a job after which it holds nothing."""
-
-HOLD_FACTS = (
-    "placed", "resize-requested", "resized", "pods-started", "pods-exited", *FREEING_FACTS, STATE_NAME,
-)  # fmt: skip
-"""Names of the facts of a job that `Holds.apply` folds; it ignores all others."""
 
 Picks = Mapping[str, Mapping[str, int]]
 """Milli-GPUs by node and device UUID."""
@@ -98,25 +95,17 @@ class Holds:
     A fact that fits no hold is counted in `anomalies` by its name, and changes nothing.
     """
 
+    _FOLDS = Folds["Holds", HoldChange | None]()
+
     def __init__(self) -> None:
         self.jobs: dict[str, Hold] = {}
         """Jobs that hold something, by id. For reading."""
         self.anomalies: Counter[str] = Counter()
         self._on: dict[str, dict[str, list[Slot]]] = {}
-        self._folds: Mapping[str, Callable[[Fact], HoldChange | None]] = {
-            "placed": self._placed,
-            "resize-requested": self._resize_requested,
-            "resized": self._resized,
-            "pods-started": self._pods_started,
-            "pods-exited": self._pods_exited,
-            **dict.fromkeys(FREEING_FACTS, self._freed),
-            STATE_NAME: self._restored,
-        }
 
     def apply(self, fact: Fact) -> HoldChange | None:
         """Fold one fact of the log or of a checkpoint. Return None if what is held is the same as before."""
-        fold = self._folds.get(fact.name) if fact.kind == "job" else None
-        return None if fold is None else fold(fact)
+        return self._FOLDS.apply(self, fact)
 
     # --- questions -----------------------------------------------------------------------------------------------
 
@@ -184,18 +173,16 @@ class Holds:
 
     # --- facts ---------------------------------------------------------------------------------------------------
 
-    def _placed(self, fact: Fact) -> HoldChange | None:
-        placed = fact.payload
-        assert isinstance(placed, JobPlaced)
+    @_FOLDS.on("job", "placed", JobPlaced)
+    def _placed(self, fact: Fact, placed: JobPlaced) -> HoldChange | None:
         if fact.subject_id in self.jobs:
             self.anomalies[fact.name] += 1
             return None
         return self._hold(fact.subject_id, Hold(placed.attempt, placed.slots, fact.time))
 
-    def _resize_requested(self, fact: Fact) -> HoldChange | None:
+    @_FOLDS.on("job", "resize-requested", JobResizeRequested)
+    def _resize_requested(self, fact: Fact, wanted: JobResizeRequested) -> HoldChange | None:
         """Hold what is new beside what there is."""
-        wanted = fact.payload
-        assert isinstance(wanted, JobResizeRequested)
         hold = self._of_attempt(fact, wanted.attempt)
         if hold is None or hold.is_resizing:
             self.anomalies[fact.name] += 1
@@ -207,10 +194,9 @@ class Holds:
         self._enter(fact.subject_id, hold.incoming)
         return HoldChange(fact.subject_id, taken=hold.incoming)
 
-    def _resized(self, fact: Fact) -> HoldChange | None:
+    @_FOLDS.on("job", "resized", JobResized)
+    def _resized(self, fact: Fact, resized: JobResized) -> HoldChange | None:
         """Hold exactly what the fact says. Which devices the kubelet picked, or took back, for it is not reported."""
-        resized = fact.payload
-        assert isinstance(resized, JobResized)
         hold = self._of_attempt(fact, resized.attempt)
         if hold is None:
             self.anomalies[fact.name] += 1
@@ -224,9 +210,8 @@ class Holds:
         self._enter(fact.subject_id, taken)
         return HoldChange(fact.subject_id, taken, freed)
 
-    def _pods_started(self, fact: Fact) -> None:
-        started = fact.payload
-        assert isinstance(started, PodsStarted)
+    @_FOLDS.on("job", "pods-started", PodsStarted)
+    def _pods_started(self, fact: Fact, started: PodsStarted) -> None:
         hold = self._of_attempt(fact, started.attempt)
         if hold is None or hold.has_started:
             self.anomalies[fact.name] += 1
@@ -234,16 +219,16 @@ class Holds:
         hold.has_started = True
         hold.picks = _picks(hold.slots, tuple(chain.from_iterable(started.device_uuids)))
 
-    def _pods_exited(self, fact: Fact) -> None:
-        exited = fact.payload
-        assert isinstance(exited, PodsExited)
+    @_FOLDS.on("job", "pods-exited", PodsExited)
+    def _pods_exited(self, fact: Fact, exited: PodsExited) -> None:
         hold = self._of_attempt(fact, exited.attempt)
         if hold is None or hold.has_exited:
             self.anomalies[fact.name] += 1
             return
         hold.has_exited = True
 
-    def _freed(self, fact: Fact) -> HoldChange | None:
+    @_FOLDS.on("job", FREEING_FACTS, Payload)
+    def _freed(self, fact: Fact, _: Payload) -> HoldChange | None:
         hold = self.jobs.pop(fact.subject_id, None)
         if hold is None:
             return None  # it waited
@@ -251,10 +236,10 @@ class Holds:
         self._leave_all(fact.subject_id, held)
         return HoldChange(fact.subject_id, freed=held)
 
-    def _restored(self, fact: Fact) -> HoldChange | None:
+    @_FOLDS.on("job", STATE_NAME, JobState)
+    def _restored(self, fact: Fact, state: JobState) -> HoldChange | None:
         """Take over what the scheduler's part of a checkpoint says; the other parts say nothing more of holds."""
-        state = fact.payload
-        if not isinstance(state, JobState) or state.phase not in HOLDING_PHASES:
+        if state.phase not in HOLDING_PHASES:
             return None
         if fact.subject_id in self.jobs:
             self.anomalies[fact.name] += 1

@@ -13,8 +13,7 @@ from muster.core import after
 from muster.scheduler.app import blame_s_of
 from muster.scheduler.core import answers
 from muster.scheduler.core.cycle import Limits
-from muster.scheduler.core.lifecycle.blame import READ_LATELY_S
-from muster.scheduler.core.lifecycle.follow_ups import NODE_LOSSES_MAX
+from muster.scheduler.core.lifecycle.follow_ups import NODE_LOSSES_MAX, READ_LATELY_S
 from muster.schemas.facts.job import JobQueued, JobState, QueuedReason
 from muster.schemas.facts.telemetry import JobUseReported, Use
 from muster.schemas.job import Checkpointing, Job, JobKind, Phase

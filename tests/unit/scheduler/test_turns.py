@@ -13,8 +13,7 @@ from muster.quota import shares
 from muster.quota.policy import resolve
 from muster.quota.queues import QueueTree
 from muster.quota.tree import QueueRecord
-from muster.scheduler.core.queue.fair_share import FairShareOrder
-from muster.scheduler.core.queue.rank import rank
+from muster.scheduler.core.order import FairShareOrder, rank
 from muster.schemas import ids
 from muster.schemas.facts.job import JobRouted
 from muster.schemas.facts.queue import QueueOrder, QueueSpec

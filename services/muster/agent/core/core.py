@@ -4,7 +4,7 @@ It holds no opinion of its own: an attempt's pods exist from `placed` to `pods-e
 that it decides is an observation of the cluster that the log has not yet, so a killed agent goes on where it was.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from muster.agent.core.attempts import Attempts
 from muster.agent.core.cluster import Cluster, ClusterSeen, WordSeen
@@ -17,6 +17,8 @@ from muster.agent.core.node_work import NodeWork
 from muster.agent.core.workload_values import WorkloadPolicy
 from muster.agent.core.workloads.workloads import Workloads
 from muster.core import Draft, Fact, Instant
+from muster.core.folding import Folds
+from muster.schemas.base import Payload
 from muster.schemas.facts.control import ClusterDescribed, ClusterState
 from muster.schemas.facts.scale import ScalerState
 from muster.schemas.registry import STATE_NAME
@@ -51,12 +53,19 @@ class AgentCore:
         self.anomalies = 0
         self._cluster = self.cluster = cluster
         self._described: ClusterSeen | None = None
-        self._handlers = self._table()
+        self._job_facts = JobFacts(cluster, self._pods, self._leases)
+        self._node_facts = NodeFacts(cluster, self._pods, self._moves)
+
+    _FOLDS = Folds["AgentCore", bool]()
+    _FOLDS.include(Moves.FOLDS, lambda self: self._moves)
+    _FOLDS.include(Leases.FOLDS, lambda self: self._leases)
+    _FOLDS.include(NodeWork.FOLDS, lambda self: self._work)
+    _FOLDS.include(JobFacts.FOLDS, lambda self: self._job_facts)
+    _FOLDS.include(NodeFacts.FOLDS, lambda self: self._node_facts)
 
     def apply(self, fact: Fact) -> None:
         """See `Core`."""
-        handler = self._handlers.get((fact.kind, fact.name))
-        if handler is not None and not handler(fact):
+        if self._FOLDS.apply(self, fact) is False:
             self.anomalies += 1
         if not self.workloads.apply(fact):
             self.anomalies += 1
@@ -86,38 +95,26 @@ class AgentCore:
         yield from self._work.snapshot()
         yield from self.workloads.snapshot()
 
-    def _table(self) -> Mapping[tuple[str, str], Callable[[Fact], bool]]:
-        return {
-            **{("autoscaler", name): self._word for name in AUTOSCALER_WORDS},
-            **{("composability", name): self._word for name in COMPOSABILITY_WORDS},
-            ("scaler", STATE_NAME): self._scaler_state,
-            ("cluster", "described"): self._cluster_described,
-            ("cluster", STATE_NAME): self._cluster_described,
-            **self._moves.table(),
-            **self._leases.table(),
-            **self._work.table(),
-            **JobFacts(self._cluster, self._pods, self._leases).table(),
-            **NodeFacts(self._cluster, self._pods, self._moves).table(),
-        }
-
-    def _word(self, fact: Fact) -> bool:
-        self._cluster.acknowledge(WordSeen(fact.kind, fact.subject_id, fact.name, fact.payload), at=fact.time)
+    @_FOLDS.on("autoscaler", AUTOSCALER_WORDS, Payload)
+    @_FOLDS.on("composability", COMPOSABILITY_WORDS, Payload)
+    def _word(self, fact: Fact, payload: Payload) -> bool:
+        self._cluster.acknowledge(WordSeen(fact.kind, fact.subject_id, fact.name, payload), at=fact.time)
         return True
 
-    def _scaler_state(self, fact: Fact) -> bool:
+    @_FOLDS.on("scaler", STATE_NAME, ScalerState)
+    def _scaler_state(self, _fact: Fact, stored: ScalerState) -> bool:
         """What an autoscaler said stands in the scaler's part of a checkpoint."""
-        if not isinstance(fact.payload, ScalerState):
-            return False
-        for one in fact.payload.signals:
+        for one in stored.signals:
             self._cluster.acknowledge(WordSeen("autoscaler", one.subject, one.name, one.signal), at=Instant(one.at))
         return True
 
-    def _cluster_described(self, fact: Fact) -> bool:
-        if isinstance(fact.payload, ClusterState):  # the scheduler's part of a checkpoint
-            self._leases.restore(fact.subject_id, fact.payload)
-            return True
-        if not isinstance(fact.payload, ClusterDescribed):
-            return False
-        self._described = ClusterSeen(fact.subject_id, fact.payload)
+    @_FOLDS.on("cluster", STATE_NAME, ClusterState)
+    def _cluster_state(self, fact: Fact, stored: ClusterState) -> bool:
+        self._leases.restore(fact.subject_id, stored)
+        return True
+
+    @_FOLDS.on("cluster", ("described", STATE_NAME), ClusterDescribed)
+    def _cluster_described(self, fact: Fact, described: ClusterDescribed) -> bool:
+        self._described = ClusterSeen(fact.subject_id, described)
         self._cluster.acknowledge(self._described, at=fact.time)
         return True

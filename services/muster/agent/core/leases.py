@@ -8,15 +8,14 @@ A log that is full takes no `contact-lost`, and no sign of life either. So who l
 did not come for a while (`end_unheard`); the log hears of it when it has room, `contact-lost` before the exits.
 """
 
-from collections.abc import Callable, Mapping
-
 from muster.agent.core.attempts import Attempts
 from muster.agent.core.cluster import Cluster, DeletePods
 from muster.agent.core.state import Attempt, JobRecord
 from muster.core import Draft, Fact, Instant, after
 from muster.core.contact import Contact
+from muster.core.folding import Folds
 from muster.schemas.facts.control import ClusterState, ClusterSummary
-from muster.schemas.facts.federation import ContactLost, ContactRenewed
+from muster.schemas.facts.federation import ContactLost, ContactRenewed, JobReturned
 
 GRACE_SHARE = 0.5
 """Of the margin: so long the pods may take to end at most. The rest is for clocks and messages."""
@@ -29,19 +28,12 @@ are gone no later than with it, though an append that was refused is tried again
 class Leases:
     """pods: of the cluster's attempts."""
 
+    FOLDS = Folds["Leases", bool]()
+
     def __init__(self, pods: Attempts) -> None:
         self._pods = pods
         self._contact = Contact()
         self._cluster = ""
-
-    def table(self) -> Mapping[tuple[str, str], Callable[[Fact], bool]]:
-        """What it folds."""
-        return {
-            ("cluster", "summarised"): self._summarised,
-            ("cluster", "contact-renewed"): self._renewed,
-            ("cluster", "contact-lost"): self._lost,
-            ("job", "returned"): self._returned,
-        }
 
     def restore(self, cluster: str, state: ClusterState) -> None:
         """What the scheduler's part of a checkpoint says."""
@@ -79,22 +71,22 @@ class Leases:
         if job.lost_after_s and (self._contact.is_lost or self._contact.is_over(fact.time)):
             self._pods.end(pods, at=fact.time, cause=fact.id)
 
-    def _summarised(self, fact: Fact) -> bool:
-        assert isinstance(fact.payload, ClusterSummary)
+    @FOLDS.on("cluster", "summarised", ClusterSummary)
+    def _summarised(self, fact: Fact, summary: ClusterSummary) -> bool:
         self._cluster = fact.subject_id
-        self._contact.summarised(fact.payload, at=fact.time)
+        self._contact.summarised(summary, at=fact.time)
         return True
 
-    def _renewed(self, fact: Fact) -> bool:
-        assert isinstance(fact.payload, ContactRenewed)
+    @FOLDS.on("cluster", "contact-renewed", ContactRenewed)
+    def _renewed(self, fact: Fact, renewed: ContactRenewed) -> bool:
         self._cluster = fact.subject_id
-        self._contact.renewed(fact.payload, at=fact.time)
+        self._contact.renewed(renewed, at=fact.time)
         return True
 
-    def _lost(self, fact: Fact) -> bool:
+    @FOLDS.on("cluster", "contact-lost", ContactLost)
+    def _lost(self, fact: Fact, lost: ContactLost) -> bool:
         """Every attempt that may be given away is told to end, with as much of its grace as the margin allows."""
-        assert isinstance(fact.payload, ContactLost)
-        if not self._contact.lost(fact.payload):
+        if not self._contact.lost(lost):
             return False
         grace_s = GRACE_SHARE * self._contact.margin_s
         for job in self._pods.jobs.values():
@@ -102,7 +94,8 @@ class Leases:
                 self._pods.end(job.pods, at=fact.time, cause=fact.id, grace_s=min(job.spec.grace_s, grace_s))
         return True
 
-    def _returned(self, fact: Fact) -> bool:
+    @FOLDS.on("job", "returned", JobReturned)
+    def _returned(self, fact: Fact, _: JobReturned) -> bool:
         """The job is none of this cluster's any more."""
         job = self._pods.jobs.get(fact.subject_id)
         if job is None or job.pods is not None:

@@ -3,8 +3,6 @@
 A node that is to go is taken away only once the scheduler withholds it for exactly that choice.
 """
 
-from collections.abc import Callable, Mapping
-
 from muster.agent.core.attempts import Attempts
 from muster.agent.core.cluster import (
     AddNode,
@@ -19,15 +17,19 @@ from muster.agent.core.cluster import (
 from muster.agent.core.devices import index_of, is_shown
 from muster.agent.core.state import NOT_YET, NodeRecord, ScaleRecord
 from muster.core import Fact, Instant
+from muster.core.folding import Folds
 from muster.schemas.facts.device import AttachmentState, DeviceAttached, DeviceDetached
 from muster.schemas.facts.node import GroupState, Withheld
-from muster.schemas.facts.scale import ProvisionFailed, ScaleChosen, ScaleState
+from muster.schemas.facts.scale import ProvisionFailed, ScaleChosen, ScaleEnded, ScaleState
+from muster.schemas.registry import STATE_NAME
 
 ADD, REMOVE = "node-add-chosen", "node-remove-chosen"
 
 
 class Moves:
     """scales: choices of nodes that are not ended, by id. removed: group of each node of the first day that is gone."""
+
+    FOLDS = Folds["Moves", bool]()
 
     def __init__(self, pods: Attempts, cluster: Cluster) -> None:
         self.scales: dict[str, ScaleRecord] = {}
@@ -36,21 +38,6 @@ class Moves:
         self._pods = pods
         self._nodes = pods.nodes
         self._cluster = cluster
-
-    def table(self) -> Mapping[tuple[str, str], Callable[[Fact], bool]]:
-        """Handlers by kind and name of a fact; each returns whether the fact fits."""
-        return {
-            ("scale", ADD): self._chosen,
-            ("scale", REMOVE): self._chosen,
-            ("scale", "ended"): self._ended,
-            ("scale", "state-recorded"): self._scale_state,
-            ("node", "withheld"): self.withheld,
-            ("node", "provision-failed"): self._provision_failed,
-            ("attachment", "attached"): self._attached,
-            ("attachment", "detached"): self._detached,
-            ("attachment", "state-recorded"): self._attachment_state,
-            ("group", "state-recorded"): self._group_state,
-        }
 
     def joined(self, name: str) -> None:
         """The node is there."""
@@ -66,9 +53,9 @@ class Moves:
         if node.leaving:
             self._cluster.carry_out(RemoveNode(node.leaving, name, Instant(node.leaving_at)))
 
-    def _chosen(self, fact: Fact) -> bool:
-        chosen = fact.payload
-        if not isinstance(chosen, ScaleChosen) or fact.subject_id in self.scales:
+    @FOLDS.on("scale", (ADD, REMOVE), ScaleChosen)
+    def _chosen(self, fact: Fact, chosen: ScaleChosen) -> bool:
+        if fact.subject_id in self.scales:
             return False
         self._begin(fact.subject_id, fact.name, chosen, at=fact.time, by=fact.id, trace=fact.trace)
         return True
@@ -83,7 +70,8 @@ class Moves:
         else:
             self._cluster.carry_out(AddNode(scale, chosen.group, chosen.node, at))
 
-    def _ended(self, fact: Fact) -> bool:
+    @FOLDS.on("scale", "ended", ScaleEnded)
+    def _ended(self, fact: Fact, _: ScaleEnded) -> bool:
         """Also of choices that move devices: those are the composer's."""
         scale = self.scales.pop(fact.subject_id, None)
         if scale is not None:
@@ -93,22 +81,17 @@ class Moves:
                 node.leaving, node.leaving_at = "", NOT_YET
         return True
 
-    def withheld(self, fact: Fact) -> bool:
-        """A node may be taken away for a choice of the scaler."""
-        payload, node = fact.payload, self._nodes.get(fact.subject_id)
-        if not isinstance(payload, Withheld):
-            return False
+    def withheld(self, fact: Fact, answer: Withheld) -> None:
+        """Take the node away if it is withheld for a choice of the scaler."""
+        node = self._nodes.get(fact.subject_id)
         for scale_id, scale in self.scales.items():
-            if scale.request_id == payload.request_id and scale.node == fact.subject_id and node is not None:
+            if scale.request_id == answer.request_id and scale.node == fact.subject_id and node is not None:
                 node.leaving, node.leaving_at = scale_id, fact.time
                 node.last_fact, node.trace = fact.id, scale.trace
                 self._cluster.carry_out(RemoveNode(scale_id, fact.subject_id, fact.time))
-        return True
 
-    def _provision_failed(self, fact: Fact) -> bool:
-        failure = fact.payload
-        if not isinstance(failure, ProvisionFailed):
-            return False
+    @FOLDS.on("node", "provision-failed", ProvisionFailed)
+    def _provision_failed(self, fact: Fact, failure: ProvisionFailed) -> bool:
         scale = self.scales.get(failure.scale)
         if scale is not None:
             scale.failed = True
@@ -116,10 +99,8 @@ class Moves:
         self._cluster.acknowledge(seen, at=fact.time)
         return scale is not None
 
-    def _attached(self, fact: Fact) -> bool:
-        device = fact.payload
-        if not isinstance(device, DeviceAttached):
-            return False
+    @FOLDS.on("attachment", "attached", DeviceAttached)
+    def _attached(self, fact: Fact, device: DeviceAttached) -> bool:
         node = self._nodes.get(device.node)
         if node is not None:
             node.attach(device.device_uuid)
@@ -133,11 +114,9 @@ class Moves:
         )  # fmt: skip
         return True
 
-    def _detached(self, fact: Fact) -> bool:
+    @FOLDS.on("attachment", "detached", DeviceDetached)
+    def _detached(self, fact: Fact, device: DeviceDetached) -> bool:
         """What still ran on the device, since force was asked, ends as if its node had failed."""
-        device = fact.payload
-        if not isinstance(device, DeviceDetached):
-            return False
         node, uuid = self._nodes.get(device.node), device.device_uuid
         if node is not None and is_shown(node.description, uuid):
             index = index_of(node.description, uuid)
@@ -148,19 +127,15 @@ class Moves:
         self._cluster.carry_out(UnplugDevice(device.node, uuid, fact.time, device.memory_mib))
         return True
 
-    def _scale_state(self, fact: Fact) -> bool:
-        state = fact.payload
-        if not isinstance(state, ScaleState):
-            return False
+    @FOLDS.on("scale", STATE_NAME, ScaleState)
+    def _scale_state(self, fact: Fact, state: ScaleState) -> bool:
         if state.name in (ADD, REMOVE):
             at = Instant(state.chosen_at)
             self._begin(fact.subject_id, state.name, state.chosen, at=at, by=state.fact, trace=state.trace)
         return True
 
-    def _attachment_state(self, fact: Fact) -> bool:
-        state = fact.payload
-        if not isinstance(state, AttachmentState):
-            return False
+    @FOLDS.on("attachment", STATE_NAME, AttachmentState)
+    def _attachment_state(self, fact: Fact, state: AttachmentState) -> bool:
         if state.device_uuid and not state.phase.is_over:
             wanted = state.requested
             self._cluster.carry_out(
@@ -171,10 +146,8 @@ class Moves:
             )  # fmt: skip
         return True
 
-    def _group_state(self, fact: Fact) -> bool:
-        state = fact.payload
-        if not isinstance(state, GroupState):
-            return False
+    @FOLDS.on("group", STATE_NAME, GroupState)
+    def _group_state(self, fact: Fact, state: GroupState) -> bool:
         for name in state.removed:
             self.removed[name] = fact.subject_id
             self._cluster.carry_out(RecallNode(name, None))

@@ -4,11 +4,12 @@ A request is one of a node: who asks gives each wish its own id, and may say it 
 last are kept, also in checkpoints, so that a request that comes again late is not carried out again.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from muster.agent.core.cluster import Cluster, WorkOnNode, WorkSeen
 from muster.core import Draft, Fact, Instant
+from muster.core.folding import Folds
 from muster.schemas.facts.operations import (
     ActionOutcome,
     ChecksReported,
@@ -49,20 +50,12 @@ class Ended:
 class NodeWork:
     """open: what is under way, by node and request. ended: the newest that are not any more."""
 
+    FOLDS = Folds["NodeWork", bool]()
+
     def __init__(self, cluster: Cluster) -> None:
         self.open: dict[Key, Work] = {}
         self.ended: dict[Key, Ended] = {}
         self._cluster = cluster
-
-    def table(self) -> Mapping[tuple[str, str], Callable[[Fact], bool]]:
-        """Handlers by kind and name of a fact; each returns whether the fact fits."""
-        return {
-            ("node", "action-requested"): self._asked,
-            ("node", "checks-requested"): self._asked,
-            ("node", "action-ended"): self._over,
-            ("node", "checks-reported"): self._over,
-            ("work", STATE_NAME): self._state,
-        }
 
     def snapshot(self) -> Iterator[Draft]:
         """What a checkpoint keeps."""
@@ -82,10 +75,8 @@ class NodeWork:
             state = NodeWorkState(node=node, request_id=request_id, ended_at=ended.at, is_repair=ended.is_repair)
             yield Draft("work", _subject(node, request_id), STATE_NAME, state)
 
-    def _asked(self, fact: Fact) -> bool:
-        asked = fact.payload
-        if not isinstance(asked, NodeActionRequested | ChecksRequested):
-            return False
+    @FOLDS.on("node", ("action-requested", "checks-requested"), (NodeActionRequested, ChecksRequested))
+    def _asked(self, fact: Fact, asked: NodeActionRequested | ChecksRequested) -> bool:
         key = (fact.subject_id, asked.request_id)
         if key not in self.open and key not in self.ended:
             self._begin(key, Work(asked, fact.id, fact.trace, fact.time))
@@ -95,10 +86,8 @@ class NodeWork:
         self.open[key] = work
         self._cluster.carry_out(WorkOnNode(*key, work.at, work.asked))
 
-    def _over(self, fact: Fact) -> bool:
-        ended = fact.payload
-        if not isinstance(ended, NodeActionEnded | ChecksReported):
-            return False
+    @FOLDS.on("node", ("action-ended", "checks-reported"), (NodeActionEnded, ChecksReported))
+    def _over(self, fact: Fact, ended: NodeActionEnded | ChecksReported) -> bool:
         key = (fact.subject_id, ended.request_id)
         work = self.open.pop(key, None)
         if work is None:
@@ -114,10 +103,8 @@ class NodeWork:
         if len(self.ended) > ENDED_MAX:
             del self.ended[next(iter(self.ended))]
 
-    def _state(self, fact: Fact) -> bool:
-        state = fact.payload
-        if not isinstance(state, NodeWorkState):
-            return False
+    @FOLDS.on("work", STATE_NAME, NodeWorkState)
+    def _state(self, _fact: Fact, state: NodeWorkState) -> bool:
         key = (state.node, state.request_id)
         asked = state.action or state.checks
         if asked is not None:

@@ -2,22 +2,21 @@
 
 from collections.abc import Iterator
 
+from muster.composer.core import fold_devices, fold_nodes, fold_requests
 from muster.composer.core.attachments import Steps
 from muster.composer.core.capacity import Capacity
 from muster.composer.core.config import ComposerConfig
 from muster.composer.core.decision import Decision
 from muster.composer.core.fabric_calls import FabricCalls
 from muster.composer.core.fabrics import Fabrics, Look, Surveyed, SurveyWentWrong
-from muster.composer.core.fold_devices import ATTACHMENT_HANDLERS, FABRIC_HANDLERS
-from muster.composer.core.fold_nodes import NODE_HANDLERS
-from muster.composer.core.fold_requests import REQUEST_HANDLERS
 from muster.composer.core.orphans import Orphans
 from muster.composer.core.plans import Planner
 from muster.composer.core.records import Attachment, Fabric, Request
 from muster.composer.core.requests import RequestSteps
-from muster.composer.core.state import Handler, State
+from muster.composer.core.state import State
 from muster.composer.core.surveys import Surveys
 from muster.core import Draft, Fact, Instant
+from muster.core.folding import Folds
 from muster.schemas.devices import RequestPhase
 from muster.schemas.facts.composability import RequestState
 from muster.schemas.facts.device import AttachmentState
@@ -26,32 +25,38 @@ from muster.schemas.facts.job import JobState
 from muster.schemas.facts.node import GrantState, NodeState
 from muster.schemas.registry import STATE_NAME
 
+FOLDS = Folds[State, None](fold_devices.FOLDS, fold_nodes.FOLDS, fold_requests.FOLDS)
 
-def _state_recorded(state: State, fact: Fact) -> None:
+
+@FOLDS.on("attachment", STATE_NAME, AttachmentState)
+def _load_attachment(state: State, fact: Fact, stored: AttachmentState) -> None:
+    attachment = Attachment.restored(stored, id=fact.subject_id)
+    state.fabrics.ensure(attachment.fabric)
+    state.attachments.add(attachment)
+
+
+@FOLDS.on("node", STATE_NAME, NodeState)
+def _load_node(state: State, fact: Fact, stored: NodeState) -> None:
     state.attachments.kinds_on.clear()
-    match fact.payload:
-        case AttachmentState():
-            attachment = Attachment.restored(fact.payload, id=fact.subject_id)
-            state.fabrics.ensure(attachment.fabric)
-            state.attachments.add(attachment)
-        case RequestState():
-            _load_request(state, fact.subject_id, fact.payload)
-        case FabricState():
-            _load_fabric(state, fact.subject_id, fact.payload)
-        case NodeState(description=description):
-            state.hosts.nodes.apply(fact)
-            state.hosts.machines.take(description.machine, fact.subject_id)
-        case GrantState():
-            state.hosts.grants.load(fact.kind, fact.subject_id, fact.payload)
-        case JobState() as job:
-            if not job.phase.is_terminal:
-                state.hosts.host_resources.describe(fact.subject_id, job.job.spec)
-            state.hosts.holds.apply(fact)
-        case _:
-            return  # another service's view of its own subjects
+    state.hosts.nodes.apply(fact)
+    state.hosts.machines.take(stored.description.machine, fact.subject_id)
 
 
-def _load_request(state: State, name: str, stored: RequestState) -> None:
+@FOLDS.on(("node", "device"), STATE_NAME, GrantState)
+def _load_grant(state: State, fact: Fact, stored: GrantState) -> None:
+    state.hosts.grants.load(fact.kind, fact.subject_id, stored)
+
+
+@FOLDS.on("job", STATE_NAME, JobState)
+def _load_job(state: State, fact: Fact, stored: JobState) -> None:
+    if not stored.phase.is_terminal:
+        state.hosts.host_resources.describe(fact.subject_id, stored.job.spec)
+    state.hosts.holds.apply(fact)
+
+
+@FOLDS.on("composability", STATE_NAME, RequestState)
+def _load_request(state: State, fact: Fact, stored: RequestState) -> None:
+    name = fact.subject_id
     request = Request.restored(stored, name=name, attachments=state.requests.ensure(name).attachments)
     state.requests.put(request)
     if request.phase in (RequestPhase.REFUSED, RequestPhase.ENDED):
@@ -59,9 +64,10 @@ def _load_request(state: State, name: str, stored: RequestState) -> None:
     state.worklist.look_request(name)
 
 
-def _load_fabric(state: State, name: str, stored: FabricState) -> None:
-    state.fabrics.put(Fabric.restored(stored, name=name))
-    state.hosts.machines.load(name, stored.machines)
+@FOLDS.on("fabric", STATE_NAME, FabricState)
+def _load_fabric(state: State, fact: Fact, stored: FabricState) -> None:
+    state.fabrics.put(Fabric.restored(stored, name=fact.subject_id))
+    state.hosts.machines.load(fact.subject_id, stored.machines)
 
 
 def state_drafts(state: State) -> Iterator[Draft]:
@@ -81,12 +87,6 @@ def _fabric_state(state: State, fabric: Fabric) -> FabricState:
     body.pool = dict(sorted(body.pool.items()))
     body.machines = tuple(state.hosts.machines.stored(fabric.name))
     return body
-
-
-STATE_HANDLERS: dict[tuple[str, str], Handler] = {
-    (kind, "state-recorded"): _state_recorded
-    for kind in ("attachment", "composability", "fabric", "node", "device", "job")
-}
 
 
 class ComposerCore:
@@ -128,9 +128,7 @@ class ComposerCore:
 
     def apply(self, fact: Fact) -> None:
         """See `Core`; what fits no state is counted in `state.anomalies`."""
-        handler = _HANDLERS.get((fact.kind, fact.name))
-        if handler is not None:
-            handler(self.state, fact)
+        FOLDS.apply(self.state, fact)
 
     def decide(self, now: Instant) -> list[Draft]:
         """See `Core`. About DRAFTS_MAX drafts at most: what is left over follows at once."""
@@ -166,12 +164,3 @@ class ComposerCore:
     def snapshot(self) -> Iterator[Draft]:
         """See `Core`. Nodes come with the agent's part, grants and what jobs hold with the scheduler's."""
         yield from state_drafts(self.state)
-
-
-_HANDLERS: dict[tuple[str, str], Handler] = {
-    **ATTACHMENT_HANDLERS,
-    **FABRIC_HANDLERS,
-    **NODE_HANDLERS,
-    **REQUEST_HANDLERS,
-    **STATE_HANDLERS,
-}

@@ -3,8 +3,9 @@
 from muster.composer.core.fabrics import AttachCall, DetachCall
 from muster.composer.core.limits import CROSSING_S, rest_s
 from muster.composer.core.records import COUNTED, UNKNOWN_EFFECT, Attachment
-from muster.composer.core.state import Handler, State
+from muster.composer.core.state import State
 from muster.core import NEVER, Fact, Instant, after
+from muster.core.folding import Folds
 from muster.schemas.devices import AttachmentPhase, Origin
 from muster.schemas.facts.device import (
     AttachmentFailed,
@@ -16,14 +17,21 @@ from muster.schemas.facts.device import (
     DetachWish,
     DeviceAttached,
     DeviceDetached,
+    DeviceOnline,
+    DeviceVisible,
 )
 from muster.schemas.facts.fabric import (
+    BreakerClosed,
     BreakerOpened,
     FabricSurveyed,
     OperatorSeen,
     OrphanFound,
+    OrphanReturned,
     OrphanState,
 )
+
+FOLDS = Folds[State, None]()
+
 
 Phase = AttachmentPhase
 STOOD_BEFORE = (Origin.FOUND, Origin.ORPHAN)
@@ -39,12 +47,12 @@ def _known(state: State, fact: Fact, *phases: Phase) -> Attachment | None:
     return attachment
 
 
-def _requested(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, AttachmentRequested)
+@FOLDS.on("attachment", "requested", AttachmentRequested)
+def _requested(state: State, fact: Fact, requested: AttachmentRequested) -> None:
     known = state.attachments.get(fact.subject_id)
     if known is None:
         known = Attachment(
-            fact.payload,
+            requested,
             Phase.REQUESTED,
             id=fact.subject_id,
             requested_at=fact.time,
@@ -59,12 +67,12 @@ def _requested(state: State, fact: Fact) -> None:
     state.attachments.touch(known)
 
 
-def _attaching(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, CallStarted)
+@FOLDS.on("attachment", "attaching", CallStarted)
+def _attaching(state: State, fact: Fact, call: CallStarted) -> None:
     attachment = _known(state, fact, Phase.REQUESTED, Phase.ATTACHING)
     if attachment is None:
         return
-    _begin(state, attachment, fact, Phase.ATTACHING)
+    _begin(state, attachment, call, Phase.ATTACHING, at=fact.time)
     state.hosts.machines.grow_up(attachment.machine, attachment.fabric)
     state.calls.carry_out(
         AttachCall(
@@ -81,12 +89,12 @@ def _attaching(state: State, fact: Fact) -> None:
     )
 
 
-def _detaching(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, CallStarted)
+@FOLDS.on("attachment", "detaching", CallStarted)
+def _detaching(state: State, fact: Fact, call: CallStarted) -> None:
     attachment = _known(state, fact, Phase.WITHHOLDING, Phase.DETACHING)
     if attachment is None:
         return
-    _begin(state, attachment, fact, Phase.DETACHING)
+    _begin(state, attachment, call, Phase.DETACHING, at=fact.time)
     state.calls.carry_out(
         DetachCall(
             order=attachment.id,
@@ -102,10 +110,9 @@ def _detaching(state: State, fact: Fact) -> None:
     )
 
 
-def _begin(state: State, attachment: Attachment, fact: Fact, phase: Phase) -> None:
-    assert isinstance(fact.payload, CallStarted)
-    attachment.phase, attachment.since = phase, fact.time
-    attachment.attempt, attachment.deadline_at = fact.payload.attempt, Instant(fact.payload.deadline_at)
+def _begin(state: State, attachment: Attachment, call: CallStarted, phase: Phase, *, at: Instant) -> None:
+    attachment.phase, attachment.since = phase, at
+    attachment.attempt, attachment.deadline_at = call.attempt, Instant(call.deadline_at)
     attachment.failure, attachment.retry_at = None, NEVER
     state.fabrics.ensure(attachment.fabric)
     state.attachments.begin_call(attachment)
@@ -118,13 +125,12 @@ def _start_by(state: State, attachment: Attachment) -> Instant:
     return after(attachment.deadline_at, -config.call_s) if config is not None else NEVER
 
 
-def _call_failed(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, CallFailed)
+@FOLDS.on("attachment", ("attach-failed", "detach-failed"), CallFailed)
+def _call_failed(state: State, fact: Fact, failed: CallFailed) -> None:
     phase = Phase.ATTACHING if fact.name == "attach-failed" else Phase.DETACHING
     attachment = _known(state, fact, phase)
     if attachment is None:
         return
-    failed = fact.payload
     attachment.failure, attachment.error = failed.failure, failed.error
     attachment.retry_at, attachment.failed_at = Instant(failed.retry_at), fact.time
     if failed.failure not in UNKNOWN_EFFECT:
@@ -137,12 +143,11 @@ def _call_failed(state: State, fact: Fact) -> None:
     state.attachments.touch(attachment)
 
 
-def _attached(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, DeviceAttached)
+@FOLDS.on("attachment", "attached", DeviceAttached)
+def _attached(state: State, fact: Fact, device: DeviceAttached) -> None:
     attachment = _known(state, fact, Phase.REQUESTED, Phase.ATTACHING)
     if attachment is None:
         return
-    device = fact.payload
     state.attachments.unreserve(attachment)
     state.attachments.end_call(attachment)
     attachment.device_uuid, attachment.device_id = device.device_uuid, device.device_id
@@ -164,7 +169,8 @@ def _attached(state: State, fact: Fact) -> None:
     state.attachments.touch(attachment)
 
 
-def _step(state: State, fact: Fact) -> None:
+@FOLDS.on("attachment", ("visible", "online"), (DeviceVisible, DeviceOnline))
+def _step(state: State, fact: Fact, _: DeviceVisible | DeviceOnline) -> None:
     before, now = (Phase.ATTACHED, Phase.VISIBLE) if fact.name == "visible" else (Phase.VISIBLE, Phase.ONLINE)
     attachment = _known(state, fact, before)
     if attachment is not None:
@@ -172,13 +178,13 @@ def _step(state: State, fact: Fact) -> None:
         state.attachments.touch(attachment)
 
 
-def _detach_wanted(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, DetachWanted)
+@FOLDS.on("attachment", "detach-wanted", DetachWanted)
+def _detach_wanted(state: State, fact: Fact, wanted: DetachWanted) -> None:
     attachment = _known(state, fact, Phase.ATTACHED, Phase.VISIBLE, Phase.ONLINE, Phase.WITHHOLDING)
     if attachment is None:
         return
     if attachment.phase is Phase.WITHHOLDING:  # the same once more, with force
-        attachment.force, attachment.wanted_at = fact.payload.force, fact.time
+        attachment.force, attachment.wanted_at = wanted.force, fact.time
         state.attachments.touch(attachment)
         return
     for request_id in (attachment.request_id, attachment.withdrawn_id):
@@ -186,23 +192,23 @@ def _detach_wanted(state: State, fact: Fact) -> None:
     attachment.withdrawn_id = ""
     request = state.requests.get(attachment.requested.request)
     if request is not None and request.all_or_nothing and not (request.was_running or request.deleting):
-        request.error = request.error or fact.payload.reason or "one of its devices goes"
+        request.error = request.error or wanted.reason or "one of its devices goes"
     attachment.before, attachment.phase = attachment.phase, Phase.WITHHOLDING
     attachment.since = attachment.wanted_at = fact.time
-    attachment.request_id, attachment.force = fact.payload.request_id, fact.payload.force
+    attachment.request_id, attachment.force = wanted.request_id, wanted.force
     attachment.is_withheld, attachment.holders = False, ()
     attachment.withholds += 1
     attachment.attempts_before = attachment.attempt
     attachment.failure, attachment.retry_at = None, NEVER
-    attachment.error = "" if attachment.wish is not None else fact.payload.reason
+    attachment.error = "" if attachment.wish is not None else wanted.reason
     if fact.trace:
         attachment.trace = fact.trace
     state.attachments.withholding[attachment.request_id] = attachment.id
     state.attachments.touch(attachment)
 
 
-def _detach_given_up(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, DetachGivenUp)
+@FOLDS.on("attachment", "detach-given-up", DetachGivenUp)
+def _detach_given_up(state: State, fact: Fact, given_up: DetachGivenUp) -> None:
     attachment = _known(state, fact, Phase.WITHHOLDING, Phase.DETACHING)
     if attachment is None:
         return
@@ -212,7 +218,7 @@ def _detach_given_up(state: State, fact: Fact) -> None:
     state.attachments.touch(attachment)
     state.attachments.end_call(attachment)
     attachment.phase, attachment.since, attachment.before = before, fact.time, None
-    attachment.failure, attachment.error = None, fact.payload.reason
+    attachment.failure, attachment.error = None, given_up.reason
     attachment.retry_at = after(fact.time, rest_s(attachment.withholds))
     wish = attachment.wish
     if wish is not None and wish.fact not in fact.causes:  # it was asked meanwhile, and not what was given up
@@ -221,8 +227,8 @@ def _detach_given_up(state: State, fact: Fact) -> None:
         attachment.wish = None
 
 
-def _detached(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, DeviceDetached)
+@FOLDS.on("attachment", "detached", DeviceDetached)
+def _detached(state: State, fact: Fact, _: DeviceDetached) -> None:
     attachment = _known(state, fact, Phase.DETACHING)
     if attachment is None:
         return
@@ -239,14 +245,14 @@ def _detached(state: State, fact: Fact) -> None:
         state.attachments.drop(attachment)  # else its node is withheld, until it no longer shows it
 
 
-def _failed(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, AttachmentFailed)
+@FOLDS.on("attachment", "failed", AttachmentFailed)
+def _failed(state: State, fact: Fact, failed: AttachmentFailed) -> None:
     attachment = _known(state, fact, Phase.REQUESTED, Phase.ATTACHING)
     if attachment is None:
         return
     request = state.requests.get(attachment.requested.request)
     if request is not None and not request.deleting:
-        request.error = request.error or fact.payload.reason
+        request.error = request.error or failed.reason
     state.attachments.unreserve(attachment)
     state.attachments.finish(attachment, Phase.FAILED, fact.time)
     if attachment.attempt:
@@ -254,48 +260,32 @@ def _failed(state: State, fact: Fact) -> None:
     state.attachments.drop(attachment)
 
 
-ATTACHMENT_HANDLERS: dict[tuple[str, str], Handler] = {
-    ("attachment", "requested"): _requested,
-    ("attachment", "attaching"): _attaching,
-    ("attachment", "attach-failed"): _call_failed,
-    ("attachment", "attached"): _attached,
-    ("attachment", "visible"): _step,
-    ("attachment", "online"): _step,
-    ("attachment", "detach-wanted"): _detach_wanted,
-    ("attachment", "detach-given-up"): _detach_given_up,
-    ("attachment", "detaching"): _detaching,
-    ("attachment", "detach-failed"): _call_failed,
-    ("attachment", "detached"): _detached,
-    ("attachment", "failed"): _failed,
-}
-
-
-def _surveyed(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, FabricSurveyed)
+@FOLDS.on("fabric", "surveyed", FabricSurveyed)
+def _surveyed(state: State, fact: Fact, surveyed: FabricSurveyed) -> None:
     fabric = state.fabrics.ensure(fact.subject_id)
-    fabric.pool = {(model.type, model.model): model for model in fact.payload.pool}
+    fabric.pool = {(model.type, model.model): model for model in surveyed.pool}
     fabric.surveyed, fabric.last_fact, fabric.since = True, fact.id, fact.time
     for name, request in state.requests.items():
         if request.wishes:
             state.worklist.look_request(name)
 
 
-def _breaker_opened(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, BreakerOpened)
+@FOLDS.on("fabric", "breaker-opened", BreakerOpened)
+def _breaker_opened(state: State, fact: Fact, opened: BreakerOpened) -> None:
     fabric = state.fabrics.ensure(fact.subject_id)
-    fabric.opened_at, fabric.retry_at = fact.time, Instant(fact.payload.retry_at)
-    fabric.error, fabric.failures, fabric.last_fact = fact.payload.error, 0, fact.id
+    fabric.opened_at, fabric.retry_at = fact.time, Instant(opened.retry_at)
+    fabric.error, fabric.failures, fabric.last_fact = opened.error, 0, fact.id
 
 
-def _breaker_closed(state: State, fact: Fact) -> None:
+@FOLDS.on("fabric", "breaker-closed", BreakerClosed)
+def _breaker_closed(state: State, fact: Fact, _: BreakerClosed) -> None:
     fabric = state.fabrics.ensure(fact.subject_id)
     fabric.opened_at = fabric.retry_at = NEVER
     fabric.error, fabric.failures, fabric.last_fact = "", 0, fact.id
 
 
-def _orphan_found(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, OrphanFound)
-    found = fact.payload
+@FOLDS.on("fabric", "orphan-found", OrphanFound)
+def _orphan_found(state: State, fact: Fact, found: OrphanFound) -> None:
     state.fabrics.ensure(fact.subject_id).orphans[found.device_id] = OrphanState(
         device_id=found.device_id,
         device_uuid=found.device_uuid,
@@ -308,22 +298,12 @@ def _orphan_found(state: State, fact: Fact) -> None:
     )
 
 
-def _orphan_returned(state: State, fact: Fact) -> None:
-    device_id = getattr(fact.payload, "device_id", "")
-    if state.fabrics.ensure(fact.subject_id).orphans.pop(device_id, None) is None:
+@FOLDS.on("fabric", "orphan-returned", OrphanReturned)
+def _orphan_returned(state: State, fact: Fact, returned: OrphanReturned) -> None:
+    if state.fabrics.ensure(fact.subject_id).orphans.pop(returned.device_id, None) is None:
         state.anomalies.note("return of no orphan")
 
 
-def _operator_seen(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, OperatorSeen)
-    state.fabrics.ensure(fact.subject_id).operator = fact.payload
-
-
-FABRIC_HANDLERS: dict[tuple[str, str], Handler] = {
-    ("fabric", "operator-seen"): _operator_seen,
-    ("fabric", "surveyed"): _surveyed,
-    ("fabric", "breaker-opened"): _breaker_opened,
-    ("fabric", "breaker-closed"): _breaker_closed,
-    ("fabric", "orphan-found"): _orphan_found,
-    ("fabric", "orphan-returned"): _orphan_returned,
-}
+@FOLDS.on("fabric", "operator-seen", OperatorSeen)
+def _operator_seen(state: State, fact: Fact, seen: OperatorSeen) -> None:
+    state.fabrics.ensure(fact.subject_id).operator = seen

@@ -1,22 +1,38 @@
 """How facts about nodes, their grants and what jobs hold there change what the composer believes."""
 
-from muster.cluster import HOLD_FACTS
-from muster.composer.core.state import Handler, State
+from muster.composer.core.state import State
 from muster.core import Fact
+from muster.core.folding import Folds
+from muster.schemas.base import Payload
 from muster.schemas.facts.device import DetachWish
-from muster.schemas.facts.job import JobRouted
-from muster.schemas.facts.node import NodeJoined, Withheld, WithholdWithdrawn
-from muster.schemas.job import TERMINAL_PHASES
+from muster.schemas.facts.federation import JobReturned
+from muster.schemas.facts.job import JobFinished, JobRouted
+from muster.schemas.facts.node import (
+    NodeJoined,
+    NodeLeft,
+    NodeLost,
+    NodeReturned,
+    Released,
+    Withheld,
+    WithholdWithdrawn,
+)
+
+FOLDS = Folds[State, None]()
 
 
-def _joined(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, NodeJoined)
-    machine, group = fact.payload.machine, state.config.group_of.get(fact.payload.group)
+@FOLDS.on("node", "joined", NodeJoined)
+def _joined(state: State, fact: Fact, joined: NodeJoined) -> None:
+    machine, group = joined.machine, state.config.group_of.get(joined.group)
     if group is not None:
         state.hosts.machines.settle_in(machine, group.fabric, fact.time, young_s=state.bounds.young_s)
     state.hosts.machines.take(machine, fact.subject_id)
     _changed(state, fact)
     _touch_all(state, machine)
+
+
+@FOLDS.on("node", ("lost", "returned"), (NodeLost, NodeReturned))
+def _answers(state: State, fact: Fact, _: NodeLost | NodeReturned) -> None:
+    _changed(state, fact)
 
 
 def _changed(state: State, fact: Fact) -> None:
@@ -25,7 +41,8 @@ def _changed(state: State, fact: Fact) -> None:
         state.hosts.grants.change_node(change)
 
 
-def _left(state: State, fact: Fact) -> None:
+@FOLDS.on("node", "left", NodeLeft)
+def _left(state: State, fact: Fact, _: NodeLeft) -> None:
     description = state.hosts.nodes.description(fact.subject_id)
     if description is None:
         state.anomalies.note("left of no node")
@@ -52,14 +69,16 @@ def _touch_all(state: State, machine: str) -> None:
         state.attachments.touch(state.attachments[name])
 
 
-def _node_released(state: State, fact: Fact) -> None:
+@FOLDS.on("node", "released", Released)
+def _node_released(state: State, fact: Fact, _: Released) -> None:
     state.hosts.grants.release_node(fact.subject_id)
     node = state.hosts.nodes.get(fact.subject_id)
     for uuid in node.shown if node is not None else ():
         _touch_device(state, uuid)
 
 
-def _device_released(state: State, fact: Fact) -> None:
+@FOLDS.on("device", "released", Released)
+def _device_released(state: State, fact: Fact, _: Released) -> None:
     state.hosts.grants.release_device(fact.subject_id)
     _touch_device(state, fact.subject_id)
 
@@ -70,14 +89,14 @@ def _touch_device(state: State, uuid: str) -> None:
         state.attachments.touch(state.attachments[name])
 
 
-def _withheld(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, Withheld)
-    name = state.attachments.withholding.get(fact.payload.request_id)
+@FOLDS.on(("node", "device"), "withheld", Withheld)
+def _withheld(state: State, fact: Fact, withheld: Withheld) -> None:
+    name = state.attachments.withholding.get(withheld.request_id)
     if name is not None:
         attachment = state.attachments[name]
-        if attachment.withdrawn_id == fact.payload.request_id:  # it crossed the withdrawal, and stands
+        if attachment.withdrawn_id == withheld.request_id:  # it crossed the withdrawal, and stands
             attachment.request_id, attachment.withdrawn_id = attachment.withdrawn_id, ""
-        attachment.is_withheld, attachment.holders = True, fact.payload.holders
+        attachment.is_withheld, attachment.holders = True, withheld.holders
         state.attachments.touch(attachment)
     if fact.kind == "device":
         state.hosts.grants.withhold_device(fact.subject_id)
@@ -85,49 +104,35 @@ def _withheld(state: State, fact: Fact) -> None:
         state.hosts.grants.withhold_node(fact.subject_id)
 
 
-def _withdrawn(state: State, fact: Fact) -> None:
+@FOLDS.on(("node", "device"), "withhold-withdrawn", WithholdWithdrawn)
+def _withdrawn(state: State, _fact: Fact, withdrawn: WithholdWithdrawn) -> None:
     """Ours only. One that crossed its answer is ignored by the scheduler: then it is said again, as answered."""
-    assert isinstance(fact.payload, WithholdWithdrawn)
-    name = state.attachments.withholding.get(fact.payload.request_id)
+    name = state.attachments.withholding.get(withdrawn.request_id)
     if name is None:
         return
     attachment = state.attachments[name]
     state.attachments.touch(attachment)
-    if not fact.payload.after_withheld:
+    if not withdrawn.after_withheld:
         if not attachment.is_withheld:
-            attachment.request_id, attachment.withdrawn_id = "", fact.payload.request_id
+            attachment.request_id, attachment.withdrawn_id = "", withdrawn.request_id
         return
-    del state.attachments.withholding[fact.payload.request_id]
+    del state.attachments.withholding[withdrawn.request_id]
     attachment.request_id, attachment.is_withheld = "", False
     if attachment.phase.is_over:
         state.attachments.drop(attachment)
 
 
-def _routed(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobRouted)
-    state.hosts.host_resources.describe(fact.subject_id, fact.payload.job.spec)
+@FOLDS.on("job", "routed", JobRouted)
+def _routed(state: State, fact: Fact, routed: JobRouted) -> None:
+    state.hosts.host_resources.describe(fact.subject_id, routed.job.spec)
 
 
-def _held(state: State, fact: Fact) -> None:
+@FOLDS.on("job", ("placed", "resize-requested", "resized", "pods-started", "pods-exited", "queued"), Payload)
+def _held(state: State, fact: Fact, _: Payload) -> None:
     state.hosts.holds.apply(fact)
 
 
-def _ended(state: State, fact: Fact) -> None:
+@FOLDS.on("job", ("succeeded", "failed", "cancelled", "timed-out", "returned"), (JobFinished, JobReturned))
+def _ended(state: State, fact: Fact, _: JobFinished | JobReturned) -> None:
     state.hosts.holds.apply(fact)
     state.hosts.host_resources.forget(fact.subject_id)
-
-
-NODE_HANDLERS: dict[tuple[str, str], Handler] = {
-    ("node", "joined"): _joined,
-    ("node", "lost"): _changed,
-    ("node", "returned"): _changed,
-    ("node", "left"): _left,
-    ("node", "released"): _node_released,
-    ("device", "released"): _device_released,
-    **{(kind, "withheld"): _withheld for kind in ("node", "device")},
-    **{(kind, "withhold-withdrawn"): _withdrawn for kind in ("node", "device")},
-    ("job", "routed"): _routed,
-    **{("job", name): _held for name in HOLD_FACTS},
-    ("job", "returned"): _ended,  # to the federation: it is another cluster's from here on
-    **{("job", phase.value): _ended for phase in TERMINAL_PHASES},
-}

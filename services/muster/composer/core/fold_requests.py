@@ -1,8 +1,9 @@
 """How requests, and what people and the scaler ask of them, change what the composer believes."""
 
 from muster.composer.core.records import Attachment, Request
-from muster.composer.core.state import Handler, State
+from muster.composer.core.state import State
 from muster.core import Fact
+from muster.core.folding import Folds
 from muster.schemas.devices import AttachmentPhase, Origin, RequestPhase
 from muster.schemas.facts.composability import (
     ComposeRequested,
@@ -17,17 +18,23 @@ from muster.schemas.facts.composability import (
 from muster.schemas.facts.device import AttachmentRequested, DetachWish
 from muster.schemas.facts.scale import ScaleChosen, ScaleEnded
 
-
-def _asked(state: State, fact: Fact) -> None:
-    compose = fact.payload if isinstance(fact.payload, ComposeRequested) else None
-    decompose = fact.payload if isinstance(fact.payload, DecomposeRequested) else None
-    _wish(state, fact, RequestWish(fact=fact.id, at=fact.time, compose=compose, decompose=decompose, trace=fact.trace))
+FOLDS = Folds[State, None]()
 
 
-def _detach_forwarded(state: State, fact: Fact) -> None:
+@FOLDS.on("composability", ("compose-requested", "compose-forwarded"), ComposeRequested)
+def _compose_asked(state: State, fact: Fact, asked: ComposeRequested) -> None:
+    _wish(state, fact, RequestWish(fact=fact.id, at=fact.time, compose=asked, trace=fact.trace))
+
+
+@FOLDS.on("composability", ("decompose-requested", "decompose-forwarded"), DecomposeRequested)
+def _decompose_asked(state: State, fact: Fact, asked: DecomposeRequested) -> None:
+    _wish(state, fact, RequestWish(fact=fact.id, at=fact.time, decompose=asked, trace=fact.trace))
+
+
+@FOLDS.on("device", "detach-forwarded", DetachRequested)
+def _detach_forwarded(state: State, fact: Fact, asked: DetachRequested) -> None:
     """Who asks with force and may not does without: then it waits, and is given up if it stays held."""
-    assert isinstance(fact.payload, DetachRequested)
-    asked, name = fact.payload, state.attachments.by_uuid.get(fact.subject_id)
+    name = state.attachments.by_uuid.get(fact.subject_id)
     if name is None:
         state.anomalies.note("detach of no device")
         return
@@ -37,10 +44,10 @@ def _detach_forwarded(state: State, fact: Fact) -> None:
     state.attachments.want_away(state.attachments[name], wish)
 
 
-def _chosen(state: State, fact: Fact) -> None:
+@FOLDS.on("scale", ("gpu-attach-chosen", "gpu-remove-chosen"), ScaleChosen)
+def _chosen(state: State, fact: Fact, chosen: ScaleChosen) -> None:
     """A choice of the scaler: devices that go back at once, and what is attached by all-or-nothing request."""
-    assert isinstance(fact.payload, ScaleChosen)
-    chosen, is_whole = fact.payload, True
+    is_whole = True
     for uuid in chosen.devices:
         name = state.attachments.by_uuid.get(uuid)
         if name is None:
@@ -52,19 +59,19 @@ def _chosen(state: State, fact: Fact) -> None:
         _wish(state, fact, RequestWish(fact=fact.id, at=fact.time, chosen=chosen, trace=fact.trace))
 
 
-def _choice_ended(state: State, fact: Fact) -> None:
+@FOLDS.on("scale", "ended", ScaleEnded)
+def _choice_ended(state: State, fact: Fact, ended: ScaleEnded) -> None:
     """The scaler is done with its choice: what it asked and nobody answered is void, what is not all there goes back.
 
     It may choose anew for the same jobs at once, and two choices must not bring what one of them asked.
     """
-    assert isinstance(fact.payload, ScaleEnded)
     request = state.requests.get(fact.subject_id)
     if request is None:
         return
     request.wishes = {name: wish for name, wish in request.wishes.items() if wish.chosen is None}
     if request.is_live:
-        if fact.payload.failed and request.all_or_nothing and not (request.was_running or request.deleting):
-            request.error = request.error or fact.payload.reason or "its choice ended"
+        if ended.failed and request.all_or_nothing and not (request.was_running or request.deleting):
+            request.error = request.error or ended.reason or "its choice ended"
     elif request.spec is None and not request.wishes:
         state.requests.forget(request.name)
     state.worklist.look_request(request.name)
@@ -80,9 +87,8 @@ def _answered(request: Request, fact: Fact) -> RequestWish | None:
     return next((wish for cause in fact.causes if (wish := request.wishes.pop(cause, None)) is not None), None)
 
 
-def _accepted(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, RequestAccepted)
-    accepted = fact.payload
+@FOLDS.on("composability", "accepted", RequestAccepted)
+def _accepted(state: State, fact: Fact, accepted: RequestAccepted) -> None:
     request = state.requests.ensure(fact.subject_id)
     wish = _answered(request, fact)
     if not request.is_live:
@@ -122,44 +128,44 @@ def _accepted(state: State, fact: Fact) -> None:
     state.worklist.look_request(request.name)
 
 
-def _refused(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, RequestRefused)
+@FOLDS.on("composability", "refused", RequestRefused)
+def _refused(state: State, fact: Fact, refused: RequestRefused) -> None:
     request = state.requests.ensure(fact.subject_id)
     _answered(request, fact)
     request.last_fact = fact.id
     state.worklist.look_request(request.name)
     if request.is_live:
         if not request.all_or_nothing:  # there an error means that it could not be had
-            request.error, request.field = fact.payload.reason, fact.payload.field
+            request.error, request.field = refused.reason, refused.field
         return
     request = state.requests.renew(fact.subject_id)
-    request.spec, request.principal = fact.payload.spec, fact.payload.principal
-    request.error, request.field, request.last_fact = fact.payload.reason, fact.payload.field, fact.id
+    request.spec, request.principal = refused.spec, refused.principal
+    request.error, request.field, request.last_fact = refused.reason, refused.field, fact.id
     state.requests.end(request, RequestPhase.REFUSED, fact.time)
 
 
-def _moved(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, RequestMoved)
+@FOLDS.on("composability", "moved", RequestMoved)
+def _moved(state: State, fact: Fact, moved: RequestMoved) -> None:
     request = state.requests.get(fact.subject_id)
     if request is None or not request.is_live:
         state.anomalies.note("moved of no request")
         return
     wish = _answered(request, fact)
-    request.phase, request.error, request.last_fact = fact.payload.phase, fact.payload.error, fact.id
+    request.phase, request.error, request.last_fact = moved.phase, moved.error, fact.id
     request.since = fact.time
-    request.was_running = request.was_running or fact.payload.phase is RequestPhase.RUNNING
-    if fact.payload.phase is RequestPhase.CLEANING:
+    request.was_running = request.was_running or moved.phase is RequestPhase.RUNNING
+    if moved.phase is RequestPhase.CLEANING:
         request.deleting = True
         request.failed = wish is None
-        _give_back(state, request, wish, fact)
+        _give_back(state, request, wish, fact, moved)
     state.worklist.look_request(request.name)
 
 
-def _give_back(state: State, request: Request, wish: RequestWish | None, fact: Fact) -> None:
+def _give_back(state: State, request: Request, wish: RequestWish | None, fact: Fact, moved: RequestMoved) -> None:
     """All its devices are to go. Those of a choice that could not be had whole are left to whoever holds them."""
     asked = wish.decompose if wish is not None else None
     wants_force = asked is not None and (asked.force or (request.spec is not None and request.spec.force_detach))
-    reason = asked.reason if asked is not None else fact.payload.error if isinstance(fact.payload, RequestMoved) else ""
+    reason = asked.reason if asked is not None else moved.error
     away = DetachWish(
         fact=fact.id,
         reason=reason or "the request is deleted",
@@ -171,31 +177,13 @@ def _give_back(state: State, request: Request, wish: RequestWish | None, fact: F
         state.attachments.want_away(state.attachments[name], away)
 
 
-def _ended(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, RequestEnded)
+@FOLDS.on("composability", "ended", RequestEnded)
+def _ended(state: State, fact: Fact, ended: RequestEnded) -> None:
     request = state.requests.get(fact.subject_id)
     if request is None or not request.is_live:
         state.anomalies.note("end of no request")
         return
-    request.failed, request.error = fact.payload.failed, fact.payload.reason
+    request.failed, request.error = ended.failed, ended.reason
     request.last_fact = fact.id
     state.requests.end(request, RequestPhase.ENDED, fact.time)
     state.worklist.look_request(request.name)
-
-
-REQUEST_HANDLERS: dict[tuple[str, str], Handler] = {
-    # requested: by the agent, for objects of the cluster
-    **{
-        ("composability", f"{ask}-{way}"): _asked
-        for ask in ("compose", "decompose")
-        for way in ("requested", "forwarded")
-    },
-    ("device", "detach-forwarded"): _detach_forwarded,
-    ("scale", "gpu-attach-chosen"): _chosen,
-    ("scale", "gpu-remove-chosen"): _chosen,
-    ("scale", "ended"): _choice_ended,
-    ("composability", "accepted"): _accepted,
-    ("composability", "refused"): _refused,
-    ("composability", "moved"): _moved,
-    ("composability", "ended"): _ended,
-}

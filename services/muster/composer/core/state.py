@@ -4,7 +4,7 @@ Only folds change them, but for the worklist, which remembers what has to be loo
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from muster.composer.core.config import ComposerConfig
 from muster.composer.core.fabrics import Fabrics
@@ -12,7 +12,7 @@ from muster.composer.core.limits import ANOMALIES_MAX, CROSSING_S
 from muster.composer.core.nodes import Hosts
 from muster.composer.core.records import CALLING, STANDING, Attachment, FabricRecords, Kind, Requests, Store
 from muster.composer.core.worklist import Worklist
-from muster.core import NEVER, Fact, Instant, after
+from muster.core import NEVER, Instant, after
 from muster.schemas.devices import AttachmentPhase
 from muster.schemas.facts.device import DetachWish
 from muster.schemas.facts.fabric import DeviceAway
@@ -199,7 +199,3 @@ class State:
         self.attachments = Attachments(
             self.hosts, self.requests, self.fabrics, worklist=self.worklist, anomalies=self.anomalies
         )
-
-
-Handler = Callable[[State, Fact], None]
-"""What folds one sort of fact."""

@@ -1,8 +1,9 @@
 """Where clusters stand: in contact, silent, lost and back, without equal clocks; drained and resumed by people."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 
 from muster.core import NS_PER_S, Draft, Fact, Instant, after
+from muster.core.folding import Folds
 from muster.federation.core.reroutes import leave_if_drained
 from muster.federation.core.state import Member, State
 from muster.federation.core.turns import enlist
@@ -19,6 +20,9 @@ from muster.schemas.facts.federation import (
     MemberState,
 )
 from muster.schemas.registry import STATE_NAME
+
+FOLDS = Folds[State, None]()
+
 
 GREETING = 1
 """A number that no summary has: the first answer lets nothing run, and has the cluster number its summaries."""
@@ -89,9 +93,9 @@ def _moved(member: Member, name: str, reason: str) -> Draft:
     return Draft("cluster", member.name, name, moved, causes)
 
 
-def _renewed(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, ContactRenewed)
-    member, renewed = state.members.get(fact.subject_id), fact.payload
+@FOLDS.on("cluster", "contact-renewed", ContactRenewed)
+def _renewed(state: State, fact: Fact, renewed: ContactRenewed) -> None:
+    member = state.members.get(fact.subject_id)
     if member is None or renewed.number <= member.answered:
         state.anomalies["contact-renewed out of turn"] += 1
         return
@@ -104,7 +108,8 @@ def _renewed(state: State, fact: Fact) -> None:
     state.pending.mark_dirty()
 
 
-def _lost(state: State, fact: Fact) -> None:
+@FOLDS.on("cluster", "lost", ClusterMoved)
+def _lost(state: State, fact: Fact, _: ClusterMoved) -> None:
     """Its jobs want another cluster; what it says of answers that were given before counts for nothing."""
     member = state.members.get(fact.subject_id)
     if member is None:
@@ -124,7 +129,8 @@ def strand(state: State, member: Member) -> None:
     state.pending.mark_dirty()
 
 
-def _cluster_returned(state: State, fact: Fact) -> None:
+@FOLDS.on("cluster", "returned", ClusterMoved)
+def _cluster_returned(state: State, fact: Fact, _: ClusterMoved) -> None:
     member = state.members.get(fact.subject_id)
     if member is None or member.phase is not ClusterPhase.LOST:
         state.anomalies["returned out of turn"] += 1
@@ -137,21 +143,14 @@ def _cluster_returned(state: State, fact: Fact) -> None:
     state.pending.mark_dirty()
 
 
-def _term_started(state: State, fact: Fact) -> None:
+@FOLDS.on("log", "term-started", TermStarted)
+def _term_started(state: State, fact: Fact, _: TermStarted) -> None:
     """A new leader: while there was none nobody was answered, so nobody was silent. Later is always safe."""
-    if fact.writer != "federation" or not isinstance(fact.payload, TermStarted):
+    if fact.writer != "federation":
         return
     for member in state.members.values():
         if member.granted_until:
             member.grant(after(fact.time, 2 * member.lost_after_s))
-
-
-CONTACT_HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
-    ("cluster", "contact-renewed"): _renewed,
-    ("cluster", "lost"): _lost,
-    ("cluster", "returned"): _cluster_returned,
-    ("log", "term-started"): _term_started,
-}
 
 
 def drain_drafts(state: State) -> Iterator[Draft]:
@@ -216,30 +215,33 @@ def standing_snapshot(state: State) -> Iterator[Draft]:
         yield Draft("member", name, STATE_NAME, MemberState(wishes=tuple(asked)))
 
 
-def restore_standing(state: State, name: str, stored: MemberState) -> None:
+@FOLDS.on("member", STATE_NAME, MemberState)
+def _load_member(state: State, fact: Fact, stored: MemberState) -> None:
     """What a checkpoint says of a cluster. One that is no member any more says nothing."""
-    member = state.members.get(name)
+    member = state.members.get(fact.subject_id)
     if member is None:
         state.strange_wishes.update({wish.fact: wish for wish in stored.wishes})
         return
-    restored = Member.restored(stored, name=name, lost_after_s=member.lost_after_s)
-    state.members[name] = restored
+    restored = Member.restored(stored, name=fact.subject_id, lost_after_s=member.lost_after_s)
+    state.members[fact.subject_id] = restored
     if restored.phase is ClusterPhase.LOST:
         strand(state, restored)
 
 
-def _requested(state: State, fact: Fact) -> None:
-    wish = ClusterWish(fact=fact.id, cluster=fact.subject_id, trace=fact.trace)
-    match fact.payload:
-        case ClusterDrainRequested() as asked:
-            wish = wish.model_copy(update={"drain": asked})
-        case ClusterResumeRequested() as asked:
-            wish = wish.model_copy(update={"resume": asked})
-        case _:
-            raise AssertionError(f"{fact.id}: {fact.name} of a cluster asks for nothing known")
-    member = state.members.get(fact.subject_id)
+@FOLDS.on("cluster", "drain-requested", ClusterDrainRequested)
+def _drain_requested(state: State, fact: Fact, asked: ClusterDrainRequested) -> None:
+    _keep(state, ClusterWish(fact=fact.id, cluster=fact.subject_id, drain=asked, trace=fact.trace))
+
+
+@FOLDS.on("cluster", "resume-requested", ClusterResumeRequested)
+def _resume_requested(state: State, fact: Fact, asked: ClusterResumeRequested) -> None:
+    _keep(state, ClusterWish(fact=fact.id, cluster=fact.subject_id, resume=asked, trace=fact.trace))
+
+
+def _keep(state: State, wish: ClusterWish) -> None:
+    member = state.members.get(wish.cluster)
     if member is None:
-        state.strange_wishes[fact.id] = wish
+        state.strange_wishes[wish.fact] = wish
     else:
         member.wishes = (*member.wishes, wish)
 
@@ -254,9 +256,9 @@ def _answered(state: State, fact: Fact) -> Member | None:
     return member
 
 
-def _draining(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, ClusterMoved)
-    member, moved = _answered(state, fact), fact.payload
+@FOLDS.on("cluster", "draining", ClusterMoved)
+def _draining(state: State, fact: Fact, moved: ClusterMoved) -> None:
+    member = _answered(state, fact)
     if member is None:
         state.anomalies["draining out of turn"] += 1
         return
@@ -268,7 +270,8 @@ def _draining(state: State, fact: Fact) -> None:
     state.pending.mark_dirty()
 
 
-def _drained(state: State, fact: Fact) -> None:
+@FOLDS.on("cluster", "drained", ClusterMoved)
+def _drained(state: State, fact: Fact, _: ClusterMoved) -> None:
     member = state.members.get(fact.subject_id)
     if member is None or member.phase is not ClusterPhase.DRAINING:
         state.anomalies["drained out of turn"] += 1
@@ -276,7 +279,8 @@ def _drained(state: State, fact: Fact) -> None:
     member.move(ClusterPhase.DRAINED, at=fact.time, fact=fact.id)
 
 
-def _resumed(state: State, fact: Fact) -> None:
+@FOLDS.on("cluster", "resumed", ClusterMoved)
+def _resumed(state: State, fact: Fact, _: ClusterMoved) -> None:
     """Jobs that were not asked back yet stay."""
     member = _answered(state, fact)
     if member is None or member.drain is None:
@@ -292,16 +296,6 @@ def _resumed(state: State, fact: Fact) -> None:
     state.pending.mark_dirty()
 
 
-def _refused(state: State, fact: Fact) -> None:
+@FOLDS.on("cluster", ("drain-refused", "resume-refused"), ClusterMoved)
+def _refused(state: State, fact: Fact, _: ClusterMoved) -> None:
     _answered(state, fact)
-
-
-STANDING_HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
-    ("cluster", "drain-requested"): _requested,
-    ("cluster", "resume-requested"): _requested,
-    ("cluster", "draining"): _draining,
-    ("cluster", "drain-refused"): _refused,
-    ("cluster", "drained"): _drained,
-    ("cluster", "resumed"): _resumed,
-    ("cluster", "resume-refused"): _refused,
-}

@@ -1,22 +1,25 @@
 """The federation's core: folds FED, gives every job its cluster, forwards what is asked, remembers what came back."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from muster.core import Draft, Fact, Instant
+from muster.core.folding import Folds
 from muster.federation.core import clusters, fold_jobs, policy, requests, reroutes
 from muster.federation.core.state import Member, MemberPlan, RoutedJob, State
 from muster.federation.core.turns import Turns, enlist, take_turns
 from muster.schemas.facts.control import CheckpointRequested, ClusterSummary
-from muster.schemas.facts.federation import ClusterPhase, MemberState, RoutingState
+from muster.schemas.facts.federation import ClusterPhase
 from muster.schemas.facts.job import RoutedState
 from muster.schemas.registry import STATE_NAME
 from muster.schemas.routing import RoutingPolicy
+
+FOLDS = Folds[State, None](fold_jobs.FOLDS, reroutes.FOLDS, requests.FOLDS, clusters.FOLDS, policy.FOLDS)
+
 
 DRAFTS_MAX = 1_024
 """Drafts of one decision; what is left over comes with the next."""
 
 CHECKPOINT_SUBJECT = "fed"
-_KINDS_OF_STATE = ("job", "queue", "reservation", "composability", "cluster", "workload", "member", "routing")
 
 
 class FederationCore:
@@ -52,9 +55,8 @@ class FederationCore:
     def apply(self, fact: Fact) -> None:
         """Fold one fact; one that fits no state is counted in `state.anomalies`."""
         state = self.state
-        handler = _HANDLERS.get((fact.kind, fact.name))
-        if handler is not None and requests.is_first(state, fact):
-            handler(state, fact)
+        if fact in FOLDS and requests.is_first(state, fact):
+            FOLDS.apply(state, fact)
         if fact.name != STATE_NAME:
             state.facts += 1
             state.checkpoint_cause = fact.id
@@ -172,10 +174,10 @@ class FederationCore:
         return []
 
 
-def _summarised(state: State, fact: Fact) -> None:
+@FOLDS.on("cluster", "cluster-summarised", ClusterSummary)
+def _summarised(state: State, fact: Fact, summary: ClusterSummary) -> None:
     """Reports may come a second time: an older one, by its place in FED_UP or by its own number, says nothing."""
-    assert isinstance(fact.payload, ClusterSummary)
-    summary, known = fact.payload, state.clusters.get(fact.subject_id)
+    known = state.clusters.get(fact.subject_id)
     is_past = known is not None and 0 < summary.source_seq <= known.source_seq
     if is_past or (known is not None and 0 < summary.number < known.number):
         state.anomalies["summary of the past"] += 1
@@ -186,33 +188,11 @@ def _summarised(state: State, fact: Fact) -> None:
         clusters.summarised(state, member, summary)
 
 
-def _checkpoint_requested(state: State, _fact: Fact) -> None:
+@FOLDS.on("log", "checkpoint-requested", CheckpointRequested)
+def _checkpoint_requested(state: State, _fact: Fact, _: CheckpointRequested) -> None:
     state.facts = -1  # this one itself is counted afterwards
 
 
-def _state_recorded(state: State, fact: Fact) -> None:
-    match fact.payload:
-        case RoutedState() as stored:
-            fold_jobs.load(state, stored)
-        case ClusterSummary() as summary:
-            state.clusters[fact.subject_id] = summary
-        case MemberState() as member:
-            clusters.restore_standing(state, fact.subject_id, member)
-        case RoutingState() as routing:
-            policy.restore(state, routing)
-        case _:
-            requests.restore(state, fact.payload)
-            requests.restore_refusals(state, fact.payload)
-
-
-_HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
-    **fold_jobs.HANDLERS,
-    **requests.HANDLERS,
-    **requests.REFUSAL_HANDLERS,
-    **clusters.STANDING_HANDLERS,
-    **clusters.CONTACT_HANDLERS,
-    **policy.HANDLERS,
-    ("cluster", "cluster-summarised"): _summarised,
-    ("log", "checkpoint-requested"): _checkpoint_requested,
-    **{(kind, STATE_NAME): _state_recorded for kind in _KINDS_OF_STATE},
-}
+@FOLDS.on("cluster", STATE_NAME, ClusterSummary)
+def _load_summary(state: State, fact: Fact, summary: ClusterSummary) -> None:
+    state.clusters[fact.subject_id] = summary

@@ -3,15 +3,13 @@
 What fits no state is counted and changes nothing.
 """
 
-from collections.abc import Callable
-from functools import partial
-
 from muster.core import Draft, Fact
+from muster.core.folding import Folds
 from muster.federation.core import reroutes
 from muster.federation.core.state import RoutedJob, State
 from muster.federation.core.turns import enlist
 from muster.schemas.facts.federation import ClusterPhase
-from muster.schemas.facts.job import JobCancelRequested, JobEnded, JobRouted, JobSubmitted, RoutedState
+from muster.schemas.facts.job import JobCancelRequested, JobEnded, JobFinished, JobRouted, JobSubmitted, RoutedState
 from muster.schemas.facts.job_wishes import (
     Ask,
     JobHoldRequested,
@@ -22,6 +20,9 @@ from muster.schemas.facts.job_wishes import (
     without_wishes,
 )
 from muster.schemas.job import Phase
+from muster.schemas.registry import STATE_NAME
+
+FOLDS = Folds[State, None]()
 
 
 def request_forwarded(record: RoutedJob) -> Draft | None:
@@ -39,17 +40,23 @@ def _request_payload(wish: JobWish) -> JobHoldRequested | JobPriorityRequested:
     return JobPriorityRequested(principal=wish.principal, priority=wish.priority, reason=wish.reason)
 
 
-def _job_requested(state: State, fact: Fact, *, ask: Ask) -> None:
-    assert isinstance(fact.payload, JobHoldRequested | JobPriorityRequested)
+@FOLDS.on(
+    "job", ("hold-requested", "release-requested", "priority-requested"), (JobHoldRequested, JobPriorityRequested)
+)
+def _job_requested(state: State, fact: Fact, asked: JobHoldRequested | JobPriorityRequested) -> None:
     record = state.jobs.get(fact.subject_id)
     if record is None or record.phase.is_terminal:
         state.anomalies[f"{fact.name} of no live job"] += 1
         return
-    record.wishes = with_wish(record.wishes, job_wish(fact.id, ask, fact.payload))
+    ask = Ask(fact.name.removesuffix("-requested"))
+    record.wishes = with_wish(record.wishes, job_wish(fact.id, ask, asked))
     state.dirty[record.job.id] = None
 
 
-def _job_request_forwarded(state: State, fact: Fact) -> None:
+@FOLDS.on(
+    "job", ("hold-forwarded", "release-forwarded", "priority-forwarded"), (JobHoldRequested, JobPriorityRequested)
+)
+def _job_request_forwarded(state: State, fact: Fact, _: JobHoldRequested | JobPriorityRequested) -> None:
     record = state.jobs.get(fact.subject_id)
     if record is None or record.phase.is_terminal:
         state.anomalies[f"{fact.name} of no live job"] += 1
@@ -61,13 +68,8 @@ def _job_request_forwarded(state: State, fact: Fact) -> None:
     state.dirty[record.job.id] = None
 
 
-REQUEST_HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
-    **{("job", f"{ask.value}-requested"): partial(_job_requested, ask=ask) for ask in Ask},
-    **{("job", f"{ask.value}-forwarded"): _job_request_forwarded for ask in Ask},
-}
-
-
-def load(state: State, stored: RoutedState) -> None:
+@FOLDS.on("job", STATE_NAME, RoutedState)
+def _load(state: State, _fact: Fact, stored: RoutedState) -> None:
     """What a checkpoint says of a job."""
     record = RoutedJob.restored(stored)
     if record.cluster and not record.assignment:  # a checkpoint from before assignments were counted
@@ -85,9 +87,9 @@ def load(state: State, stored: RoutedState) -> None:
             enlist(state, record)
 
 
-def _submitted(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobSubmitted)
-    job = fact.payload.job
+@FOLDS.on("job", "submitted", JobSubmitted)
+def _submitted(state: State, fact: Fact, submitted: JobSubmitted) -> None:
+    job = submitted.job
     if job.id in state.jobs:
         state.anomalies["submitted twice"] += 1
         return
@@ -103,21 +105,21 @@ def _submitted(state: State, fact: Fact) -> None:
     state.dirty[job.id] = None
 
 
-def _cancel_requested(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobCancelRequested)
+@FOLDS.on("job", "cancel-requested", JobCancelRequested)
+def _cancel_requested(state: State, fact: Fact, asked: JobCancelRequested) -> None:
     record = state.jobs.get(fact.subject_id)
     if record is None or record.phase.is_terminal or record.cancel is not None:
         state.anomalies["cancel of no live job"] += 1
         return
-    record.cancel, record.cancel_fact, record.cancel_requested = fact.payload, fact.id, True
+    record.cancel, record.cancel_fact, record.cancel_requested = asked, fact.id, True
     state.dirty[record.job.id] = None
     if record.job.id in state.pending:
         enlist(state, record)
 
 
-def _routed(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobRouted)
-    record, routed = state.jobs.get(fact.subject_id), fact.payload
+@FOLDS.on("job", "routed", JobRouted)
+def _routed(state: State, fact: Fact, routed: JobRouted) -> None:
+    record = state.jobs.get(fact.subject_id)
     if record is None or record.cluster or record.phase.is_terminal or routed.assignment <= record.assignment:
         state.anomalies["routed out of turn"] += 1
         return
@@ -127,7 +129,8 @@ def _routed(state: State, fact: Fact) -> None:
     reroutes.leave_if_drained(state, record, fact)
 
 
-def _cancel_forwarded(state: State, fact: Fact) -> None:
+@FOLDS.on("job", "cancel-forwarded", JobCancelRequested)
+def _cancel_forwarded(state: State, fact: Fact, _: JobCancelRequested) -> None:
     record = state.jobs.get(fact.subject_id)
     if record is None or record.cancel is None or record.cancel_forwarded:
         state.anomalies["cancel-forwarded out of turn"] += 1
@@ -135,7 +138,8 @@ def _cancel_forwarded(state: State, fact: Fact) -> None:
     record.cancel_forwarded, record.last_fact = True, fact.id
 
 
-def _cancelled(state: State, fact: Fact) -> None:
+@FOLDS.on("job", "cancelled", JobFinished)
+def _cancelled(state: State, fact: Fact, _: JobFinished) -> None:
     record = state.jobs.get(fact.subject_id)
     if record is None or record.cluster or record.phase.is_terminal:
         state.anomalies["cancelled out of turn"] += 1
@@ -144,10 +148,10 @@ def _cancelled(state: State, fact: Fact) -> None:
     state.end(record, Phase.CANCELLED)
 
 
-def _job_ended(state: State, fact: Fact) -> None:
+@FOLDS.on("job", "job-ended", JobEnded)
+def _job_ended(state: State, fact: Fact, ended: JobEnded) -> None:
     """An end of an assignment that is over is no end: it only says that the cluster has no part in it any more."""
-    assert isinstance(fact.payload, JobEnded)
-    record, ended = state.jobs.get(fact.subject_id), fact.payload
+    record = state.jobs.get(fact.subject_id)
     if record is None or record.phase.is_terminal:
         state.anomalies["job-ended out of turn"] += 1
         return
@@ -160,15 +164,3 @@ def _job_ended(state: State, fact: Fact) -> None:
     if member is not None and len(state.members) > 1:
         member.went += 1
         member.free(record.milli, at=fact.time)
-
-
-HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
-    ("job", "submitted"): _submitted,
-    ("job", "cancel-requested"): _cancel_requested,
-    ("job", "routed"): _routed,
-    ("job", "cancel-forwarded"): _cancel_forwarded,
-    ("job", "cancelled"): _cancelled,
-    ("job", "job-ended"): _job_ended,
-    **REQUEST_HANDLERS,
-    **reroutes.HANDLERS,
-}

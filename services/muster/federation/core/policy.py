@@ -1,8 +1,9 @@
 """Where jobs go may be changed while the federation runs; the change counts for jobs that have no cluster yet."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from muster.core import Draft, Fact
+from muster.core.folding import Folds
 from muster.federation.core.state import State
 from muster.federation.core.turns import enlist
 from muster.schemas.facts.federation import (
@@ -13,6 +14,9 @@ from muster.schemas.facts.federation import (
     RoutingWish,
 )
 from muster.schemas.registry import STATE_NAME
+
+FOLDS = Folds[State, None]()
+
 
 SUBJECT = "policy"
 
@@ -51,7 +55,8 @@ def snapshot(state: State) -> Iterator[Draft]:
         yield Draft("routing", SUBJECT, STATE_NAME, stored)
 
 
-def restore(state: State, stored: RoutingState) -> None:
+@FOLDS.on("routing", STATE_NAME, RoutingState)
+def _restore(state: State, _fact: Fact, stored: RoutingState) -> None:
     """What a checkpoint says of the policy."""
     state.routing_wishes.update({wish.fact: wish for wish in stored.wishes})
     if stored.policy is not None:
@@ -66,26 +71,23 @@ def _sort_again(state: State) -> None:
     state.pending.mark_dirty()
 
 
-def _requested(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, RoutingChangeRequested)
-    state.routing_wishes[fact.id] = RoutingWish(fact=fact.id, asked=fact.payload, trace=fact.trace)
+@FOLDS.on("routing", "change-requested", RoutingChangeRequested)
+def _requested(state: State, fact: Fact, asked: RoutingChangeRequested) -> None:
+    state.routing_wishes[fact.id] = RoutingWish(fact=fact.id, asked=asked, trace=fact.trace)
 
 
-def _changed(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, RoutingChanged)
+@FOLDS.on("routing", "changed", RoutingChanged)
+def _changed(state: State, fact: Fact, changed: RoutingChanged) -> None:
     _answered(state, fact)
-    changed = fact.payload
     state.policy, state.policy_version, state.policy_by = changed.policy, changed.version, changed.principal
     _sort_again(state)
+
+
+@FOLDS.on("routing", "change-refused", RoutingChangeRefused)
+def _refused(state: State, fact: Fact, _: RoutingChangeRefused) -> None:
+    _answered(state, fact)
 
 
 def _answered(state: State, fact: Fact) -> None:
     for cause in fact.causes:
         state.routing_wishes.pop(cause, None)
-
-
-HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
-    ("routing", "change-requested"): _requested,
-    ("routing", "changed"): _changed,
-    ("routing", "change-refused"): _answered,
-}

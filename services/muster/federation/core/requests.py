@@ -4,11 +4,13 @@ The same request of the gateway again asks for nothing, however it came into the
 first, since the broker refuses a second one for two minutes only. A job remembers how it was submitted and cancelled.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from muster.core import Draft, Fact
+from muster.core.folding import Folds
 from muster.federation.core.state import State
+from muster.schemas.base import Payload
 from muster.schemas.facts.composability import (
     ComposeRequested,
     ComposeWish,
@@ -27,6 +29,9 @@ from muster.schemas.facts.reservation import (
 from muster.schemas.facts.workload import JobRefused, RefusalState
 from muster.schemas.record import FactBody
 from muster.schemas.registry import STATE_NAME, StreamRole, fact_type
+
+FOLDS = Folds[State, None]()
+
 
 REQUESTS_KEPT = 10_000
 """Newest requests that are remembered: months of what people ask of queues, nodes and clusters."""
@@ -96,8 +101,8 @@ def _operation_payload(wish: OperationWish) -> FactBody:
     return row.payload.model_validate_json(wish.body)
 
 
-def _operation_requested(state: State, fact: Fact) -> None:
-    cluster = getattr(fact.payload, "cluster", "")
+def _operation_requested(state: State, fact: Fact, asked: Payload) -> None:
+    cluster = getattr(asked, "cluster", "")
     if cluster and not state.is_member(cluster, what=fact.name):
         return
     state.operations[fact.id] = OperationWish(
@@ -105,30 +110,28 @@ def _operation_requested(state: State, fact: Fact) -> None:
         kind=fact.kind,
         subject_id=fact.subject_id,
         name=fact.name,
-        body=fact.payload.model_dump_json(),
+        body=asked.model_dump_json(),
         cluster=cluster,
         trace=fact.trace,
     )
 
 
-def _operation_forwarded(state: State, fact: Fact) -> None:
+def _operation_forwarded(state: State, fact: Fact, _: Payload) -> None:
     for cause in fact.causes:  # the first of the copies that is folded answers the wish
         state.operations.pop(cause, None)
 
 
-def _restore_operations(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, OperationWishes)
-    for wish in fact.payload.wishes:
+for _kind, _ask in ASKS:
+    FOLDS.on(_kind, f"{_ask}{REQUESTED}", Payload)(_operation_requested)
+    FOLDS.on(_kind, f"{_ask}{FORWARDED}", Payload)(_operation_forwarded)
+
+
+@FOLDS.on(OPERATIONS, STATE_NAME, OperationWishes)
+def _restore_operations(state: State, _fact: Fact, stored: OperationWishes) -> None:
+    for wish in stored.wishes:
         if not wish.cluster or state.is_member(wish.cluster, what=wish.name):
             state.operations[wish.fact] = wish
-    state.requests.update(dict.fromkeys(fact.payload.folded))
-
-
-OPERATION_HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
-    **{(kind, f"{ask}{REQUESTED}"): _operation_requested for kind, ask in ASKS},
-    **{(kind, f"{ask}{FORWARDED}"): _operation_forwarded for kind, ask in ASKS},
-    (OPERATIONS, STATE_NAME): _restore_operations,
-}
+    state.requests.update(dict.fromkeys(stored.folded))
 
 
 def refusals_forwarded(state: State, *, most: int) -> Iterator[Draft]:
@@ -152,30 +155,25 @@ def refusals_snapshot(state: State) -> Iterator[Draft]:
         yield Draft("workload", refusal.refused.workload, STATE_NAME, refusal, trace=refusal.trace)
 
 
-def restore_refusals(state: State, payload: FactBody) -> None:
-    """What a checkpoint says of refusals."""
-    if isinstance(payload, RefusalState) and state.is_member(payload.refused.cluster, what="refused"):
-        state.refusals[payload.job_id] = payload
+@FOLDS.on("workload", STATE_NAME, RefusalState)
+def _restore_refusal(state: State, _fact: Fact, stored: RefusalState) -> None:
+    if state.is_member(stored.refused.cluster, what="refused"):
+        state.refusals[stored.job_id] = stored
 
 
-def _refused(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobRefused)
-    if not state.is_member(fact.payload.cluster, what="refused"):
+@FOLDS.on("job", "refused", JobRefused)
+def _refused(state: State, fact: Fact, refused: JobRefused) -> None:
+    if not state.is_member(refused.cluster, what="refused"):
         return
     state.refusals[fact.subject_id] = RefusalState(
-        job_id=fact.subject_id, refused=fact.payload, fact=fact.id, trace=fact.trace
+        job_id=fact.subject_id, refused=refused, fact=fact.id, trace=fact.trace
     )
 
 
-def _refusal_forwarded(state: State, fact: Fact) -> None:
+@FOLDS.on("job", "refusal-forwarded", JobRefused)
+def _refusal_forwarded(state: State, fact: Fact, _: JobRefused) -> None:
     if state.refusals.pop(fact.subject_id, None) is None:
         state.anomalies["refusal-forwarded out of turn"] += 1
-
-
-REFUSAL_HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
-    ("job", "refused"): _refused,
-    ("job", "refusal-forwarded"): _refusal_forwarded,
-}
 
 
 Wish = TypeVar("Wish", QueueWish, ReservationWish, ComposeWish)
@@ -213,18 +211,20 @@ def snapshot(state: State) -> Iterator[Draft]:
     yield from operations_snapshot(state)
 
 
-def restore(state: State, payload: FactBody) -> None:
-    """What a checkpoint says of wishes."""
-    match payload:
-        case QueueWishes(wishes=changes):
-            state.wishes.update({wish.fact: wish for wish in changes})
-        case ReservationState(wishes=asked):
-            state.reservations.update({wish.fact: wish for wish in asked})
-        case ComposeWishes(wishes=wanted):
-            for wish in wanted:
-                _keep(state, wish, what=STATE_NAME)
-        case _:
-            return
+@FOLDS.on("queue", STATE_NAME, QueueWishes)
+def _restore_queue(state: State, _fact: Fact, stored: QueueWishes) -> None:
+    state.wishes.update({wish.fact: wish for wish in stored.wishes})
+
+
+@FOLDS.on("reservation", STATE_NAME, ReservationState)
+def _restore_reservation(state: State, _fact: Fact, stored: ReservationState) -> None:
+    state.reservations.update({wish.fact: wish for wish in stored.wishes})
+
+
+@FOLDS.on("composability", STATE_NAME, ComposeWishes)
+def _restore_devices(state: State, _fact: Fact, stored: ComposeWishes) -> None:
+    for wish in stored.wishes:
+        _keep(state, wish, what=STATE_NAME)
 
 
 def _queue_change(wish: QueueWish) -> Said:
@@ -272,59 +272,49 @@ def _grouped(wishes: Iterable[tuple[str, Wish]]) -> Iterator[tuple[str, tuple[Wi
     return ((name, tuple(group)) for name, group in by_name.items())
 
 
-def _change_requested(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, QueueChangeRequested)
-    wish = fact.payload
+@FOLDS.on("queue", "change-requested", QueueChangeRequested)
+def _change_requested(state: State, fact: Fact, wish: QueueChangeRequested) -> None:
     state.wishes[fact.id] = QueueWish(fact=fact.id, spec=wish.spec, principal=wish.principal, trace=fact.trace)
 
 
-def _reserve_requested(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, ReserveRequested)
-    wish = fact.payload
+@FOLDS.on("reservation", "reserve-requested", ReserveRequested)
+def _reserve_requested(state: State, fact: Fact, wish: ReserveRequested) -> None:
     state.reservations[fact.id] = ReservationWish(
         fact=fact.id, name=fact.subject_id, spec=wish.spec, principal=wish.principal, trace=fact.trace
     )
 
 
-def _end_requested(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, ReserveEndRequested)
-    wish = fact.payload
+@FOLDS.on("reservation", "end-requested", ReserveEndRequested)
+def _end_requested(state: State, fact: Fact, wish: ReserveEndRequested) -> None:
     state.reservations[fact.id] = ReservationWish(
         fact=fact.id, name=fact.subject_id, principal=wish.principal, reason=wish.reason, trace=fact.trace
     )
 
 
-def _devices_requested(state: State, fact: Fact) -> None:
-    wish = ComposeWish(fact=fact.id, subject_id=fact.subject_id, trace=fact.trace)
-    match fact.payload:
-        case ComposeRequested() as asked:
-            wish = wish.model_copy(update={"compose": asked})
-        case DecomposeRequested() as asked:
-            wish = wish.model_copy(update={"decompose": asked})
-        case DetachRequested() as asked:
-            wish = wish.model_copy(update={"detach": asked})
+@FOLDS.on("composability", "compose-requested", ComposeRequested)
+def _compose_requested(state: State, fact: Fact, asked: ComposeRequested) -> None:
+    wish = ComposeWish(fact=fact.id, subject_id=fact.subject_id, compose=asked, trace=fact.trace)
     _keep(state, wish, what=fact.name)
 
 
-def _forwarded(state: State, fact: Fact) -> None:
+@FOLDS.on("composability", "decompose-requested", DecomposeRequested)
+def _decompose_requested(state: State, fact: Fact, asked: DecomposeRequested) -> None:
+    wish = ComposeWish(fact=fact.id, subject_id=fact.subject_id, decompose=asked, trace=fact.trace)
+    _keep(state, wish, what=fact.name)
+
+
+@FOLDS.on("device", "detach-requested", DetachRequested)
+def _detach_requested(state: State, fact: Fact, asked: DetachRequested) -> None:
+    wish = ComposeWish(fact=fact.id, subject_id=fact.subject_id, detach=asked, trace=fact.trace)
+    _keep(state, wish, what=fact.name)
+
+
+@FOLDS.on("queue", "change-forwarded", Payload)
+@FOLDS.on("reservation", ("reserve-forwarded", "end-forwarded"), Payload)
+@FOLDS.on("composability", ("compose-forwarded", "decompose-forwarded"), Payload)
+@FOLDS.on("device", "detach-forwarded", Payload)
+def _forwarded(state: State, fact: Fact, _: Payload) -> None:
     for cause in fact.causes:  # the first of the copies that is folded answers the wish
         state.wishes.pop(cause, None)
         state.reservations.pop(cause, None)
         state.devices.pop(cause, None)
-
-
-HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
-    ("queue", "change-requested"): _change_requested,
-    ("queue", "change-forwarded"): _forwarded,
-    ("reservation", "reserve-requested"): _reserve_requested,
-    ("reservation", "reserve-forwarded"): _forwarded,
-    ("reservation", "end-requested"): _end_requested,
-    ("reservation", "end-forwarded"): _forwarded,
-    ("composability", "compose-requested"): _devices_requested,
-    ("composability", "compose-forwarded"): _forwarded,
-    ("composability", "decompose-requested"): _devices_requested,
-    ("composability", "decompose-forwarded"): _forwarded,
-    ("device", "detach-requested"): _devices_requested,
-    ("device", "detach-forwarded"): _forwarded,
-    **OPERATION_HANDLERS,
-}

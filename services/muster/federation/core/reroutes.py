@@ -1,8 +1,9 @@
 """Jobs that go from one cluster to another: asked back while they have not started, or given up with their cluster."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from muster.core import NS_PER_S, Draft, Fact, Instant
+from muster.core.folding import Folds
 from muster.federation.core.state import RoutedJob, State
 from muster.federation.core.turns import Given, enlist
 from muster.schemas.facts.federation import (
@@ -15,6 +16,9 @@ from muster.schemas.facts.federation import (
     Reroute,
 )
 from muster.schemas.facts.job import JobFinished, JobRouted
+
+FOLDS = Folds[State, None]()
+
 
 OWED_MAX = 16
 """Assignments that a job remembers as not having dropped it yet; beyond it the oldest are forgotten."""
@@ -118,9 +122,9 @@ def leave_if_drained(state: State, record: RoutedJob, fact: Fact) -> None:
     state.dirty[record.job.id] = None
 
 
-def _reroute_requested(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobRerouteRequested)
-    record, wish = state.jobs.get(fact.subject_id), fact.payload
+@FOLDS.on("job", "reroute-requested", JobRerouteRequested)
+def _reroute_requested(state: State, fact: Fact, wish: JobRerouteRequested) -> None:
+    record = state.jobs.get(fact.subject_id)
     if record is None or record.phase.is_terminal:
         state.anomalies["reroute of no live job"] += 1
         return
@@ -132,7 +136,8 @@ def _reroute_requested(state: State, fact: Fact) -> None:
         enlist(state, record)
 
 
-def _reroute_refused(state: State, fact: Fact) -> None:
+@FOLDS.on("job", "reroute-refused", JobRerouteRefused)
+def _reroute_refused(state: State, fact: Fact, _: JobRerouteRefused) -> None:
     record = state.jobs.get(fact.subject_id)
     if record is None or record.reroute is None or record.reroute.fact not in fact.causes:
         state.anomalies["reroute-refused out of turn"] += 1
@@ -144,7 +149,8 @@ def _reroute_refused(state: State, fact: Fact) -> None:
         enlist(state, record)
 
 
-def _recall_forwarded(state: State, fact: Fact) -> None:
+@FOLDS.on("job", "recall-forwarded", JobRecalled)
+def _recall_forwarded(state: State, fact: Fact, _: JobRecalled) -> None:
     record = state.jobs.get(fact.subject_id)
     if record is None or record.reroute is None or record.reroute.forwarded:
         state.anomalies["recall-forwarded out of turn"] += 1
@@ -154,10 +160,10 @@ def _recall_forwarded(state: State, fact: Fact) -> None:
     state.dirty[record.job.id] = None
 
 
-def _returned(state: State, fact: Fact) -> None:
+@FOLDS.on("job", "job-returned", JobReturned)
+def _returned(state: State, fact: Fact, back: JobReturned) -> None:
     """It has no cluster now, and waits for another; or a cluster says at last that it dropped what it had lost."""
-    assert isinstance(fact.payload, JobReturned)
-    record, back = state.jobs.get(fact.subject_id), fact.payload
+    record = state.jobs.get(fact.subject_id)
     if record is None:
         state.anomalies["job-returned of no known job"] += 1
         return
@@ -183,10 +189,10 @@ def settle(state: State, record: RoutedJob, cluster: str, number: int) -> None:
         enlist(state, record)
 
 
-def _return_refused(state: State, fact: Fact) -> None:
+@FOLDS.on("job", "job-return-refused", JobReturnRefused)
+def _return_refused(state: State, fact: Fact, told: JobReturnRefused) -> None:
     """It started, or ended: it stays. Who asked is told; that a drain left it there is no refusal."""
-    assert isinstance(fact.payload, JobReturnRefused)
-    record, told = state.jobs.get(fact.subject_id), fact.payload
+    record = state.jobs.get(fact.subject_id)
     if record is None or record.reroute is None or not record.reroute.forwarded:
         state.anomalies["job-return-refused out of turn"] += 1
         return
@@ -200,7 +206,8 @@ def _return_refused(state: State, fact: Fact) -> None:
         record.reroute = None
 
 
-def _drop_forwarded(state: State, fact: Fact) -> None:
+@FOLDS.on("job", "drop-forwarded", JobRecalled)
+def _drop_forwarded(state: State, fact: Fact, _: JobRecalled) -> None:
     record = state.jobs.get(fact.subject_id)
     if record is None or not record.cluster or record.phase.is_terminal:
         state.anomalies["drop-forwarded out of turn"] += 1
@@ -211,13 +218,3 @@ def _drop_forwarded(state: State, fact: Fact) -> None:
     record.last_fact = fact.id
     state.dirty[record.job.id] = None
     enlist(state, record)
-
-
-HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
-    ("job", "reroute-requested"): _reroute_requested,
-    ("job", "reroute-refused"): _reroute_refused,
-    ("job", "recall-forwarded"): _recall_forwarded,
-    ("job", "drop-forwarded"): _drop_forwarded,
-    ("job", "job-returned"): _returned,
-    ("job", "job-return-refused"): _return_refused,
-}

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from muster.core import Draft, Fact, Instant
+from muster.core.folding import Folds
 from muster.core.instant import NS_PER_S
 from muster.guard.core.checks import CHECKS, Finding, degree_of
 from muster.guard.core.config import GuardConfig
@@ -22,39 +23,45 @@ from muster.schemas.registry import STATE_NAME
 
 ADVICE = "advice"
 FLOW = "flow"
-OWN = frozenset({ADVICE, FLOW})
-"""Kinds that the guard alone writes."""
 
 
 class State:
     """Folded from the guard's own facts alone. anomalies: facts that fit no state, by name."""
+
+    FOLDS = Folds["State", None]()
 
     def __init__(self) -> None:
         self.advice: dict[str, AdviceState] = {}
         self.flows: dict[str, FlowState] = {}
         self.anomalies: Counter[str] = Counter()
 
-    def fold(self, fact: Fact) -> None:
-        """One fact further."""
-        match fact.payload:
-            case AdviceRaised() as raised:
-                since = self.advice.get(fact.subject_id)
-                raised_at = since.raised_at if since else fact.time
-                self.advice[fact.subject_id] = AdviceState(raised=raised, raised_at=raised_at, fact=fact.id)
-            case AdviceCleared():
-                if self.advice.pop(fact.subject_id, None) is None:
-                    self.anomalies["cleared-unknown"] += 1
-            case FlowApplied() as applied:
-                self.flows[fact.subject_id] = FlowState(applied=applied, at=fact.time)
-            case FlowDrifted() as drifted:
-                before = self.flows.get(fact.subject_id, FlowState())
-                self.flows[fact.subject_id] = FlowState(applied=before.applied, drifted=drifted, at=fact.time)
-            case AdviceState() as advice:
-                self.advice[fact.subject_id] = advice
-            case FlowState() as flow:
-                self.flows[fact.subject_id] = flow
-            case _:
-                self.anomalies[fact.name] += 1
+    @FOLDS.on(ADVICE, "raised", AdviceRaised)
+    def _raised(self, fact: Fact, raised: AdviceRaised) -> None:
+        since = self.advice.get(fact.subject_id)
+        raised_at = since.raised_at if since else fact.time
+        self.advice[fact.subject_id] = AdviceState(raised=raised, raised_at=raised_at, fact=fact.id)
+
+    @FOLDS.on(ADVICE, "cleared", AdviceCleared)
+    def _cleared(self, fact: Fact, _: AdviceCleared) -> None:
+        if self.advice.pop(fact.subject_id, None) is None:
+            self.anomalies["cleared-unknown"] += 1
+
+    @FOLDS.on(FLOW, "applied", FlowApplied)
+    def _applied(self, fact: Fact, applied: FlowApplied) -> None:
+        self.flows[fact.subject_id] = FlowState(applied=applied, at=fact.time)
+
+    @FOLDS.on(FLOW, "drifted", FlowDrifted)
+    def _drifted(self, fact: Fact, drifted: FlowDrifted) -> None:
+        before = self.flows.get(fact.subject_id, FlowState())
+        self.flows[fact.subject_id] = FlowState(applied=before.applied, drifted=drifted, at=fact.time)
+
+    @FOLDS.on(ADVICE, STATE_NAME, AdviceState)
+    def _advice_restored(self, fact: Fact, advice: AdviceState) -> None:
+        self.advice[fact.subject_id] = advice
+
+    @FOLDS.on(FLOW, STATE_NAME, FlowState)
+    def _flow_restored(self, fact: Fact, flow: FlowState) -> None:
+        self.flows[fact.subject_id] = flow
 
     def snapshot(self) -> Iterator[Draft]:
         """State facts, which folded into a new state give this one."""
@@ -180,8 +187,8 @@ class GuardCore:
 
     def apply(self, fact: Fact) -> None:
         """See `Core`; what fits no state is counted in `state.anomalies`."""
-        if fact.kind in OWN:
-            self.state.fold(fact)
+        if fact in State.FOLDS:
+            State.FOLDS.apply(self.state, fact)
             self._settled = None
 
     def decide(self, now: Instant) -> list[Draft]:

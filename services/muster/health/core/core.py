@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from muster.core import Draft, Fact, Instant
 from muster.health.core.config import NO_RULES, HealthConfig
-from muster.health.core.part import Handler, Part
+from muster.health.core.part import Part
 from muster.health.core.preflight import PreflightVerdicts
 from muster.health.core.verdicts import NodeVerdicts
 from muster.schemas.telemetry import NodeSample
@@ -26,14 +26,13 @@ class HealthCore:
         self.verdicts = NodeVerdicts(config)
         self.preflight = PreflightVerdicts()
         self._parts: tuple[Part, ...] = (self.preflight, self.verdicts)
-        self._handlers = _joined(self._parts)
         self._now = Instant(0)
         self._is_full = False
 
     def apply(self, fact: Fact) -> None:
-        """See `Core`. A fact that no part folds costs one look-up."""
-        for handler in self._handlers.get((fact.kind, fact.name), ()):
-            handler(fact)
+        """See `Core`."""
+        for part in self._parts:
+            part.apply(fact)
 
     def decide(self, now: Instant) -> list[Draft]:
         """See `Core`. About DRAFTS_MAX drafts at most."""
@@ -69,11 +68,3 @@ class HealthCore:
         """See `Core`."""
         for part in self._parts:
             yield from part.snapshot()
-
-
-def _joined(parts: tuple[Part, ...]) -> dict[tuple[str, str], tuple[Handler, ...]]:
-    joined: dict[tuple[str, str], tuple[Handler, ...]] = {}
-    for part in parts:
-        for name, handler in part.handlers.items():
-            joined[name] = (*joined.get(name, ()), handler)
-    return dict(sorted(joined.items()))  # parts may name sets of facts, whose order is another in each process

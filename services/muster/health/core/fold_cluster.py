@@ -2,21 +2,23 @@
 
 from collections.abc import Iterator
 
-from muster.cluster import HOLD_FACTS, NodeChange
+from muster.cluster import NodeChange
 from muster.core import Draft, Fact
+from muster.core.folding import Folds
 from muster.health.core import fold_health
 from muster.health.core.brake import KIND, SUBJECT, Brake
 from muster.health.core.state import (
     DEVICE,
     NODE,
     OWN,
-    Fold,
     State,
     Unit,
     abandon_requests,
     is_own_request,
     load_orphans,
 )
+from muster.schemas.base import Payload
+from muster.schemas.facts.federation import JobReturned
 from muster.schemas.facts.health import (
     OPEN_MAX,
     BrakeResetRequested,
@@ -28,8 +30,18 @@ from muster.schemas.facts.health import (
     UnitState,
     VerifyRequested,
 )
-from muster.schemas.facts.job import JobRouted, JobState, PodsExited, PodsOutcome
-from muster.schemas.facts.node import GrantState, NodeState, Withheld, WithholdRequested, WithholdWithdrawn
+from muster.schemas.facts.job import JobFinished, JobRouted, JobRunning, JobState, PodsExited, PodsOutcome
+from muster.schemas.facts.node import (
+    GrantState,
+    NodeJoined,
+    NodeLeft,
+    NodeLost,
+    NodeReturned,
+    NodeState,
+    Withheld,
+    WithholdRequested,
+    WithholdWithdrawn,
+)
 from muster.schemas.facts.operations import (
     ActionOutcome,
     CheckOutcome,
@@ -38,8 +50,10 @@ from muster.schemas.facts.operations import (
     NodeActionEnded,
     PreflightFailed,
 )
-from muster.schemas.job import TERMINAL_PHASES
 from muster.schemas.registry import STATE_NAME
+
+FOLDS = Folds[State, None]()
+
 
 PREFLIGHT = "preflight-failed"
 JOBS_OWN = frozenset({"command", "storage"})
@@ -50,7 +64,8 @@ fill. They keep the job off the node, and prove nothing of the node."""
 # --- nodes ---------------------------------------------------------------------------------------------------------
 
 
-def _joined(state: State, fact: Fact) -> None:
+@FOLDS.on(NODE, "joined", NodeJoined)
+def _joined(state: State, fact: Fact, _: NodeJoined) -> None:
     change = state.nodes.apply(fact)
     assert change is not None, "whoever joins is part of the cluster"
     if change.before is None:
@@ -69,7 +84,8 @@ def _devices_gone(state: State, change: NodeChange) -> None:
             state.drop(unit)
 
 
-def _lost(state: State, fact: Fact) -> None:
+@FOLDS.on(NODE, "lost", NodeLost)
+def _lost(state: State, fact: Fact, _: NodeLost) -> None:
     node = fact.subject_id
     if state.nodes.apply(fact) is None:
         return
@@ -81,11 +97,13 @@ def _lost(state: State, fact: Fact) -> None:
     state.judged[node] = None
 
 
-def _returned(state: State, fact: Fact) -> None:
+@FOLDS.on(NODE, "returned", NodeReturned)
+def _returned(state: State, fact: Fact, _: NodeReturned) -> None:
     state.nodes.apply(fact)
 
 
-def left(state: State, fact: Fact) -> None:
+@FOLDS.on(NODE, "left", NodeLeft)
+def _left(state: State, fact: Fact, _: NodeLeft) -> None:
     """The node is no longer part of the cluster: nothing is remembered of it."""
     node, change = fact.subject_id, state.nodes.apply(fact)
     state.signals.drop_node(node)
@@ -101,9 +119,9 @@ def left(state: State, fact: Fact) -> None:
 # --- who may hold what ---------------------------------------------------------------------------------------------
 
 
-def _withhold_requested(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, WithholdRequested)
-    unit, request = _unit(state, fact), fact.payload.request_id
+@FOLDS.on((NODE, DEVICE), "withhold-requested", WithholdRequested)
+def _withhold_requested(state: State, fact: Fact, asked: WithholdRequested) -> None:
+    unit, request = _unit(state, fact), asked.request_id
     if unit is None:
         if fact.writer == OWN:
             state.orphans[fact.kind, fact.subject_id, request] = False
@@ -111,16 +129,16 @@ def _withhold_requested(state: State, fact: Fact) -> None:
     if fact.writer == OWN:
         # Asked again, more strictly, of who has answered already: no second answer comes.
         unit.is_withheld = unit.is_withheld and request == unit.request_id
-        unit.request_id, unit.running = request, fact.payload.running
+        unit.request_id, unit.running = request, asked.running
     else:
         unit.asked_by[request] = fact.writer
     state.requests[request] = unit.key
     state.touch(unit)
 
 
-def _withheld(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, Withheld)
-    request = fact.payload.request_id
+@FOLDS.on((NODE, DEVICE), "withheld", Withheld)
+def _withheld(state: State, fact: Fact, withheld: Withheld) -> None:
+    request = withheld.request_id
     key = state.requests.get(request)
     unit = state.units.get(key) if key is not None else None
     if unit is None:
@@ -136,14 +154,14 @@ def _withheld(state: State, fact: Fact) -> None:
     state.touch(unit)
 
 
-def _withdrawn(state: State, fact: Fact) -> None:
+@FOLDS.on((NODE, DEVICE), "withhold-withdrawn", WithholdWithdrawn)
+def _withdrawn(state: State, fact: Fact, withdrawn: WithholdWithdrawn) -> None:
     if fact.writer == OWN:
-        fold_health.withdrawn(state, fact)
+        fold_health.take_back(state, fact, withdrawn)
         return
-    assert isinstance(fact.payload, WithholdWithdrawn)
-    request = fact.payload.request_id
+    request = withdrawn.request_id
     unit = state.units.get((fact.kind, fact.subject_id))
-    if unit is None or (request in unit.maintained_by and not fact.payload.after_withheld):
+    if unit is None or (request in unit.maintained_by and not withdrawn.after_withheld):
         return
     unit.asked_by.pop(request, None)
     if unit.maintained_by.pop(request, None) is not None:
@@ -172,21 +190,22 @@ def _unit(state: State, fact: Fact) -> Unit | None:
 # --- jobs ----------------------------------------------------------------------------------------------------------
 
 
-def _routed(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobRouted)
-    state.owners.describe(fact.subject_id, fact.payload.job.spec.team)
+@FOLDS.on("job", "routed", JobRouted)
+def _routed(state: State, fact: Fact, routed: JobRouted) -> None:
+    state.owners.describe(fact.subject_id, routed.job.spec.team)
 
 
-def _held(state: State, fact: Fact) -> None:
+@FOLDS.on("job", ("placed", "resize-requested", "resized", "pods-started", "queued"), Payload)
+def _held(state: State, fact: Fact, _: Payload) -> None:
     state.holds.apply(fact)
 
 
-def _exited(state: State, fact: Fact) -> None:
+@FOLDS.on("job", "pods-exited", PodsExited)
+def _exited(state: State, fact: Fact, exited: PodsExited) -> None:
     """A program that failed is its owner's matter; where many teams' programs fail, the node is checked."""
-    assert isinstance(fact.payload, PodsExited)
     state.holds.apply(fact)
-    node = fact.payload.node
-    if fact.payload.outcome is not PodsOutcome.FAILED or node not in state.nodes:
+    node = exited.node
+    if exited.outcome is not PodsOutcome.FAILED or node not in state.nodes:
         return
     team = state.owners.team(fact.subject_id)
     mark = FaultMark(code="pods-failed", fault_class=FaultClass.NOTE, at=fact.time, teams=(team,) if team else ())
@@ -194,12 +213,14 @@ def _exited(state: State, fact: Fact) -> None:
     state.judged[node] = None
 
 
-def _running(state: State, fact: Fact) -> None:
+@FOLDS.on("job", "running", JobRunning)
+def _running(state: State, fact: Fact, _: JobRunning) -> None:
     """Its checks passed, or had none: should they fail another time, that is news, as the scheduler counts as well."""
     state.owners.forget(fact.subject_id, PREFLIGHT)
 
 
-def _ended(state: State, fact: Fact) -> None:
+@FOLDS.on("job", ("succeeded", "failed", "cancelled", "timed-out", "returned"), (JobFinished, JobReturned))
+def _ended(state: State, fact: Fact, _: JobFinished | JobReturned) -> None:
     state.holds.apply(fact)
     state.owners.end(fact.subject_id)
 
@@ -207,9 +228,8 @@ def _ended(state: State, fact: Fact) -> None:
 # --- work on nodes -------------------------------------------------------------------------------------------------
 
 
-def _action_ended(state: State, fact: Fact) -> None:
-    ended = fact.payload
-    assert isinstance(ended, NodeActionEnded)
+@FOLDS.on(NODE, "action-ended", NodeActionEnded)
+def _action_ended(state: State, _fact: Fact, ended: NodeActionEnded) -> None:
     unit = _worked_on(state, ended.request_id)
     if unit is None:
         return
@@ -221,10 +241,9 @@ def _action_ended(state: State, fact: Fact) -> None:
     state.touch(unit)
 
 
-def _checks_reported(state: State, fact: Fact) -> None:
+@FOLDS.on(NODE, "checks-reported", ChecksReported)
+def _checks_reported(state: State, fact: Fact, report: ChecksReported) -> None:
     """Of the checks that show whether something is well: only those that passed count. Others may emit a fault."""
-    report = fact.payload
-    assert isinstance(report, ChecksReported)
     unit = _worked_on(state, report.request_id)
     if unit is None:
         _failed_checks(state, fact, report.results)
@@ -242,10 +261,9 @@ def _checks_reported(state: State, fact: Fact) -> None:
         state.touch(unit)
 
 
-def _preflight_failed(state: State, fact: Fact) -> None:
+@FOLDS.on("job", "preflight-failed", PreflightFailed)
+def _preflight_failed(state: State, fact: Fact, failed: PreflightFailed) -> None:
     """Evidence against the nodes that are blamed; only once for each job: what fails wherever it goes is the job."""
-    failed = fact.payload
-    assert isinstance(failed, PreflightFailed)
     if state.owners.notified_at(fact.subject_id, PREFLIGHT) is not None:
         return
     state.owners.emit(fact.subject_id, PREFLIGHT, fact.time)
@@ -278,80 +296,62 @@ def _worked_on(state: State, request_id: str) -> Unit | None:
 # --- people --------------------------------------------------------------------------------------------------------
 
 
-def _verify(state: State, fact: Fact) -> None:
+@FOLDS.on(NODE, "verify-forwarded", VerifyRequested)
+def _verify(state: State, fact: Fact, asked: VerifyRequested) -> None:
     """A person looked after a node, or after what is ill of it."""
-    assert isinstance(fact.payload, VerifyRequested)
     ill = [unit for unit in (state.node_unit(fact.subject_id), *state.devices_of(fact.subject_id)) if unit is not None]
     for unit in ill:
         if not unit.is_healthy:
-            unit.verify_fact, unit.trust = fact.id, fact.payload.trust
+            unit.verify_fact, unit.trust = fact.id, asked.trust
             state.touch(unit)
 
 
-def _brake_reset(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, BrakeResetRequested)
-    state.brake.reset_wish, state.brake.reset_fact = fact.payload, fact.id
+@FOLDS.on(KIND, "brake-reset-forwarded", BrakeResetRequested)
+def _brake_reset(state: State, fact: Fact, asked: BrakeResetRequested) -> None:
+    state.brake.reset_wish, state.brake.reset_fact = asked, fact.id
 
 
-HANDLERS: dict[tuple[str, str], Fold] = {
-    (NODE, "joined"): _joined,
-    (NODE, "lost"): _lost,
-    (NODE, "returned"): _returned,
-    (NODE, "left"): left,
-    **{(kind, "withhold-requested"): _withhold_requested for kind in (NODE, DEVICE)},
-    **{(kind, "withheld"): _withheld for kind in (NODE, DEVICE)},
-    **{(kind, "withhold-withdrawn"): _withdrawn for kind in (NODE, DEVICE)},
-    ("job", "routed"): _routed,
-    **{("job", name): _held for name in HOLD_FACTS},
-    ("job", "pods-exited"): _exited,
-    ("job", "running"): _running,
-    ("job", "returned"): _ended,  # to the federation: it is another cluster's from here on
-    **{("job", phase.value): _ended for phase in TERMINAL_PHASES},
-    (NODE, "action-ended"): _action_ended,
-    (NODE, "checks-reported"): _checks_reported,
-    ("job", "preflight-failed"): _preflight_failed,
-    (NODE, "verify-forwarded"): _verify,
-    (KIND, "brake-reset-forwarded"): _brake_reset,
-}
+@FOLDS.on(NODE, STATE_NAME, NodeState)
+def _load_node(state: State, fact: Fact, _: NodeState) -> None:
+    state.nodes.apply(fact)
+    state.fresh.append((fact.subject_id, fact.time))
 
 
-def _state_recorded(state: State, fact: Fact) -> None:
-    match fact.payload:
-        case UnitState() as stored:
-            _load_unit(state, fact.kind, fact.subject_id, stored)
-        case NodeState():
-            state.nodes.apply(fact)
-            state.fresh.append((fact.subject_id, fact.time))
-        case GrantState() as grant:
-            load_orphans(state, fact.kind, fact.subject_id, grant)
-        case JobState() as job:
-            _load_job(state, job, fact)
-        case OwnerToldState() as told:
-            state.owners.load_notices(fact.subject_id, told)
-        case BrakeState() as brake:
-            state.brake = Brake.restored(brake, config=state.config.brake)
-        case _:
-            return  # another service's view of its own subjects
+@FOLDS.on((NODE, DEVICE), STATE_NAME, GrantState)
+def _load_grant(state: State, fact: Fact, stored: GrantState) -> None:
+    load_orphans(state, fact.kind, fact.subject_id, stored)
 
 
-def _load_unit(state: State, kind: str, name: str, stored: UnitState) -> None:
-    unit = state.put(Unit.restored(stored, kind=kind, name=name))
+@FOLDS.on("job", STATE_NAME, OwnerToldState)
+def _load_notices(state: State, fact: Fact, stored: OwnerToldState) -> None:
+    state.owners.load_notices(fact.subject_id, stored)
+
+
+@FOLDS.on(KIND, STATE_NAME, BrakeState)
+def _load_brake(state: State, _fact: Fact, stored: BrakeState) -> None:
+    state.brake = Brake.restored(stored, config=state.config.brake)
+
+
+@FOLDS.on((NODE, DEVICE), STATE_NAME, UnitState)
+def _load_unit(state: State, fact: Fact, stored: UnitState) -> None:
+    unit = state.put(Unit.restored(stored, kind=fact.kind, name=fact.subject_id))
     state.incidents += len(unit.incidents)
     for request in (unit.request_id, unit.withdrawn_id, *unit.asked_by, *unit.maintained_by):
         if request:
             state.requests[request] = unit.key
-            state.orphans.pop((kind, name, request), None)
+            state.orphans.pop((fact.kind, fact.subject_id, request), None)
     if unit.work_id:
         state.work[unit.work_id] = unit.key
         state.look_at(unit.until, unit)
     if not unit.is_healthy:
         state.ill[unit.key] = None
     state.dirty[unit.key] = None
-    if kind == NODE:
-        state.judged[name] = None
+    if fact.kind == NODE:
+        state.judged[fact.subject_id] = None
 
 
-def _load_job(state: State, job: JobState, fact: Fact) -> None:
+@FOLDS.on("job", STATE_NAME, JobState)
+def _load_job(state: State, fact: Fact, job: JobState) -> None:
     if job.phase.is_terminal:
         return
     state.holds.apply(fact)
@@ -370,8 +370,3 @@ def state_drafts(state: State) -> Iterator[Draft]:
     brake = state.brake
     if brake.tripped is not None or brake.nodes or brake.reset_wish is not None:
         yield Draft(KIND, SUBJECT, STATE_NAME, brake.as_body(BrakeState))
-
-
-STATE_HANDLERS: dict[tuple[str, str], Fold] = {
-    (kind, STATE_NAME): _state_recorded for kind in (NODE, DEVICE, "job", KIND)
-}

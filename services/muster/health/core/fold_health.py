@@ -1,9 +1,10 @@
 """How health's own facts change what it believes: faults, moves between states, requests, the brake."""
 
 from muster.core import NEVER, Fact, Instant
+from muster.core.folding import Folds
 from muster.health.core.brake import KIND
 from muster.health.core.patrol import DEEP, PERIODIC, is_deep_alone
-from muster.health.core.state import DEVICE, NODE, Fold, State, Unit, mark_of
+from muster.health.core.state import DEVICE, NODE, State, Unit, mark_of
 from muster.schemas.conditions import EndedIllness
 from muster.schemas.facts.health import (
     BrakeReset,
@@ -17,10 +18,16 @@ from muster.schemas.facts.health import (
 from muster.schemas.facts.node import WithholdWithdrawn
 from muster.schemas.facts.operations import ChecksRequested, JobFault
 
+FOLDS = Folds[State, None]()
 
-def _observed(state: State, fact: Fact) -> None:
-    told = fact.payload
-    assert isinstance(told, FaultObserved)
+OWN = "health"
+LEMON = "lemon"
+"""The fault of a node that is ill much more often than others."""
+MOVES = tuple(phase.value for phase in HealthPhase)
+
+
+@FOLDS.on(NODE, "fault-observed", FaultObserved)
+def _observed(state: State, fact: Fact, told: FaultObserved) -> None:
     node = fact.subject_id
     for device in (told.device, *told.more_devices):
         state.signals.take(node, device, told.code)
@@ -41,9 +48,8 @@ def _observed(state: State, fact: Fact) -> None:
     state.touch(unit)
 
 
-def _cleared(state: State, fact: Fact) -> None:
-    over = fact.payload
-    assert isinstance(over, FaultCleared)
+@FOLDS.on(NODE, "fault-cleared", FaultCleared)
+def _cleared(state: State, fact: Fact, over: FaultCleared) -> None:
     state.signals.take(fact.subject_id, over.device, over.code)
     unit = state.unit_with(fact.subject_id, over.device, over.code)
     if unit is None:
@@ -53,9 +59,8 @@ def _cleared(state: State, fact: Fact) -> None:
     state.touch(unit)
 
 
-def _moved(state: State, fact: Fact) -> None:
-    moved = fact.payload
-    assert isinstance(moved, HealthMoved)
+@FOLDS.on((NODE, DEVICE), MOVES, HealthMoved)
+def _moved(state: State, fact: Fact, moved: HealthMoved) -> None:
     if moved.node not in state.nodes:
         state.anomalies["moved of no node"] += 1  # it left before that was said
         return
@@ -128,16 +133,15 @@ def _came_through(device: Unit) -> None:
     device.attempt, device.needs_person, device.needs_checks = 0, False, False
 
 
-def _withdrawn(state: State, fact: Fact) -> None:
+def take_back(state: State, fact: Fact, withdrawn: WithholdWithdrawn) -> None:
+    """Follow a withdrawal of health's own request."""
     unit = state.units.get((fact.kind, fact.subject_id))
-    payload = fact.payload
-    assert isinstance(payload, WithholdWithdrawn)
-    request, orphan = payload.request_id, (fact.kind, fact.subject_id, payload.request_id)
-    if payload.after_withheld or not state.orphans.get(orphan, True):
+    request, orphan = withdrawn.request_id, (fact.kind, fact.subject_id, withdrawn.request_id)
+    if withdrawn.after_withheld or not state.orphans.get(orphan, True):
         state.orphans.pop(orphan, None)
     if unit is None:
         return
-    if payload.after_withheld:
+    if withdrawn.after_withheld:
         state.requests.pop(request, None)
         if request == unit.withdrawn_id:
             unit.withdrawn_id, unit.crossed = "", False
@@ -149,44 +153,28 @@ def _withdrawn(state: State, fact: Fact) -> None:
     state.touch(unit)
 
 
-def _checks_requested(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, ChecksRequested)
-    if fact.writer == OWN and fact.payload.reason == PERIODIC and fact.subject_id in state.nodes:
+@FOLDS.on(NODE, "checks-requested", ChecksRequested)
+def _checks_requested(state: State, fact: Fact, asked: ChecksRequested) -> None:
+    if fact.writer == OWN and asked.reason == PERIODIC and fact.subject_id in state.nodes:
         state.unit(NODE, fact.subject_id, fact.subject_id).checked_at = fact.time
 
 
-def _owner_notice(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobFault)
-    state.owners.emit(fact.subject_id, fact.payload.code, Instant(fact.payload.at) or fact.time)
+@FOLDS.on("job", "fault-told", JobFault)
+def _owner_notice(state: State, fact: Fact, fault: JobFault) -> None:
+    state.owners.emit(fact.subject_id, fault.code, Instant(fault.at) or fact.time)
 
 
-def _tripped(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, BrakeTripped)
-    state.brake.tripped, state.brake.tripped_at = fact.payload, fact.time
+@FOLDS.on(KIND, "brake-tripped", BrakeTripped)
+def _tripped(state: State, fact: Fact, tripped: BrakeTripped) -> None:
+    state.brake.tripped, state.brake.tripped_at = tripped, fact.time
 
 
-def _reset(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, BrakeReset)
+@FOLDS.on(KIND, "brake-reset", BrakeReset)
+def _reset(state: State, _fact: Fact, reset: BrakeReset) -> None:
     brake = state.brake
     brake.tripped, brake.tripped_at, brake.reset_wish, brake.reset_fact = None, NEVER, None, ""
     brake.nodes.clear()
     for unit in state.units.values():  # a person did this: it happens once in a long while
-        if fact.payload.skip and unit.is_healthy:
+        if reset.skip and unit.is_healthy:
             unit.faults.clear()
         state.touch(unit)
-
-
-OWN = "health"
-LEMON = "lemon"
-"""The fault of a node that is ill much more often than others."""
-MOVES = tuple(phase.value for phase in HealthPhase)
-HANDLERS: dict[tuple[str, str], Fold] = {
-    (NODE, "fault-observed"): _observed,
-    (NODE, "fault-cleared"): _cleared,
-    **{(kind, name): _moved for kind in (NODE, DEVICE) for name in MOVES},
-    (NODE, "checks-requested"): _checks_requested,
-    ("job", "fault-told"): _owner_notice,
-    (KIND, "brake-tripped"): _tripped,
-    (KIND, "brake-reset"): _reset,
-}
-withdrawn = _withdrawn

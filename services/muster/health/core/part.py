@@ -1,26 +1,22 @@
 """What the health service's core is made of: parts that fold the same log and decide each for itself.
 
-A part is added by a line in `HealthCore.__init__` (core.py). It names the facts that it folds in `handlers`, by (kind,
-fact name), state facts of checkpoints ("state-recorded") among them; several parts may fold the same fact, in the order
-of the parts. `decide`, `next_wakeup` and `snapshot` are as in `muster.core.Core`: what a part says comes back to it as
-facts, and nothing else changes what it believes. The parts never call each other: one learns of another's verdicts
+A part is added by a line in `HealthCore.__init__` (core.py). Every part is given every fact, in the order of the parts.
+`decide`, `next_wakeup` and `snapshot` are as in `muster.core.Core`: what a part says comes back to it as facts, and
+nothing else changes what it believes. The parts never call each other: one learns of another's verdicts
 (`preflight-failed`) from the log, as any service does.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Protocol
 
 from muster.core import Draft, Fact, Instant
-
-Handler = Callable[[Fact], None]
 
 
 class Part(Protocol):
     """One subject of health: the states of nodes and devices, or the verdicts on pre-flight checks."""
 
-    @property
-    def handlers(self) -> Mapping[tuple[str, str], Handler]:
-        """What folds which fact, by (kind, name). Asked once."""
+    def apply(self, fact: Fact) -> None:
+        """Fold one fact; one that the part has no use for costs one look-up."""
         ...
 
     def decide(self, now: Instant, room: int) -> list[Draft]:

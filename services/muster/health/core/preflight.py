@@ -6,12 +6,12 @@ A check that could not run is neither a pass nor a failure: the plan says whethe
 """
 
 import heapq
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from muster.core import NEVER, Draft, Fact, Instant, after, seconds_between
-from muster.health.core.part import Handler
-from muster.schemas.base import TEXT_CHARS_MAX
+from muster.core.folding import Folds
+from muster.schemas.base import TEXT_CHARS_MAX, Payload
 from muster.schemas.facts.job import JobPlaced, PodsStarted
 from muster.schemas.facts.operations import (
     CheckOutcome,
@@ -23,7 +23,7 @@ from muster.schemas.facts.operations import (
     PreflightPlan,
     PreflightState,
 )
-from muster.schemas.job import TERMINAL_PHASES
+from muster.schemas.job import Phase
 from muster.schemas.registry import STATE_NAME
 
 GANG_BLAMED_MAX = 4
@@ -75,7 +75,10 @@ REPORT_S = 10.0
 FAILED_MAX = 100
 """Results that a verdict carries; the facts of the agent have all of them."""
 WARNINGS_MAX = 20
-OVER = ("pods-exited", "stop-requested", "queued", "returned", *(phase.value for phase in TERMINAL_PHASES))
+OVER = (
+    "preflight-passed", "preflight-failed", "pods-exited", "stop-requested", "queued", "returned",
+    *(phase.value for phase in Phase if phase.is_terminal),
+)  # fmt: skip
 """After which nobody waits for a verdict on the attempt."""
 
 
@@ -102,23 +105,16 @@ class _Checked(PreflightState):
 class PreflightVerdicts:
     """Implements `Part`."""
 
+    FOLDS = Folds["PreflightVerdicts", None]()
+
     def __init__(self) -> None:
         self._jobs: dict[str, _Checked] = {}
         self._ready: dict[str, None] = {}
         self._deadlines: list[tuple[Instant, str, int]] = []  # entries of attempts that are over are stale
 
-    @property
-    def handlers(self) -> Mapping[tuple[str, str], Handler]:
-        """See `Part.handlers`."""
-        return {
-            ("job", "placed"): self._placed,
-            ("job", "pods-started"): self._started,
-            ("job", "checks-reported"): self._reported,
-            ("job", "preflight-passed"): self._over,
-            ("job", "preflight-failed"): self._over,
-            **{("job", name): self._over for name in OVER},
-            ("preflight", STATE_NAME): self._state,
-        }
+    def apply(self, fact: Fact) -> None:
+        """See `Part.apply`."""
+        self.FOLDS.apply(self, fact)
 
     def decide(self, now: Instant, room: int) -> list[Draft]:
         """See `Part.decide`."""
@@ -154,15 +150,16 @@ class PreflightVerdicts:
         one = self._jobs.get(job_id)
         return one is None or one.attempt != attempt
 
-    def _placed(self, fact: Fact) -> None:
-        placed = fact.payload
-        if isinstance(placed, JobPlaced) and placed.preflight is not None:
+    @FOLDS.on("job", "placed", JobPlaced)
+    def _placed(self, fact: Fact, placed: JobPlaced) -> None:
+        if placed.preflight is not None:
             nodes = tuple(dict.fromkeys(slot.node for slot in placed.slots))
             self._jobs[fact.subject_id] = _Checked(placed.attempt, placed.preflight, nodes, fact.id, trace=fact.trace)
 
-    def _started(self, fact: Fact) -> None:
-        one, started = self._jobs.get(fact.subject_id), fact.payload
-        if one is not None and isinstance(started, PodsStarted) and started.attempt == one.attempt:
+    @FOLDS.on("job", "pods-started", PodsStarted)
+    def _started(self, fact: Fact, started: PodsStarted) -> None:
+        one = self._jobs.get(fact.subject_id)
+        if one is not None and started.attempt == one.attempt:
             one.started_at = one.reported_at = fact.time
             one.cause = fact.id
             self._await(fact.subject_id, one)
@@ -170,9 +167,10 @@ class PreflightVerdicts:
     def _await(self, job_id: str, one: _Checked) -> None:
         heapq.heappush(self._deadlines, (one.deadline, job_id, one.attempt))
 
-    def _reported(self, fact: Fact) -> None:
-        one, found = self._jobs.get(fact.subject_id), fact.payload
-        if one is None or not isinstance(found, ChecksReported) or found.attempt != one.attempt:
+    @FOLDS.on("job", "checks-reported", ChecksReported)
+    def _reported(self, fact: Fact, found: ChecksReported) -> None:
+        one = self._jobs.get(fact.subject_id)
+        if one is None or found.attempt != one.attempt:
             return
         if found.is_last and one.is_last:
             return  # told twice: by two leaders
@@ -181,14 +179,13 @@ class PreflightVerdicts:
         if one.is_last or any(result.outcome is CheckOutcome.FAIL for result in found.results):
             self._ready[fact.subject_id] = None
 
-    def _over(self, fact: Fact) -> None:
+    @FOLDS.on("job", OVER, Payload)
+    def _over(self, fact: Fact, _: Payload) -> None:
         self._jobs.pop(fact.subject_id, None)
         self._ready.pop(fact.subject_id, None)
 
-    def _state(self, fact: Fact) -> None:
-        state = fact.payload
-        if not isinstance(state, PreflightState):
-            return
+    @FOLDS.on("preflight", STATE_NAME, PreflightState)
+    def _state(self, fact: Fact, state: PreflightState) -> None:
         self._jobs[fact.subject_id] = one = _Checked.restored(state, trace=fact.trace)
         if one.started_at:
             self._await(fact.subject_id, one)

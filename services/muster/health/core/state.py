@@ -2,11 +2,11 @@
 
 import heapq
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from muster.cluster import Holds, Nodes
-from muster.core import Draft, Fact, Instant
+from muster.core import Draft, Instant
 from muster.health.core.brake import Brake
 from muster.health.core.config import OBSERVE, OPT_OUT_LABEL, HealthConfig
 from muster.health.core.limits import HISTORY_MAX, INCIDENTS_MAX, JOBS_MAX
@@ -368,6 +368,3 @@ def orphan_withdrawals(state: State, room: int) -> list[Draft]:
         )
         for (kind, name, request), answered in found
     ]
-
-
-Fold = Callable[[State, Fact], None]

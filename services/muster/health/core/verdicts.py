@@ -3,17 +3,16 @@
 Several observations may amount to more: escalations of the rules over a node's marks, and lemons by its history.
 """
 
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator
 
 from muster.core import Draft, Fact, Instant, after
+from muster.core.folding import Folds
 from muster.health.core import fold_cluster, fold_health
 from muster.health.core.brake import KIND, SUBJECT
 from muster.health.core.config import HealthConfig
 from muster.health.core.detector import FaultDetector
 from muster.health.core.faults import emit, fault_draft, is_burst
 from muster.health.core.fold_health import LEMON
-from muster.health.core.part import Handler
 from muster.health.core.patrol import Rounds, is_deep_alone, light_checks
 from muster.health.core.rules import Escalation
 from muster.health.core.signals import FaultSignal, FaultSignals
@@ -105,6 +104,9 @@ def _of_history(state: State, unit: Unit, now: Instant) -> Iterator[Draft]:
         yield fault_draft(state, seen, rule)
 
 
+FOLDS = Folds[State, None](fold_health.FOLDS, fold_cluster.FOLDS)
+
+
 class NodeVerdicts:
     """Implements `Part`.
 
@@ -126,15 +128,11 @@ class NodeVerdicts:
         self._now = Instant(0)
         self._has_more = False
 
-    @property
-    def handlers(self) -> Mapping[tuple[str, str], Handler]:
-        """See `Part.handlers`."""
-        folds = {
-            **fold_health.HANDLERS,
-            **fold_cluster.HANDLERS,
-            **fold_cluster.STATE_HANDLERS,
-        }
-        return {name: partial(fold, self.state) for name, fold in folds.items()} | {(NODE, "left"): self._left}
+    def apply(self, fact: Fact) -> None:
+        """See `Part.apply`."""
+        FOLDS.apply(self.state, fact)
+        if fact.kind == NODE and fact.name == "left":
+            self.detector.forget(fact.subject_id)
 
     def decide(self, now: Instant, room: int) -> list[Draft]:
         """See `Part.decide`. First what sick hardware still does to jobs, then what is new, then what repeats."""
@@ -160,10 +158,6 @@ class NodeVerdicts:
     def snapshot(self) -> Iterator[Draft]:
         """See `Part.snapshot`."""
         return fold_cluster.state_drafts(self.state)
-
-    def _left(self, fact: Fact) -> None:
-        fold_cluster.left(self.state, fact)
-        self.detector.forget(fact.subject_id)
 
     def _patrol(self, now: Instant, room: int) -> list[Draft]:
         state = self.state

@@ -1,8 +1,7 @@
 """The federation's log folded into rows of jobs: which cluster each has, and of what no cluster tells."""
 
-from typing import cast
-
 from muster.core.fact import Fact
+from muster.core.folding import Folds
 from muster.projector.core.changes import RING_BYTES_MAX
 from muster.projector.core.job_table import ENDED_KEPT, JobTable, LiveJob
 from muster.projector.core.projection import Projection
@@ -28,6 +27,8 @@ class FedProjectorCore(Projection):
     For that the row stays also after the job's end, as the clusters' own rows do.
     """
 
+    _FOLDS = Folds["FedProjectorCore", None]()
+
     def __init__(self, *, clusters: int = 1, ended_kept: int = ENDED_KEPT, ring_bytes: int = RING_BYTES_MAX) -> None:
         """Begin with nothing. clusters: of the federation. ended_kept: rows of ended jobs held for each of them."""
         self._stores_clusters = clusters > 1
@@ -42,44 +43,31 @@ class FedProjectorCore(Projection):
 
     def fold(self, fact: Fact) -> None:
         """Change the row of the job that the fact is about."""
-        if fact.kind != "job":
-            return
-        match fact.name:
-            case "submitted":
-                self._submitted(fact)
-            case "routed":
-                self._routed(fact)
-            case "job-ended":
-                self._left_for_good(fact)
-            case "job-returned" | "drop-forwarded":
-                self._left_its_cluster(fact)
-            case "cancelled":
-                self._cancelled(fact)
-            case _ if fact.name == STATE_NAME:
-                self._state(fact)
-            case _:
-                return
+        self._FOLDS.apply(self, fact)
 
-    def _submitted(self, fact: Fact) -> None:
-        job = cast("jobs.JobSubmitted", fact.payload).job
+    @_FOLDS.on("job", "submitted", jobs.JobSubmitted)
+    def _submitted(self, fact: Fact, submitted: jobs.JobSubmitted) -> None:
+        job = submitted.job
         if job.id in self._jobs:
             self._anomalies.count += 1
             return
         row = job_view(job, submitted_at=job.submitted_at or fact.time, seq=fact.seq)
         self._jobs.enter(LiveJob(row))
 
-    def _routed(self, fact: Fact) -> None:
+    @_FOLDS.on("job", "routed", jobs.JobRouted)
+    def _routed(self, fact: Fact, routed: jobs.JobRouted) -> None:
         job = self._jobs.live(fact.subject_id)
         if job is None:
             self._anomalies.count += 1
             return
-        job.row.cluster = cast("jobs.JobRouted", fact.payload).cluster
+        job.row.cluster = routed.cluster
         job.listed = False  # from here on its phase is the cluster's to tell
         self._jobs.touch(job, fact)
 
-    def _left_its_cluster(self, fact: Fact) -> None:
+    @_FOLDS.on("job", ("job-returned", "drop-forwarded"), (JobReturned, JobRecalled))
+    def _left_its_cluster(self, fact: Fact, told: JobReturned | JobRecalled) -> None:
         """No cluster has it until it is routed again; word of an assignment that is over changes nothing."""
-        job, told = self._jobs.live(fact.subject_id), cast("JobRecalled | JobReturned", fact.payload)
+        job = self._jobs.live(fact.subject_id)
         if job is None:
             return
         if job.row.cluster and told.assignment >= self._assignments.get(fact.subject_id, 1):
@@ -87,8 +75,8 @@ class FedProjectorCore(Projection):
             job.row.cluster, job.listed = "", True
             self._jobs.touch(job, fact)
 
-    def _left_for_good(self, fact: Fact) -> None:
-        ended = cast("jobs.JobEnded", fact.payload)
+    @_FOLDS.on("job", "job-ended", jobs.JobEnded)
+    def _left_for_good(self, fact: Fact, ended: jobs.JobEnded) -> None:
         if ended.assignment != self._assignments.get(fact.subject_id, ended.assignment):
             return  # of a cluster that had it before
         self._assignments.pop(fact.subject_id, None)
@@ -102,7 +90,8 @@ class FedProjectorCore(Projection):
         else:
             self._jobs.forget(fact.subject_id)
 
-    def _cancelled(self, fact: Fact) -> None:
+    @_FOLDS.on("job", "cancelled", jobs.JobFinished)
+    def _cancelled(self, fact: Fact, finished: jobs.JobFinished) -> None:
         job = self._jobs.live(fact.subject_id)
         if job is None:
             self._anomalies.count += 1
@@ -111,14 +100,12 @@ class FedProjectorCore(Projection):
         row, job.listed = job.row, True
         row.phase = Phase.CANCELLED
         row.ended_at = fact.time
-        row.reason = cast("jobs.JobFinished", fact.payload).reason
+        row.reason = finished.reason
         row.seq = fact.seq
         self._jobs.end(job)
 
-    def _state(self, fact: Fact) -> None:
-        if not isinstance(fact.payload, jobs.RoutedState):
-            return
-        state = fact.payload
+    @_FOLDS.on("job", STATE_NAME, jobs.RoutedState)
+    def _state(self, fact: Fact, state: jobs.RoutedState) -> None:
         if state.phase.is_terminal and state.cluster and not self._stores_clusters:
             return
         row = job_view(state.job, cluster=state.cluster, seq=fact.seq)

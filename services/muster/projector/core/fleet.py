@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import cast
 
 from pydantic_core import to_json
 
@@ -54,7 +53,7 @@ class DrainRequests:
             case nodes.GrantState():
                 known.wishes, known.cordon = payload.wishes, payload.cordon
             case CordonRequested():
-                known.cordon = _cordon(fact)
+                known.cordon = _cordon(fact, payload)
         if known.wishes or known.cordon is not None:
             every[fact.subject_id] = known
         else:
@@ -89,8 +88,7 @@ class DrainRequests:
         )
 
 
-def _cordon(fact: Fact) -> Cordon | None:
-    asked = cast("CordonRequested", fact.payload)
+def _cordon(fact: Fact, asked: CordonRequested) -> Cordon | None:
     if fact.name == "resume-forwarded":
         return None
     is_draining = fact.name == "drain-forwarded"

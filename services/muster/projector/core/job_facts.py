@@ -1,15 +1,14 @@
 """Facts of jobs folded into their rows, and into what nodes and queues hold by them."""
 
-from collections.abc import Callable
-from typing import cast
-
 from muster.core.fact import Fact
+from muster.core.folding import Folds
 from muster.core.instant import NS_PER_S
 from muster.projector.core.fleet import FleetRows
 from muster.projector.core.job_table import JobTable, LiveJob
 from muster.projector.core.projection import Anomalies
 from muster.projector.core.queues import HOLDING, Queues
 from muster.schemas.facts import job as jobs
+from muster.schemas.facts.federation import JobReturned
 from muster.schemas.facts.job_wishes import JobHeld, JobReprioritised
 from muster.schemas.facts.queue import CPU, GPU, MEMORY
 from muster.schemas.job import Job, Phase, Slot
@@ -68,6 +67,8 @@ _TERMINAL = {phase.value: phase for phase in Phase if phase.is_terminal}
 class JobFacts:
     """The folds of a cluster's facts of jobs. Work per fact grows with the slots that it names."""
 
+    FOLDS = Folds["JobFacts", None]()
+
     def __init__(self, cluster: str, *, jobs: JobTable, fleet: FleetRows, queues: Queues, anomalies: Anomalies) -> None:
         """Change these: rows of jobs, and what of nodes and queues is held by them."""
         self._cluster = cluster
@@ -75,26 +76,6 @@ class JobFacts:
         self._fleet = fleet
         self._queues = queues
         self._anomalies = anomalies
-        self.folds: dict[tuple[str, str], Callable[[Fact], None]] = {
-            ("job", "routed"): self._routed,
-            ("job", "queued"): self._queued,
-            ("job", "reserved"): self._reserved,
-            ("job", "reservation-lifted"): self._reservation_lifted,
-            ("job", "held"): self._held,
-            ("job", "unheld"): self._unheld,
-            ("job", "reprioritised"): self._reprioritised,
-            ("job", "placed"): self._placed,
-            ("job", "running"): self._running,
-            ("job", "checkpointed"): self._checkpointed,
-            ("job", "unschedulable"): self._unschedulable,
-            ("job", "resize-requested"): self._resizing,
-            ("job", "resized"): self._resized,
-            ("job", "stop-requested"): self._stopping,
-            ("job", "pods-exited"): self._pods_exited,
-            ("job", "returned"): self._gone_elsewhere,
-            **{("job", name): self._ended_as for name in _TERMINAL},
-            ("job", STATE_NAME): self._job_state,
-        }
 
     def _job(self, fact: Fact) -> LiveJob | None:
         job = self._jobs.live(fact.subject_id)
@@ -166,159 +147,168 @@ class JobFacts:
         self._jobs.enter(live)
         return live
 
-    def _routed(self, fact: Fact) -> None:
-        job = cast("jobs.JobRouted", fact.payload).job
+    @FOLDS.on("job", "routed", jobs.JobRouted)
+    def _routed(self, fact: Fact, routed: jobs.JobRouted) -> None:
+        job = routed.job
         if job.id in self._jobs:
             self._anomalies.count += 1
             return
         self._admit(job, fact, submitted_at=job.submitted_at or fact.time)
 
-    def _queued(self, fact: Fact) -> None:
+    @FOLDS.on("job", "queued", jobs.JobQueued)
+    def _queued(self, fact: Fact, queued: jobs.JobQueued) -> None:
         job = self._job(fact)
         if job is None:
             return
-        payload = cast("jobs.JobQueued", fact.payload)
         row = job.row
         self._give_back(job)
-        if row.queue != payload.queue:
+        if row.queue != queued.queue:
             self._queues.move(row.queue, before=row.phase, after=None)
-            row.queue = payload.queue
+            row.queue = queued.queue
             row.phase = Phase.SUBMITTED
         self._move(job, Phase.QUEUED)
         row.slots = row.nodes = ()
-        row.attempt = payload.attempt
+        row.attempt = queued.attempt
         row.queued_at = fact.time
         row.placed_at = row.running_at = row.slice_ends_at = 0
-        row.reason = payload.reason.value
-        row.detail = payload.detail
+        row.reason = queued.reason.value
+        row.detail = queued.detail
         row.made_way_for = ""
-        payload.count_run(row)
-        row.excluded = (*row.excluded, *(one.node for one in payload.excluded if one.node not in row.excluded))
+        queued.count_run(row)
+        row.excluded = (*row.excluded, *(one.node for one in queued.excluded if one.node not in row.excluded))
         row.lost_s += 0.0 if job.exited_s is None else row.lost_last_s
         row.ran_s += job.exited_s or 0.0
         job.exited_s = None
-        job.slice_s = job.own_slice_s if payload.min_slice_s is None else payload.min_slice_s
+        job.slice_s = job.own_slice_s if queued.min_slice_s is None else queued.min_slice_s
 
-    def _reserved(self, fact: Fact) -> None:
+    @FOLDS.on("job", "reserved", jobs.JobReserved)
+    def _reserved(self, fact: Fact, reserved: jobs.JobReserved) -> None:
         job = self._job(fact)
         if job is not None:
-            job.row.reserved_at = cast("jobs.JobReserved", fact.payload).starts_at
+            job.row.reserved_at = reserved.starts_at
 
-    def _reservation_lifted(self, fact: Fact) -> None:
+    @FOLDS.on("job", "reservation-lifted", jobs.JobReservationLifted)
+    def _reservation_lifted(self, fact: Fact, _: jobs.JobReservationLifted) -> None:
         job = self._job(fact)
         if job is not None:
             job.row.reserved_at = 0
 
-    def _held(self, fact: Fact) -> None:
+    @FOLDS.on("job", "held", JobHeld)
+    def _held(self, fact: Fact, held: JobHeld) -> None:
         job = self._job(fact)
         if job is not None:
             row = job.row
             row.held, row.reserved_at = True, 0
-            row.reason, row.detail = "held", cast("JobHeld", fact.payload).words
+            row.reason, row.detail = "held", held.words
 
-    def _unheld(self, fact: Fact) -> None:
+    @FOLDS.on("job", "unheld", JobHeld)
+    def _unheld(self, fact: Fact, unheld: JobHeld) -> None:
         job = self._job(fact)
         if job is not None:
             row = job.row
             row.held = False
-            row.reason, row.detail = "released", cast("JobHeld", fact.payload).words
+            row.reason, row.detail = "released", unheld.words
 
-    def _reprioritised(self, fact: Fact) -> None:
+    @FOLDS.on("job", "reprioritised", JobReprioritised)
+    def _reprioritised(self, fact: Fact, reprioritised: JobReprioritised) -> None:
         job = self._job(fact)
         if job is not None:
-            job.row.priority = cast("JobReprioritised", fact.payload).priority
+            job.row.priority = reprioritised.priority
 
-    def _placed(self, fact: Fact) -> None:
+    @FOLDS.on("job", "placed", jobs.JobPlaced)
+    def _placed(self, fact: Fact, placed: jobs.JobPlaced) -> None:
         job = self._job(fact)
         if job is None:
             return
-        payload = cast("jobs.JobPlaced", fact.payload)
         self._give_back(job)
-        self._hold(job, payload.slots)
+        self._hold(job, placed.slots)
         self._move(job, Phase.PLACED)
         row = job.row
-        row.attempt = payload.attempt
+        row.attempt = placed.attempt
         row.placed_at = fact.time
         row.reserved_at = 0
         row.reason = row.detail = ""
 
-    def _running(self, fact: Fact) -> None:
+    @FOLDS.on("job", "running", jobs.JobRunning)
+    def _running(self, fact: Fact, running: jobs.JobRunning) -> None:
         job = self._job(fact)
         if job is None:
             return
-        payload = cast("jobs.JobRunning", fact.payload)
         self._move(job, Phase.RUNNING)
         job.row.running_at = fact.time
         job.row.preflight_failures = 0
         job.row.slice_ends_at = slice_ends_at(job)
-        job.row.preflight = payload.preflight
+        job.row.preflight = running.preflight
 
-    def _checkpointed(self, fact: Fact) -> None:
-        job = self._observed(fact, cast("jobs.JobCheckpointed", fact.payload).attempt)
+    @FOLDS.on("job", "checkpointed", jobs.JobCheckpointed)
+    def _checkpointed(self, fact: Fact, checkpointed: jobs.JobCheckpointed) -> None:
+        job = self._observed(fact, checkpointed.attempt)
         if job is not None:
             job.row.checkpointed_at = fact.time
 
-    def _unschedulable(self, fact: Fact) -> None:
+    @FOLDS.on("job", "unschedulable", jobs.JobUnschedulable)
+    def _unschedulable(self, fact: Fact, short: jobs.JobUnschedulable) -> None:
         job = self._job(fact)
         if job is not None:
-            payload = cast("jobs.JobUnschedulable", fact.payload)
-            job.row.reason = payload.reason
-            job.row.detail = payload.detail
+            job.row.reason = short.reason
+            job.row.detail = short.detail
 
-    def _resizing(self, fact: Fact) -> None:
+    @FOLDS.on("job", "resize-requested", jobs.JobResizeRequested)
+    def _resizing(self, fact: Fact, wanted: jobs.JobResizeRequested) -> None:
         job = self._job(fact)
         if job is None:
             return
-        payload = cast("jobs.JobResizeRequested", fact.payload)
         slots = job.row.slots
         self._give_back(job)
-        self._hold(job, slots, slots_added=slots_added(slots, payload))
-        job.row.made_way_for = payload.made_way_for
+        self._hold(job, slots, slots_added=slots_added(slots, wanted))
+        job.row.made_way_for = wanted.made_way_for
 
-    def _resized(self, fact: Fact) -> None:
+    @FOLDS.on("job", "resized", jobs.JobResized)
+    def _resized(self, fact: Fact, resized: jobs.JobResized) -> None:
         job = self._job(fact)
         if job is None:
             return
         self._give_back(job)
-        self._hold(job, cast("jobs.JobResized", fact.payload).slots)
+        self._hold(job, resized.slots)
         job.row.made_way_for = ""
 
-    def _stopping(self, fact: Fact) -> None:
+    @FOLDS.on("job", "stop-requested", jobs.JobStopRequested)
+    def _stopping(self, fact: Fact, stop: jobs.JobStopRequested) -> None:
         job = self._job(fact)
         if job is not None:
-            payload = cast("jobs.JobStopRequested", fact.payload)
             self._move(job, Phase.STOPPING)
-            job.row.reason = payload.reason.value
-            job.row.made_way_for = payload.made_way_for
+            job.row.reason = stop.reason.value
+            job.row.made_way_for = stop.made_way_for
             job.row.slice_ends_at = 0
 
-    def _pods_exited(self, fact: Fact) -> None:
-        payload = cast("jobs.PodsExited", fact.payload)
-        job = self._observed(fact, payload.attempt)
+    @FOLDS.on("job", "pods-exited", jobs.PodsExited)
+    def _pods_exited(self, fact: Fact, exited: jobs.PodsExited) -> None:
+        job = self._observed(fact, exited.attempt)
         if job is not None and job.exited_s is None:
-            job.exited_s = payload.ran_s
-            if payload.outcome is not jobs.PodsOutcome.SUCCEEDED:
+            job.exited_s = exited.ran_s
+            if exited.outcome is not jobs.PodsOutcome.SUCCEEDED:
                 job.row.lost_last_s = lost_work_s(job.row, fact.time)
 
-    def _ended_as(self, fact: Fact) -> None:
+    @FOLDS.on("job", tuple(_TERMINAL), jobs.JobFinished)
+    def _ended_as(self, fact: Fact, finished: jobs.JobFinished) -> None:
         job = self._job(fact)
         if job is None:
             return
-        payload = cast("jobs.JobFinished", fact.payload)
         self._give_back(job)
         self._move(job, _TERMINAL[fact.name])
         row = job.row
         row.ended_at = fact.time
-        row.exit_code = payload.exit_code
-        row.reason = payload.reason
+        row.exit_code = finished.exit_code
+        row.reason = finished.reason
         row.detail = row.made_way_for = ""
         row.reserved_at = row.slice_ends_at = 0
         row.held = False
         row.lost_last_s = 0.0
-        row.ran_s = payload.ran_s
+        row.ran_s = finished.ran_s
         self._jobs.end(job)
 
-    def _gone_elsewhere(self, fact: Fact) -> None:
+    @FOLDS.on("job", "returned", JobReturned)
+    def _gone_elsewhere(self, fact: Fact, _: JobReturned) -> None:
         """The federation took the job back, so the row is another cluster's to tell."""
         job = self._jobs.live(fact.subject_id)
         if job is not None:
@@ -327,10 +317,8 @@ class JobFacts:
         if not self._jobs.forget(fact.subject_id):
             self._anomalies.count += 1
 
-    def _job_state(self, fact: Fact) -> None:
-        if not isinstance(fact.payload, jobs.JobState):
-            return  # the agent's state of the pods
-        state = fact.payload
+    @FOLDS.on("job", STATE_NAME, jobs.JobState)
+    def _job_state(self, fact: Fact, state: jobs.JobState) -> None:
         job = self._admit(state.job, fact, submitted_at=state.job.submitted_at or state.queued_at)
         restore_row(job, state)
         if state.phase.is_terminal:

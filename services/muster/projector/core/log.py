@@ -5,25 +5,23 @@ Facts of nodes and their devices folded into the rows of nodes.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import cast
 
 from muster.core.fact import Fact
+from muster.core.folding import Folds
 from muster.projector.core.changes import RING_BYTES_MAX, Changes, ViewChanges
 from muster.projector.core.fleet import FleetRows
 from muster.projector.core.job_facts import JobFacts
 from muster.projector.core.job_table import ENDED_KEPT, JobTable
 from muster.projector.core.projection import Anomalies, Projection
 from muster.projector.core.queues import Queues, Reservations
+from muster.schemas.base import Payload
 from muster.schemas.facts import node as nodes
 from muster.schemas.facts import queue as queues
 from muster.schemas.facts import reservation as reservations
 from muster.schemas.facts.device import DeviceDetached
-from muster.schemas.facts.health import HealthPhase, UnitState
+from muster.schemas.facts.health import HealthMoved, HealthPhase, UnitState
 from muster.schemas.registry import STATE_NAME
 from muster.schemas.subjects import cluster_log
-
-_CLOSING = ("withhold-requested", "cordon-forwarded", "drain-forwarded", "resume-forwarded")
-_CLOSING_DEVICES = ("withhold-requested", "withhold-withdrawn", "withheld", "released")
 
 LOST = "lost"
 """ViewChanges as the reason where a loss gives none."""
@@ -32,28 +30,17 @@ LOST = "lost"
 class NodeFacts:
     """The folds of a cluster's facts of nodes. recount: what is done where a node turns out to be of another model."""
 
+    FOLDS = Folds["NodeFacts", None]()
+
     def __init__(self, cluster: str, *, fleet: FleetRows, recount: Callable[[str], None], anomalies: Anomalies) -> None:
         self._cluster = cluster
         self._fleet = fleet
         self._recount = recount
         self._anomalies = anomalies
-        self.folds: dict[tuple[str, str], Callable[[Fact], None]] = {
-            ("node", "joined"): self._joined,
-            ("node", "left"): self._left,
-            ("node", "lost"): self._lost,
-            ("node", "returned"): self._returned,
-            ("node", "released"): self._released,
-            **{("node", phase.value): self._judged for phase in HealthPhase},
-            ("node", "withheld"): self._withheld,
-            ("node", "withhold-withdrawn"): self._withdrawn,
-            ("attachment", "detached"): self._detached,
-            ("node", STATE_NAME): self._node_state,
-            **{("node", name): self._drain for name in _CLOSING},
-            **{("device", name): self._drain_device for name in (*_CLOSING_DEVICES, STATE_NAME)},
-        }
 
-    def _joined(self, fact: Fact) -> None:
-        self._join(fact.subject_id, cast("nodes.NodeJoined", fact.payload))
+    @FOLDS.on("node", "joined", nodes.NodeJoined)
+    def _joined(self, fact: Fact, joined: nodes.NodeJoined) -> None:
+        self._join(fact.subject_id, joined)
 
     def _join(self, node: str, described: nodes.NodeJoined) -> None:
         model = self._fleet.model(node)
@@ -61,15 +48,17 @@ class NodeFacts:
         if model != described.gpu_model:
             self._recount(node)
 
-    def _left(self, fact: Fact) -> None:
+    @FOLDS.on("node", "left", nodes.NodeLeft)
+    def _left(self, fact: Fact, _: nodes.NodeLeft) -> None:
         self._fleet.close(fact)
         self._fleet.leave(fact.subject_id)
 
-    def _lost(self, fact: Fact) -> None:
-        reason = cast("nodes.NodeLost", fact.payload).reason or LOST
-        self._answers(fact.subject_id, lost=True, reason=reason)
+    @FOLDS.on("node", "lost", nodes.NodeLost)
+    def _lost(self, fact: Fact, lost: nodes.NodeLost) -> None:
+        self._answers(fact.subject_id, lost=True, reason=lost.reason or LOST)
 
-    def _returned(self, fact: Fact) -> None:
+    @FOLDS.on("node", "returned", nodes.NodeReturned)
+    def _returned(self, fact: Fact, _: nodes.NodeReturned) -> None:
         self._answers(fact.subject_id, lost=False, reason="")
 
     def _answers(self, node: str, *, lost: bool, reason: str) -> None:
@@ -78,51 +67,62 @@ class NodeFacts:
         else:
             self._anomalies.count += 1
 
-    def _drain(self, fact: Fact) -> None:
+    @FOLDS.on("node", ("withhold-requested", "cordon-forwarded", "drain-forwarded", "resume-forwarded"), Payload)
+    def _drain(self, fact: Fact, _: Payload) -> None:
         """Somebody closes the node, or will, or opens it again."""
         self._fleet.close(fact)
 
-    def _drain_device(self, fact: Fact) -> None:
+    @FOLDS.on("device", ("withhold-requested", "withhold-withdrawn", "withheld", "released"), Payload)
+    def _drain_device(self, fact: Fact, _: Payload) -> None:
         self._fleet.close_device(fact)
 
-    def _detached(self, fact: Fact) -> None:
-        self._fleet.take_away(cast("DeviceDetached", fact.payload).device_uuid)
+    @FOLDS.on("device", STATE_NAME, nodes.GrantState)
+    def _device_state(self, fact: Fact, _: nodes.GrantState) -> None:
+        self._fleet.close_device(fact)
 
-    def _released(self, fact: Fact) -> None:
+    @FOLDS.on("attachment", "detached", DeviceDetached)
+    def _detached(self, _fact: Fact, detached: DeviceDetached) -> None:
+        self._fleet.take_away(detached.device_uuid)
+
+    @FOLDS.on("node", "released", nodes.Released)
+    def _released(self, fact: Fact, _: nodes.Released) -> None:
         self._fleet.close(fact)
         self._fleet.release(fact.subject_id)
 
-    def _judged(self, fact: Fact) -> None:
+    @FOLDS.on("node", tuple(HealthPhase), HealthMoved)
+    def _judged(self, fact: Fact, _: HealthMoved) -> None:
         """Health's own word; what it means for jobs, the scheduler says."""
         self._fleet.judge(fact.subject_id, "" if fact.name == HealthPhase.HEALTHY else fact.name)
 
-    def _withheld(self, fact: Fact) -> None:
+    @FOLDS.on("node", "withheld", nodes.Withheld)
+    def _withheld(self, fact: Fact, withheld: nodes.Withheld) -> None:
         self._fleet.close(fact)
-        self._fleet.withhold(fact.subject_id, (cast("nodes.Withheld", fact.payload).request_id,))
+        self._fleet.withhold(fact.subject_id, (withheld.request_id,))
 
-    def _withdrawn(self, fact: Fact) -> None:
-        withdrawn = cast("nodes.WithholdWithdrawn", fact.payload)
+    @FOLDS.on("node", "withhold-withdrawn", nodes.WithholdWithdrawn)
+    def _withdrawn(self, fact: Fact, withdrawn: nodes.WithholdWithdrawn) -> None:
         self._fleet.close(fact)
         if withdrawn.after_withheld:  # else what was withheld in the meantime stands
             self._fleet.withdraw(fact.subject_id, withdrawn.request_id)
 
-    def _node_state(self, fact: Fact) -> None:
-        match fact.payload:
-            case nodes.NodeState() as state:
-                self._join(fact.subject_id, state.description)
-                self._fleet.answers(fact.subject_id, lost=state.lost, reason=_lost_reason(state))
-            case nodes.GrantState() as grant:
-                self._fleet.close(fact)
-                if answered := _withheld_for(grant):
-                    self._fleet.withhold(fact.subject_id, answered)
-                elif grant.released:
-                    self._fleet.release(fact.subject_id)
-                else:
-                    self._fleet.refuse(fact.subject_id)
-            case UnitState(phase=phase):
-                self._fleet.judge(fact.subject_id, "" if phase is HealthPhase.HEALTHY else phase.value)
-            case _:
-                self._anomalies.count += 1
+    @FOLDS.on("node", STATE_NAME, nodes.NodeState)
+    def _node_state(self, fact: Fact, state: nodes.NodeState) -> None:
+        self._join(fact.subject_id, state.description)
+        self._fleet.answers(fact.subject_id, lost=state.lost, reason=_lost_reason(state))
+
+    @FOLDS.on("node", STATE_NAME, nodes.GrantState)
+    def _grant_state(self, fact: Fact, grant: nodes.GrantState) -> None:
+        self._fleet.close(fact)
+        if answered := _withheld_for(grant):
+            self._fleet.withhold(fact.subject_id, answered)
+        elif grant.released:
+            self._fleet.release(fact.subject_id)
+        else:
+            self._fleet.refuse(fact.subject_id)
+
+    @FOLDS.on("node", STATE_NAME, UnitState)
+    def _unit_state(self, fact: Fact, unit: UnitState) -> None:
+        self._fleet.judge(fact.subject_id, "" if unit.phase is HealthPhase.HEALTHY else unit.phase.value)
 
 
 def _lost_reason(state: nodes.NodeState) -> str:
@@ -145,23 +145,16 @@ class ProjectorCore(Projection):
         self._fleet = fleet
         self._queues = held
         self._reservations = Reservations()
-        of_jobs = JobFacts(cluster, jobs=jobs, fleet=fleet, queues=held, anomalies=self._anomalies)
-        of_nodes = NodeFacts(cluster, fleet=fleet, recount=of_jobs.recount, anomalies=self._anomalies)
-        self._folds = {
-            **of_jobs.folds,
-            **of_nodes.folds,
-            ("queue", "changed"): self._queue_changed,
-            ("queue", STATE_NAME): self._queue_state,
-            ("reservation", "booked"): self._booked,
-            ("reservation", "ended"): self._reservation_ended,
-            ("reservation", STATE_NAME): self._reservation_state,
-        }
+        of_jobs = self._of_jobs = JobFacts(cluster, jobs=jobs, fleet=fleet, queues=held, anomalies=self._anomalies)
+        self._of_nodes = NodeFacts(cluster, fleet=fleet, recount=of_jobs.recount, anomalies=self._anomalies)
+
+    _FOLDS = Folds["ProjectorCore", None]()
+    _FOLDS.include(JobFacts.FOLDS, lambda self: self._of_jobs)
+    _FOLDS.include(NodeFacts.FOLDS, lambda self: self._of_nodes)
 
     def fold(self, fact: Fact) -> None:
         """Change the rows that the fact is about; facts that change none are passed by."""
-        fold = self._folds.get((fact.kind, fact.name))
-        if fold is not None:
-            fold(fact)
+        self._FOLDS.apply(self, fact)
 
     def take(self, *, facts_after: int) -> Changes:
         """What changed, with nodes, queues and reservations."""
@@ -197,20 +190,23 @@ class ProjectorCore(Projection):
         """Whether there is such a node."""
         return name in self._fleet
 
-    def _queue_changed(self, fact: Fact) -> None:
-        self._queues.declare(cast("queues.QueueChanged", fact.payload).spec, cluster=self.cluster)
+    @_FOLDS.on("queue", "changed", queues.QueueChanged)
+    def _queue_changed(self, _fact: Fact, changed: queues.QueueChanged) -> None:
+        self._queues.declare(changed.spec, cluster=self.cluster)
 
-    def _queue_state(self, fact: Fact) -> None:
-        self._queues.declare(cast("queues.QueueState", fact.payload).spec, cluster=self.cluster)
+    @_FOLDS.on("queue", STATE_NAME, queues.QueueState)
+    def _queue_state(self, _fact: Fact, stored: queues.QueueState) -> None:
+        self._queues.declare(stored.spec, cluster=self.cluster)
 
-    def _booked(self, fact: Fact) -> None:
-        payload = cast("reservations.Booked", fact.payload)
-        self._reservations.book(payload.spec, starts_at=payload.starts_at, cluster=self.cluster)
+    @_FOLDS.on("reservation", "booked", reservations.Booked)
+    def _booked(self, _fact: Fact, booked: reservations.Booked) -> None:
+        self._reservations.book(booked.spec, starts_at=booked.starts_at, cluster=self.cluster)
 
-    def _reservation_ended(self, fact: Fact) -> None:
+    @_FOLDS.on("reservation", "ended", reservations.BookingEnded)
+    def _reservation_ended(self, fact: Fact, _: reservations.BookingEnded) -> None:
         self._anomalies.count += not self._reservations.end(fact.subject_id)
 
-    def _reservation_state(self, fact: Fact) -> None:
-        state = cast("reservations.ReservationState", fact.payload)
-        if state.spec is not None:
-            self._reservations.book(state.spec, starts_at=state.starts_at, cluster=self.cluster)
+    @_FOLDS.on("reservation", STATE_NAME, reservations.ReservationState)
+    def _reservation_state(self, _fact: Fact, stored: reservations.ReservationState) -> None:
+        if stored.spec is not None:
+            self._reservations.book(stored.spec, starts_at=stored.starts_at, cluster=self.cluster)

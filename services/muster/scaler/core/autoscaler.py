@@ -85,10 +85,8 @@ class SignalBook:
     heard: dict[tuple[str, str], HeardSignal] = field(default_factory=dict)
     _of_jobs: dict[str, Demanded] | None = field(default=None, compare=False, repr=False)
 
-    def fold(self, fact: Fact) -> None:
+    def fold(self, fact: Fact, payload: AutoscalerSignal) -> None:
         """One fact of kind `autoscaler`. Of the same group, wanted and refused stand side by side for other jobs."""
-        payload = fact.payload
-        assert isinstance(payload, AutoscalerSignal)
         self._of_jobs = None
         for word in _REPLACES[fact.name]:
             self._withdraw(fact.subject_id, word, payload, is_same=word == fact.name)

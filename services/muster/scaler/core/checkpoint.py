@@ -1,9 +1,10 @@
-"""Checkpoints: restore all parts, which come in any order, and write the scaler's own."""
+"""Checkpoints: fold all parts, which come in any order, and write the scaler's own."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
 from muster.cluster.node_records import NODE
 from muster.core import Draft, Fact, Instant
+from muster.core.folding import Folds
 from muster.scaler.core import limits
 from muster.scaler.core.choices import EndedChoice, OpenChoice, Outcome, is_choice
 from muster.scaler.core.fabrics import Attachment
@@ -21,37 +22,32 @@ from muster.schemas.facts.queue import QueueState
 from muster.schemas.facts.scale import HeardSignal, IdleSince, Refused, ScaleChosen, ScalerState, ScaleState
 from muster.schemas.registry import STATE_NAME
 
-
-def restore(state: State, fact: Fact) -> None:
-    """Fold one part of a checkpoint; the parts come in any order."""
-    match fact.payload:
-        case JobState():
-            _load_job(state, fact, fact.payload)
-        case QueueState():
-            state.queues.load(fact.payload)
-        case GrantState():
-            state.cluster.grants.load(fact.kind, fact.subject_id, fact.payload)
-            node = state.cluster.nodes.node_of(fact.kind, fact.subject_id)
-            if node:
-                state.cluster.mark(node)
-            if fact.kind == NODE and fact.payload.wishes:
-                state.choices.withheld[fact.subject_id] = None
-        case NodeState(description=description, lost=lost):
-            state.cluster.mark(fact.subject_id)
-            state.cluster.ledger.load_node(fact.subject_id, description, lost=lost, fact=fact.payload.last_fact)
-            note_node(state, fact.subject_id)
-        case AttachmentState():
-            _load_attachment(state, fact.subject_id, fact.payload)
-        case FabricState():
-            _load_fabric(state, fact.subject_id, fact.payload)
-        case RequestState():
-            _load_request(state, fact.subject_id, fact.payload)
-        case ScaleState():
-            _load_choice(state, fact.subject_id, fact.payload)
-        case ScalerState():
-            _load_scaler(state, fact.payload)
+FOLDS = Folds[State, None]()
 
 
+@FOLDS.on("queue", STATE_NAME, QueueState)
+def _load_queue(state: State, _fact: Fact, stored: QueueState) -> None:
+    state.queues.load(stored)
+
+
+@FOLDS.on(("node", "device"), STATE_NAME, GrantState)
+def _load_grant(state: State, fact: Fact, stored: GrantState) -> None:
+    state.cluster.grants.load(fact.kind, fact.subject_id, stored)
+    node = state.cluster.nodes.node_of(fact.kind, fact.subject_id)
+    if node:
+        state.cluster.mark(node)
+    if fact.kind == NODE and stored.wishes:
+        state.choices.withheld[fact.subject_id] = None
+
+
+@FOLDS.on("node", STATE_NAME, NodeState)
+def _load_node(state: State, fact: Fact, stored: NodeState) -> None:
+    state.cluster.mark(fact.subject_id)
+    state.cluster.ledger.load_node(fact.subject_id, stored.description, lost=stored.lost, fact=stored.last_fact)
+    note_node(state, fact.subject_id)
+
+
+@FOLDS.on("job", STATE_NAME, JobState)
 def _load_job(state: State, fact: Fact, stored: JobState) -> None:
     if stored.phase.is_terminal or stored.job.id in state.jobs.records:
         return
@@ -69,45 +65,56 @@ def _load_job(state: State, fact: Fact, stored: JobState) -> None:
     apply_hold(state, record, fact, at=0)
 
 
-def _load_attachment(state: State, name: str, stored: AttachmentState) -> None:
+@FOLDS.on("attachment", STATE_NAME, AttachmentState)
+def _load_attachment(state: State, fact: Fact, stored: AttachmentState) -> None:
     if stored.phase.is_over or not stored.said:
         return
     requested = stored.requested
-    attachment = Attachment(name, requested, requested.node, stored.phase, stored.device_uuid, stored.since)
+    attachment = Attachment(fact.subject_id, requested, requested.node, stored.phase, stored.device_uuid, stored.since)
     mark_dirty(state, attachment)
     state.attachments.put(attachment)
     state.find_node(attachment.device_uuid)
 
 
-def _load_fabric(state: State, name: str, stored: FabricState) -> None:
-    state.pool.survey(name, stored.pool.values())
+@FOLDS.on("fabric", STATE_NAME, FabricState)
+def _load_fabric(state: State, fact: Fact, stored: FabricState) -> None:
+    state.pool.survey(fact.subject_id, stored.pool.values())
     if stored.retry_at:
-        state.pool.open_breaker(name, Instant(stored.retry_at))
+        state.pool.open_breaker(fact.subject_id, Instant(stored.retry_at))
 
 
-def _load_request(state: State, name: str, stored: RequestState) -> None:
+@FOLDS.on("composability", STATE_NAME, RequestState)
+def _load_request(state: State, fact: Fact, stored: RequestState) -> None:
     """Only those of a choice matter, which may come later: one that ended already is forgotten with the composer's."""
-    if stored.phase in (RequestPhase.REFUSED, RequestPhase.ENDED) and is_choice(name):
+    if stored.phase in (RequestPhase.REFUSED, RequestPhase.ENDED) and is_choice(fact.subject_id):
         failed = stored.phase is RequestPhase.REFUSED or stored.failed
         reason = f"{stored.field}: {stored.error}" if stored.field else stored.error
-        state.choices.outcomes[name] = Outcome(failed, reason, stored.last_fact)
-        state.choices.mark_dirty(name)
+        state.choices.outcomes[fact.subject_id] = Outcome(failed, reason, stored.last_fact)
+        state.choices.mark_dirty(fact.subject_id)
 
 
-def _load_choice(state: State, name: str, stored: ScaleState) -> None:
+@FOLDS.on("scale", STATE_NAME, ScaleState)
+def _load_choice(state: State, fact: Fact, stored: ScaleState) -> None:
     choice = OpenChoice(
-        name, stored.name, stored.chosen, Instant(stored.chosen_at), stored.fact, stored.trace, stored.withheld
+        fact.subject_id,
+        stored.name,
+        stored.chosen,
+        Instant(stored.chosen_at),
+        stored.fact,
+        stored.trace,
+        stored.withheld,
     )
     if stored.ended is not None:
         state.choices.ended.append(EndedChoice(choice, stored.ended, Instant(stored.ended_at)))
         return
     state.choices.add(choice)
     if stored.failure_fact:
-        state.choices.given_up[name] = Outcome(failed=True, reason=stored.failure, fact=stored.failure_fact)
+        state.choices.given_up[fact.subject_id] = Outcome(failed=True, reason=stored.failure, fact=stored.failure_fact)
     lift(state, choice)
 
 
-def _load_scaler(state: State, stored: ScalerState) -> None:
+@FOLDS.on("scaler", STATE_NAME, ScalerState)
+def _load_scaler(state: State, _fact: Fact, stored: ScalerState) -> None:
     """One part of it; they may come in any order, and say the same of what is no list."""
     state.choices.chosen = stored.chosen
     state.changes.supplied_at, state.changes.freed_at = Instant(stored.supplied_at), Instant(stored.freed_at)
@@ -184,7 +191,3 @@ def _parts(state: State) -> Iterator[ScalerState]:
 
 def _since(moments: Mapping[str, Instant]) -> tuple[IdleSince, ...]:
     return tuple(IdleSince(name=name, at=at) for name, at in moments.items())
-
-
-RESTORED_KINDS = ("job", "queue", "node", "device", "attachment", "fabric", "composability", "scale", "scaler")
-"""Kinds of the checkpoint's facts that `restore` folds."""

@@ -13,7 +13,7 @@ from muster.scaler.core.fabrics import Attachments
 from muster.scaler.core.limits import ENDED_KEPT
 from muster.schemas.devices import AttachmentPhase
 from muster.schemas.facts.node import WithholdRequested, WithholdWithdrawn
-from muster.schemas.facts.scale import NothingChosen, ScaleChosen, ScaleEnded
+from muster.schemas.facts.scale import NothingChosen, Refused, ScaleChosen, ScaleEnded
 
 ATTACH, ADD, REMOVE_GPU, REMOVE_NODE, NOTHING, ENDED = (
     "gpu-attach-chosen", "node-add-chosen", "gpu-remove-chosen", "node-remove-chosen", "nothing-chosen", "ended",
@@ -200,6 +200,30 @@ class Choice:
             Draft("scale", choice_id, self.name, chosen, self.causes, self.trace, together=choice_id),
             Draft("node", payload.node, "withhold-requested", wish, self.causes, self.trace, together=choice_id),
         ]
+
+
+class Refusals(dict[str, Refused]):
+    """What `nothing-chosen` reported last, by job or node, in the order of the reports. Only folds change it."""
+
+    def report(self, name: str, nothing: NothingChosen, *, at: Instant) -> None:
+        """Remember what was reported of a job or node."""
+        self.pop(name, None)
+        self[name] = Refused(name=name, case=nothing.case, code=nothing.code, at=at, reason=nothing.reason)
+
+    def forget(self, *names: str) -> None:
+        """Forget what was reported of these jobs and nodes."""
+        for name in names:
+            self.pop(name, None)
+
+    def is_news(self, name: str, nothing: NothingChosen) -> bool:
+        """Return whether this is to be reported of the job or node: not if the same was reported last.
+
+        Nor if to remember this report, another one would have to be forgotten, and be made again.
+        """
+        known = self.get(name)
+        if known is None:
+            return len(self) < limits.REFUSED_KEPT
+        return (known.case, known.code) != (nothing.case, nothing.code)
 
 
 LATE = "it was given after it had been asked for no longer"

@@ -1,17 +1,15 @@
 """The scaler's core: folds the cluster's log, decides which devices and nodes move."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from muster.core import Draft, Fact, Instant
-from muster.scaler.core import limits
+from muster.core.folding import Folds
+from muster.scaler.core import checkpoint, fold_choices, fold_cluster
 from muster.scaler.core.autoscaler import NodeDemand, NodeSurplus
 from muster.scaler.core.backoff import Backoff
-from muster.scaler.core.bookings import BOOKING_FACTS
-from muster.scaler.core.checkpoint import RESTORED_KINDS, restore, states
 from muster.scaler.core.choices import NOTHING, Choice, Ends, name_of
+from muster.scaler.core.cluster import Bookings
 from muster.scaler.core.enlarge import Enlarging
-from muster.scaler.core.fold_choices import COMPOSER_HANDLERS, SCALE_HANDLERS
-from muster.scaler.core.fold_cluster import CLUSTER_HANDLERS
 from muster.scaler.core.groups import ScalingConfig
 from muster.scaler.core.new_nodes import NewNodes
 from muster.scaler.core.pending_pass import Admission, PendingJobs
@@ -99,7 +97,7 @@ class ScalerCore:
 
     def snapshot(self) -> Iterator[Draft]:
         """Choices that are not ended, and what the next ones depend on."""
-        return states(self.state)
+        return checkpoint.states(self.state)
 
     def _named(self, choices: list[list[Choice]]) -> Iterator[Draft]:
         number = self.state.choices.chosen
@@ -117,13 +115,10 @@ class ScalerCore:
 
     def _nothing(self, choice: Choice) -> Iterator[Draft]:
         """Report that nothing is chosen for the job or node, unless the same was reported last."""
-        payload, refused = choice.payload, self.state.refused
+        payload = choice.payload
         assert isinstance(payload, NothingChosen)
         subject = payload.node or payload.jobs[0]
-        known = refused.get(subject)
-        if known is None and len(refused) >= limits.REFUSED_KEPT:
-            return  # to remember this report, another one would have to be forgotten, and be made again
-        if known is None or (known.case, known.code) != (payload.case, payload.code):
+        if self.state.refused.is_news(subject, payload):
             yield Draft("scale", subject, NOTHING, payload, choice.causes, choice.trace)
 
 
@@ -136,17 +131,19 @@ def _is_chosen(choice: Choice) -> bool:
     return isinstance(choice.payload, ScaleChosen)
 
 
+FOLDS = Folds[State, None](fold_cluster.FOLDS, fold_choices.FOLDS, checkpoint.FOLDS)
+FOLDS.include(Bookings.FOLDS, lambda state: state.cluster.bookings)
+
 _OWN = frozenset({"scale", "scaler"})
 """Kinds that the scaler alone writes."""
 
 
 def fold(state: State, fact: Fact) -> None:
     """Fold one fact. Facts that the scaler has no use for cost one look-up."""
-    handler = _HANDLERS.get((fact.kind, fact.name))
-    if handler is None:
+    if fact not in FOLDS:
         return
     supply, freed = state.changes.supply, state.changes.freed
-    handler(state, fact)
+    FOLDS.apply(state, fact)
     state.capacity.forget()
     if fact.name != STATE_NAME:
         state.changes.note(supply, freed, at=fact.time)
@@ -159,16 +156,3 @@ def fold(state: State, fact: Fact) -> None:
             for choice in state.choices.on.get(name, ()):
                 state.choices.mark_dirty(choice)
         cluster.changed.clear()
-
-
-def _fold_booking(state: State, fact: Fact) -> None:
-    state.cluster.bookings.apply(fact)
-
-
-_HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
-    **CLUSTER_HANDLERS,
-    **COMPOSER_HANDLERS,
-    **SCALE_HANDLERS,
-    **{(kind, STATE_NAME): restore for kind in RESTORED_KINDS},
-    **{("reservation", name): _fold_booking for name in BOOKING_FACTS},
-}

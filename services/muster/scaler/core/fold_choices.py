@@ -1,35 +1,50 @@
 """Fold what the composer says of devices, pools and requests, and the scaler's own choices and their ends."""
 
-from collections.abc import Callable
-
 from muster.core import Fact, Instant
+from muster.core.folding import Folds
 from muster.scaler.core.choices import ADD, ATTACH, REMOVE_GPU, REMOVE_NODE, EndedChoice, OpenChoice, Outcome
 from muster.scaler.core.fabrics import Attachment
 from muster.scaler.core.state import State
+from muster.schemas.base import Payload
 from muster.schemas.devices import AttachmentPhase, Origin
 from muster.schemas.facts.composability import RequestEnded, RequestRefused
-from muster.schemas.facts.device import AttachmentRequested, DeviceAttached
-from muster.schemas.facts.fabric import BreakerOpened, FabricSurveyed
-from muster.schemas.facts.scale import NothingChosen, Refused, ScaleChosen, ScaleEnded
+from muster.schemas.facts.device import AttachmentFailed, AttachmentRequested, DeviceAttached, DeviceDetached
+from muster.schemas.facts.fabric import BreakerClosed, BreakerOpened, FabricSurveyed
+from muster.schemas.facts.scale import NothingChosen, ScaleChosen, ScaleEnded
+
+FOLDS = Folds[State, None]()
+
+PHASES = {
+    "attaching": AttachmentPhase.ATTACHING,
+    "attached": AttachmentPhase.ATTACHED,
+    "visible": AttachmentPhase.VISIBLE,
+    "online": AttachmentPhase.ONLINE,
+    "detach-wanted": AttachmentPhase.WITHHOLDING,
+    "detach-given-up": AttachmentPhase.ONLINE,
+    "detaching": AttachmentPhase.DETACHING,
+}
+"""In which phase an attachment is after each fact."""
+
 
 UNCOUNTED = frozenset({Origin.FOUND, Origin.ORPHAN})
 """Devices that stood on a machine when they were first seen: the survey has counted them there already."""
 
 
-def _requested(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, AttachmentRequested)
-    attachment = Attachment(fact.subject_id, fact.payload, fact.payload.node, since=fact.time)
+@FOLDS.on("attachment", "requested", AttachmentRequested)
+def _requested(state: State, fact: Fact, requested: AttachmentRequested) -> None:
+    attachment = Attachment(fact.subject_id, requested, requested.node, since=fact.time)
     state.cluster.lift(attachment.node)
     state.attachments.put(attachment)
     state.changes.added += 1
 
 
-def _moved(state: State, fact: Fact) -> None:
+@FOLDS.on("attachment", tuple(PHASES), Payload)
+def _moved(state: State, fact: Fact, moved: Payload) -> None:
     attachment = _known(state, fact)
     if attachment is None:
         return
     mark_dirty(state, attachment)
-    uuid = fact.payload.device_uuid if isinstance(fact.payload, DeviceAttached) else ""
+    uuid = moved.device_uuid if isinstance(moved, DeviceAttached) else ""
     state.attachments.move(attachment, PHASES[fact.name], at=fact.time, device_uuid=uuid)
     state.find_node(attachment.device_uuid)
     if fact.name == "attached" and attachment.requested.origin not in UNCOUNTED:
@@ -38,7 +53,8 @@ def _moved(state: State, fact: Fact) -> None:
         state.cooldowns.note_moved(attachment.node, fact.time)
 
 
-def _over(state: State, fact: Fact) -> None:
+@FOLDS.on("attachment", ("detached", "failed"), (DeviceDetached, AttachmentFailed))
+def _over(state: State, fact: Fact, _: DeviceDetached | AttachmentFailed) -> None:
     attachment = _known(state, fact)
     if attachment is None:
         return
@@ -58,29 +74,30 @@ def mark_dirty(state: State, attachment: Attachment) -> None:
     state.choices.mark_device_dirty(attachment.device_uuid)
 
 
-def _surveyed(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, FabricSurveyed)
-    state.pool.survey(fact.subject_id, fact.payload.pool)
+@FOLDS.on("fabric", "surveyed", FabricSurveyed)
+def _surveyed(state: State, fact: Fact, surveyed: FabricSurveyed) -> None:
+    state.pool.survey(fact.subject_id, surveyed.pool)
 
 
-def _breaker_opened(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, BreakerOpened)
-    state.pool.open_breaker(fact.subject_id, Instant(fact.payload.retry_at))
+@FOLDS.on("fabric", "breaker-opened", BreakerOpened)
+def _breaker_opened(state: State, fact: Fact, opened: BreakerOpened) -> None:
+    state.pool.open_breaker(fact.subject_id, Instant(opened.retry_at))
 
 
-def _breaker_closed(state: State, fact: Fact) -> None:
+@FOLDS.on("fabric", "breaker-closed", BreakerClosed)
+def _breaker_closed(state: State, fact: Fact, _: BreakerClosed) -> None:
     state.pool.close_breaker(fact.subject_id)
 
 
-def _refused(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, RequestRefused)
-    reason = f"{fact.payload.field}: {fact.payload.reason}" if fact.payload.field else fact.payload.reason
+@FOLDS.on("composability", "refused", RequestRefused)
+def _refused(state: State, fact: Fact, refused: RequestRefused) -> None:
+    reason = f"{refused.field}: {refused.reason}" if refused.field else refused.reason
     _note_outcome(state, fact, Outcome(True, reason, fact.id))
 
 
-def _request_ended(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, RequestEnded)
-    _note_outcome(state, fact, Outcome(fact.payload.failed, fact.payload.reason, fact.id))
+@FOLDS.on("composability", "ended", RequestEnded)
+def _request_ended(state: State, fact: Fact, ended: RequestEnded) -> None:
+    _note_outcome(state, fact, Outcome(ended.failed, ended.reason, fact.id))
 
 
 def _note_outcome(state: State, fact: Fact, outcome: Outcome) -> None:
@@ -96,41 +113,16 @@ def _known(state: State, fact: Fact) -> Attachment | None:
     return attachment
 
 
-PHASES = {
-    "attaching": AttachmentPhase.ATTACHING,
-    "attached": AttachmentPhase.ATTACHED,
-    "visible": AttachmentPhase.VISIBLE,
-    "online": AttachmentPhase.ONLINE,
-    "detach-wanted": AttachmentPhase.WITHHOLDING,
-    "detach-given-up": AttachmentPhase.ONLINE,
-    "detaching": AttachmentPhase.DETACHING,
-}
-"""In which phase an attachment is after each fact."""
-
-COMPOSER_HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
-    ("attachment", "requested"): _requested,
-    **{("attachment", name): _moved for name in PHASES},
-    **{("attachment", name): _over for name in ("detached", "failed")},
-    ("fabric", "surveyed"): _surveyed,
-    ("fabric", "breaker-opened"): _breaker_opened,
-    ("fabric", "breaker-closed"): _breaker_closed,
-    ("composability", "refused"): _refused,
-    ("composability", "ended"): _request_ended,
-}
-
-
-def _chosen(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, ScaleChosen)
+@FOLDS.on("scale", (ATTACH, ADD, REMOVE_GPU, REMOVE_NODE), ScaleChosen)
+def _chosen(state: State, fact: Fact, chosen: ScaleChosen) -> None:
     if fact.subject_id in state.choices.open:
         state.anomalies["chosen twice"] += 1
         return
     state.choices.chosen += 1
-    choice = OpenChoice(fact.subject_id, fact.name, fact.payload, fact.time, fact.id, fact.trace)
+    choice = OpenChoice(fact.subject_id, fact.name, chosen, fact.time, fact.id, fact.trace)
     state.choices.add(choice)
     lift(state, choice)
-    for job in fact.payload.jobs:
-        state.refused.pop(job, None)
-    state.refused.pop(fact.payload.node, None)
+    state.refused.forget(*chosen.jobs, chosen.node)
 
 
 def lift(state: State, choice: OpenChoice) -> None:
@@ -143,8 +135,8 @@ def lift(state: State, choice: OpenChoice) -> None:
             state.cluster.lift(node)
 
 
-def _ended(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, ScaleEnded)
+@FOLDS.on("scale", "ended", ScaleEnded)
+def _ended(state: State, fact: Fact, ended: ScaleEnded) -> None:
     known = state.choices.open.get(fact.subject_id)
     if known is None:
         state.anomalies["ended twice"] += 1
@@ -152,30 +144,16 @@ def _ended(state: State, fact: Fact) -> None:
     lift(state, known)
     state.choices.remove(known.id)
     state.changes.added += 1
-    state.choices.ended.append(EndedChoice(known, fact.payload, fact.time))
+    state.choices.ended.append(EndedChoice(known, ended, fact.time))
     if known.name == REMOVE_NODE:
         state.choices.withheld[known.chosen.node] = None
-    if fact.payload.failed:
+    if ended.failed:
         state.cooldowns.note_failed(known, fact.time)
     elif known.serves and not (known.name == ADD and known.chosen.parts):
         for job in known.chosen.jobs:  # a node that was added for GPUs still to be attached has not served anybody
             state.jobs.note_served(job, fact.time)
 
 
-def _nothing_chosen(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, NothingChosen)
-    state.refused.pop(fact.subject_id, None)
-    state.refused[fact.subject_id] = Refused(
-        name=fact.subject_id,
-        case=fact.payload.case,
-        code=fact.payload.code,
-        at=fact.time,
-        reason=fact.payload.reason,
-    )
-
-
-SCALE_HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
-    **{("scale", name): _chosen for name in (ATTACH, ADD, REMOVE_GPU, REMOVE_NODE)},
-    ("scale", "ended"): _ended,
-    ("scale", "nothing-chosen"): _nothing_chosen,
-}
+@FOLDS.on("scale", "nothing-chosen", NothingChosen)
+def _nothing_chosen(state: State, fact: Fact, nothing: NothingChosen) -> None:
+    state.refused.report(fact.subject_id, nothing, at=fact.time)

@@ -1,49 +1,67 @@
 """Fold facts about jobs, nodes, devices and queues, and what an autoscaler outside wants."""
 
-from collections.abc import Callable
-
 from muster.cluster.node_records import NODE
 from muster.core import Fact
+from muster.core.folding import Folds
 from muster.scaler.core.choices import REMOVE_NODE, Outcome
 from muster.scaler.core.jobs import WAITING, JobRecord
 from muster.scaler.core.state import State
-from muster.schemas.facts.job import JobPlaced, JobQueued, JobReserved, JobRouted, JobUnschedulable
+from muster.schemas.facts.federation import JobReturned
+from muster.schemas.facts.job import (
+    JobCancelRequested,
+    JobFinished,
+    JobPlaced,
+    JobQueued,
+    JobReservationLifted,
+    JobReserved,
+    JobResized,
+    JobResizeRequested,
+    JobRouted,
+    JobUnschedulable,
+    PodsStarted,
+)
 from muster.schemas.facts.job_wishes import JobHeld
 from muster.schemas.facts.node import (
     Cordon,
     CordonRequested,
     NodeJoined,
+    NodeLeft,
+    NodeLost,
+    NodeReturned,
+    Released,
     Withheld,
     WithholdRequested,
     WithholdWithdrawn,
 )
 from muster.schemas.facts.queue import QueueChanged
-from muster.schemas.facts.scale import ProvisionFailed
+from muster.schemas.facts.scale import AutoscalerSignal, ProvisionFailed
 from muster.schemas.job import Phase
 
+FOLDS = Folds[State, None]()
 
-def _routed(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobRouted)
-    job = fact.payload.job
+
+@FOLDS.on("job", "routed", JobRouted)
+def _routed(state: State, fact: Fact, routed: JobRouted) -> None:
+    job = routed.job
     if job.id in state.jobs.records:
         state.anomalies["routed twice"] += 1
         return
     state.jobs.add(job, queue=job.spec.queue_name, routed_seq=fact.seq)
 
 
-def _queued(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobQueued)
+@FOLDS.on("job", "queued", JobQueued)
+def _queued(state: State, fact: Fact, queued: JobQueued) -> None:
     record = _known(state, fact)
     if record is None:
         return
     leave(state, record)
     apply_hold(state, record, fact, at=fact.time)
-    state.jobs.move_to(record, fact.payload.queue)
+    state.jobs.move_to(record, queued.queue)
     record.phase, record.queued_at = Phase.QUEUED, fact.time
 
 
-def _placed(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobPlaced)
+@FOLDS.on("job", "placed", JobPlaced)
+def _placed(state: State, fact: Fact, _: JobPlaced) -> None:
     record = _known(state, fact)
     if record is None or record.phase not in WAITING:
         state.anomalies["placed out of turn"] += 1
@@ -54,11 +72,12 @@ def _placed(state: State, fact: Fact) -> None:
     record.reason = record.detail = record.reason_fact = ""
     record.awaits_preemption = False
     state.jobs.served_at.pop(record.id, None)
-    state.refused.pop(record.id, None)
+    state.refused.forget(record.id)
     apply_hold(state, record, fact, at=fact.time)
 
 
-def _pods_started(state: State, fact: Fact) -> None:
+@FOLDS.on("job", "pods-started", PodsStarted)
+def _pods_started(state: State, fact: Fact, _: PodsStarted) -> None:
     """Where the kubelet picked the devices it is told which."""
     state.cluster.holds.apply(fact)
     hold = state.cluster.holds.jobs.get(fact.subject_id)
@@ -66,7 +85,8 @@ def _pods_started(state: State, fact: Fact) -> None:
         state.cluster.mark(*(slot.node for slot in hold.held if slot.gpus))
 
 
-def _ended(state: State, fact: Fact) -> None:
+@FOLDS.on("job", ("succeeded", "failed", "cancelled", "timed-out", "returned"), (JobFinished, JobReturned))
+def _ended(state: State, fact: Fact, _: JobFinished | JobReturned) -> None:
     """It is over, or another cluster's from here on: it asks for nothing here."""
     record = _known(state, fact)
     if record is None:
@@ -75,10 +95,11 @@ def _ended(state: State, fact: Fact) -> None:
     lift_kept(state, record)
     apply_hold(state, record, fact, at=fact.time)
     state.jobs.remove(record)
-    state.refused.pop(record.id, None)
+    state.refused.forget(record.id)
 
 
-def _cancelled(state: State, fact: Fact) -> None:
+@FOLDS.on("job", "cancel-forwarded", JobCancelRequested)
+def _cancelled(state: State, fact: Fact, _: JobCancelRequested) -> None:
     record = _known(state, fact)
     if record is not None:
         lift_kept(state, record)
@@ -86,8 +107,8 @@ def _cancelled(state: State, fact: Fact) -> None:
         record.cancelled = True
 
 
-def _held(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobHeld)
+@FOLDS.on("job", ("held", "unheld"), JobHeld)
+def _held(state: State, fact: Fact, held: JobHeld) -> None:
     record = _known(state, fact)
     if record is None or record.phase not in WAITING:
         state.anomalies[f"{fact.name} out of turn"] += 1
@@ -95,22 +116,23 @@ def _held(state: State, fact: Fact) -> None:
     lift_kept(state, record)
     leave(state, record)
     record.held, record.awaits_preemption = fact.name == "held", False
-    record.reason, record.detail = "held" if record.held else "released", fact.payload.words
+    record.reason, record.detail = "held" if record.held else "released", held.words
 
 
-def _unschedulable(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobUnschedulable)
+@FOLDS.on("job", "unschedulable", JobUnschedulable)
+def _unschedulable(state: State, fact: Fact, short: JobUnschedulable) -> None:
     record = _known(state, fact)
     if record is None or record.phase not in WAITING:
         state.anomalies["unschedulable out of turn"] += 1
         return
-    record.reason, record.detail = fact.payload.reason, fact.payload.detail
+    record.reason, record.detail = short.reason, short.detail
     record.reason_fact, record.reason_at = fact.id, fact.time
     state.demand.put(record)
 
 
-def _reservation_changed(state: State, fact: Fact) -> None:
-    awaits_preemption = isinstance(fact.payload, JobReserved) and bool(fact.payload.victims)
+@FOLDS.on("job", ("reserved", "reservation-lifted"), (JobReserved, JobReservationLifted))
+def _reservation_changed(state: State, fact: Fact, told: JobReserved | JobReservationLifted) -> None:
+    awaits_preemption = isinstance(told, JobReserved) and bool(told.victims)
     record = _known(state, fact)
     if record is not None and record.awaits_preemption != awaits_preemption:
         if awaits_preemption:
@@ -119,7 +141,8 @@ def _reservation_changed(state: State, fact: Fact) -> None:
         state.demand.put(record)
 
 
-def _resized(state: State, fact: Fact) -> None:
+@FOLDS.on("job", ("resize-requested", "resized"), (JobResizeRequested, JobResized))
+def _resized(state: State, fact: Fact, _: JobResizeRequested | JobResized) -> None:
     """What is new is held from `resize-requested` on; what is given up stays held until `resized`."""
     record = _known(state, fact)
     if record is not None:
@@ -163,26 +186,28 @@ def _known(state: State, fact: Fact) -> JobRecord | None:
     return record
 
 
-def _joined(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, NodeJoined)
+@FOLDS.on("node", "joined", NodeJoined)
+def _joined(state: State, fact: Fact, joined: NodeJoined) -> None:
     name = fact.subject_id
     is_new = state.cluster.nodes.description(name) is None
     state.cluster.mark(name)
-    state.cluster.ledger.join(name, fact.payload, fact=fact.id)
+    state.cluster.ledger.join(name, joined, fact=fact.id)
     note_node(state, name, at=fact.time)
     state.changes.added += 1
-    if is_new and fact.payload.group:
-        state.cooldowns.note_moved(fact.payload.group, fact.time)
+    if is_new and joined.group:
+        state.cooldowns.note_moved(joined.group, fact.time)
         state.cooldowns.note_moved(name, fact.time)
 
 
-def _lost_or_returned(state: State, fact: Fact) -> None:
+@FOLDS.on("node", ("lost", "returned"), (NodeLost, NodeReturned))
+def _lost_or_returned(state: State, fact: Fact, _: NodeLost | NodeReturned) -> None:
     state.cluster.mark(fact.subject_id)
     if not state.cluster.ledger.set_lost(fact.subject_id, fact.name == "lost", fact=fact.id):
         state.anomalies[f"{fact.name} of no node"] += 1
 
 
-def _left(state: State, fact: Fact) -> None:
+@FOLDS.on("node", "left", NodeLeft)
+def _left(state: State, fact: Fact, _: NodeLeft) -> None:
     name = fact.subject_id
     group, description = state.cluster.node_groups.group_of(name), state.cluster.nodes.description(name)
     if description is not None:
@@ -194,7 +219,7 @@ def _left(state: State, fact: Fact) -> None:
     note_node(state, name, at=fact.time)
     state.changes.added += 1
     state.signals.forget_node(name)
-    state.refused.pop(name, None)
+    state.refused.forget(name)
     if group:
         state.cooldowns.note_moved(group, fact.time)
 
@@ -213,45 +238,50 @@ def note_node(state: State, name: str, *, at: int = 0) -> None:
             state.recount(state.jobs.records[job_id], at=at)
 
 
-def _withhold_requested(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, WithholdRequested)
+@FOLDS.on(("node", "device"), "withhold-requested", WithholdRequested)
+def _withhold_requested(state: State, fact: Fact, asked: WithholdRequested) -> None:
     _touch(state, fact)
-    if not state.cluster.grants.ask(fact.kind, fact.subject_id, fact.payload, fact=fact.id, at=fact.time):
+    if not state.cluster.grants.ask(fact.kind, fact.subject_id, asked, fact=fact.id, at=fact.time):
         state.anomalies["withhold requested twice"] += 1
 
 
-def _cordoned(state: State, fact: Fact) -> None:
+@FOLDS.on("node", ("cordon-forwarded", "drain-forwarded", "resume-forwarded"), CordonRequested)
+def _cordoned(state: State, fact: Fact, asked: CordonRequested) -> None:
     """A person closes the node, or (resume) wants it used again."""
-    assert isinstance(fact.payload, CordonRequested)
     _touch(state, fact)
-    cordon = None if fact.name == "resume-forwarded" else Cordon(principal=fact.payload.principal, since=fact.time)
+    cordon = None if fact.name == "resume-forwarded" else Cordon(principal=asked.principal, since=fact.time)
     state.cluster.grants.cordon(fact.subject_id, cordon, fact=fact.id, seq=fact.seq)
     state.changes.freed += cordon is None
 
 
-def _withhold_withdrawn(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, WithholdWithdrawn)
+@FOLDS.on(("node", "device"), "withhold-withdrawn", WithholdWithdrawn)
+def _withhold_withdrawn(state: State, fact: Fact, withdrawn: WithholdWithdrawn) -> None:
     _touch(state, fact)
-    said = fact.payload
     state.cluster.grants.withdraw(
-        fact.kind, fact.subject_id, said.request_id, after_withheld=said.after_withheld, fact=fact.id, seq=fact.seq
+        fact.kind,
+        fact.subject_id,
+        withdrawn.request_id,
+        after_withheld=withdrawn.after_withheld,
+        fact=fact.id,
+        seq=fact.seq,
     )
     state.changes.freed += 1
 
 
-def _withheld(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, Withheld)
+@FOLDS.on(("node", "device"), "withheld", Withheld)
+def _withheld(state: State, fact: Fact, withheld: Withheld) -> None:
     _touch(state, fact)
-    if not state.cluster.grants.answered(fact.kind, fact.subject_id, fact.payload.request_id, fact=fact.id):
+    if not state.cluster.grants.answered(fact.kind, fact.subject_id, withheld.request_id, fact=fact.id):
         state.anomalies["withheld out of turn"] += 1
     if fact.kind == NODE:
         state.choices.withheld[fact.subject_id] = None
     for choice in state.choices.on.get(fact.subject_id, {}).values():
-        if choice.name == REMOVE_NODE and choice.chosen.request_id == fact.payload.request_id:
+        if choice.name == REMOVE_NODE and choice.chosen.request_id == withheld.request_id:
             choice.withheld = True
 
 
-def _released(state: State, fact: Fact) -> None:
+@FOLDS.on(("node", "device"), "released", Released)
+def _released(state: State, fact: Fact, _: Released) -> None:
     _touch(state, fact)
     if not state.cluster.grants.release(fact.kind, fact.subject_id, fact=fact.id, seq=fact.seq):
         state.anomalies["released out of turn"] += 1
@@ -267,47 +297,22 @@ def _touch(state: State, fact: Fact) -> None:
         state.cluster.mark(node)
 
 
-def _provision_failed(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, ProvisionFailed)
-    if fact.payload.scale in state.choices.open:
-        state.choices.given_up[fact.payload.scale] = Outcome(True, fact.payload.reason, fact.id)
-        state.choices.mark_dirty(fact.payload.scale)
+@FOLDS.on("node", "provision-failed", ProvisionFailed)
+def _provision_failed(state: State, fact: Fact, failed: ProvisionFailed) -> None:
+    if failed.scale in state.choices.open:
+        state.choices.given_up[failed.scale] = Outcome(True, failed.reason, fact.id)
+        state.choices.mark_dirty(failed.scale)
 
 
-def _queue_changed(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, QueueChanged)
-    state.queues.set(fact.payload.spec, changed_at=fact.time, at=fact.time)
+@FOLDS.on("queue", "changed", QueueChanged)
+def _queue_changed(state: State, fact: Fact, changed: QueueChanged) -> None:
+    state.queues.set(changed.spec, changed_at=fact.time, at=fact.time)
     state.changes.added += 1
 
 
-def _signal(state: State, fact: Fact) -> None:
-    state.signals.fold(fact)
+@FOLDS.on(
+    "autoscaler", ("node-wanted", "node-refused", "node-unneeded", "removal-blocked", "settled"), AutoscalerSignal
+)
+def _signal(state: State, fact: Fact, signal: AutoscalerSignal) -> None:
+    state.signals.fold(fact, signal)
     state.changes.added += 1
-
-
-CLUSTER_HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
-    ("job", "routed"): _routed,
-    ("job", "cancel-forwarded"): _cancelled,
-    **{("job", name): _held for name in ("held", "unheld")},
-    ("job", "queued"): _queued,
-    ("job", "placed"): _placed,
-    ("job", "pods-started"): _pods_started,
-    **{("job", name): _resized for name in ("resize-requested", "resized")},
-    **{("job", name): _reservation_changed for name in ("reserved", "reservation-lifted")},
-    ("job", "unschedulable"): _unschedulable,
-    **{("job", name): _ended for name in ("succeeded", "failed", "cancelled", "timed-out", "returned")},
-    ("node", "joined"): _joined,
-    **{("node", name): _lost_or_returned for name in ("lost", "returned")},
-    ("node", "left"): _left,
-    ("node", "provision-failed"): _provision_failed,
-    **{(kind, "withhold-requested"): _withhold_requested for kind in ("node", "device")},
-    **{("node", f"{ask}-forwarded"): _cordoned for ask in ("cordon", "drain", "resume")},
-    **{(kind, "withhold-withdrawn"): _withhold_withdrawn for kind in ("node", "device")},
-    **{(kind, "withheld"): _withheld for kind in ("node", "device")},
-    **{(kind, "released"): _released for kind in ("node", "device")},
-    ("queue", "changed"): _queue_changed,
-    **{
-        ("autoscaler", name): _signal
-        for name in ("node-wanted", "node-refused", "node-unneeded", "removal-blocked", "settled")
-    },
-}

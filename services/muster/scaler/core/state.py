@@ -12,12 +12,11 @@ from muster.quota.queues import QueueTree
 from muster.scaler.core.autoscaler import SignalBook
 from muster.scaler.core.capacity import Capacity
 from muster.scaler.core.changes import Changes, Cooldowns
-from muster.scaler.core.choices import Choices
+from muster.scaler.core.choices import Choices, Refusals
 from muster.scaler.core.cluster import Cluster
 from muster.scaler.core.fabrics import Attachments, Pool
 from muster.scaler.core.groups import ScalingConfig
 from muster.scaler.core.jobs import Demand, JobRecord, JobTable
-from muster.schemas.facts.scale import Refused
 
 
 @dataclass(slots=True)
@@ -29,8 +28,7 @@ class State:
     queues: QueueTree = field(default_factory=QueueTree)
     jobs: JobTable = field(default_factory=JobTable)
     demand: Demand = field(default_factory=Demand)
-    refused: dict[str, Refused] = field(default_factory=dict)
-    """What `nothing-chosen` reported last, by job or node."""
+    refused: Refusals = field(default_factory=Refusals)
     pool: Pool = field(default_factory=Pool)
     attachments: Attachments = field(default_factory=Attachments)
     choices: Choices = field(default_factory=Choices)

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from muster.core import Draft, Instant
 from muster.scheduler.core.admit.arrivals import queue_changes, queued_arrivals, refused_arrivals
 from muster.scheduler.core.explain.summary import HEARTBEAT_S, summary
-from muster.scheduler.core.explain.unschedulable import Explanations
+from muster.scheduler.core.explain.why import Explanations
 from muster.scheduler.core.fold.updates import lift_exclusions
-from muster.scheduler.core.lifecycle.blame import pages_are_read
-from muster.scheduler.core.lifecycle.follow_ups import follow_ups
+from muster.scheduler.core.lifecycle.follow_ups import follow_ups, pages_are_read
 from muster.scheduler.core.lifecycle.preflight import PlanOf
 from muster.scheduler.core.place.backfill import Backfill
 from muster.scheduler.core.place.growth import Growth

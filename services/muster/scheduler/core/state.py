@@ -1,4 +1,4 @@
-"""All stores of the scheduler. Folds change them (`fold`), decisions only read them (`cycle`).
+"""All stores of the scheduler. Folds change them (`core`, `fold`), decisions only read them (`cycle`).
 
 What a decision may touch are caches: which pending queues were judged, what is proposed, which jobs need no answer any
 more. They follow from the rest, and dropping them costs time, not truth.
@@ -10,20 +10,60 @@ from dataclasses import dataclass, field
 from muster.cluster.grants import Grants
 from muster.cluster.ledger import Ledger, LedgerListener
 from muster.cluster.node_records import NodeTable
+from muster.core.contact import Contact
 from muster.placement import Fleet
 from muster.quota.queues import QueueTree
-from muster.scheduler.core.stores.arrivals import Arrivals, Demand
 from muster.scheduler.core.stores.bookings import Bookings
-from muster.scheduler.core.stores.capacity import Capacity
+from muster.scheduler.core.stores.capacity import Capacity, Demand
 from muster.scheduler.core.stores.drains import LaterRequests, PlannedDrains
-from muster.scheduler.core.stores.due import DueJobs
+from muster.scheduler.core.stores.due import Arrivals, DueJobs
 from muster.scheduler.core.stores.holders import Holders
 from muster.scheduler.core.stores.jobs import JobBook
 from muster.scheduler.core.stores.pending_queues import PendingQueues
 from muster.scheduler.core.stores.proposals import Proposals
 from muster.scheduler.core.stores.reservations import Reservations
 from muster.scheduler.core.stores.runs import Runs
-from muster.scheduler.core.stores.status import ClusterStatus, LastSummary, Progress
+from muster.schemas.facts.control import ClusterDescribed, ClusterSummary
+
+
+@dataclass(slots=True)
+class ClusterStatus:
+    """The cluster as the federation and the agent tell of it."""
+
+    described: ClusterDescribed = field(default_factory=ClusterDescribed)
+    """What the cluster can do, as its agent says."""
+    contact: Contact = field(default_factory=Contact)
+    """Contact with the federation."""
+    contact_lost_at: int = 0
+    """When jobs were last told to end for want of contact, 0 once none is ending for it."""
+    pages_read_at: int = 0
+    """Newest reading of a job's GPUs."""
+
+
+@dataclass(slots=True)
+class LastSummary:
+    """How full the cluster is, as it was reported to the federation last."""
+
+    numbers: ClusterSummary | None = None
+    at: int = 0
+    is_stale: bool = False
+    """Whether something changed since the numbers were taken."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """Counters by which policies see that something was folded."""
+
+    folded: int = 0
+    """Facts that were ever folded."""
+    facts: int = 0
+    """Facts since the last `checkpoint-requested`."""
+    checkpoint_cause: str = ""
+    """The fact that was folded last."""
+    generation: int = 0
+    """Grows when a job, queue or node changed."""
+    checkpoints: int = 0
+    """Grows when a job wrote a checkpoint."""
 
 
 @dataclass(slots=True)

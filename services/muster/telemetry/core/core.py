@@ -5,13 +5,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from muster.core import NEVER, Draft, Fact, Instant
+from muster.core.folding import Folds
 from muster.core.instant import NS_PER_S
+from muster.schemas.facts.federation import JobReturned
+from muster.schemas.facts.job import JobFinished, JobRouted
+from muster.schemas.facts.node import NodeLeft
 from muster.schemas.facts.telemetry import ACCOUNTS_A_DAY_MAX, DayUseState, JobUseReported, JobUseState, TeamUse, Use
-from muster.schemas.job import TERMINAL_PHASES
 from muster.schemas.registry import STATE_NAME
 from muster.telemetry.core.config import TelemetryConfig
 from muster.telemetry.core.exporters import ExporterStates
-from muster.telemetry.core.holdings import Holdings
+from muster.telemetry.core.holdings import OVER, Holdings
 from muster.telemetry.core.meters import JobMeters, Reading
 
 USAGE = "usage"
@@ -130,18 +133,6 @@ class State:
         """What teams used, by day."""
         self.anomalies: Counter[str] = Counter()
 
-    def fold(self, fact: Fact) -> None:
-        """One fact of telemetry further."""
-        match fact.payload:
-            case JobUseReported() as reported:
-                self._reported(fact, reported)
-            case JobUseState(reported=JobUseReported()) as state:
-                self._restore(fact.subject_id, state)
-            case DayUseState() as day:
-                self.accounts.restore(day)
-            case _:
-                self.anomalies[fact.name] += 1
-
     def end(self, job_id: str, at: Instant) -> None:
         """The job is over."""
         last = self.reports.get(job_id)
@@ -157,7 +148,8 @@ class State:
             self.over.pop(job_id, None)
             self.unfinished.pop(job_id, None)
 
-    def _reported(self, fact: Fact, reported: JobUseReported) -> None:
+    def report(self, fact: Fact, reported: JobUseReported) -> None:
+        """Take a report of a job's use."""
         last = self.reports.get(fact.subject_id)
         self.accounts.report(fact.time, reported, None if last is None else last.reported.use)
         if last is None:
@@ -169,7 +161,12 @@ class State:
             last.ended_at = fact.time
         self._settle(fact.subject_id, last)
 
-    def _restore(self, job_id: str, state: JobUseState) -> None:
+    def restore(self, fact: Fact, state: JobUseState) -> None:
+        """Take the last report of a job from a checkpoint."""
+        if state.reported is None:
+            self.anomalies[fact.name] += 1
+            return
+        job_id = fact.subject_id
         last = self.reports[job_id] = LastReport.restored(state)
         self._settle(job_id, last)
 
@@ -193,11 +190,9 @@ class State:
         yield from self.accounts.snapshot()
 
 
+_HOLDING_KINDS = frozenset({JOB, "node"})
 DRAFTS_MAX = 500
 """Of one decision; what is left comes with the next."""
-_NODE, _WRITER = "node", "telemetry"
-_OVER = frozenset({*(phase.value for phase in TERMINAL_PHASES), "returned"})
-"""After these a job is no longer this cluster's."""
 
 
 class TelemetryCore:
@@ -205,6 +200,8 @@ class TelemetryCore:
 
     meters, fleet: what was measured in this term, which is no part of the state.
     """
+
+    _FOLDS = Folds["TelemetryCore", None]()
 
     def __init__(self, config: TelemetryConfig) -> None:
         self.config = config
@@ -217,14 +214,9 @@ class TelemetryCore:
 
     def apply(self, fact: Fact) -> None:
         """See `Core`; what fits no state is counted in the anomalies of its parts."""
-        if fact.kind == JOB:
-            self._of_job(fact)
-        elif fact.kind == USAGE:
-            self.state.fold(fact)
-        elif fact.kind == _NODE:
+        if fact.kind in _HOLDING_KINDS:
             self.holdings.apply(fact)
-            if fact.name == "left":
-                self.fleet.forget(fact.subject_id)
+        self._FOLDS.apply(self, fact)
 
     def decide(self, now: Instant) -> list[Draft]:
         """See `Core`: reports that are due, and the final ones of jobs that ended while nothing was measured."""
@@ -265,20 +257,34 @@ class TelemetryCore:
         self.meters.reset()
         self.fleet.reset()
 
-    def _of_job(self, fact: Fact) -> None:
-        if fact.writer == _WRITER:
-            self.state.fold(fact)
-            last = self.state.reports.get(fact.subject_id)
-            if last is not None:
-                self.meters.acknowledge(fact.subject_id, last.reported, last.reported_at)
-            return
-        self.holdings.apply(fact)
-        if fact.name == "routed":
-            self.state.begin(fact.subject_id)
-            self.meters.begin(fact.subject_id)
-        elif fact.name in _OVER:
-            self.state.end(fact.subject_id, fact.time)
-            self.meters.ended(fact.subject_id)
+    @_FOLDS.on(JOB, REPORTED, JobUseReported)
+    def _reported(self, fact: Fact, reported: JobUseReported) -> None:
+        self.state.report(fact, reported)
+        self.meters.acknowledge(fact.subject_id, reported, fact.time)
+
+    @_FOLDS.on(JOB, STATE_NAME, JobUseState)
+    def _restored(self, fact: Fact, stored: JobUseState) -> None:
+        self.state.restore(fact, stored)
+        if stored.reported is not None:
+            self.meters.acknowledge(fact.subject_id, stored.reported, Instant(stored.reported_at))
+
+    @_FOLDS.on(USAGE, STATE_NAME, DayUseState)
+    def _day_restored(self, _fact: Fact, stored: DayUseState) -> None:
+        self.state.accounts.restore(stored)
+
+    @_FOLDS.on(JOB, "routed", JobRouted)
+    def _routed(self, fact: Fact, _: JobRouted) -> None:
+        self.state.begin(fact.subject_id)
+        self.meters.begin(fact.subject_id)
+
+    @_FOLDS.on(JOB, OVER, (JobFinished, JobReturned))
+    def _ended(self, fact: Fact, _: JobFinished | JobReturned) -> None:
+        self.state.end(fact.subject_id, fact.time)
+        self.meters.ended(fact.subject_id)
+
+    @_FOLDS.on("node", "left", NodeLeft)
+    def _left(self, fact: Fact, _: NodeLeft) -> None:
+        self.fleet.forget(fact.subject_id)
 
     def _last_report(self, job_id: str) -> JobUseReported | None:
         last = self.state.reports.get(job_id)

@@ -1,16 +1,20 @@
 """What the log says of nodes and jobs, as far as readings need it: what is there, and whose devices are in use."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from muster.cluster import Hold, Holds, Nodes
 from muster.core import Fact, Instant
-from muster.schemas.facts.job import JobQueued, JobRouted, JobState
-from muster.schemas.job import TERMINAL_PHASES, Job
+from muster.core.folding import Folds
+from muster.schemas.facts.federation import JobReturned
+from muster.schemas.facts.job import JobFinished, JobQueued, JobRouted, JobState
+from muster.schemas.job import TERMINAL_PHASES, Job, Phase
 from muster.schemas.registry import STATE_NAME
 
 NEVER = Instant(0)
+OVER = (*(phase.value for phase in Phase if phase.is_terminal), "returned")
+"""Names of the facts after which a job is no longer this cluster's."""
 
 
 @dataclass(slots=True)
@@ -41,6 +45,8 @@ class Holdings:
     namespace/name, the live job of an object of Kubernetes that makes its pods itself.
     """
 
+    _FOLDS = Folds["Holdings", None]()
+
     def __init__(self) -> None:
         self.nodes = Nodes()
         self.jobs: dict[str, KnownJob] = {}
@@ -48,21 +54,12 @@ class Holdings:
         self.holding = HoldingJobs(self.holds.jobs)
         self.origins: dict[str, str] = {}
         self.anomalies: Counter[str] = Counter()
-        self._handlers: Mapping[tuple[str, str], Callable[[Fact], None]] = {
-            ("job", "routed"): self._routed,
-            ("job", "queued"): self._queued,
-            ("job", "returned"): self._ended,
-            **{("job", phase.value): self._ended for phase in TERMINAL_PHASES},
-            ("job", STATE_NAME): self._job_state,
-        }
 
     def apply(self, fact: Fact) -> None:
         """One fact further; what says nothing of nodes or holdings is passed over."""
         self.nodes.apply(fact)
         self.holds.apply(fact)
-        handler = self._handlers.get((fact.kind, fact.name))
-        if handler is not None:
-            handler(fact)
+        self._FOLDS.apply(self, fact)
 
     def holders(self, node: str) -> dict[str, dict[str, int]]:
         """By uuid of the node's devices: milli-GPUs that each job's pods have. Work grows with the node's jobs."""
@@ -74,18 +71,21 @@ class Holdings:
         hold = self.holds.jobs.get(job_id)
         return NEVER if hold is None else hold.placed_at
 
-    def _routed(self, fact: Fact) -> None:
-        if isinstance(fact.payload, JobRouted) and fact.subject_id not in self.jobs:
-            self._know(fact.payload.job, fact.payload.job.spec.queue_name)
+    @_FOLDS.on("job", "routed", JobRouted)
+    def _routed(self, fact: Fact, routed: JobRouted) -> None:
+        if fact.subject_id not in self.jobs:
+            self._know(routed.job, routed.job.spec.queue_name)
 
-    def _queued(self, fact: Fact) -> None:
+    @_FOLDS.on("job", "queued", JobQueued)
+    def _queued(self, fact: Fact, queued: JobQueued) -> None:
         job = self.jobs.get(fact.subject_id)
         if job is None:
             self.anomalies[fact.name] += 1
-        elif isinstance(fact.payload, JobQueued):
-            job.queue = fact.payload.queue
+        else:
+            job.queue = queued.queue
 
-    def _ended(self, fact: Fact) -> None:
+    @_FOLDS.on("job", OVER, (JobFinished, JobReturned))
+    def _ended(self, fact: Fact, _: JobFinished | JobReturned) -> None:
         job = self.jobs.pop(fact.subject_id, None)
         if job is None:
             self.anomalies[fact.name] += 1
@@ -94,9 +94,9 @@ class Holdings:
         if origin is not None and self.origins.get(title := f"{origin.namespace}/{origin.name}") == fact.subject_id:
             del self.origins[title]
 
-    def _job_state(self, fact: Fact) -> None:
-        state = fact.payload
-        if isinstance(state, JobState) and state.phase not in TERMINAL_PHASES:
+    @_FOLDS.on("job", STATE_NAME, JobState)
+    def _job_state(self, _fact: Fact, state: JobState) -> None:
+        if state.phase not in TERMINAL_PHASES:
             self._know(state.job, state.queue or state.job.spec.queue_name)
 
     def _know(self, job: Job, queue: str) -> None:

@@ -3,12 +3,11 @@
 The table says which fact changes the state how. What fits no state is counted, nothing else.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from muster.core import Draft, Fact, Instant, after
-from muster.schemas.facts.health import BrakeState
-from muster.schemas.facts.job import JobState
-from muster.schemas.facts.node import GrantState, NodeState, WithholdWithdrawn
+from muster.core.folding import Folds
+from muster.schemas.facts.node import WithholdWithdrawn
 from muster.schemas.facts.upgrade import CampaignState, CampaignWish, NodeTurnsState, TurnState
 from muster.schemas.registry import STATE_NAME
 from muster.upgrader.core import fold_campaigns, fold_cluster, limits
@@ -18,30 +17,18 @@ from muster.upgrader.core.state import MINE, Campaign, State, Turn
 from muster.upgrader.core.steps import due_at, give_back, next_step
 from muster.upgrader.core.turns import changes, planned
 
+FOLDS = Folds[State, None](fold_cluster.FOLDS, fold_campaigns.FOLDS)
 
-def restore(state: State, fact: Fact) -> None:
-    """One part of a checkpoint. Turns are kept until their campaign comes, which may be later."""
-    match fact.payload:
-        case JobState():
-            fold_cluster.load_job(state, fact)
-        case NodeState():
-            state.nodes.apply(fact)
-        case GrantState() as grant if fact.kind == "node":
-            fold_cluster.load_grant(state, fact.subject_id, grant)
-        case BrakeState(tripped=tripped):
-            state.braked = "" if tripped is None else tripped.because or "too many nodes at once"
-        case CampaignState() as stored:
-            _load_campaign(state, fact.subject_id, stored)
-        case NodeTurnsState(turns=turns):
-            for turn in turns:
-                campaign, found = state.campaigns.get(turn.campaign), Turn.restored(turn, node=fact.subject_id)
-                if campaign is not None:
-                    campaign.put(found)
-                else:
-                    state.early.setdefault(turn.campaign, []).append(found)
-        case _:
-            return
-    state.moves += 1
+
+@FOLDS.on("node", STATE_NAME, NodeTurnsState)
+def _load_turns(state: State, fact: Fact, stored: NodeTurnsState) -> None:
+    """Turns are kept until their campaign comes, which may be later."""
+    for turn in stored.turns:
+        campaign, found = state.campaigns.get(turn.campaign), Turn.restored(turn, node=fact.subject_id)
+        if campaign is not None:
+            campaign.put(found)
+        else:
+            state.early.setdefault(turn.campaign, []).append(found)
 
 
 def states(state: State) -> Iterator[Draft]:
@@ -60,31 +47,15 @@ def states(state: State) -> Iterator[Draft]:
         yield Draft("node", node, STATE_NAME, NodeTurnsState(turns=turns))
 
 
-def _load_campaign(state: State, name: str, stored: CampaignState) -> None:
+@FOLDS.on("campaign", STATE_NAME, CampaignState)
+def _load_campaign(state: State, fact: Fact, stored: CampaignState) -> None:
     state.wishes.update({wish.fact: wish for wish in stored.wishes})
     if stored.spec is None:
         return  # it was only asked for
-    campaign = Campaign.restored(stored, name=name)
-    for turn in state.early.pop(name, ()):
+    campaign = Campaign.restored(stored, name=fact.subject_id)
+    for turn in state.early.pop(fact.subject_id, ()):
         campaign.put(turn)
-    state.campaigns[name] = campaign
-
-
-_STATES = ("campaign", "node", "job", "health")
-
-HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
-    **fold_cluster.JOB_HANDLERS,
-    **fold_cluster.NODE_HANDLERS,
-    **fold_campaigns.HANDLERS,
-    **{(kind, STATE_NAME): restore for kind in _STATES},
-}
-
-
-def fold(state: State, fact: Fact) -> None:
-    """One fact further. Facts that the upgrader has no use for cost one look-up."""
-    handler = HANDLERS.get((fact.kind, fact.name))
-    if handler is not None:
-        handler(state, fact)
+    state.campaigns[fact.subject_id] = campaign
 
 
 LATE = "it was given after it had been asked for no longer"
@@ -109,7 +80,9 @@ class UpgraderCore:
 
     def apply(self, fact: Fact) -> None:
         """Fold one fact; one that fits no state is counted in `state.anomalies`."""
-        fold(self.state, fact)
+        FOLDS.apply(self.state, fact)
+        if fact.name == STATE_NAME:
+            self.state.moves += 1
 
     def decide(self, now: Instant) -> list[Draft]:
         """What should be true and is not yet; the same until something is folded, or time brings more."""

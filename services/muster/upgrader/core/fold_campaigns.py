@@ -1,10 +1,8 @@
 """How campaigns, and the steps of their nodes, change what the upgrader believes."""
 
-from collections.abc import Callable
-from functools import partial
-
 from muster.core import Fact
-from muster.schemas.facts.health import BrakeTripped
+from muster.core.folding import Folds
+from muster.schemas.facts.health import BrakeReset, BrakeState, BrakeTripped
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.facts.upgrade import (
     CampaignAccepted,
@@ -12,37 +10,49 @@ from muster.schemas.facts.upgrade import (
     CampaignChanged,
     CampaignChangeRequested,
     CampaignEnded,
+    CampaignRefused,
     CampaignStartRequested,
     CampaignStopped,
     CampaignWish,
     NodeStepped,
     Step,
 )
+from muster.schemas.registry import STATE_NAME
 from muster.upgrader.core import limits
 from muster.upgrader.core.state import Campaign, State, Turn, version
 
+FOLDS = Folds[State, None]()
+
+
 NO_REASON = "as asked"
+TOO_MANY = "too many nodes at once"
 _FAILURES = frozenset({Step.ROLLING_BACK, Step.FAILED})
 
 
-def _asked(state: State, fact: Fact, *, ask: CampaignAsk) -> None:
+@FOLDS.on("campaign", "start-forwarded", CampaignStartRequested)
+def _start_asked(state: State, fact: Fact, asked: CampaignStartRequested) -> None:
+    wish = CampaignWish(fact=fact.id, name=fact.subject_id, ask=CampaignAsk.START, trace=fact.trace)
+    _keep(state, wish.model_copy(update={"spec": asked.spec, "principal": asked.principal}))
+
+
+@FOLDS.on("campaign", ("pause-forwarded", "resume-forwarded", "abort-forwarded"), CampaignChangeRequested)
+def _change_asked(state: State, fact: Fact, asked: CampaignChangeRequested) -> None:
+    ask = CampaignAsk(fact.name.removesuffix("-forwarded"))
     wish = CampaignWish(fact=fact.id, name=fact.subject_id, ask=ask, trace=fact.trace)
-    match fact.payload:
-        case CampaignStartRequested(spec=spec, principal=principal):
-            wish = wish.model_copy(update={"spec": spec, "principal": principal})
-        case CampaignChangeRequested(principal=principal, reason=reason):
-            wish = wish.model_copy(update={"reason": reason, "principal": principal})
-    state.wishes[fact.id] = wish
+    _keep(state, wish.model_copy(update={"reason": asked.reason, "principal": asked.principal}))
+
+
+def _keep(state: State, wish: CampaignWish) -> None:
+    state.wishes[wish.fact] = wish
     state.moves += 1
 
 
-def _accepted(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, CampaignAccepted)
-    said = fact.payload
+@FOLDS.on("campaign", "accepted", CampaignAccepted)
+def _accepted(state: State, fact: Fact, accepted: CampaignAccepted) -> None:
     _answered(state, fact)
     campaign = Campaign(
-        name=fact.subject_id, spec=said.spec, number=fact.seq, accepted_at=fact.time, fact=fact.id, trace=fact.trace,
-        principal=said.principal, last_fact=fact.id,
+        name=fact.subject_id, spec=accepted.spec, number=fact.seq, accepted_at=fact.time, fact=fact.id,
+        trace=fact.trace, principal=accepted.principal, last_fact=fact.id,
     )  # fmt: skip
     before = state.campaigns.pop(campaign.name, None)
     for turn in before.turns.values() if before is not None else ():
@@ -55,13 +65,13 @@ def _accepted(state: State, fact: Fact) -> None:
     _forget_oldest(state)
 
 
-def _changed(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, CampaignChanged)
+@FOLDS.on("campaign", ("paused", "resumed", "aborted"), CampaignChanged)
+def _changed(state: State, fact: Fact, changed: CampaignChanged) -> None:
     _answered(state, fact)
     campaign = _live(state, fact)
     if campaign is None:
         return
-    reason = fact.payload.reason or NO_REASON
+    reason = changed.reason or NO_REASON
     match fact.name:
         case "paused":
             campaign.paused = reason
@@ -76,55 +86,54 @@ def _changed(state: State, fact: Fact) -> None:
                     turn.attempt, turn.work_id, turn.outcome, turn.freed = turn.attempt + 1, "", None, False
 
 
-def _refused(state: State, fact: Fact) -> None:
+@FOLDS.on("campaign", "refused", CampaignRefused)
+def _refused(state: State, fact: Fact, _: CampaignRefused) -> None:
     _answered(state, fact)
 
 
-def _stopped(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, CampaignStopped)
+@FOLDS.on("campaign", "stopped", CampaignStopped)
+def _stopped(state: State, fact: Fact, stopped: CampaignStopped) -> None:
     campaign = _live(state, fact)
     if campaign is not None:
-        campaign.stopped = fact.payload.reason
+        campaign.stopped = stopped.reason
 
 
-def _ended(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, CampaignEnded)
+@FOLDS.on("campaign", "ended", CampaignEnded)
+def _ended(state: State, fact: Fact, ended: CampaignEnded) -> None:
     campaign = _live(state, fact)
     if campaign is None:
         return
     for name in [name for name, turn in campaign.turns.items() if turn.request_id]:
         state.count_idle(name, fact.time)
-    campaign.ended, campaign.ended_at = fact.payload, fact.time
+    campaign.ended, campaign.ended_at = ended, fact.time
     for name in [name for name, turn in campaign.turns.items() if not turn.request_id]:
         campaign.drop(name)
     _forget_oldest(state)
 
 
-def _stepped(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, NodeStepped)
-    said = fact.payload
-    campaign = state.campaigns.get(said.campaign)
+@FOLDS.on("node", "upgrade-stepped", NodeStepped)
+def _stepped(state: State, fact: Fact, stepped: NodeStepped) -> None:
+    campaign = state.campaigns.get(stepped.campaign)
     turn = campaign.turns.get(fact.subject_id) if campaign is not None else None
     if campaign is None or turn is None:
         state.anomalies["stepped in no turn"] += 1
         return
-    if said.step is Step.CORDONED:
+    if stepped.step is Step.CORDONED:
         described = state.nodes.description(fact.subject_id)
         turn.version_before = version(described, campaign.spec.component.value)
-        turn.cordoned_by = said.cordoned_by
-    if said.step in _FAILURES and turn.step not in _FAILURES:
+        turn.cordoned_by = stepped.cordoned_by
+    if stepped.step in _FAILURES and turn.step not in _FAILURES:
         campaign.failures += 1
-    campaign.move(turn, said.step, fact.time)
-    turn.detail = said.detail
-    turn.work_id, turn.outcome = said.request_id, None
+    campaign.move(turn, stepped.step, fact.time)
+    turn.detail = stepped.detail
+    turn.work_id, turn.outcome = stepped.request_id, None
     turn.last_fact = fact.id
     state.moves += 1
 
 
-def note_node(state: State, fact: Fact) -> None:
+def note_node(state: State, fact: Fact, described: NodeJoined) -> None:
     """The node came, or is described otherwise: campaigns that fit take it, and one that has the version is done."""
-    node, described = fact.subject_id, fact.payload
-    assert isinstance(described, NodeJoined)
+    node = fact.subject_id
     for campaign in state.live:
         turn = campaign.turns.get(node)
         if turn is None:
@@ -172,20 +181,18 @@ def _forget_oldest(state: State) -> None:
     state.moves += 1
 
 
-def _braked(state: State, fact: Fact) -> None:
-    tripped = isinstance(fact.payload, BrakeTripped)
-    state.braked = fact.payload.because or "too many nodes at once" if isinstance(fact.payload, BrakeTripped) else ""
-    state.moves += tripped or bool(state.campaigns)
+@FOLDS.on("health", "brake-tripped", BrakeTripped)
+def _brake_tripped(state: State, _fact: Fact, tripped: BrakeTripped) -> None:
+    state.braked = tripped.because or TOO_MANY
+    state.moves += 1
 
 
-HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
-    **{("campaign", f"{ask.value}-forwarded"): partial(_asked, ask=ask) for ask in CampaignAsk},
-    ("campaign", "accepted"): _accepted,
-    ("campaign", "refused"): _refused,
-    **{("campaign", name): _changed for name in ("paused", "resumed", "aborted")},
-    ("campaign", "stopped"): _stopped,
-    ("campaign", "ended"): _ended,
-    ("node", "upgrade-stepped"): _stepped,
-    ("health", "brake-tripped"): _braked,
-    ("health", "brake-reset"): _braked,
-}
+@FOLDS.on("health", "brake-reset", BrakeReset)
+def _brake_reset(state: State, _fact: Fact, _: BrakeReset) -> None:
+    state.braked = ""
+    state.moves += bool(state.campaigns)
+
+
+@FOLDS.on("health", STATE_NAME, BrakeState)
+def _brake_restored(state: State, _fact: Fact, stored: BrakeState) -> None:
+    state.braked = "" if stored.tripped is None else stored.tripped.because or TOO_MANY

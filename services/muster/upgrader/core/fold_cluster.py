@@ -1,13 +1,16 @@
 """How facts of jobs and nodes change the state: who holds which node and until when, and who asked to drain it."""
 
 from collections import Counter
-from collections.abc import Callable
 
-from muster.cluster import HOLD_FACTS
 from muster.core import Fact
+from muster.core.folding import Folds
+from muster.schemas.base import Payload
+from muster.schemas.facts.federation import JobReturned
 from muster.schemas.facts.job import (
+    JobFinished,
     JobQueued,
     JobRouted,
+    JobRunning,
     JobState,
     PodsExited,
 )
@@ -15,6 +18,12 @@ from muster.schemas.facts.node import (
     Cordon,
     CordonRequested,
     GrantState,
+    NodeJoined,
+    NodeLeft,
+    NodeLost,
+    NodeReturned,
+    NodeState,
+    Released,
     Withheld,
     WithholdRequested,
     WithholdWithdrawn,
@@ -25,52 +34,54 @@ from muster.schemas.registry import STATE_NAME
 from muster.upgrader.core.fold_campaigns import note_node
 from muster.upgrader.core.state import MINE, Grant, Job, State, Turn
 
+FOLDS = Folds[State, None]()
 
-def _routed(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobRouted)
-    job = fact.payload.job
+
+@FOLDS.on("job", "routed", JobRouted)
+def _routed(state: State, _fact: Fact, routed: JobRouted) -> None:
+    job = routed.job
     if job.id not in state.jobs:
         state.jobs[job.id] = Job(job.id, job.spec, job.spec.total_run_time_s, slice_s=job.spec.min_slice_s)
 
 
-def _queued(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobQueued)
+@FOLDS.on("job", "queued", JobQueued)
+def _queued(state: State, fact: Fact, queued: JobQueued) -> None:
     _job_held(state, fact)
     job = state.jobs.get(fact.subject_id)
     if job is None:
         return
-    payload = fact.payload
     job.ran_s += job.exited_s
     job.exited_s = 0.0
     job.running_at = 0
-    job.total_s = job.spec.total_run_time_s if payload.total_run_time_s is None else payload.total_run_time_s
-    job.slice_s = job.spec.min_slice_s if payload.min_slice_s is None else payload.min_slice_s
+    job.total_s = job.spec.total_run_time_s if queued.total_run_time_s is None else queued.total_run_time_s
+    job.slice_s = job.spec.min_slice_s if queued.min_slice_s is None else queued.min_slice_s
 
 
-def _running(state: State, fact: Fact) -> None:
+@FOLDS.on("job", "running", JobRunning)
+def _running(state: State, fact: Fact, _: JobRunning) -> None:
     job = state.jobs.get(fact.subject_id)
     if job is not None:
         job.running_at = fact.time
         state.moves += bool(state.campaigns)
 
 
-def _exited(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, PodsExited)
+@FOLDS.on("job", "pods-exited", PodsExited)
+def _exited(state: State, fact: Fact, exited: PodsExited) -> None:
     _job_held(state, fact)
     job = state.jobs.get(fact.subject_id)
     if job is not None:
-        job.exited_s = fact.payload.ran_s
+        job.exited_s = exited.ran_s
 
 
-def _job_ended(state: State, fact: Fact) -> None:
+@FOLDS.on("job", ("succeeded", "failed", "cancelled", "timed-out", "returned"), (JobFinished, JobReturned))
+def _job_ended(state: State, fact: Fact, _: JobFinished | JobReturned) -> None:
     _job_held(state, fact)
     state.jobs.pop(fact.subject_id, None)
 
 
-def load_job(state: State, fact: Fact) -> None:
+@FOLDS.on("job", STATE_NAME, JobState)
+def _load_job(state: State, fact: Fact, stored: JobState) -> None:
     """A job as a checkpoint says."""
-    stored = fact.payload
-    assert isinstance(stored, JobState)
     if stored.phase.is_terminal:
         return
     spec = stored.job.spec
@@ -83,6 +94,11 @@ def load_job(state: State, fact: Fact) -> None:
         exited_s=stored.exited.ran_s if stored.exited is not None else 0.0,
         running_at=stored.running_at,
     )
+    _job_held(state, fact)
+
+
+@FOLDS.on("job", ("placed", "resize-requested", "resized", "pods-started"), Payload)
+def _held(state: State, fact: Fact, _: Payload) -> None:
     _job_held(state, fact)
 
 
@@ -102,28 +118,26 @@ def _job_held(state: State, fact: Fact) -> None:
             state.moves += 1
 
 
-JOB_HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
-    ("job", "routed"): _routed,
-    **{("job", name): _job_held for name in HOLD_FACTS},
-    ("job", "queued"): _queued,
-    ("job", "running"): _running,
-    ("job", "pods-exited"): _exited,
-    **{("job", name): _job_ended for name in ("succeeded", "failed", "cancelled", "timed-out", "returned")},
-}
-
-
-def _joined(state: State, fact: Fact) -> None:
+@FOLDS.on("node", "joined", NodeJoined)
+def _joined(state: State, fact: Fact, joined: NodeJoined) -> None:
     state.count_idle(fact.subject_id, fact.time)
     state.nodes.apply(fact)
-    note_node(state, fact)
+    note_node(state, fact, joined)
 
 
-def _lost(state: State, fact: Fact) -> None:
+@FOLDS.on("node", STATE_NAME, NodeState)
+def _load_node(state: State, fact: Fact, _: NodeState) -> None:
+    state.nodes.apply(fact)
+
+
+@FOLDS.on("node", ("lost", "returned"), (NodeLost, NodeReturned))
+def _lost(state: State, fact: Fact, _: NodeLost | NodeReturned) -> None:
     if state.nodes.apply(fact) is not None:
         state.moves += bool(state.campaigns)
 
 
-def _node_left(state: State, fact: Fact) -> None:
+@FOLDS.on("node", "left", NodeLeft)
+def _node_left(state: State, fact: Fact, _: NodeLeft) -> None:
     """Its turns are over; if it comes again, it gets new ones."""
     name = fact.subject_id
     state.count_idle(name, fact.time)
@@ -143,9 +157,9 @@ def _drop_answered(state: State, name: str) -> None:
         state.drop_empty_grant(name)
 
 
-def _withhold_requested(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, WithholdRequested)
-    asked, name = fact.payload, fact.subject_id
+@FOLDS.on("node", "withhold-requested", WithholdRequested)
+def _withhold_requested(state: State, fact: Fact, asked: WithholdRequested) -> None:
+    name = fact.subject_id
     state.grant(name).ask(asked, fact=fact.id, by=fact.writer)
     state.moves += bool(state.campaigns)
     if fact.writer != MINE:
@@ -162,13 +176,13 @@ def _withhold_requested(state: State, fact: Fact) -> None:
     turn.last_fact = fact.id
 
 
-def _withdrawn(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, WithholdWithdrawn)
-    name, said = fact.subject_id, fact.payload
+@FOLDS.on("node", "withhold-withdrawn", WithholdWithdrawn)
+def _withdrawn(state: State, fact: Fact, withdrawn: WithholdWithdrawn) -> None:
+    name = fact.subject_id
     if not state.knows(name):
         return
     state.moves += bool(state.campaigns)
-    turn = state.turn_asking(name, said.request_id)
+    turn = state.turn_asking(name, withdrawn.request_id)
     if turn is not None:
         state.count_idle(name, fact.time)
         turn.request_id, turn.is_withheld, turn.counted_at, turn.freed = "", False, 0, False
@@ -177,15 +191,15 @@ def _withdrawn(state: State, fact: Fact) -> None:
         if campaign.ended is not None:
             campaign.drop(name)
     grant = state.grant(name)
-    grant.withdraw(said.request_id, after_withheld=said.after_withheld)
+    grant.withdraw(withdrawn.request_id, after_withheld=withdrawn.after_withheld)
     if not any(wish.by == MINE and wish.answered for wish in grant.wishes):
         state.strays.pop(name, None)
     state.drop_empty_grant(name)
 
 
-def _withheld(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, Withheld)
-    name, request_id = fact.subject_id, fact.payload.request_id
+@FOLDS.on("node", "withheld", Withheld)
+def _withheld(state: State, fact: Fact, withheld: Withheld) -> None:
+    name, request_id = fact.subject_id, withheld.request_id
     if not state.knows(name):
         return
     state.moves += bool(state.campaigns)
@@ -195,7 +209,7 @@ def _withheld(state: State, fact: Fact) -> None:
     state.drop_empty_grant(name)
     if turn is None:
         state.strays[name] = None
-    if turn is not None and not fact.payload.holders:
+    if turn is not None and not withheld.holders:
         turn.is_withheld, turn.last_fact = True, fact.id
 
 
@@ -203,15 +217,15 @@ def _is_ours(state: State, request_id: str) -> bool:
     return request_id.partition(".")[0] in state.campaigns
 
 
-def _released(state: State, fact: Fact) -> None:
+@FOLDS.on("node", "released", Released)
+def _released(state: State, fact: Fact, _: Released) -> None:
     if state.knows(fact.subject_id):
         _drop_answered(state, fact.subject_id)
         state.moves += bool(state.campaigns)
 
 
-def _cordoned(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, CordonRequested)
-    asked = fact.payload
+@FOLDS.on("node", ("cordon-forwarded", "drain-forwarded"), CordonRequested)
+def _cordoned(state: State, fact: Fact, asked: CordonRequested) -> None:
     state.grant(fact.subject_id).cordon = Cordon(
         principal=asked.principal,
         reason=asked.reason,
@@ -222,7 +236,8 @@ def _cordoned(state: State, fact: Fact) -> None:
     state.moves += bool(state.campaigns)
 
 
-def _resumed(state: State, fact: Fact) -> None:
+@FOLDS.on("node", "resume-forwarded", CordonRequested)
+def _resumed(state: State, fact: Fact, _: CordonRequested) -> None:
     """A person wants the node used again; that frees one whose upgrade failed, too."""
     name = fact.subject_id
     if not state.knows(name):
@@ -236,11 +251,11 @@ def _resumed(state: State, fact: Fact) -> None:
     state.moves += bool(state.campaigns)
 
 
-def _action_ended(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, NodeActionEnded)
+@FOLDS.on("node", "action-ended", NodeActionEnded)
+def _action_ended(state: State, fact: Fact, ended: NodeActionEnded) -> None:
     for turn in state.turns_on(fact.subject_id):
-        if turn.work_id and turn.work_id == fact.payload.request_id and turn.outcome is None:
-            ended, wanted = fact.payload, _version_wanted(state.campaigns[turn.campaign].spec, turn)
+        if turn.work_id and turn.work_id == ended.request_id and turn.outcome is None:
+            wanted = _version_wanted(state.campaigns[turn.campaign].spec, turn)
             if ended.outcome is ActionOutcome.DONE and ended.version and wanted and ended.version != wanted:
                 _settle_turn(state, turn, fact, ActionOutcome.FAILED, f"it has version {ended.version}, not {wanted}")
             else:
@@ -251,10 +266,9 @@ def _version_wanted(spec: CampaignSpec, turn: Turn) -> str:
     return spec.version if turn.step is Step.UPGRADING else spec.roll_back_to or turn.version_before
 
 
-def _checks_reported(state: State, fact: Fact) -> None:
+@FOLDS.on("node", "checks-reported", ChecksReported)
+def _checks_reported(state: State, fact: Fact, report: ChecksReported) -> None:
     """What failed ends the checks, and what could not run where the suite says so; else the last report does."""
-    assert isinstance(fact.payload, ChecksReported)
-    report = fact.payload
     for turn in state.turns_on(fact.subject_id):
         if not turn.work_id or turn.work_id != report.request_id or turn.outcome is not None:
             continue
@@ -278,26 +292,10 @@ def _settle_turn(state: State, turn: Turn, fact: Fact, outcome: ActionOutcome, d
     state.moves += 1
 
 
-def load_grant(state: State, name: str, stored: GrantState) -> None:
+@FOLDS.on("node", STATE_NAME, GrantState)
+def _load_grant(state: State, fact: Fact, stored: GrantState) -> None:
     """Who keeps jobs from a node, as a checkpoint says."""
     if stored.wishes or stored.cordon is not None:
-        state.grants[name] = Grant(stored.wishes, stored.cordon)
+        state.grants[fact.subject_id] = Grant(stored.wishes, stored.cordon)
         if any(wish.by == MINE and wish.answered for wish in stored.wishes):
-            state.strays[name] = None
-
-
-NODE_HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
-    ("node", "joined"): _joined,
-    ("node", "lost"): _lost,
-    ("node", "returned"): _lost,
-    ("node", "left"): _node_left,
-    ("node", "withhold-requested"): _withhold_requested,
-    ("node", "withhold-withdrawn"): _withdrawn,
-    ("node", "withheld"): _withheld,
-    ("node", "released"): _released,
-    ("node", "cordon-forwarded"): _cordoned,
-    ("node", "drain-forwarded"): _cordoned,
-    ("node", "resume-forwarded"): _resumed,
-    ("node", "action-ended"): _action_ended,
-    ("node", "checks-reported"): _checks_reported,
-}
+            state.strays[fact.subject_id] = None

@@ -7,14 +7,16 @@ together ask at most PER_S times a second, but for a burst when their queue appe
 """
 
 import heapq
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator
 from typing import TypeVar
 
 from muster.agent.core.workload_values import Unfit
 from muster.agent.core.workloads.records import Workload, moved
 from muster.core import Draft, Fact, Instant, after
+from muster.core.folding import Folds
 from muster.schemas.facts import workload as facts
 from muster.schemas.facts.job import JobRouted
+from muster.schemas.facts.queue import QueueChanged
 from muster.schemas.registry import STATE_NAME
 
 AGAIN_S, AGAIN_S_MAX = 15.0, 600.0
@@ -101,6 +103,8 @@ class WorkloadLog:
     records: by uid of their object. rejected: generation and reason by uid. views: uids of objects as seen.
     """
 
+    _FOLDS = Folds["WorkloadLog", str | None]()
+
     def __init__(self, views: Container[str]) -> None:
         self.records: dict[str, Workload] = {}
         self.rejected: dict[str, tuple[int, Unfit]] = {}
@@ -108,15 +112,6 @@ class WorkloadLog:
         self.refusals = Refusals(self.records, views)
         self._by_job: dict[str, str] = {}
         self._leads: dict[str, str] = {}  # uid of the workload by uid of each of its pods
-        self._handlers: Mapping[tuple[str, str], Callable[[Fact], str | None]] = {
-            ("workload", "submit-requested"): self._asked,
-            ("workload", "cancel-requested"): self._cancelled,
-            ("workload", "rejected"): self._rejected,
-            ("workload", "settled"): self._is_settled,
-            ("workload", STATE_NAME): self._state,
-            ("job", "refusal-forwarded"): self._refused,
-            ("queue", "changed"): self._queue_changed,
-        }
 
     def apply(self, fact: Fact) -> str | None:
         """Fold one fact, of whatever kind.
@@ -125,8 +120,7 @@ class WorkloadLog:
         """
         if fact.kind == "job" and fact.subject_id in self._by_job and fact.name != "refusal-forwarded":
             return self._moved(fact)
-        handler = self._handlers.get((fact.kind, fact.name))
-        return "" if handler is None else handler(fact)
+        return self._FOLDS.apply(self, fact) if fact in self._FOLDS else ""
 
     def members_of(self, uid: str) -> tuple[str, ...]:
         """Uids of the pods, in the order of its slots, of the gang that this pod is in as the log has it; else none."""
@@ -143,23 +137,22 @@ class WorkloadLog:
         for uid, record in self.records.items():
             yield Draft("workload", uid, STATE_NAME, record.as_body(facts.WorkloadState), trace=record.asked.trace)
 
-    def _asked(self, fact: Fact) -> str | None:
-        payload = fact.payload
-        if not isinstance(payload, facts.WorkloadSubmitRequested):
-            return None
+    @_FOLDS.on("workload", "submit-requested", facts.WorkloadSubmitRequested)
+    def _asked(self, fact: Fact, asked: facts.WorkloadSubmitRequested) -> str | None:
         record = self.records.get(fact.subject_id)
         if record is None:
-            return self._enter(Workload(payload, fact.time, fact.id))
+            return self._enter(Workload(asked, fact.time, fact.id))
         if not record.is_refused:
             return None
         self.refusals.remove(record)
         self._by_job.pop(record.job_id, None)  # its namespace may act for another team since
-        self._by_job[payload.job_id] = record.uid
-        record.asked, record.asked_at, record.asked_fact = payload, fact.time, fact.id
+        self._by_job[asked.job_id] = record.uid
+        record.asked, record.asked_at, record.asked_fact = asked, fact.time, fact.id
         record.asked_again = True
         return record.uid
 
-    def _queue_changed(self, fact: Fact) -> str | None:
+    @_FOLDS.on("queue", "changed", QueueChanged)
+    def _queue_changed(self, fact: Fact, _: QueueChanged) -> str | None:
         self.refusals.queue_changed(fact.subject_id, fact.time)
         return ""
 
@@ -170,22 +163,22 @@ class WorkloadLog:
         self.rejected.pop(record.uid, None)
         return record.uid
 
-    def _cancelled(self, fact: Fact) -> str | None:
+    @_FOLDS.on("workload", "cancel-requested", facts.WorkloadCancelRequested)
+    def _cancelled(self, fact: Fact, _: facts.WorkloadCancelRequested) -> str | None:
         record = self.records.get(fact.subject_id)
         if record is None:
             return None
         record.cancelled = True
         return ""
 
-    def _rejected(self, fact: Fact) -> str | None:
-        payload = fact.payload
-        if not isinstance(payload, facts.WorkloadRejected):
-            return None
-        self.rejected[fact.subject_id] = payload.generation, Unfit(payload.reason, payload.field, payload.cure)
+    @_FOLDS.on("workload", "rejected", facts.WorkloadRejected)
+    def _rejected(self, fact: Fact, rejected: facts.WorkloadRejected) -> str | None:
+        self.rejected[fact.subject_id] = rejected.generation, Unfit(rejected.reason, rejected.field, rejected.cure)
         _bound(self.rejected)
         return fact.subject_id
 
-    def _is_settled(self, fact: Fact) -> str | None:
+    @_FOLDS.on("workload", "settled", facts.WorkloadSettled)
+    def _is_settled(self, fact: Fact, _: facts.WorkloadSettled) -> str | None:
         record = self.records.pop(fact.subject_id, None)
         if record is None:
             return None
@@ -197,18 +190,17 @@ class WorkloadLog:
         _bound(self.settled)
         return fact.subject_id
 
-    def _refused(self, fact: Fact) -> str | None:
+    @_FOLDS.on("job", "refusal-forwarded", facts.JobRefused)
+    def _refused(self, fact: Fact, refused: facts.JobRefused) -> str | None:
         """By the object, not by the job: where agent and gateway differ in its team, they differ in the job's id."""
-        if not isinstance(fact.payload, facts.JobRefused):
-            return None
-        record = self.records.get(fact.payload.workload)
+        record = self.records.get(refused.workload)
         if record is None:
             return None
         if record.standing.accepted:
             return None  # a refusal that was overtaken by the job itself
-        if record.is_refused or fact.payload.wish not in ("", record.asked_fact):
+        if record.is_refused or refused.wish not in ("", record.asked_fact):
             return ""  # the answer to a request before the last one, told twice
-        record.refused, record.asked_again = fact.payload, False
+        record.refused, record.asked_again = refused, False
         self.refusals.add(record, fact.time)
         return record.uid
 
@@ -223,10 +215,9 @@ class WorkloadLog:
         record.standing = standing
         return record.uid
 
-    def _state(self, fact: Fact) -> str | None:
-        if not isinstance(fact.payload, facts.WorkloadState):
-            return None
-        record = Workload.restored(fact.payload)
+    @_FOLDS.on("workload", STATE_NAME, facts.WorkloadState)
+    def _state(self, _fact: Fact, stored: facts.WorkloadState) -> str | None:
+        record = Workload.restored(stored)
         uid = self._enter(record)
         if record.is_refused:
             self.refusals.restore(record)

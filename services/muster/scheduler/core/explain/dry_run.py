@@ -15,8 +15,8 @@ from muster.scheduler.core.admit.arrivals import NO_SHARING, OF_NO_SHARING, REPL
 from muster.scheduler.core.admit.quota import ceiling_of
 from muster.scheduler.core.explain.expected import NAMED_MAX, Expected, expected_start
 from muster.scheduler.core.explain.why import kept_for_others
+from muster.scheduler.core.order import rank
 from muster.scheduler.core.preempt.preemption import Preemptions
-from muster.scheduler.core.queue.rank import rank
 from muster.scheduler.core.reasons import OF_NODES, Blocked, Reason, hint_of, of_ceiling, of_shortage
 from muster.scheduler.core.requeue import Requeue
 from muster.scheduler.core.state import State

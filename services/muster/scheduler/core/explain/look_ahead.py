@@ -14,7 +14,7 @@ from muster.quota.amounts import Amounts
 from muster.quota.formulas import NON_PREEMPTIBLE, Ceiling
 from muster.quota.queues import QueueTree
 from muster.scheduler.core.admit.quota import ceiling_of, hold_least
-from muster.scheduler.core.queue.fair_share import FairShareOrder
+from muster.scheduler.core.order import FairShareOrder
 from muster.scheduler.core.stores.jobs import JobBook, JobRecord
 from muster.scheduler.core.stores.pending_queue import PendingQueue, Place, entry_of
 from muster.scheduler.core.stores.pending_queues import PendingQueues

@@ -3,8 +3,8 @@
 from itertools import chain
 
 from muster.core import Fact, after
+from muster.core.folding import Folds
 from muster.scheduler.core.fold.updates import (
-    Handler,
     begin_run,
     enlist,
     enter_slots,
@@ -20,10 +20,11 @@ from muster.scheduler.core.lifecycle.preflight import (
     EXCLUDED_MAX,
     is_gated,
 )
-from muster.scheduler.core.queue.rank import rank
+from muster.scheduler.core.order import rank
 from muster.scheduler.core.state import State
 from muster.scheduler.core.stores.jobs import HOLDING, TRANSITIONS, WAITING, JobRecord
 from muster.schemas.facts.job import (
+    JobCancelRequested,
     JobCheckpointed,
     JobFinished,
     JobPlaced,
@@ -45,11 +46,13 @@ from muster.schemas.facts.job import (
 from muster.schemas.facts.operations import PreflightFailed, PreflightPassed
 from muster.schemas.job import Phase, Slot
 
+FOLDS = Folds[State, None]()
 
-def _routed(state: State, fact: Fact) -> None:
+
+@FOLDS.on("job", "routed", JobRouted)
+def _routed(state: State, fact: Fact, routed: JobRouted) -> None:
     """A job may come again when an earlier assignment is over. What it waited elsewhere counts for its place."""
-    assert isinstance(fact.payload, JobRouted)
-    routed, job = fact.payload, fact.payload.job
+    job = routed.job
     known = state.jobs.records.get(job.id)
     if known is not None and (not known.phase.is_terminal or routed.assignment <= known.assignment):
         state.anomalies["routed twice"] += 1
@@ -83,7 +86,8 @@ def _routed(state: State, fact: Fact) -> None:
     enlist(state, record)
 
 
-def _cancel(state: State, fact: Fact) -> None:
+@FOLDS.on("job", "cancel-forwarded", JobCancelRequested)
+def _cancel(state: State, fact: Fact, _: JobCancelRequested) -> None:
     record = state.jobs.records.get(fact.subject_id)
     if record is None or record.phase.is_terminal or record.cancel_fact:
         state.anomalies["cancel of no live job"] += 1
@@ -93,41 +97,41 @@ def _cancel(state: State, fact: Fact) -> None:
     enlist(state, record)
 
 
-def _pods_started(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, PodsStarted)
-    record = _observed(state, fact, fact.payload.attempt)
+@FOLDS.on("job", "pods-started", PodsStarted)
+def _pods_started(state: State, fact: Fact, started: PodsStarted) -> None:
+    record = _observed(state, fact, started.attempt)
     if record is not None and not record.started_fact:
         record.started_fact, record.started_at = fact.id, fact.time
         state.due.mark_dirty(record.id)
         if any(slot.gpus for slot in record.slots):  # else the scheduler chose the devices
-            record.picked = tuple(chain.from_iterable(fact.payload.device_uuids))
+            record.picked = tuple(chain.from_iterable(started.device_uuids))
 
 
-def _pods_exited(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, PodsExited)
-    record = _observed(state, fact, fact.payload.attempt)
+@FOLDS.on("job", "pods-exited", PodsExited)
+def _pods_exited(state: State, fact: Fact, exited: PodsExited) -> None:
+    record = _observed(state, fact, exited.attempt)
     if record is not None and record.exited is None:
-        record.exited, record.exited_fact, record.exited_at = fact.payload, fact.id, fact.time
-        if fact.payload.outcome is not PodsOutcome.SUCCEEDED:
+        record.exited, record.exited_fact, record.exited_at = exited, fact.id, fact.time
+        if exited.outcome is not PodsOutcome.SUCCEEDED:
             record.lost_last_s = record.lost_by(fact.time)
         state.due.mark_dirty(record.id)
 
 
-def _pods_resized(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, PodsResized)
-    record = _observed(state, fact, fact.payload.attempt)
+@FOLDS.on("job", "pods-resized", PodsResized)
+def _pods_resized(state: State, fact: Fact, resized: PodsResized) -> None:
+    record = _observed(state, fact, resized.attempt)
     if record is None:
         return
-    if record.resize is None or len(record.resize.slots) != fact.payload.slots:
+    if record.resize is None or len(record.resize.slots) != resized.slots:
         state.anomalies["resize of another size"] += 1
         return
     record.resized_fact = record.resized_fact or fact.id
     state.due.mark_dirty(record.id)
 
 
-def _checkpointed(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobCheckpointed)
-    record = _observed(state, fact, fact.payload.attempt)
+@FOLDS.on("job", "checkpointed", JobCheckpointed)
+def _checkpointed(state: State, fact: Fact, checkpointed: JobCheckpointed) -> None:
+    record = _observed(state, fact, checkpointed.attempt)
     if record is not None:
         record.checkpointed_at = fact.time
         state.progress.checkpoints += 1
@@ -160,39 +164,39 @@ def _moved(state: State, fact: Fact) -> JobRecord | None:
     return record
 
 
-def _queued(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobQueued)
+@FOLDS.on("job", "queued", JobQueued)
+def _queued(state: State, fact: Fact, queued: JobQueued) -> None:
     record = _moved(state, fact)
     if record is None:
         return
-    payload, spec = fact.payload, record.job.spec
+    spec = record.job.spec
     record.slots = ()
-    if payload.reason is QueuedReason.NODE_LOST:
+    if queued.reason is QueuedReason.NODE_LOST:
         record.losses_in_row = 1 + (0 if record.made_progress(fact.time) else record.losses_in_row)
-    record.attempt = payload.attempt
+    record.attempt = queued.attempt
     record.queued_at, record.placed_at, record.running_at = fact.time, 0, 0
-    record.queued_reason, record.queued_detail = payload.reason, payload.detail
-    payload.count_run(record)
-    if payload.excluded:
-        exclude(state, record, payload.excluded, most=EXCLUDED_MAX, at=fact.time)
+    record.queued_reason, record.queued_detail = queued.reason, queued.detail
+    queued.count_run(record)
+    if queued.excluded:
+        exclude(state, record, queued.excluded, most=EXCLUDED_MAX, at=fact.time)
     settle_job(
         state,
         record,
-        queue=payload.queue,
-        total_run_time_s=spec.total_run_time_s if payload.total_run_time_s is None else payload.total_run_time_s,
-        min_slice_s=spec.min_slice_s if payload.min_slice_s is None else payload.min_slice_s,
+        queue=queued.queue,
+        total_run_time_s=spec.total_run_time_s if queued.total_run_time_s is None else queued.total_run_time_s,
+        min_slice_s=spec.min_slice_s if queued.min_slice_s is None else queued.min_slice_s,
     )
     enlist(state, record)
 
 
-def _placed(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobPlaced)
+@FOLDS.on("job", "placed", JobPlaced)
+def _placed(state: State, fact: Fact, placed: JobPlaced) -> None:
     record = _moved(state, fact)
     if record is None:
         return
-    record.slots = fact.payload.slots
-    record.preflight_plan = fact.payload.preflight
-    record.attempt = fact.payload.attempt
+    record.slots = placed.slots
+    record.preflight_plan = placed.preflight
+    record.attempt = placed.attempt
     record.placed_at = fact.time
     if is_out_of_contact(state, record):  # the agent ends the run as soon as it hears of it
         record.stop_detail = OUT_OF_CONTACT
@@ -203,46 +207,46 @@ def _placed(state: State, fact: Fact) -> None:
     recount(state, record, at=fact.time)
 
 
-def _running(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobRunning)
+@FOLDS.on("job", "running", JobRunning)
+def _running(state: State, fact: Fact, running: JobRunning) -> None:
     record = _moved(state, fact)
     if record is not None:
         record.running_at = fact.time
-        record.preflight = fact.payload.preflight
+        record.preflight = running.preflight
         record.preflight_failures = 0
         begin_run(state, record)
 
 
-def _stop_requested(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobStopRequested)
+@FOLDS.on("job", "stop-requested", JobStopRequested)
+def _stop_requested(state: State, fact: Fact, stop: JobStopRequested) -> None:
     record = _moved(state, fact)
     if record is not None:
-        record.stop_reason = fact.payload.reason
-        record.made_way_for = fact.payload.made_way_for
-        record.stop_detail = fact.payload.detail
+        record.stop_reason = stop.reason
+        record.made_way_for = stop.made_way_for
+        record.stop_detail = stop.detail
 
 
-def _resize_requested(state: State, fact: Fact) -> None:
+@FOLDS.on("job", "resize-requested", JobResizeRequested)
+def _resize_requested(state: State, fact: Fact, resize: JobResizeRequested) -> None:
     """What is new is held from here on; what is given up stays held until `resized`."""
-    assert isinstance(fact.payload, JobResizeRequested)
     record = state.jobs.records.get(fact.subject_id)
-    if record is None or record.phase is not Phase.RUNNING or record.attempt != fact.payload.attempt or record.resize:
+    if record is None or record.phase is not Phase.RUNNING or record.attempt != resize.attempt or record.resize:
         state.anomalies["resize-requested out of turn"] += 1
         return
     before = record.held_slots
-    record.resize, record.made_way_for = fact.payload, fact.payload.made_way_for
+    record.resize, record.made_way_for = resize, resize.made_way_for
     _hold_now(state, record, before, fact)
     touch(state, record, fact)
 
 
-def _resized(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobResized)
+@FOLDS.on("job", "resized", JobResized)
+def _resized(state: State, fact: Fact, resized: JobResized) -> None:
     record = state.jobs.records.get(fact.subject_id)
-    if record is None or record.resize is None or record.attempt != fact.payload.attempt:
+    if record is None or record.resize is None or record.attempt != resized.attempt:
         state.anomalies["resized out of turn"] += 1
         return
     before = record.held_slots
-    record.slots, record.resize = fact.payload.slots, None
+    record.slots, record.resize = resized.slots, None
     record.resized_fact, record.made_way_for, record.resized_at = "", "", fact.time
     _hold_now(state, record, before, fact)
     touch(state, record, fact)
@@ -259,19 +263,19 @@ def _hold_now(state: State, record: JobRecord, before: tuple[Slot, ...], fact: F
     recount(state, record, at=fact.time)
 
 
-def _reserved(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobReserved)
+@FOLDS.on("job", "reserved", JobReserved)
+def _reserved(state: State, fact: Fact, reserved: JobReserved) -> None:
     record = state.jobs.records.get(fact.subject_id)
     is_known = record is not None and record.phase in WAITING and record.held is None
-    if record is None or not is_known or record.attempt != fact.payload.attempt:
+    if record is None or not is_known or record.attempt != reserved.attempt:
         state.anomalies["reserved out of turn"] += 1
         return
-    record.reserved = fact.payload
+    record.reserved = reserved
     touch(state, record, fact)
 
 
-def _reservation_lifted(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobReservationLifted)
+@FOLDS.on("job", "reservation-lifted", JobReservationLifted)
+def _reservation_lifted(state: State, fact: Fact, _: JobReservationLifted) -> None:
     record = state.jobs.records.get(fact.subject_id)
     if record is None or record.reserved is None:
         state.anomalies["reservation-lifted out of turn"] += 1
@@ -280,43 +284,43 @@ def _reservation_lifted(state: State, fact: Fact) -> None:
     touch(state, record, fact)
 
 
-def _ended(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobFinished)
+@FOLDS.on("job", ("succeeded", "failed", "cancelled", "timed-out"), JobFinished)
+def _ended(state: State, fact: Fact, finished: JobFinished) -> None:
     record = _moved(state, fact)
     if record is not None:
         record.ended_at = fact.time
-        record.ran_s, record.exit_code = fact.payload.ran_s, fact.payload.exit_code
+        record.ran_s, record.exit_code = finished.ran_s, finished.exit_code
         record.lost_last_s = 0.0
-        record.reason, record.detail = fact.payload.reason, ""
+        record.reason, record.detail = finished.reason, ""
         record.reserved = record.held = None
         record.wishes = ()
         state.pending.remove(record)
         state.due.dirty.pop(record.id, None)
 
 
-def _unschedulable(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobUnschedulable)
+@FOLDS.on("job", "unschedulable", JobUnschedulable)
+def _unschedulable(state: State, fact: Fact, short: JobUnschedulable) -> None:
     record = state.jobs.records.get(fact.subject_id)
     if record is None or record.phase not in WAITING:
         state.anomalies["unschedulable out of turn"] += 1
         return
-    record.reason, record.detail, record.explained_at = fact.payload.reason, fact.payload.detail, fact.time
+    record.reason, record.detail, record.explained_at = short.reason, short.detail, fact.time
     state.pending.reported(record)
 
 
-def _preflight_passed(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, PreflightPassed)
-    record = _gated(state, fact, fact.payload.attempt)
+@FOLDS.on("job", "preflight-passed", PreflightPassed)
+def _preflight_passed(state: State, fact: Fact, passed: PreflightPassed) -> None:
+    record = _gated(state, fact, passed.attempt)
     if record is not None:
         record.preflight_fact = fact.id
         state.due.mark_dirty(record.id)
 
 
-def _preflight_failed(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, PreflightFailed)
-    record = _gated(state, fact, fact.payload.attempt)
+@FOLDS.on("job", "preflight-failed", PreflightFailed)
+def _preflight_failed(state: State, fact: Fact, failed: PreflightFailed) -> None:
+    record = _gated(state, fact, failed.attempt)
     if record is not None:
-        record.preflight_failed, record.preflight_failed_fact = fact.payload, fact.id
+        record.preflight_failed, record.preflight_failed_fact = failed, fact.id
         state.due.mark_dirty(record.id)
 
 
@@ -328,25 +332,3 @@ def _gated(state: State, fact: Fact, attempt: int) -> JobRecord | None:
         return record if record.phase is not Phase.RUNNING else None
     state.anomalies[f"{fact.name} of no waiting run"] += 1
     return None
-
-
-HANDLERS: dict[tuple[str, str], Handler] = {
-    ("job", "routed"): _routed,
-    ("job", "cancel-forwarded"): _cancel,
-    ("job", "pods-started"): _pods_started,
-    ("job", "pods-exited"): _pods_exited,
-    ("job", "pods-resized"): _pods_resized,
-    ("job", "checkpointed"): _checkpointed,
-    ("job", "queued"): _queued,
-    ("job", "placed"): _placed,
-    ("job", "running"): _running,
-    ("job", "stop-requested"): _stop_requested,
-    ("job", "resize-requested"): _resize_requested,
-    ("job", "resized"): _resized,
-    ("job", "reserved"): _reserved,
-    ("job", "reservation-lifted"): _reservation_lifted,
-    ("job", "unschedulable"): _unschedulable,
-    **{("job", name): _ended for name in ("succeeded", "failed", "cancelled", "timed-out")},
-    ("job", "preflight-passed"): _preflight_passed,
-    ("job", "preflight-failed"): _preflight_failed,
-}

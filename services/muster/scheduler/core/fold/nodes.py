@@ -1,31 +1,40 @@
 """How facts about nodes and devices change what the scheduler believes."""
 
 from muster.core import Fact
-from muster.scheduler.core.fold.updates import Handler, note_node
+from muster.core.folding import Folds
+from muster.scheduler.core.fold.updates import note_node
 from muster.scheduler.core.state import State
 from muster.schemas.facts.device import DeviceDetached
 from muster.schemas.facts.node import (
     Cordon,
     CordonRequested,
     NodeJoined,
+    NodeLeft,
+    NodeLost,
+    NodeReturned,
+    Released,
     Withheld,
     WithholdRequested,
     WithholdWithdrawn,
 )
 
+FOLDS = Folds[State, None]()
 
-def _joined(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, NodeJoined)
-    state.ledger.join(fact.subject_id, fact.payload, fact=fact.id)
+
+@FOLDS.on("node", "joined", NodeJoined)
+def _joined(state: State, fact: Fact, joined: NodeJoined) -> None:
+    state.ledger.join(fact.subject_id, joined, fact=fact.id)
     note_node(state, fact.subject_id, at=fact.time)
     state.summary.is_stale = True
 
 
-def _lost(state: State, fact: Fact) -> None:
+@FOLDS.on("node", "lost", NodeLost)
+def _lost(state: State, fact: Fact, _: NodeLost) -> None:
     _set_lost(state, fact, lost=True)
 
 
-def _returned(state: State, fact: Fact) -> None:
+@FOLDS.on("node", "returned", NodeReturned)
+def _returned(state: State, fact: Fact, _: NodeReturned) -> None:
     _set_lost(state, fact, lost=False)
 
 
@@ -35,16 +44,16 @@ def _set_lost(state: State, fact: Fact, *, lost: bool) -> None:
     state.summary.is_stale = True
 
 
-def _left(state: State, fact: Fact) -> None:
+@FOLDS.on("node", "left", NodeLeft)
+def _left(state: State, fact: Fact, _: NodeLeft) -> None:
     if not state.ledger.leave(fact.subject_id, fact=fact.id):
         state.anomalies["left of no node"] += 1
     note_node(state, fact.subject_id, at=fact.time)
     state.summary.is_stale = True
 
 
-def _withhold_requested(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, WithholdRequested)
-    asked = fact.payload
+@FOLDS.on(("node", "device"), "withhold-requested", WithholdRequested)
+def _withhold_requested(state: State, fact: Fact, asked: WithholdRequested) -> None:
     if not state.grants.ask(fact.kind, fact.subject_id, asked, fact=fact.id, by=fact.writer, at=fact.time):
         state.anomalies["withhold requested twice"] += 1
     for job_id in state.holders.of(fact.kind, fact.subject_id):
@@ -52,18 +61,17 @@ def _withhold_requested(state: State, fact: Fact) -> None:
     state.summary.is_stale = True
 
 
-def _withhold_withdrawn(state: State, fact: Fact) -> None:
+@FOLDS.on(("node", "device"), "withhold-withdrawn", WithholdWithdrawn)
+def _withhold_withdrawn(state: State, fact: Fact, withdrawn: WithholdWithdrawn) -> None:
     """One that crossed an answer changes nothing: who asked acts on the answer, or withdraws again.
 
     What is gone has forgotten who asked.
     """
-    payload = fact.payload
-    assert isinstance(payload, WithholdWithdrawn)
     is_taken = state.grants.withdraw(
         fact.kind,
         fact.subject_id,
-        payload.request_id,
-        after_withheld=payload.after_withheld,
+        withdrawn.request_id,
+        after_withheld=withdrawn.after_withheld,
         fact=fact.id,
         seq=fact.seq,
     )
@@ -72,18 +80,18 @@ def _withhold_withdrawn(state: State, fact: Fact) -> None:
     state.summary.is_stale = True
 
 
-def _detached(state: State, fact: Fact) -> None:
+@FOLDS.on("attachment", "detached", DeviceDetached)
+def _detached(state: State, _fact: Fact, detached: DeviceDetached) -> None:
     """A device that no node ever showed may have been withheld; one that a node shows goes with its description."""
-    assert isinstance(fact.payload, DeviceDetached)
-    state.grants.detached(fact.payload.device_uuid)
+    state.grants.detached(detached.device_uuid)
 
 
-def _cordoned(state: State, fact: Fact) -> None:
+@FOLDS.on("node", ("cordon-forwarded", "drain-forwarded"), CordonRequested)
+def _cordoned(state: State, fact: Fact, asked: CordonRequested) -> None:
     """A person closes the node. Asked again it is so from then on: who cordons what is drained stops the draining."""
-    assert isinstance(fact.payload, CordonRequested)
     cordon = Cordon(
-        principal=fact.payload.principal,
-        reason=fact.payload.reason,
+        principal=asked.principal,
+        reason=asked.reason,
         draining=fact.name == "drain-forwarded",
         since=fact.time,
         fact=fact.id,
@@ -92,35 +100,21 @@ def _cordoned(state: State, fact: Fact) -> None:
     state.summary.is_stale = True
 
 
-def _resumed(state: State, fact: Fact) -> None:
+@FOLDS.on("node", "resume-forwarded", CordonRequested)
+def _resumed(state: State, fact: Fact, _: CordonRequested) -> None:
     if not state.grants.cordon(fact.subject_id, None, fact=fact.id, seq=fact.seq):
         state.anomalies["resumed what is not cordoned"] += 1
     state.summary.is_stale = True
 
 
-def _withheld(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, Withheld)
-    if not state.grants.answered(fact.kind, fact.subject_id, fact.payload.request_id, fact=fact.id):
+@FOLDS.on(("node", "device"), "withheld", Withheld)
+def _withheld(state: State, fact: Fact, withheld: Withheld) -> None:
+    if not state.grants.answered(fact.kind, fact.subject_id, withheld.request_id, fact=fact.id):
         state.anomalies["withheld out of turn"] += 1
 
 
-def _released(state: State, fact: Fact) -> None:
+@FOLDS.on(("node", "device"), "released", Released)
+def _released(state: State, fact: Fact, _: Released) -> None:
     if not state.grants.release(fact.kind, fact.subject_id, fact=fact.id, seq=fact.seq):
         state.anomalies["released out of turn"] += 1
     state.summary.is_stale = True
-
-
-HANDLERS: dict[tuple[str, str], Handler] = {
-    ("node", "joined"): _joined,
-    ("node", "lost"): _lost,
-    ("node", "returned"): _returned,
-    ("node", "left"): _left,
-    **{(kind, "withhold-requested"): _withhold_requested for kind in ("node", "device")},
-    **{(kind, "withhold-withdrawn"): _withhold_withdrawn for kind in ("node", "device")},
-    ("node", "cordon-forwarded"): _cordoned,
-    ("node", "drain-forwarded"): _cordoned,
-    ("node", "resume-forwarded"): _resumed,
-    ("attachment", "detached"): _detached,
-    **{(kind, "withheld"): _withheld for kind in ("node", "device")},
-    **{(kind, "released"): _released for kind in ("node", "device")},
-}

@@ -1,16 +1,22 @@
 """How facts about queues change what the scheduler believes."""
 
 from muster.core import Fact
-from muster.scheduler.core.fold.updates import Handler, settle_arrival
+from muster.core.folding import Folds
+from muster.scheduler.core.fold.updates import settle_arrival
 from muster.scheduler.core.state import State
-from muster.schemas.facts.queue import QueueChanged, QueueChangeRequested, QueueState, QueueWish
+from muster.schemas.facts.queue import QueueChanged, QueueChangeRefused, QueueChangeRequested, QueueState, QueueWish
 from muster.schemas.facts.reservation import (
     Booked,
+    BookingEnded,
+    BookingRefused,
     ReservationState,
     ReservationWish,
     ReserveEndRequested,
     ReserveRequested,
 )
+from muster.schemas.registry import STATE_NAME
+
+FOLDS = Folds[State, None]()
 
 
 def set_queue(state: State, queue: QueueState, *, at: int = 0) -> None:
@@ -35,21 +41,21 @@ def set_queue(state: State, queue: QueueState, *, at: int = 0) -> None:
     state.progress.generation += 1
 
 
-def _change_forwarded(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, QueueChangeRequested)
-    wish = fact.payload
+@FOLDS.on("queue", "change-forwarded", QueueChangeRequested)
+def _change_forwarded(state: State, fact: Fact, wish: QueueChangeRequested) -> None:
     state.queues.wishes[fact.id] = QueueWish(fact=fact.id, spec=wish.spec, principal=wish.principal, trace=fact.trace)
 
 
-def _changed(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, QueueChanged)
-    spec = fact.payload.spec
+@FOLDS.on("queue", "changed", QueueChanged)
+def _changed(state: State, fact: Fact, changed: QueueChanged) -> None:
+    spec = changed.spec
     if not _answer_wish(state, fact) and not _is_of_a_user(state, fact):
         state.anomalies["queue change nobody asked for"] += 1
     set_queue(state, QueueState(spec=spec, changed_at=fact.time), at=fact.time)
 
 
-def _change_refused(state: State, fact: Fact) -> None:
+@FOLDS.on("queue", "change-refused", QueueChangeRefused)
+def _change_refused(state: State, fact: Fact, _: QueueChangeRefused) -> None:
     if not _answer_wish(state, fact):
         state.anomalies["queue change nobody asked for"] += 1
 
@@ -64,17 +70,16 @@ def _is_of_a_user(state: State, fact: Fact) -> bool:
     return fact.subject_id in state.arrivals.awaited
 
 
-def _reserve_forwarded(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, ReserveRequested)
-    spec, principal = fact.payload.spec, fact.payload.principal
+@FOLDS.on("reservation", "reserve-forwarded", ReserveRequested)
+def _reserve_forwarded(state: State, fact: Fact, asked: ReserveRequested) -> None:
+    spec, principal = asked.spec, asked.principal
     _ask(state, ReservationWish(fact=fact.id, name=spec.name, spec=spec, principal=principal, trace=fact.trace))
 
 
-def _end_forwarded(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, ReserveEndRequested)
-    payload = fact.payload
+@FOLDS.on("reservation", "end-forwarded", ReserveEndRequested)
+def _end_forwarded(state: State, fact: Fact, asked: ReserveEndRequested) -> None:
     wish = ReservationWish(
-        fact=fact.id, name=fact.subject_id, principal=payload.principal, reason=payload.reason, trace=fact.trace
+        fact=fact.id, name=fact.subject_id, principal=asked.principal, reason=asked.reason, trace=fact.trace
     )
     _ask(state, wish)
 
@@ -83,35 +88,24 @@ def _ask(state: State, wish: ReservationWish) -> None:
     state.reservations.wishes[wish.fact] = wish
 
 
-def _booked(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, Booked)
+@FOLDS.on("reservation", "booked", Booked)
+def _booked(state: State, fact: Fact, booked: Booked) -> None:
     state.reservations.answer(fact.causes)
-    state.reservations.book(fact.payload, fact=fact.id)
+    state.reservations.book(booked, fact=fact.id)
 
 
-def _booking_refused(state: State, fact: Fact) -> None:
+@FOLDS.on("reservation", "booking-refused", BookingRefused)
+def _booking_refused(state: State, fact: Fact, _: BookingRefused) -> None:
     state.reservations.answer(fact.causes)
 
 
-def _reservation_ended(state: State, fact: Fact) -> None:
+@FOLDS.on("reservation", "ended", BookingEnded)
+def _reservation_ended(state: State, fact: Fact, _: BookingEnded) -> None:
     state.reservations.answer(fact.causes)
     if not state.reservations.end(fact.subject_id):
         state.anomalies["end of no reservation"] += 1
 
 
-def _reservation_recorded(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, ReservationState)
-    state.reservations.load(fact.payload)
-
-
-HANDLERS: dict[tuple[str, str], Handler] = {
-    ("queue", "change-forwarded"): _change_forwarded,
-    ("queue", "changed"): _changed,
-    ("queue", "change-refused"): _change_refused,
-    ("reservation", "reserve-forwarded"): _reserve_forwarded,
-    ("reservation", "end-forwarded"): _end_forwarded,
-    ("reservation", "booked"): _booked,
-    ("reservation", "booking-refused"): _booking_refused,
-    ("reservation", "ended"): _reservation_ended,
-    ("reservation", "state-recorded"): _reservation_recorded,
-}
+@FOLDS.on("reservation", STATE_NAME, ReservationState)
+def _reservation_recorded(state: State, _fact: Fact, stored: ReservationState) -> None:
+    state.reservations.load(stored)

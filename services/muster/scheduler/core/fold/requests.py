@@ -1,59 +1,64 @@
 """How it changes what the scheduler believes that jobs are held, released and get another priority."""
 
-from functools import partial
-
 from muster.core import Fact, Instant, after
-from muster.scheduler.core.fold.updates import Handler, enlist, let_go, touch
+from muster.core.folding import Folds
+from muster.scheduler.core.fold.updates import enlist, let_go, touch
 from muster.scheduler.core.lifecycle.follow_ups import (
     OUT_OF_CONTACT,
 )
-from muster.scheduler.core.queue.rank import moved
+from muster.scheduler.core.order import moved
 from muster.scheduler.core.reasons import Reason
 from muster.scheduler.core.state import State
 from muster.scheduler.core.stores.bookings import book_reserved
 from muster.scheduler.core.stores.jobs import HOLDING, WAITING, JobRecord
-from muster.schemas.facts.federation import ContactLost, ContactRenewed, JobRecalled, JobReturned
+from muster.schemas.facts.federation import ContactLost, ContactRenewed, JobRecalled, JobReturned, JobReturnRefused
 from muster.schemas.facts.job_wishes import (
     Ask,
     JobHeld,
     JobHoldRequested,
     JobPriorityRequested,
     JobReprioritised,
+    JobWishRefused,
     job_wish,
     with_wish,
     without_wishes,
 )
 from muster.schemas.job import Phase
 
+FOLDS = Folds[State, None]()
 
-def _forwarded(state: State, fact: Fact, *, ask: Ask) -> None:
+
+@FOLDS.on(
+    "job", ("hold-forwarded", "release-forwarded", "priority-forwarded"), (JobHoldRequested, JobPriorityRequested)
+)
+def _forwarded(state: State, fact: Fact, asked: JobHoldRequested | JobPriorityRequested) -> None:
     """From here on a job that is to be held is not placed; what was decided before that still stands."""
-    assert isinstance(fact.payload, JobHoldRequested | JobPriorityRequested)
     record = state.jobs.records.get(fact.subject_id)
     if record is None or record.phase.is_terminal:
         state.anomalies[f"{fact.name} of no live job"] += 1
         return
-    record.wishes = with_wish(record.wishes, job_wish(fact.id, ask, fact.payload))
+    ask = Ask(fact.name.removesuffix("-forwarded"))
+    record.wishes = with_wish(record.wishes, job_wish(fact.id, ask, asked))
     state.due.mark_dirty(record.id)
     enlist(state, record)
 
 
-def _held(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobHeld)
+@FOLDS.on("job", "held", JobHeld)
+def _held(state: State, fact: Fact, held: JobHeld) -> None:
     record = _answered(state, fact)
     if record is None:
         return
     if record.phase not in WAITING:
         state.anomalies["held out of turn"] += 1
         return
-    record.held, record.reserved = fact.payload, None
-    record.reason, record.detail = Reason.HELD.value, fact.payload.words
+    record.held, record.reserved = held, None
+    record.reason, record.detail = Reason.HELD.value, held.words
     enlist(state, record)
     touch(state, record, fact)
 
 
-def _unheld(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobHeld)
+@FOLDS.on("job", "unheld", JobHeld)
+def _unheld(state: State, fact: Fact, unheld: JobHeld) -> None:
     record = _answered(state, fact)
     if record is None:
         return
@@ -61,17 +66,17 @@ def _unheld(state: State, fact: Fact) -> None:
         state.anomalies["unheld out of turn"] += 1
         return
     record.held = None
-    record.reason, record.detail = Reason.RELEASED.value, fact.payload.words
+    record.reason, record.detail = Reason.RELEASED.value, unheld.words
     enlist(state, record)
     touch(state, record, fact)
 
 
-def _reprioritised(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobReprioritised)
+@FOLDS.on("job", "reprioritised", JobReprioritised)
+def _reprioritised(state: State, fact: Fact, reprioritised: JobReprioritised) -> None:
     record = _answered(state, fact)
     if record is None:
         return
-    was, record.priority = record.effective_priority, fact.payload.priority
+    was, record.priority = record.effective_priority, reprioritised.priority
     policy = state.queues.policy_for(record.queue, record.job.spec.queue_name)
     state.pending.remove(record)  # it is found there by its rank
     record.rank = moved(record.rank, policy, was=was, priority=record.effective_priority)
@@ -80,7 +85,8 @@ def _reprioritised(state: State, fact: Fact) -> None:
     touch(state, record, fact)
 
 
-def _refused(state: State, fact: Fact) -> None:
+@FOLDS.on("job", ("hold-refused", "release-refused", "priority-refused"), JobWishRefused)
+def _refused(state: State, fact: Fact, _: JobWishRefused) -> None:
     record = _answered(state, fact)
     if record is not None:
         enlist(state, record)
@@ -101,22 +107,23 @@ ENDING_S_MAX = 600.0
 """So long a run that was told to end for want of contact may take; one that runs on after that was not ended by it."""
 
 
-def _recalled(state: State, fact: Fact) -> None:
+@FOLDS.on("job", ("recall-forwarded", "drop-forwarded"), JobRecalled)
+def _recalled(state: State, fact: Fact, recall: JobRecalled) -> None:
     """From here on it is not placed; what was decided before that still stands. A drop stands above a recall."""
-    assert isinstance(fact.payload, JobRecalled)
     record = state.jobs.records.get(fact.subject_id)
-    if record is None or record.phase.is_terminal or record.assignment != fact.payload.assignment:
+    if record is None or record.phase.is_terminal or record.assignment != recall.assignment:
         state.anomalies[f"{fact.name} of no live assignment"] += 1
         return
     drops = fact.name == "drop-forwarded"
     if record.recall is not None and record.recall_drops and not drops:
         return
-    record.recall, record.recall_fact, record.recall_drops = fact.payload, fact.id, drops
+    record.recall, record.recall_fact, record.recall_drops = recall, fact.id, drops
     state.due.mark_dirty(record.id)
     enlist(state, record)
 
 
-def _return_refused(state: State, fact: Fact) -> None:
+@FOLDS.on("job", "return-refused", JobReturnRefused)
+def _return_refused(state: State, fact: Fact, _: JobReturnRefused) -> None:
     record = state.jobs.records.get(fact.subject_id)
     if record is None or record.recall is None or record.recall_fact not in fact.causes:
         state.anomalies["return-refused out of turn"] += 1
@@ -127,11 +134,11 @@ def _return_refused(state: State, fact: Fact) -> None:
     enlist(state, record)
 
 
-def _returned(state: State, fact: Fact) -> None:
+@FOLDS.on("job", "returned", JobReturned)
+def _returned(state: State, fact: Fact, returned: JobReturned) -> None:
     """The job is none of this cluster's any more: it is forgotten, so that it may come again."""
-    assert isinstance(fact.payload, JobReturned)
     record = state.jobs.records.get(fact.subject_id)
-    if record is None or record.phase.is_terminal or record.assignment != fact.payload.assignment:
+    if record is None or record.phase.is_terminal or record.assignment != returned.assignment:
         state.anomalies["returned out of turn"] += 1
         return
     has_places = record.phase in HOLDING
@@ -149,9 +156,9 @@ def _returned(state: State, fact: Fact) -> None:
     state.summary.is_stale = True
 
 
-def _contact_renewed(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, ContactRenewed)
-    if state.status.contact.renewed(fact.payload, at=fact.time):
+@FOLDS.on("cluster", "contact-renewed", ContactRenewed)
+def _contact_renewed(state: State, fact: Fact, renewed: ContactRenewed) -> None:
+    if state.status.contact.renewed(renewed, at=fact.time):
         _sort_again(state)
     if not state.status.contact.is_lost and state.status.contact_lost_at:
         _forgive(state, fact)
@@ -167,10 +174,10 @@ def _forgive(state: State, fact: Fact) -> None:
             record.stop_detail = ""
 
 
-def _contact_lost(state: State, fact: Fact) -> None:
+@FOLDS.on("cluster", "contact-lost", ContactLost)
+def _contact_lost(state: State, fact: Fact, lost: ContactLost) -> None:
     """What runs is being ended by the agent; what waits is set aside."""
-    assert isinstance(fact.payload, ContactLost)
-    if not state.status.contact.lost(fact.payload):
+    if not state.status.contact.lost(lost):
         state.anomalies["contact-lost out of turn"] += 1
         return
     _sort_again(state)
@@ -186,18 +193,3 @@ def _sort_again(state: State) -> None:
             record.is_cut_off = state.status.contact.is_lost
             enlist(state, record)
     state.progress.generation += 1
-
-
-HANDLERS: dict[tuple[str, str], Handler] = {
-    **{("job", f"{ask.value}-forwarded"): partial(_forwarded, ask=ask) for ask in Ask},
-    **{("job", f"{ask.value}-refused"): _refused for ask in Ask},
-    ("job", "held"): _held,
-    ("job", "unheld"): _unheld,
-    ("job", "reprioritised"): _reprioritised,
-    ("job", "recall-forwarded"): _recalled,
-    ("job", "drop-forwarded"): _recalled,
-    ("job", "return-refused"): _return_refused,
-    ("job", "returned"): _returned,
-    ("cluster", "contact-renewed"): _contact_renewed,
-    ("cluster", "contact-lost"): _contact_lost,
-}

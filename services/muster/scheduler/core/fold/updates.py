@@ -1,6 +1,6 @@
 """Changes of a job or node that several stores follow together."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from muster.core import Fact, Instant
 from muster.placement import GangRequest
@@ -13,9 +13,6 @@ from muster.scheduler.core.stores.capacity import amounts_of
 from muster.scheduler.core.stores.jobs import HOLDING, WAITING, JobRecord, avoided_at
 from muster.schemas.facts.operations import NodeExcluded
 from muster.schemas.job import Phase, Slot
-
-Handler = Callable[[State, Fact], None]
-"""How one type of fact changes the state."""
 
 _NOT_EXPLAINED = frozenset({"", Reason.RELEASED})
 """Reasons of jobs that are yet to be told why they wait."""

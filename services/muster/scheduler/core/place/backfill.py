@@ -11,8 +11,8 @@ from functools import partial
 from muster.core import Draft, Instant
 from muster.placement.rooms import Watch
 from muster.scheduler.core.admit.access import Access, Scope
+from muster.scheduler.core.order import Heads, add_head, next_in_queue, serve_in_order
 from muster.scheduler.core.place.placements import Placements
-from muster.scheduler.core.queue.fair_share import Heads, add_head, next_in_queue, serve_in_order
 from muster.scheduler.core.requeue import Pace, Requeue
 from muster.scheduler.core.state import State
 from muster.scheduler.core.stores.jobs import JobRecord

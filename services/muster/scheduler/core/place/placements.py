@@ -10,7 +10,7 @@ from muster.placement import Hold
 from muster.scheduler.core.admit.quota import Admission
 from muster.scheduler.core.lifecycle.follow_ups import draft, queued_draft
 from muster.scheduler.core.lifecycle.preflight import PlanOf
-from muster.scheduler.core.queue.fair_share import FairShareOrder
+from muster.scheduler.core.order import FairShareOrder
 from muster.scheduler.core.reasons import unknown_queue
 from muster.scheduler.core.requeue import Requeue
 from muster.scheduler.core.state import State

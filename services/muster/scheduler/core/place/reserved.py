@@ -14,8 +14,8 @@ from muster.placement import Fleet, GangRequest, Hold
 from muster.placement import Slot as Place
 from muster.scheduler.core.admit.access import Access, passable
 from muster.scheduler.core.lifecycle.preflight import PlanOf
+from muster.scheduler.core.order import Heads, add_head, serve_in_order
 from muster.scheduler.core.place.placements import placement_drafts
-from muster.scheduler.core.queue.fair_share import Heads, add_head, serve_in_order
 from muster.scheduler.core.requeue import Pace, Requeue
 from muster.scheduler.core.state import State
 from muster.scheduler.core.stores.bookings import KEPT, Booking, holds_of

@@ -15,8 +15,7 @@ from muster.cluster.node_records import DeviceRecord, NodeRecord
 from muster.cluster.withholds import MOVE_WAIT_NS, planned
 from muster.core import NS_PER_S, Draft, Instant
 from muster.scheduler.core.admit.access import may_be_moved
-from muster.scheduler.core.lifecycle.blame import HEALTH
-from muster.scheduler.core.lifecycle.follow_ups import draft
+from muster.scheduler.core.lifecycle.follow_ups import HEALTH, draft
 from muster.scheduler.core.requeue import DRAFTS_MAX, Requeue
 from muster.scheduler.core.state import State
 from muster.scheduler.core.stores.drains import LaterRequests

@@ -23,9 +23,9 @@ from muster.quota.queues import QueueTree
 from muster.scheduler.core.admit.access import Passable
 from muster.scheduler.core.admit.quota import ceiling_of, hold_least
 from muster.scheduler.core.lifecycle.follow_ups import draft
+from muster.scheduler.core.order import FairShareOrder
 from muster.scheduler.core.preempt.forecast import foresee
 from muster.scheduler.core.preempt.rules import starving_at
-from muster.scheduler.core.queue.fair_share import FairShareOrder
 from muster.scheduler.core.requeue import Pace, Requeue
 from muster.scheduler.core.state import State
 from muster.scheduler.core.stores.bookings import Booking

@@ -1,11 +1,13 @@
-"""What each job holds, as its queue counts it, and what the cluster has of each resource."""
+"""What the cluster has of each resource, what each job holds as its queue counts it, and what jobs ask for."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from muster.placement import DEVICE_MILLI
+from muster.placement import DEVICE_MILLI, TaskShape
 from muster.placement import Slot as Place
 from muster.quota.amounts import Amounts, held_amounts, model_resource
-from muster.scheduler.core.stores.jobs import EquivalenceClass
+from muster.scheduler.core.stores.jobs import EquivalenceClass, JobRecord
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.facts.queue import CPU, GPU, MEMORY
 from muster.schemas.job import Slot
@@ -73,3 +75,32 @@ def _offer(node: NodeJoined) -> Amounts:
     if resource := model_resource(node.gpu_model):
         offered[resource] = milli
     return {resource: amount for resource, amount in offered.items() if amount}
+
+
+DEMAND_SHAPES_MAX = 4_096
+"""Task shapes counted for the fragmentation score; beyond it all counts start afresh."""
+
+DEMAND_TASKS_MAX = 65_536
+"""Tasks counted; beyond it all counts are halved, so that the newest count most."""
+
+
+@dataclass(slots=True)
+class Demand:
+    """How often each task shape was asked for: what the fragmentation score takes as typical."""
+
+    tasks: Counter[TaskShape] = field(default_factory=Counter)
+    total: int = 0
+    seen: int = 0
+
+    def count(self, record: JobRecord) -> None:
+        """Count the tasks of one more job."""
+        if len(self.tasks) >= DEMAND_SHAPES_MAX:
+            self.tasks.clear()
+            self.total = 0
+        for group in record.job_class.gang.groups:
+            self.tasks[group.shape] += group.replicas
+            self.total += group.replicas
+        self.seen += 1
+        if self.total > DEMAND_TASKS_MAX:
+            self.tasks = Counter({shape: half for shape, n in self.tasks.items() if (half := n // 2)})
+            self.total = self.tasks.total()

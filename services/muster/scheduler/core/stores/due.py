@@ -1,13 +1,29 @@
-"""Jobs that need an answer: now because something happened, or at a moment that is known.
+"""Jobs that need an answer: those that came, those to which something happened, and those whose moment is known.
 
 The heaps keep entries of runs and exclusions that are over; these are dropped when their moment comes.
 """
 
 import heapq
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from muster.core import Instant
+from muster.quota.queues import QueueTree
 from muster.scheduler.core.stores.jobs import JobBook, JobRecord
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """Jobs that are yet to be queued or refused, by id."""
+
+    jobs: dict[str, None] = field(default_factory=dict)
+    awaited: dict[str, dict[str, None]] = field(default_factory=dict)
+    """Queues of users that are yet to be made, with the jobs that wait for each."""
+
+    def await_queue(self, record: JobRecord, queues: QueueTree) -> None:
+        """Have the queue of a job made, if it is the queue of a user and does not exist."""
+        if record.queue not in queues.queues and record.queue != record.job.spec.queue_name:
+            self.awaited.setdefault(record.queue, {})[record.id] = None
 
 
 class DueJobs:

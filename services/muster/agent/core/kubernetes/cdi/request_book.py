@@ -1,9 +1,11 @@
 """ComposabilityRequests as the log has them: what was asked for from objects, and how the composer serves it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from muster.core import Fact
+from muster.core.folding import Folds
+from muster.schemas.base import Payload
 from muster.schemas.devices import AttachmentPhase, ComposabilitySpec, RequestPhase
 from muster.schemas.facts.composability import (
     ComposeRequested,
@@ -20,7 +22,9 @@ from muster.schemas.facts.device import (
     AttachmentState,
     CallFailed,
     DeviceAttached,
+    DeviceDetached,
 )
+from muster.schemas.registry import STATE_NAME
 
 KIND, ATTACHMENT = "composability", "attachment"
 PRINCIPAL = "kubernetes:composabilityrequests"
@@ -40,7 +44,6 @@ _PHASES = {
     "detach-given-up": AttachmentPhase.ONLINE,
     "detaching": AttachmentPhase.DETACHING,
 }
-_OF_DEVICES = ("requested", "attached", "attach-failed", "detach-failed", "detached", "failed", *_PHASES)
 
 
 @dataclass(slots=True)
@@ -82,27 +85,16 @@ class Request:
 class RequestBook:
     """requests: by name; devices: by attachment. followers: told the name of each request that changed."""
 
+    _FOLDS = Folds["RequestBook", None]()
+
     def __init__(self) -> None:
         self.requests: dict[str, Request] = {}
         self.devices: dict[str, Device] = {}
         self.followers: list[Callable[[str], None]] = []
-        self._handlers: Mapping[tuple[str, str], Callable[[Fact], None]] = {
-            (KIND, COMPOSE): self._asked,
-            (KIND, DECOMPOSE): self._unasked,
-            (KIND, "accepted"): self._accepted,
-            (KIND, "refused"): self._refused,
-            (KIND, "moved"): self._moved,
-            (KIND, "ended"): self._ended,
-            (KIND, "state-recorded"): self._request_state,
-            (ATTACHMENT, "state-recorded"): self._attachment_state,
-            **{(ATTACHMENT, name): self._attachment for name in _OF_DEVICES},
-        }
 
     def apply(self, fact: Fact) -> None:
         """One fact further."""
-        handler = self._handlers.get((fact.kind, fact.name))
-        if handler is not None:
-            handler(fact)
+        self._FOLDS.apply(self, fact)
 
     def _tell(self, name: str) -> None:
         for follower in self.followers:
@@ -115,55 +107,55 @@ class RequestBook:
             request = self.requests[name] = Request()
         return request
 
-    def _asked(self, fact: Fact) -> None:
-        if fact.writer != "agent" or not isinstance(fact.payload, ComposeRequested):
+    @_FOLDS.on(KIND, COMPOSE, ComposeRequested)
+    def _asked(self, fact: Fact, asked: ComposeRequested) -> None:
+        if fact.writer != "agent":
             return
         request = self._request(fact.subject_id)
-        request.asked, request.asked_by, request.going = fact.payload.spec, fact.payload.principal, False
+        request.asked, request.asked_by, request.going = asked.spec, asked.principal, False
         if not request.is_live:
             request.phase, request.spec, request.error = None, None, ""
 
-    def _unasked(self, fact: Fact) -> None:
-        if fact.writer == "agent" and isinstance(fact.payload, DecomposeRequested):
+    @_FOLDS.on(KIND, DECOMPOSE, DecomposeRequested)
+    def _unasked(self, fact: Fact, _: DecomposeRequested) -> None:
+        if fact.writer == "agent":
             self._request(fact.subject_id).going = True
 
-    def _accepted(self, fact: Fact) -> None:
-        if not isinstance(fact.payload, RequestAccepted):
-            return
+    @_FOLDS.on(KIND, "accepted", RequestAccepted)
+    def _accepted(self, fact: Fact, accepted: RequestAccepted) -> None:
         request = self._request(fact.subject_id)
-        request.spec, request.principal, request.error = fact.payload.spec, fact.payload.principal, ""
+        request.spec, request.principal, request.error = accepted.spec, accepted.principal, ""
         request.phase = RequestPhase.UPDATING
-        for order in fact.payload.orders:
+        for order in accepted.orders:
             self.devices[order.id] = Device(fact.subject_id, order.node)
             request.devices[order.id] = None
 
-    def _refused(self, fact: Fact) -> None:
-        if not isinstance(fact.payload, RequestRefused):
-            return
+    @_FOLDS.on(KIND, "refused", RequestRefused)
+    def _refused(self, fact: Fact, refused: RequestRefused) -> None:
         request = self._request(fact.subject_id)
-        request.error = f"{fact.payload.field}: {fact.payload.reason}" if fact.payload.field else fact.payload.reason
+        request.error = f"{refused.field}: {refused.reason}" if refused.field else refused.reason
         if not request.is_live:
-            request.phase, request.principal = RequestPhase.REFUSED, fact.payload.principal
+            request.phase, request.principal = RequestPhase.REFUSED, refused.principal
             # as the newest: one that asked again and were forgotten at once would ask for ever
             self.requests[fact.subject_id] = self.requests.pop(fact.subject_id)
             self._bound()
 
-    def _moved(self, fact: Fact) -> None:
-        if isinstance(fact.payload, RequestMoved):
-            request = self._request(fact.subject_id)
-            request.phase, request.error = fact.payload.phase, fact.payload.error
+    @_FOLDS.on(KIND, "moved", RequestMoved)
+    def _moved(self, fact: Fact, moved: RequestMoved) -> None:
+        request = self._request(fact.subject_id)
+        request.phase, request.error = moved.phase, moved.error
 
-    def _ended(self, fact: Fact) -> None:
-        if isinstance(fact.payload, RequestEnded):
-            request = self._request(fact.subject_id)
-            request.phase, request.error = RequestPhase.ENDED, fact.payload.reason
-            for name in request.devices:
-                self.devices.pop(name, None)
-            request.devices.clear()
-            if request.asked is None:
-                del self.requests[fact.subject_id]
-            else:
-                self._bound()
+    @_FOLDS.on(KIND, "ended", RequestEnded)
+    def _ended(self, fact: Fact, ended: RequestEnded) -> None:
+        request = self._request(fact.subject_id)
+        request.phase, request.error = RequestPhase.ENDED, ended.reason
+        for name in request.devices:
+            self.devices.pop(name, None)
+        request.devices.clear()
+        if request.asked is None:
+            del self.requests[fact.subject_id]
+        else:
+            self._bound()
 
     def _bound(self) -> None:
         """Only so many requests that are over are remembered."""
@@ -171,10 +163,8 @@ class RequestBook:
         for name in over[: max(0, len(over) - ENDED_MAX)]:
             del self.requests[name]
 
-    def _request_state(self, fact: Fact) -> None:
-        state = fact.payload
-        if not isinstance(state, RequestState):
-            return
+    @_FOLDS.on(KIND, STATE_NAME, RequestState)
+    def _request_state(self, fact: Fact, state: RequestState) -> None:
         request = self._request(fact.subject_id)
         request.spec, request.principal, request.phase = state.spec, state.principal, state.phase
         request.error = state.error
@@ -186,9 +176,9 @@ class RequestBook:
             if wish.decompose is not None and wish.decompose.principal in OURS:
                 request.going = True
 
-    def _attachment_state(self, fact: Fact) -> None:
-        state = fact.payload
-        if not isinstance(state, AttachmentState) or not state.requested.request or state.phase.is_over:
+    @_FOLDS.on(ATTACHMENT, STATE_NAME, AttachmentState)
+    def _attachment_state(self, fact: Fact, state: AttachmentState) -> None:
+        if not state.requested.request or state.phase.is_over:
             return
         request = self._request(state.requested.request)
         request.devices[fact.subject_id] = None
@@ -196,27 +186,40 @@ class RequestBook:
             state.requested.request, state.requested.node, state.phase, state.device_uuid, state.device_id, state.error
         )
 
-    def _attachment(self, fact: Fact) -> None:
-        """A device of a request moved."""
-        payload = fact.payload
-        if isinstance(payload, AttachmentRequested) and payload.request:
-            self.devices.setdefault(fact.subject_id, Device(payload.request, payload.node))
-            self._request(payload.request).devices[fact.subject_id] = None
-        device = self.devices.get(fact.subject_id)
-        if device is None:
-            return
-        self._tell(device.request)
-        if isinstance(payload, DeviceAttached):
-            device.phase, device.uuid, device.device_id = (
-                AttachmentPhase.ATTACHED,
-                payload.device_uuid,
-                payload.device_id,
-            )
-            device.node, device.error = payload.node, ""
-        elif isinstance(payload, CallFailed):
-            device.error = payload.error
-        elif fact.name == "detached" or isinstance(payload, AttachmentFailed):
-            del self.devices[fact.subject_id]
-            self._request(device.request).devices.pop(fact.subject_id, None)
-        elif fact.name in _PHASES:
+    @_FOLDS.on(ATTACHMENT, "requested", AttachmentRequested)
+    def _device_requested(self, fact: Fact, requested: AttachmentRequested) -> None:
+        if requested.request:
+            self.devices.setdefault(fact.subject_id, Device(requested.request, requested.node))
+            self._request(requested.request).devices[fact.subject_id] = None
+
+    @_FOLDS.on(ATTACHMENT, "attached", DeviceAttached)
+    def _attached(self, fact: Fact, attached: DeviceAttached) -> None:
+        device = self._device(fact)
+        if device is not None:
+            device.phase, device.node, device.error = AttachmentPhase.ATTACHED, attached.node, ""
+            device.uuid, device.device_id = attached.device_uuid, attached.device_id
+
+    @_FOLDS.on(ATTACHMENT, ("attach-failed", "detach-failed"), CallFailed)
+    def _call_failed(self, fact: Fact, failed: CallFailed) -> None:
+        device = self._device(fact)
+        if device is not None:
+            device.error = failed.error
+
+    @_FOLDS.on(ATTACHMENT, tuple(_PHASES), Payload)
+    def _device_moved(self, fact: Fact, _: Payload) -> None:
+        device = self._device(fact)
+        if device is not None:
             device.phase = _PHASES[fact.name]
+
+    @_FOLDS.on(ATTACHMENT, ("detached", "failed"), (DeviceDetached, AttachmentFailed))
+    def _gone(self, fact: Fact, _: DeviceDetached | AttachmentFailed) -> None:
+        device = self.devices.pop(fact.subject_id, None)
+        if device is not None:
+            self._request(device.request).devices.pop(fact.subject_id, None)
+
+    def _device(self, fact: Fact) -> Device | None:
+        """Return the device of a request that this fact is about, and tell that the request changed."""
+        device = self.devices.get(fact.subject_id)
+        if device is not None:
+            self._tell(device.request)
+        return device

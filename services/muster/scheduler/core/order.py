@@ -1,26 +1,65 @@
-"""Whose turn it is: a tournament down the tree of queues.
+"""In which order jobs come: within a queue by rank, between queues by fair share.
 
-From the cluster down each queue picks, among the queues below it and its own jobs, the one whose share with its next
-job added, and with what it used lately, is least; then the one that has and had least, by weight; then whose next job
-comes first. A queue of order `fifo` picks the one whose next job comes first. A queue's own jobs count as one more
-child, of weight 1 and without quota.
+Within a queue the job of the earliest rank comes first, a moment in nanoseconds:
+
+    rank = when it came - CLASS_S * priority - SIZE_S * log2(1 + GPUs) + USED_S * its principal's part of what the
+           queue's jobs held lately
+
+Everybody grows older alike, so age needs no term, and an order once found never changes. A queue of order `fifo` goes
+by the moment alone. A job keeps its rank when it is queued again, held and released; only another priority moves it, by
+as much as that would have at first.
+
+Between queues it is a tournament down the tree of queues: from the cluster down each queue picks, among the queues
+below it and its own jobs, the one whose share with its next job added, and with what it used lately, is least; then the
+one that has and had least, by weight; then whose next job comes first. A queue of order `fifo` picks the one whose next
+job comes first. A queue's own jobs count as one more child, of weight 1 and without quota.
 
 Only queues that have somebody to offer take part. What a queue offers and its keys are kept until something is placed
 below it, so a placement costs work for each level of its tree and the logarithm of the queues there, whatever waits.
 """
 
 import heapq
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from muster.core import Instant
+from muster.core import NS_PER_S, Instant
+from muster.placement import DEVICE_MILLI
 from muster.quota.amounts import Amounts
 from muster.quota.formulas import Cell
+from muster.quota.policy import Policy
 from muster.quota.queues import QueueTree
 from muster.quota.shares import skips
 from muster.quota.tree import DEPTH_MAX, QueueRecord
 from muster.scheduler.core.stores.jobs import JobBook, JobRecord
 from muster.scheduler.core.stores.pending_queue import PendingQueue, Place
 from muster.schemas.facts.queue import GPU, QueueOrder
+from muster.schemas.job import Job
+
+CLASS_S = 600.0
+"""Seconds by which one point of priority brings a job forward."""
+
+SIZE_S = 60.0
+"""Seconds by which a job comes forward each time that its GPUs double: what is large is hard to place."""
+
+USED_S = 3_600.0
+"""Seconds by which the jobs of a principal come later who alone held all that the queue's jobs held lately."""
+
+
+def rank(job: Job, policy: Policy, *, came_at: int, used: float) -> int:
+    """The job's place in line. used: its principal's part of what the queue's jobs held lately, 0 to 1."""
+    if policy.order is QueueOrder.FIFO:
+        return came_at
+    gpus = job.spec.gpu_milli_total / DEVICE_MILLI
+    earlier_s = CLASS_S * job.spec.priority + SIZE_S * math.log2(1 + gpus) - USED_S * used
+    return came_at - round(earlier_s * NS_PER_S)
+
+
+def moved(known: int, policy: Policy, *, was: int, priority: int) -> int:
+    """A job's rank after its priority changed."""
+    if policy.order is QueueOrder.FIFO:
+        return known
+    return known - round(CLASS_S * (priority - was) * NS_PER_S)
+
 
 Key = tuple[float | Place, float | str, Place, str]
 """Least first. At a queue of order `fifo` only the place in line and the name differ."""
