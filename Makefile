@@ -12,10 +12,10 @@ NPM := cd $(DASHBOARD) && PATH="$(abspath $(BIN)):$$PATH" npm
 # Images of CI set it, and then every worker and every process of a stack compiles all that it imports: seconds each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install lock web up lint test hunt test-web test-browser test-k8s test-compose test-security structure check-images pin-images golden docs screenshots wheel check clean
+.PHONY: help install lock web up lint test test-unit test-stack test-documents hunt test-web test-browser test-k8s test-compose test-security structure check-images pin-images golden docs screenshots wheel check clean
 
 help:  ## show the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
 install: $(STAMP)  ## make .venv with everything Muster needs, pinned by hash
 
@@ -47,11 +47,17 @@ lint: install check-images structure  ## formatting, rules, types, import contra
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: install  ## everything that needs no browser, no container engine and no Kubernetes
+test: test-unit test-stack test-documents  ## everything that needs no browser, no container engine and no Kubernetes
+
+test-unit: install  ## units, contracts and simulations: no stack is started
 	$(BIN)/python -m pytest --numprocesses logical --dist loadfile tests/contract tests/simulation tests/unit
-	$(BIN)/python -m pytest --numprocesses logical --dist worksteal tests/integration/documents
+
+test-stack: install  ## stacks of real servers, whole and in parts, two at a time
 	$(BIN)/python -m pytest --numprocesses logical --maxprocesses 2 --dist loadfile --no-loadscope-reorder \
-	  tests/integration/federation tests/integration/shell tests/integration/stack  # two stacks at a time
+	  tests/integration/federation tests/integration/shell tests/integration/stack
+
+test-documents: install  ## the commands of README and docs, each beside a stack
+	$(BIN)/python -m pytest --numprocesses logical --dist worksteal tests/integration/documents
 
 test-security: install  ## attacks through the real broker and over HTTP, a file for each attacker
 	$(BIN)/python -m pytest --numprocesses logical --dist loadfile tests/security
@@ -92,16 +98,17 @@ wheel: install web  ## the distribution, with the built dashboard in it
 golden: install  ## record the golden logs of tests/golden anew
 	PYTHONPATH=tests $(BIN)/python -m golden.record
 
-check: lint test test-security test-web test-browser test-k8s test-compose docs  ## what CI runs
+check: lint test-web test-unit test-stack test-k8s test-browser test test-security test-compose docs  ## what CI runs
 
-# Two parts of a check run at a time where each keeps one core busy. `test` uses both cores: stacks that get too little
-# processor time lose their leases. `docs` comes late, because tests look for files that git does not know.
+# Two parts of a check run at a time, the longest first. What needs no stack comes before all that does: it keeps both
+# cores busy, and stacks that get too little processor time lose their leases. What needs one mostly waits: for leases,
+# pods, pages. `docs` comes last, because tests look for files that git does not know.
 ifneq ($(filter check,$(MAKECMDGOALS)),)
 MAKEFLAGS += --jobs=2 --output-sync=target --no-print-directory
-test: | lint test-web web
-test-security: | test
-test-browser test-k8s: | test-security
-test-compose docs: | test-browser
+STACKS := test-stack test-k8s test-browser test-documents test-security test-compose
+test-unit: | lint test-web web
+$(STACKS): | test-unit
+docs: | $(STACKS)
 endif
 
 clean:  ## remove the virtual environment and caches

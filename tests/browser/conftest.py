@@ -33,10 +33,10 @@ async def harness(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Har
         yield running
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def own_harness(tmp_path: Path) -> AsyncIterator[Harness]:
-    """A stack of its own for a test that breaks it."""
-    async with open_harness(stack_options(tmp_path / "stack", nodes=4)) as running:
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def own_harness(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Harness]:
+    """A stack of a module's own, for tests that disturb it and leave it well."""
+    async with open_harness(stack_options(tmp_path_factory.mktemp("stack"), nodes=4)) as running:
         yield running
 
 

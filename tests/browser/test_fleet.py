@@ -152,10 +152,14 @@ async def test_the_map_zooms_by_keys_and_shows_all_again(opened: OpenDashboard) 
         assert await shown.page.get_by_role("button", name="Show all").is_disabled()
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def quick_fabric(tmp_path: Path) -> AsyncIterator[Harness]:
-    """A stack whose fabric takes some seconds for a switch, so that a test sees the way and not only its ends."""
-    async with open_harness(_with_quick_fabric(stack_options(tmp_path / "stack", nodes=8))) as running:
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def quick_fabric(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Harness]:
+    """A stack whose fabric takes some seconds for a switch, so that a test sees the way and not only its ends.
+
+    Tests begin when all devices are in the pool, and give back what they attach.
+    """
+    options = _with_quick_fabric(stack_options(tmp_path_factory.mktemp("stack"), nodes=8))
+    async with open_harness(options) as running:
         yield running
 
 
@@ -223,6 +227,7 @@ async def test_who_wants_less_motion_is_told_in_words_and_shown_both_ends(
 
         await until_async(is_there, patience_s=MOVING_S_MAX)
         assert len(seen) <= 3, f"it travelled: {sorted(seen)}"
+    await quick_fabric.muster.decompose("told-moving")
 
 
 async def test_on_a_phone_pool_map_and_details_stand_below_each_other(opened: OpenDashboard) -> None:

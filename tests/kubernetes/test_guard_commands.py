@@ -30,9 +30,9 @@ OPTIONS = PlaneOptions(kwok=False, users=((READER, (READERS,)),))
 Json = dict[str, object]
 
 
-@pytest_asyncio.fixture(loop_scope="function")
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def alone() -> AsyncIterator[ControlPlane]:
-    """A plane of one test's own: flow control is the whole server's."""
+    """A plane of this module's own: flow control is the whole server's. Tests take away what others would see."""
     async with open_plane(OPTIONS) as plane:
         yield plane
 
@@ -185,3 +185,6 @@ async def test_pods_of_a_workload_tell_its_secrets(alone: ControlPlane) -> None:
         (one,) = look.pods.workloads
         assert (one.title, one.secrets, one.nodes, one.lists) == ("default/statefulset/trainer", 60, 2, 120)
         assert [finding.degree >= 1 for finding in check_secrets(look, GuardConfig()) or ()] == [True]
+    at_once = {"gracePeriodSeconds": "0"}
+    async with alone.client() as client, client.delete("/api/v1/namespaces/default/pods", params=at_once) as answer:
+        answer.raise_for_status()

@@ -215,6 +215,11 @@ class GangRequest:
             raise ShapeError("groups must name at least one task group")
 
     @property
+    def needs_devices(self) -> bool:
+        """Whether every replica asks for a device or a share of one."""
+        return all(group.shape.gpus or group.shape.gpu_milli for group in self.groups)
+
+    @property
     def is_elastic(self) -> bool:
         """Whether fewer replicas than asked may do."""
         return any(group.replicas_least < group.replicas for group in self.groups)

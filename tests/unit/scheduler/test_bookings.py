@@ -129,6 +129,25 @@ def test_what_a_later_booking_wants_of_an_open_one_stays_closed() -> None:
     assert list(state.bookings.complete) == ["mine"]
 
 
+def test_a_booking_concerns_those_who_need_devices_only_where_one_is_idle_or_kept() -> None:
+    state = state_with("full", "half")
+    for name, devices in (("full", (0, 1, 2, 3)), ("half", (0, 1))):
+        place(state, f"on-{name}", name, *devices)
+    rest_of_full, rest_of_half = (booking(f"rest-of-{name}", name, cpu_milli=1_000) for name in ("full", "half"))
+    devices_of_half = booking("devices-of-half", "half", 2, 3)
+    for one in (rest_of_full, rest_of_half):
+        state.bookings.book(one)
+    state.bookings.settle()
+    assert state.bookings.is_effective(rest_of_full)
+    assert not state.bookings.is_effective(rest_of_full, for_devices=True)
+    assert state.bookings.is_effective(rest_of_half, for_devices=True)
+    state.bookings.unbook(rest_of_half.key)
+    state.bookings.book(devices_of_half)
+    state.bookings.settle()
+    assert not any(idle(state, "half"))
+    assert state.bookings.is_effective(devices_of_half, for_devices=True)
+
+
 def test_a_proposal_taken_back_goes_to_the_booking_again() -> None:
     state = state_with("n0")
     state.bookings.book(booking("w", "n0", 0, 1, 2, 3))

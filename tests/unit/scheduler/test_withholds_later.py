@@ -24,6 +24,15 @@ def test_only_jobs_that_end_before_start_on_a_node_that_is_to_be_free_later() ->
     assert world.count("n0", "withheld") == 0
 
 
+def test_a_job_without_gpus_starts_where_all_gpus_are_held_and_the_rest_is_to_be_free_later() -> None:
+    world = VirtualScheduler(nodes=1, gpus=1)
+    world.submit("held", total_run_time_s=LONG)
+    ask(world, "n0", in_s=HOUR)
+    world.settle()
+    assert world.phase(world.submit("no-gpu-is-idle", total_run_time_s=SHORT)) is Phase.QUEUED
+    assert world.phase(world.submit("without-gpus", gpus=0, total_run_time_s=SHORT)) is Phase.PLACED
+
+
 def test_a_slice_is_enough_only_where_jobs_are_moved_and_for_one_that_allows_it() -> None:
     world = VirtualScheduler(nodes=1)
     ask(world, "n0", in_s=HOUR, running=MOVE)

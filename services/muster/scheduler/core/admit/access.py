@@ -62,10 +62,15 @@ Scope = tuple[tuple[int, int, int], tuple[str, ...]]
 
 
 class Access:
-    """Who may open what at one moment. Bookings that keep nothing, whatever else is open, are left out."""
+    """Who may open what at one moment. Bookings that keep nothing, whatever else is open, are left out.
 
-    def __init__(self, bookings: Bookings, queues: QueueTree, now: Instant) -> None:
-        kept = sorted((b for b in bookings.all.values() if bookings.is_effective(b)), key=lambda booking: booking.turn)
+    for_devices: every job that waits needs a device, so bookings on nodes without an idle or kept device are left out,
+    too. A campaign has one on every node of a full fleet, which keeps CPU and memory there.
+    """
+
+    def __init__(self, bookings: Bookings, queues: QueueTree, now: Instant, *, for_devices: bool = False) -> None:
+        effective = (b for b in bookings.all.values() if bookings.is_effective(b, for_devices=for_devices))
+        kept = sorted(effective, key=lambda booking: booking.turn)
         self._queues = queues
         self._now = now
         self._sorts = _Sort(b for b in kept if not b.is_withhold), _moved(kept), _finished(kept)

@@ -64,7 +64,8 @@ class Backfill:
         self._folded, self._at, self._is_due = state.progress.folded, now, False
         self._generation, self._grown = state.progress.generation, bookings.grown
         self._judged = frozenset(self._capacity_blocked_queues())
-        access = Access(bookings, state.queues, now)
+        for_devices = all(pending.job_class.gang.needs_devices for pending in self._judged)
+        access = Access(bookings, state.queues, now, for_devices=for_devices)
         before = len(placed)
         if not access.is_empty:
             self._pass(access, now, drafts, placed)

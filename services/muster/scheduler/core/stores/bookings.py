@@ -264,9 +264,17 @@ class Bookings:
         """Where it keeps something, or would as soon as an earlier one there is open."""
         return tuple(name for name in booking.wants if name in booking.kept or len(self._at[name]) > 1)
 
-    def is_effective(self, booking: Booking) -> bool:
-        """Whether there is such a node."""
-        return bool(booking.kept) or any(len(self._at[name]) > 1 for name in booking.wants)
+    def is_effective(self, booking: Booking, *, for_devices: bool = False) -> bool:
+        """Whether there is such a node. for_devices: one with a device that is idle or kept."""
+        if any(len(self._at[name]) > 1 for name in booking.wants):
+            return True
+        if not for_devices:
+            return bool(booking.kept)
+        return any(self._is_of_devices(name, holds) for name, holds in booking.kept.items())
+
+    def _is_of_devices(self, name: str, kept: Iterable[Hold]) -> bool:
+        node = self._fleet.ledger.nodes.get(name)
+        return any(hold.slot.devices for hold in kept) or (node is not None and any(node.idle))
 
     def at(self, name: str) -> tuple[Booking, ...]:
         """Those that want something of this node, the earliest first."""
