@@ -153,12 +153,11 @@ class RunWatch:
         """One fact of the job further."""
         if fact.kind != "job":
             return
+        if isinstance(fact.payload, JobPlaced):
+            self.job, self.attempt = fact.subject_id, fact.payload.attempt
+            self.nodes = frozenset(slot.node for slot in fact.payload.slots)
+            self.is_running = self.is_ending = False
         match fact.name:
-            case "placed":
-                assert isinstance(fact.payload, JobPlaced)
-                self.job, self.attempt = fact.subject_id, fact.payload.attempt
-                self.nodes = frozenset(slot.node for slot in fact.payload.slots)
-                self.is_running = self.is_ending = False
             case "running":
                 self.is_running, self.since = True, fact.time
                 self.account.running(fact.time)

@@ -93,8 +93,7 @@ class Recorder:
             if isinstance(fact.payload, QueueChanged):
                 self.parents[fact.subject_id] = fact.payload.spec.parent
             return
-        if name == "routed":
-            assert isinstance(fact.payload, JobRouted)
+        if isinstance(fact.payload, JobRouted):
             self._came(fact.payload.job, fact.time)
             return
         track = self.tracks.get(fact.subject_id)
@@ -105,7 +104,7 @@ class Recorder:
                 self._placed(track, fact.payload, fact.time)
             case JobQueued():
                 self._queued(track, fact.payload, fact.time)
-            case JobFinished() if name != "routed":
+            case JobFinished():
                 self._ended(track, name, fact.time)
             case JobResized():
                 self._hold(track, _milli(fact.payload.slots), fact.time)
