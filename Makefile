@@ -106,8 +106,8 @@ check: lint test-web test-unit test-stack test-k8s test-browser test test-securi
 ifneq ($(filter check,$(MAKECMDGOALS)),)
 MAKEFLAGS += --jobs=2 --output-sync=target --no-print-directory
 STACKS := test-stack test-k8s test-browser test-documents test-security test-compose
-test-unit: | lint test-web web
-$(STACKS): | test-unit
+test-unit: | test-web web
+$(STACKS): | lint test-unit
 docs: | $(STACKS)
 endif
 

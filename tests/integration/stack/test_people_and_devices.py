@@ -120,10 +120,10 @@ async def test_what_cannot_be_is_refused_with_the_field_before_anything_is_writt
 
 async def test_two_requests_for_the_same_node_and_model_name_each_other(harness: Harness) -> None:
     await harness.muster.compose(ComposabilitySpec(model=MODEL, size=1, target_node=NODE), name="first")
+    await online(harness, "first", 1)  # the composer knows it: what it has not read yet is in nobody's way
     with pytest.raises(ConflictError) as refusal:
         await harness.muster.compose(ComposabilitySpec(model=MODEL, size=1, target_node=NODE), name="second")
     assert refusal.value.problem.holder == "first"
-    await online(harness, "first", 1)
     await harness.muster.decompose("first")
     await until_async(lambda: has_gpus(harness, NODE, 1))
 
