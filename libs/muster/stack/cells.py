@@ -168,7 +168,7 @@ def broker_child(config: nats_server.NatsConfig, path: Path, *, name: str) -> Ch
     command = Command(
         name,
         (str(nats_server.nats_binary()), "-c", str(path)),
-        {"GOMEMLIMIT": f"{nats_server.MEMORY_LIMIT_MIB}MiB"},
+        {"GOMEMLIMIT": f"{nats_server.MEMORY_LIMIT_MIB}MiB", "GOGC": str(nats_server.COLLECT_AT_PERCENT)},
     )
     return Child(command, partial(http_ok, config.monitor_port, "/healthz"))
 

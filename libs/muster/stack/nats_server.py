@@ -21,6 +21,7 @@ LEAF_PING_S = 5
 LEAF_PINGS_MAX = 2
 ROUTE_TIMEOUT_S = 5
 MEMORY_LIMIT_MIB = 384  # GOMEMLIMIT: near it the collector works hard, so far above what some 100,000 subjects need
+COLLECT_AT_PERCENT = 50  # GOGC: with 100, a third of the server's memory was garbage that nothing had collected yet
 
 
 class BinaryMissingError(Exception):
