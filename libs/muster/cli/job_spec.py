@@ -45,15 +45,9 @@ def from_options(options: JobOptions, *, words: Sequence[str] = ()) -> JobSpec:
         "command": list(words) or command(options.command),
         "labels": labels(options.label or []),
     }
-    fields["pod"] = {
-        "env": variables(options.env or []),
-        "secret_env": secret_variables(options.env_secret or []),
-    }
+    fields["pod"] = {"env": variables(options.env or []), "secret_env": secret_variables(options.env_secret or [])}
     group: dict[str, object] = {name: getattr(options, name) for name in _OF_GROUP}
-    group |= {
-        "gpu_models": options.gpu_model or [],
-        "topology": topology(options.group_topology),
-    }
+    group |= {"gpu_models": options.gpu_model or [], "topology": topology(options.group_topology)}
     body = {name: value for name, value in fields.items() if value is not None}
     shape = {name: value for name, value in group.items() if value is not None}
     try:

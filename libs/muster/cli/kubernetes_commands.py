@@ -31,8 +31,7 @@ def rbac(
     without: Annotated[list[Feature] | None, typer.Option(help="Leave out what this feature needs; repeat.")] = None,
     fabrics: Annotated[bool, typer.Option(help="With what a cluster needs in which devices or nodes move.")] = True,
     service: Annotated[
-        list[str] | None,
-        typer.Option(help="A service whose roles are printed; repeat. By default agent and guard."),
+        list[str] | None, typer.Option(help="A service whose roles are printed; repeat. By default agent and guard.")
     ] = None,
 ) -> None:
     """Print the roles and bindings of the services that use the API server, from the table of what they use."""

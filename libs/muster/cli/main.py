@@ -113,8 +113,7 @@ def muster(
         Path | None, typer.Option(envvar="MUSTER_TOKEN_FILE", help="File that holds the API token.", dir_okay=False)
     ] = None,
     token_command: Annotated[
-        str,
-        typer.Option(envvar="MUSTER_TOKEN_COMMAND", help="Program, with its arguments, that prints the API token."),
+        str, typer.Option(envvar="MUSTER_TOKEN_COMMAND", help="Program, with its arguments, that prints the API token.")
     ] = "",
     ca_file: Annotated[
         Path | None,

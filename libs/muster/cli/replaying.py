@@ -24,12 +24,7 @@ from muster.cli.text import duration
 from muster.openb.account import Counts, JobSeen, seen_in_fact
 from muster.openb.replay import ReplayError, ReplayOptions, SubmitRefusedError, replay
 from muster.openb.report import ReplayReport, Wait, allocation_csv, report_of
-from muster.openb.trace import (
-    NODE_FILE,
-    OpenbNode,
-    OpenbTask,
-    default_speedup,
-)
+from muster.openb.trace import NODE_FILE, OpenbNode, OpenbTask, default_speedup
 from muster.schemas.facts.job import JobFinished, JobUnschedulable
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import JobSpec

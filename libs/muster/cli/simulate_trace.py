@@ -292,10 +292,7 @@ def _pairs(report: Report) -> list[tuple[str, str]]:
         ("utilisation", f"{report.utilisation_pct:.1f} % of {report.gpus:,.0f} GPUs over {duration(report.virtual_s)}"),
         ("preemptions", f"{report.preemptions:,}; {report.lost_gpu_h:,.1f} of {report.used_gpu_h:,.0f} GPU h lost"),
         *(
-            (
-                f"wait, {wait.of}",
-                f"p50 {duration(wait.p50_s)}, p90 {duration(wait.p90_s)}, most {duration(wait.max_s)}",
-            )
+            (f"wait, {wait.of}", f"p50 {duration(wait.p50_s)}, p90 {duration(wait.p90_s)}, most {duration(wait.max_s)}")
             for wait in report.by_size
         ),
     ]

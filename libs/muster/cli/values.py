@@ -66,6 +66,7 @@ team, queue, cluster = (kind(f"{of}'s name", _NAME, _NAME_FORM) for of in ("team
 node, device, choice = (kind(f"{of}'s name", _OBJECT, _OBJECT_FORM) for of in ("node", "device", "choice"))
 token_id = kind("token id", "[0-9a-f]{64}", "give the 64 characters that `muster token list` shows")
 key = kind("idempotency key", "[\x21-\x7e]{1,200}", "use 1 to 200 printable ASCII characters without spaces")
+share = kind("number of nodes", "[1-9][0-9]{0,5}|([1-9][0-9]?|100)%", "give 10, for example, or a share such as 5%")
 reason = kind("reason", f".{{0,{REASON_CHARS_MAX}}}", f"use at most {REASON_CHARS_MAX} characters")
 
 

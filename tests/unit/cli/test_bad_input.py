@@ -184,6 +184,28 @@ def test_a_length_of_time_has_a_bound(length: str, capsys: pytest.CaptureFixture
     told(capsys, "token", "create", "ann", "--role", "viewer", "--expires-in", length)
 
 
+@pytest.mark.parametrize(
+    ("words", "field"),
+    [
+        (("--clusters", "!!"), "clusters.0"),
+        (("--clusters", "a,a"), "federation"),
+        (("--nodes", "9223372036854775807"), "fleet.nodes"),
+        (("--nvlink-size", "5", "--fresh"), "fleet"),
+    ],
+)
+def test_settings_of_a_start_are_checked_before_anything_starts(
+    words: tuple[str, ...], field: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = told(capsys, "up", "--detach", "--state-dir", str(tmp_path / "state"), *words)
+    assert line.startswith(f"settings: {field}: ")
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("value", ["0", "101%", "!!"])
+def test_a_number_of_nodes_is_a_count_or_a_share(value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "is no number of nodes" in told(capsys, "demo", "upgrade", "--max-unavailable", value)
+
+
 def test_an_archive_is_a_regular_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     os.mkfifo(tmp_path / "pipe")
     line = told(capsys, "log", "import", str(tmp_path / "pipe"), "--state-dir", str(tmp_path / "none"))
