@@ -72,7 +72,9 @@ class JobOptions:
         str | None, typer.Option(help="Suite of checks before its first step, or `none`.", rich_help_panel=_SHAPE)
     ] = None
     image: Annotated[str, typer.Option(help="Container image.", rich_help_panel=_SHAPE)] = ""
-    command: Annotated[str, typer.Option(help="Command line, in quotes.", rich_help_panel=_SHAPE)] = ""
+    command: Annotated[
+        str, typer.Option(help="Command line, in quotes; better behind `--`.", rich_help_panel=_SHAPE)
+    ] = ""
     label: Annotated[list[str] | None, typer.Option(help="key=value.", rich_help_panel=_SHAPE)] = None
     env: Annotated[list[str] | None, typer.Option(help="Environment variable, NAME=VALUE.", rich_help_panel=_SHAPE)] = (
         None
