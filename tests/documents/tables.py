@@ -61,9 +61,11 @@ MINUTES = "takes minutes at this size"
 OWN_STACK = "`make up` is `muster up`: the stack beside this page was started so, with a smaller fleet"
 UP = Instead("make up", OWN_STACK, run="make --dry-run up | grep -x '.venv/bin/muster up'")
 WATCHED = Instead(
-    ".venv/bin/muster submit --gpus 8 --name hello --team research --label sim.muster.dev/run-s=20 --watch",
+    ".venv/bin/muster submit --gpus 8 --name hello --team research --label sim.muster.dev/run-s=20 --watch"
+    " -- python train.py --lr 3",
     "20 s of waiting show nothing that 1 s does not",
-    run=".venv/bin/muster submit --gpus 8 --name hello --team research --label sim.muster.dev/run-s=1 --watch",
+    run=".venv/bin/muster submit --gpus 8 --name hello --team research --label sim.muster.dev/run-s=1 --watch"
+    " -- python train.py --lr 3",
 )
 IN_CONTAINERS = "needs a Docker engine and some minutes: the test of the compose stack runs it"
 COMPOSE = "docker compose -f compose/compose.yaml"

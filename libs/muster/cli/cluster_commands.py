@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from muster.cli import values
 from muster.cli.options import As, Output, Reason, StateDir
 
 clusters = typer.Typer(name="cluster", help="Clusters of the federation: drain and resume them.", no_args_is_help=True)
@@ -13,7 +14,7 @@ routes = typer.Typer(
 )
 GROUPS = (clusters, routes)
 
-_Cluster = Annotated[str, typer.Argument(help="Name of the cluster.", metavar="CLUSTER")]
+_Cluster = Annotated[str, typer.Argument(help="Name of the cluster.", metavar="CLUSTER", callback=values.cluster)]
 _File = Annotated[Path, typer.Argument(help="Rules and teams, as YAML or JSON.", metavar="FILE")]
 
 
@@ -43,7 +44,8 @@ def drain(
     name: _Cluster,
     state_dir: StateDir,
     to: Annotated[
-        list[str] | None, typer.Option(help="Takes its jobs; repeat for more, the first that can takes them.")
+        list[str] | None,
+        typer.Option(help="Takes its jobs; repeat for more, the first that can takes them.", callback=values.cluster),
     ] = None,
     reason: Reason = "",
     output: As = Output.TABLE,
@@ -96,18 +98,23 @@ def set_routes(
 
 
 @routes.command("check")
-def check_routes(*, file: _File) -> None:
-    """Read rules without setting them: whether every job finds a cluster, and what is wrong with which field."""
+def check_routes(*, file: _File, state_dir: StateDir) -> None:
+    """Read rules without setting them: whether every job finds a cluster, and what is wrong with which field.
+
+    Where a stack runs, the clusters must be clusters of its federation.
+    """
     from muster.cli import clustering
 
-    clustering.check_routes(file)
+    clustering.check_routes(state_dir, file)
 
 
 def reroute(
     *,
-    job: Annotated[str, typer.Argument(help="Id of the job.", metavar="JOB")],
+    job: Annotated[str, typer.Argument(help="Id of the job.", metavar="JOB", callback=values.job_id)],
     state_dir: StateDir,
-    to: Annotated[str, typer.Option(help="By default another one, as the rules say.", metavar="CLUSTER")] = "",
+    to: Annotated[
+        str, typer.Option(help="By default another one, as the rules say.", metavar="CLUSTER", callback=values.cluster)
+    ] = "",
     reason: Reason = "",
     output: As = Output.TABLE,
 ) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from muster.bus.clock import SystemTime
 from muster.cli import moments, output
-from muster.cli.errors import usage
+from muster.cli.errors import CliError, ExitCode, usage
 from muster.cli.jobfile import load
 from muster.cli.options import Output
 from muster.cli.output import print_line, print_note
@@ -63,11 +63,28 @@ def set_routes(state_dir: Path, file: Path, *, based_on: int) -> None:
     print_line(f"version {found.version} stands" if found is not None else "requested")
 
 
-def check_routes(file: Path) -> None:
+def check_routes(state_dir: Path, file: Path) -> None:
     """Say what the file holds. Raises CliError for what is wrong with it."""
     policy = policy_of(file)
+    try:
+        known = [one.name for one in call(state_dir, lambda muster: muster.federation()).clusters]
+    except CliError as error:
+        if error.code is not ExitCode.UNREACHABLE:
+            raise
+        print_note("no stack answers, so whether there are such clusters was not checked")
+    else:
+        refuse_unknown(file, policy, known)
     clusters = ", ".join(policy.clusters) or "the first of the settings that takes jobs"
     print_line(f"{len(policy.rules)} rules, {len(policy.teams)} teams; jobs go to {clusters}")
+
+
+def refuse_unknown(file: Path, policy: RoutingPolicy, known: Sequence[str]) -> None:
+    """Raise CliError for the first cluster that a rule names and the federation does not have."""
+    for at, rule in enumerate(policy.rules):
+        for place, choice in enumerate(rule.clusters):
+            if choice.cluster not in known:
+                where = f"{file}: rules.{at}.clusters.{place}.cluster"
+                raise usage(f"{where}: {choice.cluster!r} is no cluster of the federation; choose {', '.join(known)}")
 
 
 def reroute(state_dir: Path, job: str, *, to: str, reason: str, form: Output) -> None:

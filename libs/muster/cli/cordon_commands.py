@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from muster.cli import values
 from muster.cli.options import As, Output, StateDir
 
 if TYPE_CHECKING:
@@ -14,9 +15,13 @@ if TYPE_CHECKING:
 
 Ask = Literal["cordon", "drain", "resume"]
 _REPORTED = {"cordon": "cordoned", "drain": "drained", "resume": "resumed"}
-_Nodes = Annotated[list[str], typer.Argument(help="Nodes, by name.", metavar="NODE...")]
-_Reason = Annotated[str, typer.Option(help="Kept in the log, and shown by `muster nodes --reasons`.")]
-_Cluster = Annotated[str, typer.Option(help="Whose nodes, where several clusters have some of that name.")]
+_Nodes = Annotated[list[str], typer.Argument(help="Nodes, by name.", metavar="NODE...", callback=values.node)]
+_Reason = Annotated[
+    str, typer.Option(help="Kept in the log, and shown by `muster nodes --reasons`.", callback=values.reason)
+]
+_Cluster = Annotated[
+    str, typer.Option(help="Whose nodes, where several clusters have some of that name.", callback=values.cluster)
+]
 
 
 def register(app: typer.Typer) -> None:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from muster.cli import values
 from muster.cli.errors import usage
 from muster.cli.options import As, Cluster, Output, Reason, StateDir
 
@@ -18,11 +19,11 @@ def attach(
     output: As = Output.TABLE,
     model: Annotated[str, typer.Option(help="Which model, as the pool calls it.")] = "",
     count: Annotated[int | None, typer.Option(min=0, help="How many; 0 gives all back, keeps the request.")] = None,
-    node: Annotated[str, typer.Option(help="Onto this node; without it Muster chooses.")] = "",
+    node: Annotated[str, typer.Option(help="Onto this node; without it Muster chooses.", callback=values.node)] = "",
     spread: Annotated[bool, typer.Option("--spread", help="Evenly over nodes, not all on one.")] = False,
     kind: Annotated[str, typer.Option("--type", help="gpu, cxlmemory, or what else a fabric serves.")] = "gpu",
     force: Annotated[bool, typer.Option("--force", help="Later, take them away also while jobs hold them.")] = False,
-    name: Annotated[str, typer.Option(help="Of the request; one of that name is changed.")] = "",
+    name: Annotated[str, typer.Option(help="Of the request; one of that name is changed.", callback=values.name)] = "",
     file: Annotated[
         Path | None,
         typer.Option("--file", "-f", help="ComposabilityRequests as written for the operator (YAML, JSON)."),
@@ -44,10 +45,14 @@ def attach(
 @app.command()
 def detach(
     *,
-    uuid: Annotated[str, typer.Argument(help="One device, as its node shows it.", metavar="UUID")] = "",
+    uuid: Annotated[
+        str, typer.Argument(help="One device, as its node shows it.", metavar="UUID", callback=values.device)
+    ] = "",
     state_dir: StateDir,
     output: As = Output.TABLE,
-    request: Annotated[str, typer.Option(help="All devices of this request, which ends.", metavar="NAME")] = "",
+    request: Annotated[
+        str, typer.Option(help="All devices of this request, which ends.", metavar="NAME", callback=values.name)
+    ] = "",
     force: Annotated[bool, typer.Option("--force", help="Also what jobs hold: they are stopped.")] = False,
     reason: Reason = "",
     cluster: Cluster = "",
@@ -77,7 +82,7 @@ def list_devices(*, state_dir: StateDir, output: As = Output.TABLE, cluster: Clu
 @app.command()
 def requests(
     *,
-    name: Annotated[str, typer.Argument(help="Only this one, in full.", metavar="NAME")] = "",
+    name: Annotated[str, typer.Argument(help="Only this one, in full.", metavar="NAME", callback=values.name)] = "",
     state_dir: StateDir,
     output: As = Output.TABLE,
     cluster: Cluster = "",

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from muster.cli import values
 from muster.cli.options import As, Cluster, Output, StateDir, spread
 
 _HELP = "API servers: who lists too much, memory, flow control."
@@ -29,7 +30,11 @@ class Reach:
     context: Annotated[str, typer.Option("--context", help="Of the kubeconfig; by default its current one.")] = ""
     api_server: Annotated[
         list[str] | None,
-        typer.Option("--api-server", help="URL of one API server; repeat. By default those that the cluster lists."),
+        typer.Option(
+            "--api-server",
+            help="URL of one API server; repeat. By default those that the cluster lists.",
+            callback=values.url("http", "https"),
+        ),
     ] = None
 
 
@@ -100,7 +105,11 @@ def audit(
     *,
     into: Annotated[Path, typer.Argument(help="Where the files are written.", metavar="DIR", file_okay=False)],
     url: Annotated[
-        str, typer.Option(help="Where the guard listens, as API servers reach it: setting guard.audit_port.")
+        str,
+        typer.Option(
+            help="Where the guard listens, as API servers reach it: setting guard.audit_port.",
+            callback=values.url("http", "https"),
+        ),
     ],
     ca: Annotated[
         Path | None,

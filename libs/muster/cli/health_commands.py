@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from muster.cli import values
 from muster.cli.options import As, Cluster, Output, Reason, StateDir
 
 _HELP = "Sick nodes and GPUs: what is seen, what is done, the brake, the rules."
@@ -14,7 +15,7 @@ brake_app = typer.Typer(name="brake", help="What stops health where too much loo
 app.add_typer(rules_app)
 app.add_typer(brake_app)
 
-_Node = Annotated[str, typer.Argument(help="Name of the node.")]
+_Node = Annotated[str, typer.Argument(help="Name of the node.", callback=values.node)]
 
 
 @app.callback()

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from muster.cli import values
 from muster.cli.options import StateDir
 
 
@@ -20,9 +21,26 @@ _init = typer.Typer(
 )
 
 
-_HttpUrl = Annotated[str, typer.Option(envvar="MUSTER_INIT_HTTP_URL", help="The gateway, as browsers reach it.")]
-_WebsocketUrl = Annotated[str, typer.Option(envvar="MUSTER_INIT_WEBSOCKET_URL", help="NATS, as browsers reach it.")]
-_NatsUrl = Annotated[str, typer.Option(envvar="MUSTER_INIT_NATS_URL", help="NATS, as the admin's machine reaches it.")]
+_HttpUrl = Annotated[
+    str,
+    typer.Option(
+        envvar="MUSTER_INIT_HTTP_URL", help="The gateway, as browsers reach it.", callback=values.url("http", "https")
+    ),
+]
+_WebsocketUrl = Annotated[
+    str,
+    typer.Option(
+        envvar="MUSTER_INIT_WEBSOCKET_URL", help="NATS, as browsers reach it.", callback=values.url("ws", "wss")
+    ),
+]
+_NatsUrl = Annotated[
+    str,
+    typer.Option(
+        envvar="MUSTER_INIT_NATS_URL",
+        help="NATS, as the admin's machine reaches it.",
+        callback=values.url("nats", "tls"),
+    ),
+]
 
 
 @_init.command("files")

@@ -16,6 +16,7 @@ from muster.bus.settings import Settings, with_variables
 from muster.cli.bus_session import settings_of
 from muster.cli.errors import CliError, ExitCode, refused, unreachable, usage
 from muster.cli.examples_dir import queue_file
+from muster.cli.files import read_text
 from muster.cli.jobfile import sentence
 from muster.cli.output import print_line
 from muster.cli.queue_tree import load_queues
@@ -69,9 +70,9 @@ def _settings(file: Path | None, layout: Layout) -> Settings:
     values: object = {}
     if file is not None:
         try:
-            values = yaml_value(file.read_text(encoding="utf-8"), LIMITS) or {}
-        except (OSError, ValueError) as error:
-            raise usage(f"--settings: {file} cannot be read: {error}") from error
+            values = yaml_value(read_text(file, bytes_max=LIMITS.characters, form="YAML file"), LIMITS) or {}
+        except ValueError as error:
+            raise usage(f"--settings: {file}: {error}") from error
     if not isinstance(values, dict):
         raise usage(f"--settings: {file} must hold sections of the settings, such as `fleet:`")
     asked = with_variables(cast("dict[str, object]", values), os.environ)

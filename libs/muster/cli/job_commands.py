@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from typer.core import TyperCommand
 
+from muster.cli import values
 from muster.cli.errors import usage
 from muster.cli.options import As, Output, Reason, StateDir, spread
 
@@ -22,7 +24,7 @@ _ASKS: tuple[tuple[Ask, str, str], ...] = (
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    app.command()(submit)
+    app.command(cls=_WithWords)(submit)
     for ask, of, does in _ASKS:
         app.command(ask)(_asking(ask, of=of, does=does))
     app.command()(priority)
@@ -45,9 +47,13 @@ class JobOptions:
     )
     cpu_milli: Annotated[int | None, typer.Option(help="Thousandths of a core.", rich_help_panel=_SHAPE)] = None
     memory_mib: Annotated[int | None, typer.Option(help="MiB per replica.", rich_help_panel=_SHAPE)] = None
-    name: Annotated[str, typer.Option(help="Name of the job.", rich_help_panel=_SHAPE)] = "job"
-    team: Annotated[str, typer.Option(envvar="MUSTER_TEAM", rich_help_panel=_SHAPE, help="Team.")] = "default"
-    queue: Annotated[str | None, typer.Option(help="By default the team's.", rich_help_panel=_SHAPE)] = None
+    name: Annotated[str, typer.Option(help="Name of the job.", rich_help_panel=_SHAPE, callback=values.name)] = "job"
+    team: Annotated[
+        str, typer.Option(envvar="MUSTER_TEAM", rich_help_panel=_SHAPE, help="Team.", callback=values.team)
+    ] = "default"
+    queue: Annotated[
+        str | None, typer.Option(help="By default the team's.", rich_help_panel=_SHAPE, callback=values.queue)
+    ] = None
     priority: Annotated[int | None, typer.Option(help="0 to 1000.", rich_help_panel=_SHAPE)] = None
     kind: Annotated[str | None, typer.Option(help="batch, interactive, mpi, ...", rich_help_panel=_SHAPE)] = None
     topology: Annotated[str, typer.Option(help="Level, `rack`; `rack!` insists.", rich_help_panel=_SHAPE)] = ""
@@ -66,7 +72,9 @@ class JobOptions:
         str | None, typer.Option(help="Suite of checks before its first step, or `none`.", rich_help_panel=_SHAPE)
     ] = None
     image: Annotated[str, typer.Option(help="Container image.", rich_help_panel=_SHAPE)] = ""
-    command: Annotated[str, typer.Option(help="Command line, in quotes.", rich_help_panel=_SHAPE)] = ""
+    command: Annotated[
+        str, typer.Option(help="Command line, in quotes; better behind `--`.", rich_help_panel=_SHAPE)
+    ] = ""
     label: Annotated[list[str] | None, typer.Option(help="key=value.", rich_help_panel=_SHAPE)] = None
     env: Annotated[list[str] | None, typer.Option(help="Environment variable, NAME=VALUE.", rich_help_panel=_SHAPE)] = (
         None
@@ -77,31 +85,65 @@ class JobOptions:
     ] = None
 
 
+_WORDS = "muster.words"
+
+
+class _WithWords(TyperCommand):
+    """A command that keeps what stands behind `--` apart from its arguments, as `context.meta[_WORDS]`."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """Parse what stands before `--`."""
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[_WORDS] = tuple(args[at + 1 :])
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+
+def is_given(context: typer.Context, name: str) -> bool:
+    """Return whether the parameter of this name stands on the command line."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 @spread
 def submit(
     *,
-    file: Annotated[Path | None, typer.Argument(help="YAML or JSON, one job per document.", metavar="FILE")] = None,
+    context: typer.Context,
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="YAML or JSON, one job per document; `-` reads standard input.", metavar="FILE"),
+    ] = None,
     state_dir: StateDir,
     output: As = Output.TABLE,
     shape: JobOptions,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Ask what would happen; submit nothing.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Follow to the end; exit 1 unless all succeed.")] = False,
     idempotency_key: Annotated[
-        str, typer.Option(help="The same key again is the same job; the n-th job of a file gets KEY-n.")
+        str,
+        typer.Option(
+            help="The same key again is the same job; the n-th job of a file gets KEY-n.", callback=values.key
+        ),
     ] = "",
 ) -> None:
-    """Submit the jobs of a file, or one job given by options."""
+    """Submit the jobs of a file, or one job given by options and its command, which stands behind `--`.
+
+    For example: muster submit --gpus 8 -- python train.py --lr 3
+    """
     from muster.cli import job_spec, submitting
     from muster.cli.jobfile import load_jobs
     from muster.cli.output import print_note
 
-    if file is not None and (shape.env or shape.env_secret):
-        raise usage("FILE and --env, --env-secret: write the variables into the file, as pod.env and pod.secret_env")
-    if file is not None and any(one is not None for one in (shape.gpus, shape.gpu_milli, shape.replicas)):
-        raise usage("FILE and --gpus, --gpu-milli, --replicas: give the file or the shape, not both")
-    if file is None and all(one is None for one in (shape.gpus, shape.gpu_milli, shape.cpu_milli)):
+    words: tuple[str, ...] | None = context.meta.get(_WORDS)
+    if words is not None and (shape.command or not words):
+        raise usage("--: give the command of the job once, with --command or behind --, such as -- python train.py")
+    if file is not None:
+        given = [job_spec.option_of(one) for one in job_spec.OPTIONS if is_given(context, one)]
+        if given or words:
+            raise usage(f"FILE and {', '.join(given) or '--'}: give the file or the options of one job, not both")
+    elif all(one is None for one in (shape.gpus, shape.gpu_milli, shape.cpu_milli)):
         raise usage("FILE: nothing to submit; give a job file, or a shape such as --gpus 8")
-    specs = load_jobs(file) if file else [job_spec.from_options(shape)]
+    specs = load_jobs(file) if file else [job_spec.from_options(shape, words=words or ())]
     for warning in dict.fromkeys(one for spec in specs for one in job_spec.key_warnings(spec)):
         print_note(f"warning: {warning}")
     if dry_run:
@@ -116,7 +158,7 @@ def _asking(ask: Ask, *, of: str, does: str) -> Callable[..., None]:
 
     def command(
         *,
-        ids: Annotated[list[str], typer.Argument(help=of, metavar="ID...")],
+        ids: Annotated[list[str], typer.Argument(help=of, metavar="ID...", callback=values.job_id)],
         state_dir: StateDir,
         output: As = Output.TABLE,
         reason: Reason = "",
@@ -131,7 +173,7 @@ def _asking(ask: Ask, *, of: str, does: str) -> Callable[..., None]:
 
 def priority(
     *,
-    job_id: Annotated[str, typer.Argument(help="A job that waits or runs.", metavar="ID")],
+    job_id: Annotated[str, typer.Argument(help="A job that waits or runs.", metavar="ID", callback=values.job_id)],
     priority: Annotated[int, typer.Argument(help="0 to 1000.", metavar="N", min=0, max=1000)],
     state_dir: StateDir,
     output: As = Output.TABLE,

@@ -32,8 +32,8 @@ _BITS_MIN = 4.0
 """Of each character, in a value that was drawn and not written."""
 
 
-def from_options(options: JobOptions) -> JobSpec:
-    """A job of one task group. What is None was not given. Raises CliError that names the option.
+def from_options(options: JobOptions, *, words: Sequence[str] = ()) -> JobSpec:
+    """A job of one task group. What is None was not given. words: its command. Raises CliError that names the option.
 
     An option with the name of a field of the job, or else of its task group, is that field.
     """
@@ -42,18 +42,12 @@ def from_options(options: JobOptions) -> JobSpec:
         "topology": topology(options.topology),
         "total_run_time_s": options.run_time_s,
         "same_model": options.same_model or None,
-        "command": command(options.command),
+        "command": list(words) or command(options.command),
         "labels": labels(options.label or []),
     }
-    fields["pod"] = {
-        "env": variables(options.env or []),
-        "secret_env": secret_variables(options.env_secret or []),
-    }
+    fields["pod"] = {"env": variables(options.env or []), "secret_env": secret_variables(options.env_secret or [])}
     group: dict[str, object] = {name: getattr(options, name) for name in _OF_GROUP}
-    group |= {
-        "gpu_models": options.gpu_model or [],
-        "topology": topology(options.group_topology),
-    }
+    group |= {"gpu_models": options.gpu_model or [], "topology": topology(options.group_topology)}
     body = {name: value for name, value in fields.items() if value is not None}
     shape = {name: value for name, value in group.items() if value is not None}
     try:
@@ -63,6 +57,8 @@ def from_options(options: JobOptions) -> JobSpec:
         named = next(filter(None, (option_of(str(part)) for part in reversed(first))), "")
         if named == option_of("topology") and first[0] == "task_groups":
             named = "--group-topology"
+        elif words and named == option_of("command"):
+            named = "COMMAND"
         raise usage(f"{named + ': ' if named else ''}{sentence(error)}") from error
 
 
@@ -89,14 +85,16 @@ def variables(pairs: Sequence[str]) -> dict[str, JsonValue]:
 
 def secret_variables(pairs: Sequence[str]) -> list[JsonValue]:
     """`NAME=SECRET/KEY` references. Raises CliError on anything else, without repeating it: it may be the value."""
-    found: list[JsonValue] = []
+    found: list[dict[str, JsonValue]] = []
     for pair in pairs:
         name, _, reference = pair.partition("=")
         secret, _, key = reference.partition("/")
         if not (name and secret and key):
             raise usage("--env-secret: is not NAME=SECRET/KEY; write for example --env-secret HF_TOKEN=hub/token")
+        if any(one["variable"] == name for one in found):
+            raise usage(f"--env-secret: {name!r} is given twice; give it once")
         found.append({"variable": name, "secret": secret, "key": key})
-    return found
+    return [*found]
 
 
 def command(text: str) -> list[JsonValue]:
@@ -113,6 +111,8 @@ def _pairs(pairs: Sequence[str], *, option: str, form: str, example: str) -> dic
         name, equals, value = pair.partition("=")
         if not equals or not name:
             raise usage(f"{option}: {pair!r} is not {form}; write for example {option} {example}")
+        if found.get(name, value) != value:
+            raise usage(f"{option}: {name!r} is given with two values; give it once")
         found[name] = value
     return found
 

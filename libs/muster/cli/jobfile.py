@@ -8,6 +8,7 @@ from typing import TypeVar
 from pydantic import JsonValue, ValidationError
 
 from muster.cli.errors import usage
+from muster.cli.files import read_text
 from muster.core.yaml_text import YamlLimits, YamlTextError, yaml_values
 from muster.schemas.base import BODY_BYTES_MAX, NAME_PATTERN, Wire, parse_request
 from muster.schemas.job import JobSpec
@@ -41,15 +42,9 @@ def plain(value: object, *, place: str) -> JsonValue:
 
 
 def _documents(path: Path) -> Iterator[tuple[str, object]]:
+    text = read_text(path, bytes_max=BODY_BYTES_MAX, form="YAML or JSON file")
     try:
-        size = path.stat().st_size
-        if size > BODY_BYTES_MAX:
-            raise usage(f"{path}: {size} bytes, at most {BODY_BYTES_MAX} are read; split the file")
-        documents = yaml_values(path.read_text(encoding="utf-8"), LIMITS)
-    except OSError as error:
-        raise usage(f"{path}: cannot be read ({error.strerror}); give the path of a YAML or JSON file") from error
-    except UnicodeDecodeError as error:
-        raise usage(f"{path}: is not UTF-8 text at byte {error.start}; save it as UTF-8") from error
+        documents = yaml_values(text, LIMITS)
     except YamlTextError as error:
         raise usage(f"{path}: {error}") from error
     for number, document in enumerate(documents, start=1):

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from muster.cli import values
 from muster.cli.errors import usage
 from muster.cli.output import print_lines, table
 from muster.kube.permissions import PATHS, TABLE, Feature, services
@@ -22,15 +23,15 @@ def kubernetes() -> None:
 @app.command()
 def rbac(
     *,
-    namespace: Annotated[str, typer.Option(help="Where Muster's own pods run.")] = "muster",
+    namespace: Annotated[str, typer.Option(help="Where Muster's own pods run.", callback=values.name)] = "muster",
     writes_in: Annotated[
-        list[str] | None, typer.Option(help="A namespace whose jobs Muster runs; repeat. By default all of them.")
+        list[str] | None,
+        typer.Option(help="A namespace whose jobs Muster runs; repeat. By default all of them.", callback=values.name),
     ] = None,
     without: Annotated[list[Feature] | None, typer.Option(help="Leave out what this feature needs; repeat.")] = None,
     fabrics: Annotated[bool, typer.Option(help="With what a cluster needs in which devices or nodes move.")] = True,
     service: Annotated[
-        list[str] | None,
-        typer.Option(help="A service whose roles are printed; repeat. By default agent and guard."),
+        list[str] | None, typer.Option(help="A service whose roles are printed; repeat. By default agent and guard.")
     ] = None,
 ) -> None:
     """Print the roles and bindings of the services that use the API server, from the table of what they use."""

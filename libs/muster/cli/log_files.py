@@ -19,7 +19,7 @@ from muster.bus.checkpoint_store import NatsCheckpoints
 from muster.bus.clock import SystemTime
 from muster.bus.dead import HEADER_ERROR, HEADER_SEQ, HEADER_STREAM, HEADER_SUBJECT
 from muster.bus.decode import StoredMessage
-from muster.bus.jsapi import message_at, stream_info
+from muster.bus.jsapi import StreamInfo, message_at, stream_info
 from muster.bus.requests import Outcome, Single
 from muster.bus.settings import Settings
 from muster.cli import moments, output
@@ -55,6 +55,8 @@ def export(state_dir: Path, file: Path, name: str) -> None:
 
 def restore(state_dir: Path, file: Path, name: str) -> None:
     """Fill a log that never held anything, with no service running. Raises CliError."""
+    if not file.is_file():
+        raise usage(f"FILE: {file} is no regular file; give what `muster log export` wrote")
     state = StateDir(state_dir)
     try:
         if state.run.exists() and holder_of(state) is not None:
@@ -89,10 +91,19 @@ def skip(state_dir: Path, name: str, *, seq: int, service: str, reason: str, yes
         raise usage(f"--service: {service!r} is none of {', '.join(SERVICES)}")
     settings = settings_of(state_dir)
     log = log_of(settings, name)
+    info = asyncio.run(on_bus(settings, ADMIN_TOOLS, lambda client: stream_info(client, log.stream)))
+    refuse_absent(log, seq, info)
     if not yes:
         output.confirm(f"Have {service} act as if fact {seq} of {log.stream} had never been said?")
     at = asyncio.run(on_bus(settings, OPERATOR, lambda client: _void(client, log, seq, service, reason)))
     print_line(f"{log.stream}: fact {seq} is void for {service}, said at {at}; it recovers without it")
+
+
+def refuse_absent(log: LogName, seq: int, info: StreamInfo | None) -> None:
+    """Raise CliError for a sequence that the log does not hold: one to come, or one that was trimmed."""
+    if info is None or not info.state.first_seq <= seq <= info.state.last_seq:
+        there = f"{info.state.first_seq} to {info.state.last_seq}" if info else "no fact"
+        raise usage(f"SEQ: {seq} is no fact of {log.stream}, which holds {there}")
 
 
 def repair_fence(state_dir: Path, name: str, *, service: str, yes: bool) -> None:

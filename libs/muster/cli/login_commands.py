@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 import typer
 
+from muster.cli import values
 from muster.cli.errors import refused, usage
 from muster.cli.options import As, Output, StateDir
 from muster.cli.output import emitted, print_line, print_note, table
@@ -19,7 +20,12 @@ def register(app: typer.Typer) -> None:
 
 def login(
     *,
-    issuer: Annotated[str, typer.Option(envvar="MUSTER_OIDC_ISSUER", help="The identity provider's issuer.")],
+    issuer: Annotated[
+        str,
+        typer.Option(
+            envvar="MUSTER_OIDC_ISSUER", help="The identity provider's issuer.", callback=values.url("https", "http")
+        ),
+    ],
     client_id: Annotated[
         str, typer.Option(envvar="MUSTER_OIDC_CLIENT_ID", help="The command line's client id at the provider.")
     ],

@@ -3,10 +3,12 @@
 import gc
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
+from typer.core import TyperGroup
 
 from muster.bus.limits import YOUNG_OBJECTS
 from muster.cli import (
@@ -32,12 +34,13 @@ from muster.cli import (
     token_commands,
     upgrade_commands,
     usage_commands,
+    values,
     watch_commands,
     webhook_commands,
 )
 from muster.cli.api_access import ApiAccess, choose_access
-from muster.cli.errors import CliError, ExitCode
-from muster.cli.output import print_error, print_line
+from muster.cli.errors import CliError, ExitCode, usage
+from muster.cli.output import checked_output, drop_output, print_error, print_line
 from muster.cli.tools import tool_commands
 
 DISTRIBUTION = "gpumuster"
@@ -99,14 +102,18 @@ def muster(
         bool, typer.Option("--version", help="Say the version.", is_eager=True, callback=_version)
     ] = False,
     url: Annotated[
-        str, typer.Option(envvar="MUSTER_URL", help="The gateway's address; by default that of the state directory.")
+        str,
+        typer.Option(
+            envvar="MUSTER_URL",
+            help="The gateway's address; by default that of the state directory.",
+            callback=values.url("http", "https"),
+        ),
     ] = "",
     token_file: Annotated[
         Path | None, typer.Option(envvar="MUSTER_TOKEN_FILE", help="File that holds the API token.", dir_okay=False)
     ] = None,
     token_command: Annotated[
-        str,
-        typer.Option(envvar="MUSTER_TOKEN_COMMAND", help="Program, with its arguments, that prints the API token."),
+        str, typer.Option(envvar="MUSTER_TOKEN_COMMAND", help="Program, with its arguments, that prints the API token.")
     ] = "",
     ca_file: Annotated[
         Path | None,
@@ -117,25 +124,40 @@ def muster(
     choose_access(ApiAccess(url=url, token_file=token_file, token_command=token_command, ca_file=ca_file))
 
 
+@cache
+def command_line() -> TyperGroup:
+    """Return all commands, which check what they are given."""
+    found = cast("TyperGroup", typer.main.get_command(app))
+    values.checked(found)
+    return found
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run one command and answer its exit code; errors are told on stderr."""
     try:
-        app(args=list(arguments), prog_name="muster")
-    except CliError as error:
-        print_error(error)
-        return int(error.code)
+        with checked_output():
+            ended: object = command_line().main(list(arguments), prog_name="muster", standalone_mode=False)
+        return ended if isinstance(ended, int) else int(ExitCode.OK)
+    except typer.Abort:
+        error: CliError | None = usage("aborted: nobody answered")
+    except typer.TyperException as wrong:
+        error = values.wrong_usage(wrong)
+    except CliError as told:
+        error = told
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(ExitCode.OK)
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output left (`muster queue | head`): nothing is wrong
-        return int(ExitCode.OK)
-    return int(ExitCode.OK)
+    if error is None:  # without arguments, a group prints its help
+        return int(ExitCode.USAGE)
+    print_error(error)
+    return int(error.code)
 
 
 def main() -> None:
     """Entry point of the `muster` script."""
     gc.set_threshold(YOUNG_OBJECTS)
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    drop_output()
+    sys.exit(code)
 
 
 if __name__ == "__main__":

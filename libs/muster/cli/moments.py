@@ -7,6 +7,7 @@ from muster.cli.errors import usage
 from muster.core.instant import NS_PER_S
 
 DAY_S, HOUR_S, MINUTE_S = 86_400, 3_600, 60
+LENGTH_S_MAX = 36_525 * DAY_S
 _UNITS_S = {"w": 7 * DAY_S, "d": DAY_S, "h": HOUR_S, "m": MINUTE_S, "min": MINUTE_S, "s": 1}
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(min|w|d|h|m|s)\s*")
 
@@ -16,7 +17,10 @@ def length_s(text: str, *, option: str) -> float:
     parts = _PART.findall(text.strip())
     if not parts or _PART.sub("", text.strip()):
         raise usage(f"{option}: {text!r} is no length of time; write for example 90m, 1h30m or 2d")
-    return sum(float(number) * _UNITS_S[unit] for number, unit in parts)
+    length = sum(float(number) * _UNITS_S[unit] for number, unit in parts)
+    if length > LENGTH_S_MAX:
+        raise usage(f"{option}: {text[:40]!r} is longer than 100 years; give a shorter time")
+    return length
 
 
 def moment_ns(text: str, *, option: str, zone: tzinfo | None = None) -> int:

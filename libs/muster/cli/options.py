@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from muster.cli import values
 from muster.stack.state_dir import default_state_dir
 
 
@@ -40,12 +41,14 @@ StateDir = Annotated[
     ),
 ]
 As = Annotated[Output, typer.Option("--output", "-o", help="table, wide, or json (stable shapes).")]
-JobIdArgument = Annotated[str, typer.Argument(help="A job's id, as `submit` printed it.", metavar="ID")]
-Team = Annotated[str, typer.Option("--team", help="Only this team's.")]
+JobIdArgument = Annotated[
+    str, typer.Argument(help="A job's id, as `submit` printed it.", metavar="ID", callback=values.job_id)
+]
+Team = Annotated[str, typer.Option("--team", help="Only this team's.", callback=values.team)]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-Cluster = Annotated[str, typer.Option(help="Of which cluster; by default the first one.")]
+Cluster = Annotated[str, typer.Option(help="Of which cluster; by default the first one.", callback=values.cluster)]
 """Of commands that one cluster's services answer."""
-Reason = Annotated[str, typer.Option(help="Kept in the log.")]
+Reason = Annotated[str, typer.Option(help="Kept in the log.", callback=values.reason)]
 
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:

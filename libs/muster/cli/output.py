@@ -6,8 +6,11 @@ escapes and rich's markup is plain text. No other module of the command line wri
 """
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+import os
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from typing import TYPE_CHECKING, TextIO, cast
 
 import typer
 
@@ -25,6 +28,47 @@ if TYPE_CHECKING:
 
 Row = Sequence[str]
 PIPED_WIDTH = 1000  # columns: what reads a pipe cuts for itself
+
+
+class _Checked:
+    """Standard output; CliError where it cannot be written, so that a full disk ends a command as other errors do."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        with _told():
+            return self._stream.write(text)
+
+    def flush(self) -> None:
+        with _told():
+            self._stream.flush()
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise usage(f"standard output: cannot be written ({error.strerror}); the result is not complete") from error
+
+
+@contextmanager
+def checked_output() -> Iterator[None]:
+    """Raise CliError where standard output cannot be written, whatever writes to it."""
+    with redirect_stdout(cast("TextIO", _Checked(sys.stdout))):
+        yield
+
+
+def drop_output() -> None:
+    """Drop what could not be written, which the interpreter would else try to write again at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def print_line(line: str = "") -> None:

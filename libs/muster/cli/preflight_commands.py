@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from muster.cli import values
 from muster.cli.options import As, Output, StateDir
 
 _HELP = "Checks of nodes: run them here, list them."
@@ -29,7 +30,10 @@ def run(
     *,
     state_dir: StateDir,
     suite: Annotated[
-        str, typer.Option(help="Of which suite; by default what the pod was told (MUSTER_PREFLIGHT_PLAN).")
+        str,
+        typer.Option(
+            help="Of which suite; by default what the pod was told (MUSTER_PREFLIGHT_PLAN).", callback=values.name
+        ),
     ] = "",
     report: Annotated[
         Path | None, typer.Option(help="Where the report goes; in a pod its termination message.", dir_okay=False)

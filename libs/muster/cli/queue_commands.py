@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from muster.cli import values
 from muster.cli.errors import usage
 from muster.cli.options import As, Output, StateDir
 
@@ -40,8 +41,12 @@ def set_queues(
     path: Annotated[Path | None, typer.Argument(help="Queue file, one queue per document.", metavar="FILE")] = None,
     file: Annotated[Path | None, typer.Option("--file", "-f", help="The same.", metavar="FILE")] = None,
     state_dir: StateDir,
-    name: Annotated[str, typer.Option(help="One queue without a file; what no option names stays as it is.")] = "",
-    parent: Annotated[str | None, typer.Option(help="The queue above; with it, it lends and borrows.")] = None,
+    name: Annotated[
+        str, typer.Option(help="One queue without a file; what no option names stays as it is.", callback=values.queue)
+    ] = "",
+    parent: Annotated[
+        str | None, typer.Option(help="The queue above; with it, it lends and borrows.", callback=values.queue)
+    ] = None,
     quota: Annotated[list[str] | None, typer.Option(help=f"{_AMOUNTS} quota.", rich_help_panel=_SHARES)] = None,
     borrowing_limit: Annotated[
         list[str] | None, typer.Option(help="At most so much more.", rich_help_panel=_SHARES)

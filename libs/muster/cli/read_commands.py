@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from muster.cli import values
 from muster.cli.options import As, JobIdArgument, Output, StateDir, Team
 from muster.cli.output import print_line
 
@@ -20,7 +21,7 @@ def queue(
     state_dir: StateDir,
     output: As = Output.TABLE,
     team: Team = "",
-    name: Annotated[str, typer.Option("--queue", help="Only this queue's.")] = "",
+    name: Annotated[str, typer.Option("--queue", help="Only this queue's.", callback=values.queue)] = "",
     all_phases: Annotated[bool, typer.Option("--all", "-a", help="Jobs that ended, too.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="Newest jobs shown.")] = 200,
 ) -> None:

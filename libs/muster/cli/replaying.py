@@ -19,20 +19,12 @@ from muster.cli.options import Output
 from muster.cli.output import print_line, print_note
 from muster.cli.progress import measured
 from muster.cli.session import connected
+from muster.cli.simulate_trace import trace_files
 from muster.cli.text import duration
 from muster.openb.account import Counts, JobSeen, seen_in_fact
 from muster.openb.replay import ReplayError, ReplayOptions, SubmitRefusedError, replay
 from muster.openb.report import ReplayReport, Wait, allocation_csv, report_of
-from muster.openb.trace import (
-    NODE_FILE,
-    TASK_FILE,
-    OpenbFormatError,
-    OpenbNode,
-    OpenbTask,
-    default_speedup,
-    parse_nodes,
-    parse_tasks,
-)
+from muster.openb.trace import NODE_FILE, OpenbNode, OpenbTask, default_speedup
 from muster.schemas.facts.job import JobFinished, JobUnschedulable
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import JobSpec
@@ -50,7 +42,7 @@ LEFT_TOLD_MAX = 20  # tasks that never ran, told on the screen; the report file 
 
 def openb(directory: Path, *, speedup: float | None, out: Path, form: Output) -> None:
     """Replay the trace in `directory`, write the report to `out`, print it. Raises CliError."""
-    nodes, tasks = _trace(directory)
+    nodes, tasks, _ = trace_files(directory, nodes=None, pods=None).read()
     rate = speedup or default_speedup(tasks)
     with _told_of(out):
         out.mkdir(parents=True, exist_ok=True)  # now: a report that cannot be written is found out in time
@@ -76,16 +68,6 @@ def _told_of(out: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise usage(f"--out: {out}: {error.strerror or error}; name a folder that can be written") from error
-
-
-def _trace(directory: Path) -> tuple[tuple[OpenbNode, ...], tuple[OpenbTask, ...]]:
-    try:
-        nodes = parse_nodes((directory / NODE_FILE).read_text(encoding="utf-8"))
-        return nodes, parse_tasks((directory / TASK_FILE).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise usage(f"DIR: {error.filename}: {error.strerror}; DIR needs {NODE_FILE} and {TASK_FILE}") from error
-    except OpenbFormatError as error:
-        raise usage(f"DIR: {error}") from error
 
 
 def _on_own_stack(

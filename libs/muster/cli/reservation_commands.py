@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from muster.cli import values
 from muster.cli.errors import usage
 from muster.cli.options import As, Output, Reason, StateDir, spread
 
@@ -15,12 +16,21 @@ _WHAT, _WHOM, _WHEN = "What is kept", "For whom", "When"
 class Wanted:
     """The options of a reservation."""
 
-    name: Annotated[str, typer.Argument(help="Name of the reservation; one of that name is replaced.", metavar="NAME")]
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="Name of the reservation; one of that name is replaced.", metavar="NAME", callback=values.name
+        ),
+    ]
     nodes: Annotated[list[str] | None, typer.Option(help="a,b; or repeat.", rich_help_panel=_WHAT)] = None
     gpus: Annotated[int, typer.Option(min=0, help="So many, wherever.", rich_help_panel=_WHAT)] = 0
     model: Annotated[str, typer.Option(help="Of this GPU model.", rich_help_panel=_WHAT)] = ""
-    for_queue: Annotated[str, typer.Option(help="Its jobs, and those below.", rich_help_panel=_WHOM)] = ""
-    for_job: Annotated[str, typer.Option(help="One job.", metavar="ID", rich_help_panel=_WHOM)] = ""
+    for_queue: Annotated[
+        str, typer.Option(help="Its jobs, and those below.", rich_help_panel=_WHOM, callback=values.queue)
+    ] = ""
+    for_job: Annotated[
+        str, typer.Option(help="One job.", metavar="ID", rich_help_panel=_WHOM, callback=values.job_id)
+    ] = ""
     maintenance: Annotated[bool, typer.Option("--maintenance", help="Nobody.", rich_help_panel=_WHOM)] = False
     starts: Annotated[str, typer.Option(help="2026-11-22T10:00, local time.", rich_help_panel=_WHEN)] = ""
     starts_in: Annotated[str, typer.Option("--in", help="From now: 2h.", rich_help_panel=_WHEN)] = ""

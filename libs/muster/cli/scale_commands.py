@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from muster.cli import values
 from muster.cli.options import As, Cluster, Output, StateDir
 
 
@@ -14,7 +15,9 @@ def register(app: typer.Typer) -> None:
 
 def scale(
     *,
-    choice: Annotated[str, typer.Argument(help="Only this choice, in full.", metavar="ID")] = "",
+    choice: Annotated[
+        str, typer.Argument(help="Only this choice, in full.", metavar="ID", callback=values.choice)
+    ] = "",
     state_dir: StateDir,
     output: As = Output.TABLE,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="With every alternative looked at.")] = False,

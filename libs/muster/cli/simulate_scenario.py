@@ -1,27 +1,26 @@
 """`muster simulate scenario`: read the file, play it, print where everything stands."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from muster.cli import output as printed
 from muster.cli.errors import refused, usage
+from muster.cli.files import read_text
 from muster.cli.options import Output
 from muster.cli.text import duration, node_list
 from muster.core.virtual import NeverSettlesError
+from muster.simulator.document import LIMITS
 from muster.simulator.errors import InputError
 from muster.simulator.scenario import Scenario, ScenarioOutcome, differences, parse, simulate
 from muster.simulator.scenario.outcome import JobOutcome
 from muster.simulator.scenario.scaling import ScalingOutcome
 
-STANDARD_INPUT = "-"
-
 
 def run(file: Path, *, after_s: float, check: bool, output: Output) -> None:
     """Raises CliError: 2 for a file that cannot be, 3 if it never becomes stable or, checked, is not as expected."""
     with _told_of(file):
-        scenario = parse(_text(file))
+        scenario = parse(read_text(file, bytes_max=LIMITS.characters, form="scenario file"))
         outcome = simulate(scenario, after_s=after_s)
     if output is Output.JSON:
         printed.emit_json(outcome.to_json())
@@ -31,17 +30,6 @@ def run(file: Path, *, after_s: float, check: bool, output: Output) -> None:
         raise refused(f"{file}: not stable after {outcome.rounds} rounds: decisions go on changing where jobs stand")
     if check:
         _check(file, scenario, outcome)
-
-
-def _text(file: Path) -> str:
-    if str(file) == STANDARD_INPUT:
-        return sys.stdin.read()
-    try:
-        return file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise usage(f"{file}: cannot be read ({error.strerror}); give the path of a scenario file") from error
-    except UnicodeDecodeError as error:
-        raise usage(f"{file}: is not UTF-8 text at byte {error.start}; save it as UTF-8") from error
 
 
 @contextmanager

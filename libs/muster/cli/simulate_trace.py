@@ -14,6 +14,7 @@ from muster.agent.core.behaviour import Behaviour
 from muster.bus.clock import SystemTime
 from muster.cli import output as printed
 from muster.cli.errors import refused, usage
+from muster.cli.files import read_text
 from muster.cli.machine import sentence, this_machine
 from muster.cli.options import Output
 from muster.cli.output import print_lines
@@ -24,7 +25,7 @@ from muster.core import after
 from muster.core.instant import seconds_between
 from muster.core.virtual import NeverSettlesError
 from muster.openb.trace import NODE_FILE, TASK_FILE, OpenbFormatError, OpenbNode, OpenbTask, parse_nodes, parse_tasks
-from muster.simulator.document import checked
+from muster.simulator.document import LIMITS, checked
 from muster.simulator.engine import START
 from muster.simulator.errors import InputError
 from muster.simulator.filling import Filling, fill, summary
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from muster.client import Muster
 
 
+TRACE_BYTES_MAX = 256 * 1024 * 1024
 JOBS_MAX = 200_000
 """Live jobs that are read, newest first: as many as a scenario may have."""
 
@@ -80,16 +82,15 @@ class TraceFiles:
 
     def read(self) -> Trace:
         """What stands in them. Raises CliError."""
+        texts = [read_text(path, bytes_max=TRACE_BYTES_MAX, form="list in CSV") for path in (self.nodes, self.pods)]
         try:
-            nodes = parse_nodes(self.nodes.read_text(encoding="utf-8"), file=self.nodes.name)
-            text = self.pods.read_text(encoding="utf-8")
-            return nodes, parse_tasks(text, file=self.pods.name), qos_by_task(text)
-        except OSError as error:
-            raise usage(
-                f"{error.filename}: {error.strerror}; give DIR with both lists, or --nodes and --pods"
-            ) from error
+            nodes = parse_nodes(texts[0], file=str(self.nodes))
+            tasks = parse_tasks(texts[1], file=str(self.pods))
         except OpenbFormatError as error:
             raise usage(str(error)) from error
+        if not (nodes and tasks):
+            raise usage(f"{self.pods if nodes else self.nodes}: holds a header alone; give at least one row")
+        return nodes, tasks, qos_by_task(texts[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +121,8 @@ def policies(policy: Path | None, compare: tuple[Path, Path] | None) -> list[tup
 
 def _policy(path: Path) -> tuple[str, PolicyFile | None]:
     try:
-        found = parse_policy(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise usage(f"{path}: {error.strerror}; give the path of a policy file") from error
-    except (InputError, UnicodeDecodeError) as error:
+        found = parse_policy(read_text(path, bytes_max=LIMITS.characters, form="policy file"))
+    except InputError as error:
         raise usage(f"{path}: {error}") from error
     return found.name or path.stem, found
 
@@ -293,10 +292,7 @@ def _pairs(report: Report) -> list[tuple[str, str]]:
         ("utilisation", f"{report.utilisation_pct:.1f} % of {report.gpus:,.0f} GPUs over {duration(report.virtual_s)}"),
         ("preemptions", f"{report.preemptions:,}; {report.lost_gpu_h:,.1f} of {report.used_gpu_h:,.0f} GPU h lost"),
         *(
-            (
-                f"wait, {wait.of}",
-                f"p50 {duration(wait.p50_s)}, p90 {duration(wait.p90_s)}, most {duration(wait.max_s)}",
-            )
+            (f"wait, {wait.of}", f"p50 {duration(wait.p50_s)}, p90 {duration(wait.p90_s)}, most {duration(wait.max_s)}")
             for wait in report.by_size
         ),
     ]

@@ -24,7 +24,7 @@ from muster.schemas.access import Endpoints
 from muster.stack import control, up
 from muster.stack.declared import SERVICES, DeclarationError, services_of
 from muster.stack.nats_server import BinaryMissingError
-from muster.stack.options import ALL, StartOptions
+from muster.stack.options import ALL, StartOptions, asked_settings
 from muster.stack.ports import LOOPBACK
 from muster.stack.simulators import DCGM_SIMULATOR, FABRIC_PORT, SIMULATOR
 from muster.stack.state_dir import StateDir, StateDirError
@@ -89,7 +89,7 @@ def options(
     fleet: FleetOptions,
     clusters: tuple[str, ...] = (),
 ) -> StartOptions:
-    """Options of a start; what is None was not given, and stays as the state directory remembers it."""
+    """Options of a start; what is None was not given, and stays as the directory remembers it. Raises CliError."""
     sections = {
         "fleet": {name: getattr(fleet, name) for name in ("nodes", "gpus_per_node", "rack_size", "nvlink_size")},
         "simulation": {"seed": fleet.seed, "node_failures_per_day": fleet.failures_per_day},
@@ -98,17 +98,19 @@ def options(
         name: {key: value for key, value in section.items() if value is not None} for name, section in sections.items()
     }
     composable = 0 if clusters and not fleet.composable else fleet.composable
-    return StartOptions(
-        state_dir=state_dir,
-        settings={
-            **{name: section for name, section in given.items() if section},
-            **_composable(state_dir, fresh=fresh, nodes=composable, pool=fleet.pool),
-        },
-        clusters=clusters,
-        ports={} if http_port is None else {"http": http_port},
-        split=split,
-        fresh=fresh,
-    )
+    settings: dict[str, object] = {name: section for name, section in given.items() if section}
+    settings |= _composable(state_dir, fresh=fresh, nodes=composable, pool=fleet.pool)
+    ports = {} if http_port is None else {"http": http_port}
+
+    def made() -> StartOptions:
+        found = StartOptions(
+            state_dir=state_dir, settings=settings, clusters=clusters, ports=ports, split=split, fresh=fresh
+        )
+        before = state_dir / "none" if fresh else state_dir  # a fresh start forgets what was set before
+        asked_settings(found.model_copy(update={"state_dir": before}))  # told now, before anything starts
+        return found
+
+    return _started(made)
 
 
 def _composable(state_dir: Path, *, fresh: bool, nodes: int | None, pool: int | None) -> dict[str, object]:
@@ -286,6 +288,8 @@ def _started(start: Callable[[], Result]) -> Result:
         return start()
     except ValidationError as error:
         raise usage(f"settings: {sentence(error)}") from error
+    except ValueError as error:
+        raise usage(f"settings: {error}; remove the file, or start with --fresh") from error
     except START_ERRORS as error:
         raise refused(str(error)) from error
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from muster.cli import values
 from muster.cli.errors import usage
 from muster.cli.options import As, Output, StateDir
 
@@ -26,7 +27,9 @@ def create(
     principal: Annotated[str, typer.Argument(help="Whose token it is; facts name the principal.")],
     state_dir: StateDir,
     role: Annotated[str, typer.Option(help="viewer, submitter, operator or admin.")] = "submitter",
-    team: Annotated[list[str] | None, typer.Option(help="Teams that a submitter may submit for; repeat.")] = None,
+    team: Annotated[
+        list[str] | None, typer.Option(help="Teams that a submitter may submit for; repeat.", callback=values.team)
+    ] = None,
     expires_in: Annotated[
         str, typer.Option(help="Time until the token is refused, for example 12h or 90d; by default never.")
     ] = "",
@@ -62,7 +65,10 @@ def list_tokens(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
 @app.command()
 def revoke(
     *,
-    token_id: Annotated[str, typer.Argument(help="A token's id, as `token list` shows it.", metavar="TOKEN_ID")],
+    token_id: Annotated[
+        str,
+        typer.Argument(help="A token's id, as `token list` shows it.", metavar="TOKEN_ID", callback=values.token_id),
+    ],
     state_dir: StateDir,
 ) -> None:
     """Make a token worthless from now on."""

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from muster.cli import values
 from muster.cli.options import As, Cluster, Output, Reason, StateDir, spread
 
 app = typer.Typer(
@@ -12,7 +13,7 @@ app = typer.Typer(
 )
 
 _WHAT, _LIMITS, _WHEN = "What is upgraded", "How many at a time", "When"
-_Campaign = Annotated[str, typer.Argument(help="Name of the campaign.", metavar="NAME")]
+_Campaign = Annotated[str, typer.Argument(help="Name of the campaign.", metavar="NAME", callback=values.name)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,7 +39,9 @@ class Wanted:
             rich_help_panel=_WHAT,
         ),
     ] = None
-    suite: Annotated[str, typer.Option(help="Checks of each node afterwards.", rich_help_panel=_WHAT)] = "validate"
+    suite: Annotated[
+        str, typer.Option(help="Checks of each node afterwards.", rich_help_panel=_WHAT, callback=values.name)
+    ] = "validate"
     roll_back: Annotated[
         bool, typer.Option("--roll-back", help="Bring failed nodes back to their version.", rich_help_panel=_WHAT)
     ] = False
@@ -70,7 +73,7 @@ class Wanted:
             rich_help_panel=_WHEN,
         ),
     ] = False
-    name: Annotated[str, typer.Option(help="By default made of the component.")] = ""
+    name: Annotated[str, typer.Option(help="By default made of the component.", callback=values.name)] = ""
 
 
 @app.callback()
@@ -108,7 +111,9 @@ def status(
     *,
     state_dir: StateDir,
     output: As = Output.TABLE,
-    name: Annotated[str, typer.Argument(help="One campaign, with its nodes.", metavar="[NAME]")] = "",
+    name: Annotated[
+        str, typer.Argument(help="One campaign, with its nodes.", metavar="[NAME]", callback=values.name)
+    ] = "",
     cluster: Cluster = "",
 ) -> None:
     """Show campaigns: how they go, where their nodes stand, when they end."""

@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from muster.cli.options import As, Cluster, Output, StateDir
+from muster.cli import values
+from muster.cli.options import As, Cluster, Output, StateDir, Team
 from muster.schemas.usage_words import DAYS_MAX, ROWS_MAX, EnergyBy, TopBy, TopOrder
 
 
@@ -16,7 +17,7 @@ def register(app: typer.Typer) -> None:
 
 def stats(
     *,
-    job: Annotated[str, typer.Argument(help="Id of the job.", metavar="JOB")],
+    job: Annotated[str, typer.Argument(help="Id of the job.", metavar="JOB", callback=values.job_id)],
     state_dir: StateDir,
     output: As = Output.TABLE,
 ) -> None:
@@ -32,7 +33,7 @@ def top(
     output: As = Output.TABLE,
     by: Annotated[TopBy, typer.Option(help="What a row stands for.")] = TopBy.JOB,
     order: Annotated[TopOrder, typer.Option(help="Greatest first; busy and sm: least first.")] = TopOrder.GPUS,
-    team: Annotated[str, typer.Option(help="Only this team's.")] = "",
+    team: Team = "",
     limit: Annotated[int, typer.Option(min=1, max=ROWS_MAX, help="Rows shown.")] = 20,
     idle: Annotated[bool, typer.Option("--idle", help="GPUs that are held and do nothing, by team.")] = False,
     energy: Annotated[bool, typer.Option("--energy", help="What teams used over days; --by queue: queues.")] = False,

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from muster.cli import values
 from muster.cli.options import As, Output, StateDir, Team
 
 FACTS_MAX = 2_000  # what the API gives at once
@@ -16,7 +17,9 @@ def register(app: typer.Typer) -> None:
 
 
 def watch(
-    job_id: Annotated[str, typer.Argument(help="Follow this job to its end; else a live view.", metavar="ID")] = "",
+    job_id: Annotated[
+        str, typer.Argument(help="Follow this job to its end; else a live view.", metavar="ID", callback=values.job_id)
+    ] = "",
     *,
     state_dir: StateDir,
     output: As = Output.TABLE,
@@ -33,7 +36,7 @@ def watch(
 
 
 def events(
-    job_id: Annotated[str, typer.Argument(help="Only this job's facts.", metavar="ID")] = "",
+    job_id: Annotated[str, typer.Argument(help="Only this job's facts.", metavar="ID", callback=values.job_id)] = "",
     *,
     state_dir: StateDir,
     output: As = Output.TABLE,

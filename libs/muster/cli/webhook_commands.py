@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from muster.cli import values
 from muster.cli.options import As, Output, StateDir
 
 app = typer.Typer(name="webhook", help="Webhooks: who is told of which events.", no_args_is_help=True)
@@ -25,7 +26,9 @@ def list_webhooks(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
 @app.command("test")
 def try_out(
     *,
-    name: Annotated[str, typer.Argument(help="A webhook's name, as the settings say it.", metavar="NAME")],
+    name: Annotated[
+        str, typer.Argument(help="A webhook's name, as the settings say it.", metavar="NAME", callback=values.name)
+    ],
     state_dir: StateDir,
     output: As = Output.TABLE,
 ) -> None:

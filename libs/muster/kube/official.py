@@ -106,8 +106,16 @@ async def from_kubeconfig(path: Path, *, context: str = "") -> OfficialCredentia
                 uses_plugin = _uses_plugin(loaders[0])
             else:
                 await loaders[0].load_and_set(configuration)
-        except (official.ConfigException, OSError, ValueError, KeyError, TypeError, yaml.YAMLError) as error:
-            raise KubeConfigError(f"{where}: {error}") from error
+        except (
+            official.ConfigException,
+            OSError,
+            ValueError,
+            KeyError,
+            TypeError,
+            yaml.YAMLError,
+            RecursionError,
+        ) as error:
+            raise KubeConfigError(f"{where}: {' '.join(str(error).split())}") from error
         if uses_plugin and not configuration.api_key.get("BearerToken") and not configuration.cert_file:
             raise KubeConfigError(  # the official client logs the plugin's failure and goes on as nobody
                 f"{where}: the exec plugin of its user gave neither a token nor a certificate; run its command by hand"

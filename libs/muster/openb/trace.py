@@ -19,6 +19,9 @@ _NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 _TASK_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "creation_time", "deletion_time")
 WALL_S = 120.0  # what the whole trace is sped up to, if nobody says otherwise
 TOTAL_RUN_TIME_S_MIN = 7 * 86_400.0
+HEADER_SHOWN = 200  # characters of a header that an error shows
+GPUS_MAX = 1_024  # of one machine, and of one task
+WHOLE_MAX = 1_000_000_000  # thousandths of cores, MiB
 
 
 class OpenbFormatError(ValueError):
@@ -81,14 +84,14 @@ class _Cells:
     def text(self, column: str) -> str:
         return (self.values.get(column) or "").strip()
 
-    def whole(self, column: str, *, low: int = 0) -> int:
+    def whole(self, column: str, *, low: int = 0, high: int = WHOLE_MAX) -> int:
         text = self.text(column)
         try:
             value = int(text)
         except ValueError:
             raise self.wrong(column, f"{text!r} is not a whole number") from None
-        if value < low:
-            raise self.wrong(column, f"{value} is less than {low}")
+        if not low <= value <= high:
+            raise self.wrong(column, f"{value} is less than {low}" if value < low else f"{value} is more than {high}")
         return value
 
     def seconds(self, column: str) -> float:
@@ -127,14 +130,17 @@ def parse_tasks(text: str, *, file: str = TASK_FILE) -> tuple[OpenbTask, ...]:
 
 def _cells(text: str, file: str, columns: tuple[str, ...]) -> Iterator[_Cells]:
     reader = csv.DictReader(text.splitlines())
-    header = [name.strip() for name in reader.fieldnames or ()]
-    reader.fieldnames = header
-    for column in columns:
-        if column not in header:
-            found = ", ".join(header) or "nothing"
-            raise OpenbFormatError(file=file, line=1, column=column, reason=f"is missing; the header has {found}")
-    for values in reader:
-        yield _Cells(file, reader.line_num, values)
+    try:
+        header = [name.strip() for name in reader.fieldnames or ()]
+        reader.fieldnames = header
+        for column in columns:
+            if column not in header:
+                found = ", ".join(header)[:HEADER_SHOWN] or "nothing"
+                raise OpenbFormatError(file=file, line=1, column=column, reason=f"is missing; the header has {found}")
+        for values in reader:
+            yield _Cells(file, reader.line_num, values)
+    except csv.Error as error:
+        raise OpenbFormatError(file=file, line=reader.line_num, column="", reason=f"is no CSV: {error}") from error
 
 
 def _node(cells: _Cells) -> OpenbNode:
@@ -142,13 +148,16 @@ def _node(cells: _Cells) -> OpenbNode:
         name=cells.name("sn"),
         cpu_milli=cells.whole("cpu_milli", low=1),
         memory_mib=cells.whole("memory_mib", low=1),
-        gpus=cells.whole("gpu"),
+        gpus=cells.whole("gpu", high=GPUS_MAX),
         gpu_model=cells.text("model"),
     )
 
 
 def _task(cells: _Cells) -> OpenbTask:
-    count, share = cells.whole("num_gpu"), cells.whole("gpu_milli") if cells.text("gpu_milli") else WHOLE_GPU_MILLI
+    count, share = (
+        cells.whole("num_gpu", high=GPUS_MAX),
+        cells.whole("gpu_milli") if cells.text("gpu_milli") else WHOLE_GPU_MILLI,
+    )
     if share > WHOLE_GPU_MILLI or (count == 1 and share == 0):
         raise cells.wrong("gpu_milli", f"{share} is not a share of one GPU: 1 to {WHOLE_GPU_MILLI}")
     is_fraction = count == 1 and share < WHOLE_GPU_MILLI

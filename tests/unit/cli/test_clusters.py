@@ -100,11 +100,32 @@ def test_a_file_that_is_wrong_is_told_with_its_field(
     assert told in capsys.readouterr().err
 
 
-def test_a_file_that_is_right_is_told_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_right_is_told_too(
+    members: FakeMembers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "routes.yaml"
     file.write_text(RULES)
     assert run(["routes", "check", str(file)]) == 0
     assert capsys.readouterr().out == "2 rules, 1 teams; jobs go to east, west\n"
+
+
+def test_without_a_stack_it_is_said_that_the_clusters_were_not_looked_up(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "routes.yaml"
+    file.write_text(RULES)
+    assert run(["routes", "check", str(file), "--state-dir", str(tmp_path / "none")]) == 0
+    assert "not checked" in capsys.readouterr().err
+
+
+def test_a_cluster_that_the_federation_does_not_have_is_refused(
+    members: FakeMembers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "routes.yaml"
+    file.write_text("rules: [{name: all, clusters: [{cluster: east}, {cluster: nowhere}]}]")
+    assert run(["routes", "check", str(file)]) == 2
+    told = f"muster: {file}: rules.0.clusters.1.cluster: 'nowhere' is no cluster of the federation; choose "
+    assert capsys.readouterr().err.startswith(told)
 
 
 def test_a_job_is_moved(members: FakeMembers, capsys: pytest.CaptureFixture[str]) -> None:

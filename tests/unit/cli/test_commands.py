@@ -28,6 +28,9 @@ def fact(name: str, job: str) -> TypedFact:
     )
 
 
+JOB = "A" * 26
+
+
 def test_options_make_the_job_that_they_say(muster: FakeMuster, capsys: pytest.CaptureFixture[str]) -> None:
     code = run(["submit", "--gpus", "8", "--replicas", "4", "--name", "train", "--team", "research", "-o", "json"])
     (told,) = json.loads(capsys.readouterr().out)
@@ -188,7 +191,7 @@ def test_watching_a_job_ends_as_the_job_does(muster: FakeMuster, one: str, phase
 
 
 def test_events_are_one_json_object_a_line(muster: FakeMuster, capsys: pytest.CaptureFixture[str]) -> None:
-    muster.facts = [fact("queued", "J"), fact("placed", "J")]
+    muster.facts = [fact("queued", JOB), fact("placed", JOB)]
     assert run(["events", "-o", "json"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [json.loads(line)["name"] for line in lines] == ["queued", "placed"]
@@ -198,19 +201,19 @@ def test_followed_events_begin_with_the_newest_and_are_asked_for_once(
     muster: FakeMuster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delattr(FakeMuster, "events")  # between two questions facts would be missed
-    muster.facts = [fact("queued", "J"), fact("placed", "J"), fact("running", "J")]
+    muster.facts = [fact("queued", JOB), fact("placed", JOB), fact("running", JOB)]
     assert run(["events", "--follow", "--limit", "2", "-o", "json"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [json.loads(line)["name"] for line in lines] == ["placed", "running"]
 
 
 def test_a_trace_is_a_tree_or_json(muster: FakeMuster, capsys: pytest.CaptureFixture[str]) -> None:
-    muster.facts = [fact("queued", "J"), fact("placed", "J").model_copy(update={"causes": ("queued",), "time": 10**9})]
-    assert run(["trace", "J"]) == 0
+    muster.facts = [fact("queued", JOB), fact("placed", JOB).model_copy(update={"causes": ("queued",), "time": 10**9})]
+    assert run(["trace", JOB]) == 0
     assert "└─ scheduler placed" in capsys.readouterr().out
-    assert run(["trace", "J", "-o", "json"]) == 0
+    assert run(["trace", JOB, "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["services"] == ["scheduler"]
 
 
 def test_a_trace_of_nothing_is_refused(muster: FakeMuster) -> None:
-    assert run(["trace", "J"]) == 3
+    assert run(["trace", JOB]) == 3

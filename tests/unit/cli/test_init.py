@@ -45,8 +45,8 @@ def test_a_settings_file_that_cannot_be_is_told(tmp_path: Path, text: str, capsy
 
 
 def test_an_address_that_is_none_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert files(tmp_path, "--http-url", "127.0.0.1:8080") == ExitCode.REFUSED
-    assert "http_url" in capsys.readouterr().err
+    assert files(tmp_path, "--http-url", "127.0.0.1:8080") == ExitCode.USAGE
+    assert "--http-url" in capsys.readouterr().err
 
 
 def test_bus_gives_up_on_a_broker_that_is_not_there(

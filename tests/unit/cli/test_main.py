@@ -89,7 +89,7 @@ def test_a_bad_queue_file_is_told_before_anything_starts(tmp_path: Path, capsys:
         ("queue",),
         ("nodes",),
         ("events",),
-        ("why", "X"),
+        ("why", "A" * 26),
         ("log", "trim", "--archive", "a"),
         ("log", "dead"),
         ("log", "repair-fence", "--service", "scheduler"),

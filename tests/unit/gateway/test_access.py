@@ -161,6 +161,13 @@ async def test_who_may_make_tokens(who: str, status: int) -> None:
         assert answer.json()["cure"] == "Ask an admin."
 
 
+@pytest.mark.parametrize("name", ["ann\nroot", "a\x1b[2J", "a\u202eb"])
+async def test_a_tokens_name_holds_no_control_character(name: str) -> None:
+    async with a_harness().client("root") as client:
+        answer = await client.post("/v1/tokens", json={"principal": name, "role": "viewer"})
+    assert (answer.status_code, answer.json()["field"]) == (422, "principal")
+
+
 async def test_a_submitter_of_no_team_is_refused() -> None:
     async with a_harness().client("root") as client:
         answer = await client.post("/v1/tokens", json={"principal": "new", "role": "submitter"})

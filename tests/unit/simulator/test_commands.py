@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from muster.cli.main import run
+from muster.openb.trace import NODE_FILE, TASK_FILE
 
 SCENARIO = """
 nodes: [{name: n0, gpus: 8}]
@@ -48,6 +49,38 @@ def test_what_is_not_as_expected_is_told_when_that_is_asked(tmp_path: Path, caps
     assert run(["simulate", "scenario", file]) == 0
     assert run(["simulate", "scenario", file, "--check"]) == 3
     assert "jobs.a.state: expected 'pending', found 'running'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("field", ["jobs", "queues"])
+def test_what_is_expected_of_an_unknown_name_is_refused(
+    field: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f"nodes: [{{name: n0, gpus: 8}}]\nexpect: {{{field}: {{nobody: {{}}}}}}\n"
+    assert run(["simulate", "scenario", write(tmp_path, text)]) == 2
+    assert f"expect.{field}.nobody: the scenario has no such name among its {field}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (bytes(range(256)), "is not UTF-8 text at byte 128"),
+        (NODES.encode() + b"n2," + b"9" * 200_000 + b",1,1,\n", "is no CSV: field larger than field limit"),
+        (b"\0\0\0", "is missing; the header has"),
+        (NODES.encode() + b"n2,1,1,1000000000,V100\n", "column 'gpu': 1000000000 is more than 1024"),
+        (NODES.encode().splitlines()[0], "holds a header alone; give at least one row"),
+    ],
+    ids=["binary", "long field", "zeros", "GPUs", "header"],
+)
+@pytest.mark.parametrize("command", [("simulate", "trace", "openb"), ("replay", "openb")], ids=" ".join)
+def test_a_list_that_is_no_csv_is_one_line(
+    command: tuple[str, ...], content: bytes, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / NODE_FILE).write_bytes(content)
+    (tmp_path / TASK_FILE).write_text(PODS)
+    assert run([*command, str(tmp_path)]) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1
 
 
 def test_a_file_that_cannot_be_is_a_usage_error_with_the_field(

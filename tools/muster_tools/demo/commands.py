@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from muster.cli import values
 from muster.cli.options import As, Output
 
 app = typer.Typer(name="demo", help="See it work, on a fresh stack of its own.", no_args_is_help=True)
@@ -46,7 +47,9 @@ def health(*, output: As = Output.TABLE) -> None:
 def upgrade(
     *,
     nodes: Annotated[int, typer.Option(min=2, max=2_000, help="Of 8 GPUs each.")] = 200,
-    max_unavailable: Annotated[str, typer.Option(help="Nodes out of use at one time: 10 or 5%.")] = "5%",
+    max_unavailable: Annotated[
+        str, typer.Option(help="Nodes out of use at one time: 10 or 5%.", callback=values.share)
+    ] = "5%",
     output: As = Output.TABLE,
 ) -> None:
     """Upgrade a fleet full of week-long jobs in virtual time: by a campaign, and as one drains by hand.

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Response
 
+from muster.bus.printable import printable
 from muster.core.instant import NS_PER_S
 from muster.gateway.api.dependencies import Caller, Context, needs
 from muster.gateway.api.openapi import OF_BODIES, listing, refusals
@@ -50,6 +51,8 @@ async def make_token(
         raise invalid("a submitter without a team may submit nothing", field="teams", cure="Name at least one team.")
     if record.expires_at_s is not None and record.expires_at_s * NS_PER_S <= context.time.wall():
         raise invalid("lies in the past", field="expires_at_s", cure="Give a moment to come, in seconds since 1970.")
+    if printable(record.principal) != record.principal:
+        raise invalid("holds a control character", field="principal", cure="Use printable characters.")
     if context.is_reserved(record.principal):
         raise invalid("others vouch for users of such names", field="principal", cure="Choose a name without a prefix.")
     token = os.urandom(TOKEN_BYTES).hex()

@@ -32,8 +32,9 @@ def openb_nodes(nodes: Sequence[OpenbNode]) -> dict[str, NodeJoined]:
 
 
 def qos_by_task(text: str) -> dict[str, str]:
-    """The column `qos` of a task table, by task name; empty where the table has none."""
-    rows = csv.DictReader(text.splitlines(), skipinitialspace=True)
+    """The column `qos` of a task table that `parse_tasks` has read, by task name; empty where the table has none."""
+    rows = csv.DictReader(text.splitlines())
+    rows.fieldnames = [name.strip() for name in rows.fieldnames or ()]
     return {(row.get("name") or "").strip(): (row.get("qos") or "").strip() for row in rows}
 
 

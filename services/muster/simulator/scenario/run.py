@@ -7,10 +7,11 @@ from muster.quota.queues import QueueTree
 from muster.scheduler.core.stores.jobs import JobRecord
 from muster.schemas.job import Phase
 from muster.simulator.engine import Engine
+from muster.simulator.errors import InputError
 from muster.simulator.scenario.history import engine_at_start
-from muster.simulator.scenario.model import Scenario
+from muster.simulator.scenario.model import Expected, Scenario
 from muster.simulator.scenario.outcome import ScenarioOutcome, Ways, outcome_of
-from muster.simulator.scenario.plan import plan_of
+from muster.simulator.scenario.plan import Plan, plan_of
 from muster.simulator.scenario.scaling import Choices
 
 ROUNDS_MAX = 2_000
@@ -33,6 +34,7 @@ def simulate(scenario: Scenario, *, after_s: float = 0.0, rounds_max: int = ROUN
     Raises InputError where the scenario cannot be, NeverSettlesError if decisions never end.
     """
     plan = plan_of(scenario)
+    refuse_unknown(scenario.expect, plan)
     ways, choices = Ways(), Choices()
 
     def watch(fact: Fact) -> None:
@@ -50,6 +52,15 @@ def simulate(scenario: Scenario, *, after_s: float = 0.0, rounds_max: int = ROUN
     if engine.scaled is None:
         return outcome
     return replace(outcome, scaling=choices.outcome(engine, engine.scaled, names=names))
+
+
+def refuse_unknown(expected: Expected, plan: Plan) -> None:
+    """Raise InputError for a job or queue of `expect` that the scenario does not have."""
+    jobs, queues = {job.name for job in plan.jobs}, {spec.name for _, spec in plan.queues}
+    for part, named, known in (("jobs", expected.jobs, jobs), ("queues", expected.queues, queues)):
+        for name in named:
+            if name not in known:
+                raise InputError(f"expect.{part}.{name}", f"the scenario has no such name among its {part}")
 
 
 def settle(engine: Engine, *, rounds_max: int = ROUNDS_MAX) -> tuple[bool, int]:

@@ -1,0 +1,65 @@
+"""Files that commands read: regular files, pipes and standard input, each up to a bound."""
+
+import os
+import select
+import stat
+from pathlib import Path
+
+import typer
+
+from muster.cli.errors import usage
+
+STANDARD_INPUT = Path("-")
+WRITER_S_MAX = 5.0
+"""A named pipe that nobody has opened for writing is given up after so long."""
+
+
+def read_text(path: Path, *, bytes_max: int, form: str) -> str:
+    """Return a file's text, `-` for that of standard input. form: what the file is. Raises CliError that names it."""
+    where = "standard input" if path == STANDARD_INPUT else str(path)
+    try:
+        content = _content(path, bytes_max)
+    except OSError as error:
+        raise usage(f"{where}: cannot be read ({error.strerror}); give the path of a {form}") from error
+    except (RuntimeError, ValueError) as error:
+        raise usage(f"{where}: cannot be read ({error}); give the path of a {form}") from error
+    if len(content) > bytes_max:
+        raise usage(f"{where}: at most {bytes_max} bytes are read; split the file")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise usage(f"{where}: is not UTF-8 text at byte {error.start}; give a {form} in UTF-8") from error
+
+
+def _content(path: Path, bytes_max: int) -> bytes:
+    """Return the content, cut behind the first byte that is too many. Raises OSError, ValueError."""
+    if path == STANDARD_INPUT:
+        return typer.get_binary_stream("stdin").read(bytes_max + 1)
+    _refuse_others(path.stat().st_mode)
+    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # else a pipe without a writer is waited for
+    with os.fdopen(opened, "rb") as file:
+        mode = os.fstat(opened).st_mode
+        _refuse_others(mode)
+        first = _first_byte(opened) if stat.S_ISFIFO(mode) else b""
+        os.set_blocking(opened, True)
+        return first + file.read(bytes_max + 1)
+
+
+def _refuse_others(mode: int) -> None:
+    if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
+        raise ValueError("it is a directory" if stat.S_ISDIR(mode) else "it is no regular file and no pipe")
+
+
+def _first_byte(pipe: int) -> bytes:
+    """Wait until a writer has come; what it wrote meanwhile, at most one byte. Raises ValueError if none comes."""
+    waiting = select.poll()
+    waiting.register(pipe, select.POLLIN)
+    if waiting.poll(1000 * WRITER_S_MAX):
+        return b""
+    try:
+        first = os.read(pipe, 1)
+    except BlockingIOError:
+        return b""  # a writer is there, which takes its time
+    if not first:
+        raise ValueError("nobody writes into the pipe")
+    return first
