@@ -2,8 +2,8 @@
 
 Twins are pairs of classes that share most of their fields: one of the two is a copy that must be kept in step by hand.
 A pair that stays has its reason in `TWINS_KEPT`. A figure over its limit in `LIMITS` fails, and so does a twin without
-a reason and a reason without a twin. Limits are lowered as the figures fall; a change that adds behavior raises a limit by
-what it adds, and its commit says so.
+a reason and a reason without a twin. Limits are lowered as the figures fall; a change that adds behavior raises a limit
+by what it adds, and its commit says so.
 """
 
 import argparse
