@@ -10,6 +10,8 @@ import zlib
 from collections.abc import Sequence
 from importlib.metadata import version
 
+from typing_extensions import override
+
 from muster.agent.core.core import AgentCore
 from muster.agent.core.kubernetes import names
 from muster.agent.core.kubernetes.cdi.composable import ComposableMachines
@@ -61,8 +63,8 @@ class TeamNamespacesPart(Part):
     def __init__(self, cluster: KubernetesCluster) -> None:
         self._cluster = cluster
 
+    @override
     def watches(self, abilities: Abilities) -> Sequence[Watch]:
-        """See `Part`."""
         orders = self._cluster.manifests
         if not isinstance(orders, PodOrders) or not abilities.has(Feature.TEAM_NAMESPACES):
             return ()
@@ -89,8 +91,8 @@ class PreflightPart(Part):
     def __init__(self, cluster: KubernetesCluster) -> None:
         self._cluster = cluster
 
+    @override
     def watches(self, abilities: Abilities) -> Sequence[Watch]:
-        """See `Part`."""
         orders = self._cluster.manifests
         if isinstance(orders, PodOrders):
             orders.is_checking = abilities.has(Feature.PREFLIGHT)
@@ -105,8 +107,8 @@ class NodeWorkPart(Part):
     def __init__(self, cluster: KubernetesCluster) -> None:
         self._cluster = cluster
 
+    @override
     def watches(self, abilities: Abilities) -> Sequence[Watch]:
-        """See `Part`."""
         self._cluster.works.may_work = abilities.has(Feature.NODE_WORK)
         return ()
 

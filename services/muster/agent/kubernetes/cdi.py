@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from typing_extensions import override
+
 from muster.agent.core.core import AgentCore
 from muster.agent.core.kubernetes.calls import Kind
 from muster.agent.core.kubernetes.cdi.composable import ComposableMachines
@@ -127,9 +129,9 @@ class CdiPart(Part):
         if machines.signals is not None:
             machines.signals.job_of = partial(job_of, core)
 
+    @override
     @property
     def features(self) -> tuple[Feature, ...]:
-        """See `Part`."""
         wanted = [self._of_machines] if isinstance(self._machines.sets, MachineSets) else []
         wanted += [Feature.HOT_PLUG] if self._machines.plugs.may_restart else []
         wanted += [Feature.AUTOSCALER] if self._machines.signals is not None else []
@@ -142,8 +144,8 @@ class CdiPart(Part):
     def _of_machines(self) -> Feature:
         return Feature.OPENSHIFT_MACHINES if self._settings.scaling.api == OPENSHIFT else Feature.MACHINES
 
+    @override
     def watches(self, abilities: Abilities) -> Sequence[Watch]:
-        """See `Part`."""
         machines, found = self._machines, list[Watch]()
         machines.plugs.may_restart = machines.plugs.may_restart and abilities.has(Feature.HOT_PLUG)
         if machines.pool is not None:

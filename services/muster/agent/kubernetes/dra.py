@@ -5,6 +5,8 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
+from typing_extensions import override
+
 from muster.agent.core.kubernetes.chosen import ChosenDevices
 from muster.agent.core.kubernetes.claims import ClaimView, project_claim
 from muster.agent.core.kubernetes.slices import SliceView, project_slice
@@ -37,48 +39,50 @@ class DevicesPart(GrowingPart):
         """Slices that came before all claims were seen; None once they were."""
         self._told: frozenset[str] = frozenset()
 
+    @override
     @property
     def features(self) -> tuple[Feature, ...]:
-        """See `Part`."""
         if not self._is_wanted:
             return (Feature.NETWORKS,)
         owning = (Feature.OWN_NODES,) if self._chosen.own_nodes is not None else ()
         return (Feature.NETWORKS, Feature.DRA, *owning)
 
+    @override
     def watches(self, abilities: Abilities) -> Sequence[Watch]:
-        """See `Part`. Without both of them every device would seem to be free, so both are needed."""
+        """Without both of them every device would seem to be free, so both are needed."""
         self._may_own = abilities.has(Feature.OWN_NODES)
         if not self._is_wanted or not abilities.has(Feature.DRA):
             return ()
         self._is_seeing = True
         return dra_watches(self._chosen)
 
+    @override
     @property
     def late_features(self) -> tuple[Feature, ...]:
-        """See `GrowingPart`."""
         return (Feature.DRA,) if self._is_wanted else ()
 
+    @override
     def later(self, features: Collection[Feature]) -> Sequence[Watch]:
-        """See `GrowingPart`. What slices say is kept back until all claims were seen, as at the start."""
+        """What slices say is kept back until all claims were seen, as at the start."""
         if Feature.DRA not in features or self._is_seeing:
             return ()
         self._is_seeing, self._early = True, {}
         return dra_watches(self._chosen, on_slice=self._slice)
 
+    @override
     def later_synced(self, features: Collection[Feature]) -> None:
-        """See `GrowingPart`."""
         if Feature.DRA not in features or self._early is None:
             return
         early, self._early = self._early, None
         for view in early.values():
             self._chosen.slice_seen(view)
 
+    @override
     def picks_devices(self) -> bool:
-        """See `Part`."""
         return bool(self._chosen.nodes)
 
-    async def run(self, connection: KubeConnection) -> None:  # noqa: ARG002 - the sink works what is asked for
-        """See `Part`."""
+    @override
+    async def run(self, connection: KubeConnection) -> None:
         while self._is_wanted and self._may_own:
             await asyncio.sleep(OWN_NODES_S)
             if self._is_seeing:

@@ -8,6 +8,8 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from typing_extensions import override
+
 from muster.agent.core.kubernetes import names
 from muster.agent.core.kubernetes.calls import CONFLICT, NOT_FOUND, Delete, Kind, Outcome, Refused
 from muster.agent.core.kubernetes.cluster import KubernetesCluster
@@ -50,13 +52,14 @@ class GangServicesPart(Part):
         self._seed = seed
         self._may_list = False
 
+    @override
     def watches(self, abilities: Abilities) -> Sequence[Watch]:
-        """See `Part`."""
         self._may_list = abilities.has(Feature.NETWORKS)
         return ()
 
+    @override
     async def run(self, connection: KubeConnection) -> None:
-        """See `Part`. Once; what it asks for is worked by the sink."""
+        """Once; what it asks for is worked by the sink."""
         while self._may_list:
             await asyncio.sleep(LOOK_S)
             if self._cluster.gangs.is_synced:

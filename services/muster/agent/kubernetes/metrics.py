@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from prometheus_client import Counter, Gauge
+from typing_extensions import override
 
 from muster.agent.kubernetes.parts import Part, Running
 from muster.bus.gauges import LeaderGauges
@@ -48,8 +49,9 @@ class MetricsPart(Part):
         self._counted: dict[tuple[str, str], int] = {}
         self._sent = 0
 
+    @override
     async def run(self, connection: KubeConnection) -> None:
-        """See `Part`. What is shown is taken off the page with the leader's time."""
+        """What is shown is taken off the page with the leader's time."""
         loop = asyncio.get_running_loop()
         try:
             while True:

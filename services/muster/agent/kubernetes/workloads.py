@@ -12,6 +12,8 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from typing_extensions import override
+
 from muster.agent.core.workload_values import WorkloadKind, WorkloadPolicy, WorkloadView
 from muster.agent.core.workloads.claim_templates import TemplateProjection, TemplateView
 from muster.agent.core.workloads.objects import WorkloadProjection
@@ -231,14 +233,15 @@ class WorkloadsPart(GrowingPart):
         self._by_claims = by_claims
         self._writer = WorkloadWriter(workloads, now=now)
 
+    @override
     @property
     def features(self) -> tuple[Feature, ...]:
-        """See `Part`."""
         claims = (Feature.CLAIM_TEMPLATES,) if self._by_claims else ()
         return (*dict.fromkeys(FEATURES.values()), *claims, Feature.EVENTS)
 
+    @override
     def watches(self, abilities: Abilities) -> Sequence[Watch]:
-        """See `Part`. Of kinds that are not ours only what carries the queue's label."""
+        """Of kinds that are not ours only what carries the queue's label."""
         kinds = tuple(kind for kind, feature in FEATURES.items() if abilities.has(feature))
         self._workloads.watched = kinds
         self._workloads.takes_pods = abilities.has(Feature.WORKLOADS)
@@ -253,8 +256,8 @@ class WorkloadsPart(GrowingPart):
         claims = (Feature.CLAIM_TEMPLATES,) if self._by_claims else ()
         return (Feature.MUSTERJOBS, Feature.JOBSETS, Feature.MPIJOBS, *claims)
 
+    @override
     def later(self, features: Collection[Feature]) -> Sequence[Watch]:
-        """See `GrowingPart`."""
         kinds = tuple(_kinds_of(features) - frozenset(self._workloads.watched))
         self._workloads.watched += kinds
         reads_templates = Feature.CLAIM_TEMPLATES in features and not self._workloads.templates.may_read
@@ -262,8 +265,8 @@ class WorkloadsPart(GrowingPart):
             self._workloads.templates.may_read = True
         return (*((self._template_watch(),) if reads_templates else ()), *map(self._watch, kinds))
 
+    @override
     def later_synced(self, features: Collection[Feature]) -> None:
-        """See `GrowingPart`."""
         for kind in _kinds_of(features):
             self._workloads.read(kind)
 
@@ -271,8 +274,8 @@ class WorkloadsPart(GrowingPart):
         """See `Part`: write what objects should show."""
         await self._writer.run(connection)
 
-    def after_fold(self, facts: Sequence[Fact], now: Instant) -> None:  # noqa: ARG002 - the port
-        """See `Part`."""
+    @override
+    def after_fold(self, facts: Sequence[Fact], now: Instant) -> None:
         self._writer.look()
 
     def _watch(self, kind: WorkloadKind) -> KindWatch[WorkloadView]:

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from typing_extensions import override
+
 from muster.agent.core.cluster import CreatePods
 from muster.agent.core.kubernetes.claims import ClaimView, Holders, Key
 from muster.agent.core.kubernetes.describing import DescribedDevices, Devices
@@ -118,25 +120,25 @@ class ChosenDevices(AuxiliaryObjects, Devices):
         self._spoke = speaking | self._silent.keys()
         return self._spoke
 
+    @override
     def of_node(self, node: NodeView, *, cpu_milli: int) -> DescribedDevices | None:
-        """See `Devices`."""
         self._is_dirty = True
         return self._published.of_node(node, cpu_milli=cpu_milli)
 
+    @override
     def watched_by(self, watcher: Watcher) -> None:
-        """See `AuxiliaryObjects`."""
         self.needs.watched_by(watcher)
 
+    @override
     def prepare(self, order: CreatePods, slot: Slot, *, name: str, uid: str, now: Instant) -> bool:
-        """See `AuxiliaryObjects`."""
         return self.needs.prepare(order, slot, name=name, uid=uid, now=now)
 
+    @override
     def release(self, order: CreatePods, slot: Slot, now: Instant) -> None:
-        """See `AuxiliaryObjects`."""
         self.needs.release(order, slot, now)
 
+    @override
     def end(self, order: CreatePods, now: Instant) -> None:
-        """See `AuxiliaryObjects`."""
         self.needs.end(order, now)
 
     def clear(self) -> None:

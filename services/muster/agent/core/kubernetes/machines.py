@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from typing_extensions import override
+
 from muster.agent.core.cluster import AddNode, NodeEffect, NodeObservation, ProvisionFailedSeen, WordSeen
 from muster.agent.core.kubernetes.views import NodeView, PodView
 from muster.core import Instant
@@ -78,21 +80,21 @@ class NoMachines(Machines):
     def __init__(self) -> None:
         self._failed: dict[str, ProvisionFailedSeen] = {}
 
+    @override
     def carry_out(self, effect: NodeEffect) -> None:
-        """See `Machines`."""
         if isinstance(effect, AddNode):
             reason = f"no MachineSet is named for node group {effect.group}: name it in kubernetes.scaling.names"
             self._failed[effect.scale] = ProvisionFailedSeen(effect.scale, effect.group, effect.node, reason)
 
-    def acknowledge(self, seen: NodeObservation | WordSeen, at: Instant) -> None:  # noqa: ARG002 - the port
-        """See `Machines`."""
+    @override
+    def acknowledge(self, seen: NodeObservation | WordSeen, at: Instant) -> None:
         if isinstance(seen, ProvisionFailedSeen):
             self._failed.pop(seen.scale, None)
 
+    @override
     def observations(self) -> Iterator[NodeObservation | WordSeen]:
-        """See `Machines`."""
         yield from self._failed.values()
 
+    @override
     def next_change(self) -> Instant | None:
-        """See `Machines`."""
         return Instant(0) if self._failed else None

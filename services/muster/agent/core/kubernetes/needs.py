@@ -6,6 +6,8 @@ A Service is to have an owner, with which it goes: it is asked for with the firs
 from dataclasses import dataclass
 from typing import Protocol
 
+from typing_extensions import override
+
 from muster.agent.core.cluster import CreatePods
 from muster.agent.core.kubernetes import names
 from muster.agent.core.kubernetes.calls import CONFLICT, NOT_FOUND, Create, Delete, Kind, Outcome, Refused
@@ -54,17 +56,17 @@ class PodNeeds(AuxiliaryObjects):
         self._needs: dict[PodKey, Need] = {}
         self._by_pod: dict[str, PodKey] = {}
 
+    @override
     def watched_by(self, watcher: Watcher) -> None:
-        """See `AuxiliaryObjects`."""
         self._steps.watcher = watcher
 
-    def end(self, order: CreatePods, now: Instant) -> None:  # noqa: ARG002 - the port
-        """See `AuxiliaryObjects`."""
+    @override
+    def end(self, order: CreatePods, now: Instant) -> None:
         if not self._own_pods.makes_own_pods(order):
             self._services.end(order)
 
+    @override
     def prepare(self, order: CreatePods, slot: Slot, *, name: str, uid: str, now: Instant) -> bool:
-        """See `AuxiliaryObjects`."""
         is_adopted = self._own_pods.makes_own_pods(order)
         if not is_adopted:
             self._services.serve(order, slot, (name, uid))
@@ -92,8 +94,9 @@ class PodNeeds(AuxiliaryObjects):
             self._steps.make(need, self.orders.claim(order, slot, name=name, uid=uid), now)
         return need.step is Step.READY
 
-    def release(self, order: CreatePods, slot: Slot, now: Instant) -> None:  # noqa: ARG002 - the port
-        """See `AuxiliaryObjects`. A claim that another made goes with its pod, which is not ours to end.
+    @override
+    def release(self, order: CreatePods, slot: Slot, now: Instant) -> None:
+        """A claim that another made goes with its pod, which is not ours to end.
 
         Of a pod that an earlier leader bound no need is known: its claim is found by its name.
         """
@@ -106,8 +109,8 @@ class PodNeeds(AuxiliaryObjects):
         self._by_pod.pop(need.pod[1], None)
         self._steps.release(need)
 
+    @override
     def clear(self) -> None:
-        """See `AuxiliaryObjects`."""
         self._needs.clear()
         self._by_pod.clear()
         self._steps.clear()
