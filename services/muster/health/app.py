@@ -156,7 +156,7 @@ class HealthMetrics:
 
 
 PENDING_MESSAGES_MAX = 16_384
-"""Readings not looked at yet; more are dropped by the client, the next interval brings newer ones."""
+"""Readings buffered by the client; more are dropped, and the next interval brings new ones."""
 PENDING_BYTES_MAX = 64 * 1024 * 1024
 
 _log = logging.getLogger(__name__)
@@ -164,7 +164,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class ReadingsSink:
-    """Implements `muster.bus.service.Sink`. listens: readings are looked at; else only metrics are kept."""
+    """The sink that observes readings; without `listens` it only keeps metrics."""
 
     cluster: str
     listens: bool = True
@@ -174,7 +174,7 @@ class ReadingsSink:
     _subscription: Subscription | None = None
 
     async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:
-        """Begin to listen."""
+        """Subscribe to the readings."""
         assert isinstance(core, HealthCore), "these are health's readings"
         self._core, self._leader = core, leader
         if self.listens:
@@ -186,14 +186,14 @@ class ReadingsSink:
             )
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
-        """Count what was told, and show what health believes; it changes with facts alone."""
+        """Count the facts, and show the state, which changes only with facts."""
         for fact in facts:
             self.metrics.count(fact)
         if self._core is not None and facts:
             self.metrics.show(self._core.verdicts)
 
     async def close(self) -> None:
-        """Listen no more."""
+        """Unsubscribe."""
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
             with suppress(nats.errors.Error):  # the connection may be gone, and the subscription with it
@@ -204,7 +204,7 @@ class ReadingsSink:
         self.look(message.data)
 
     def look(self, body: bytes) -> None:
-        """One reading."""
+        """Process one reading."""
         if self._core is None:
             return
         try:
@@ -218,7 +218,7 @@ class ReadingsSink:
 
 
 def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
-    """The health service of one cluster."""
+    """Return the health service of one cluster."""
     config = config_of(settings)
     cluster, listens = settings.cluster, settings.health.enabled
     return (

@@ -110,7 +110,7 @@ def _read(one: SecretVariable, *, directory: Path | None, team: str) -> str:
         with os.fdopen(number, "rb") as file:
             found = os.fstat(number)
             if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & _FOR_OTHERS:
-                raise SecretFileError(f"{named}: {path} must be owned by the agent's user and readable by no other")
+                raise SecretFileError(f"{named}: {path} must be a file of the agent's user, readable by no other")
             content = file.read(BYTES_MAX + 1)
     except OSError as error:
         raise SecretFileError(f"{named}: {path} cannot be read: {error.strerror}") from error

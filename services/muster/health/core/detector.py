@@ -226,7 +226,7 @@ class FaultDetector:
     def _counted(
         self, counted: dict[int, int], device: DeviceSample, last: _Device, look: _Look, *, is_first: bool
     ) -> Iterator[tuple[str, int]]:
-        """Process codes that the exporter counts in a window: a count that grows, or outlives the window, has new ones."""
+        """Process codes that the exporter counts in a window: one that grows, or outlives the window, has new ones."""
         at, looked_from = look.at, after(look.at, -2 * XID_WINDOW_S)
         for number, count in counted.items():
             before = last.counts.get(number, 0)
