@@ -70,9 +70,9 @@ def test_an_example_is_taken(kubectl: Kubectl, path: Path) -> None:
         ({}, "spec.taskGroups: Required value"),
         (
             {"taskGroups": [{"gpus": 1, "gpuMilli": 500}]},
-            "ask for whole `gpus` or for a share `gpuMilli`, not for both",
+            "set either `gpus` (whole GPUs) or `gpuMilli` (a share of one), not both",
         ),
-        ({"taskGroups": [{"replicas": 2, "minReplicas": 3}]}, "minReplicas is above replicas: lower it"),
+        ({"taskGroups": [{"replicas": 2, "minReplicas": 3}]}, "minReplicas must be at most replicas"),
         ({"taskGroups": [{"name": "a"}, {"name": "a"}]}, "Duplicate value"),
         ({"taskGroups": [{"gpus": -1}]}, "should be greater than or equal to 0"),
         ({"taskGroups": [{"gpus": 1}], "queue": "No Such"}, "should match"),
@@ -106,7 +106,7 @@ def test_the_server_fills_in_what_a_job_fills_in(kubectl: Kubectl) -> None:
 def test_the_spec_does_not_change_unless_the_object_was_rejected(kubectl: Kubectl) -> None:
     assert kubectl.apply(GOOD).returncode == 0
     refused = kubectl.apply({"taskGroups": [{"gpus": 2}]})
-    assert "the job was made of this spec and does not change" in refused.stderr
+    assert "the spec of a submitted job is immutable" in refused.stderr
     shown = kubectl("patch", "mj", "train", "--subresource=status", "--type=merge", "-p", status(phase="rejected"))
     assert shown.returncode == 0, shown.stderr
     assert kubectl.apply({"taskGroups": [{"gpus": 2}]}).returncode == 0

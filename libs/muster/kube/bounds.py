@@ -1,68 +1,69 @@
 """Bounds of everything that talks to an API server, in one place."""
 
 CONNECT_S = 5.0
-"""Until a connection stands."""
+"""To open a connection."""
 REQUEST_S = 30.0
-"""One request with its answer; the server gives up at 60 s (--request-timeout)."""
+"""One request with its answer; the server times out at 60 s (--request-timeout)."""
 LIST_S = 60.0
 """One page of a list, which may wait 15 s in a flow-control queue first."""
 CONNECTIONS_MAX = 64
-"""For requests. HTTP/1.1 carries one at a time on each; the server's own limit is 400 reading and 200 writing."""
+"""Connections for requests. HTTP/1.1 carries one at a time; the server's own limit is 400 reads and 200 writes."""
 WATCHES_MAX = 64
-"""Connections for watches, which would otherwise take the requests' own."""
+"""Connections for watches, separate because they last."""
 CONNECTION_AGE_S = 300.0
-"""A pool of connections is replaced after so long, since goaway-chance reaches HTTP/2 clients only: behind a load
-balancer the connections of a restarted API server would otherwise never come back to it."""
+"""Maximum age of a pool of connections, since --goaway-chance reaches HTTP/2 clients only: behind a load balancer the
+connections of a restarted API server would otherwise never return to it."""
 CONNECTION_AGE_JITTER = 0.2
-"""By so large a part a pool's life is shortened, so that replicas of a service do not reconnect together."""
+"""Part by which a pool's age is shortened at random, so that replicas of a service do not reconnect together."""
 KEEPALIVE_S = 60.0
-"""An idle connection is kept so long; the API server closes idle ones after 180 s."""
+"""Idle time after which a connection is closed; the API server closes idle ones after 180 s."""
 ATTEMPTS_MAX = 4
-"""Of one request that may be sent again."""
+"""Attempts of a request that may be repeated."""
 BACKOFF_S_MIN, BACKOFF_S_MAX = 0.25, 8.0
 RETRY_AFTER_S_MAX = 32.0
 """The largest Retry-After of flow control."""
 CREDENTIALS_AGE_S = 60.0
-"""Tokens and certificates are looked up again after so long: service-account tokens are renewed in their file."""
+"""Age after which tokens and certificates are read again: service-account tokens are renewed in their file."""
 BODY_BYTES_MAX = 256 * 2**20
-"""Of one answer. A list of 10,000 whole pods is 58 MB; pages are far smaller."""
+"""Size of one answer. A list of 10,000 whole pods is 58 MB; pages are far smaller."""
 LINE_BYTES_MAX = 16 * 2**20
-"""Of one event of a watch: objects are at most 1.5 MiB in etcd, and JSON is longer."""
+"""Size of one watch event: objects are at most 1.5 MiB in etcd, and JSON is longer."""
 READ_BYTES = 2**18
-"""What one turn of the loop takes from a stream: at 5.8 KB for a pod some 45 events, 2 ms."""
+"""Bytes read from a stream in one turn of the loop: about 45 events of 5.8 KB pods, 2 ms."""
 ERROR_CHARS_MAX = 600
-"""Of what a server says about an error."""
+"""Length of a server's error message."""
 PAGE_ITEMS = 500
-"""Of one page of a list: client-go's own choice."""
+"""Items of one page of a list, as in client-go."""
 PAGES_MAX = 10_000
-"""Of one list."""
+"""Pages of one list."""
 GATHER_S = 0.02
-"""After a read that brought little, in a stream of single events: so they are read, and told, together."""
+"""Pause after a small read in a stream of single events, so that they are read and delivered together."""
 GATHER_AFTER = 8
-"""Reads in a row, each within GATHER_S, that make a stream: what one pod's end brings does not wait."""
+"""Reads in a row, each within GATHER_S, after which pauses begin: a single event is not delayed."""
 GATHER_EVENTS_MAX = 16
-"""What is little; more means that a state comes, or that the reader is behind, and then nothing waits."""
+"""Events of a small read; more mean an initial state or a backlog, which is read without a pause."""
 WATCH_S = 300
-"""A watch is asked for at least so long and at most twice that, by seed, as client-go does: replicas renew apart."""
+"""Minimum duration of a watch; at most twice that, by seed, as in client-go, so that replicas renew apart."""
 SILENCE_S = 100.0
-"""A watch without a byte for so long is dead: the server sends a bookmark every 60 s."""
+"""Time without a byte after which a watch is dead: the server sends a bookmark every 60 s."""
 SHORT_WATCH_S = 1.0
-"""A watch that ends sooner without an event counts as a failure, so that it is not asked for in a loop."""
+"""A watch that ends sooner without an event counts as a failure, so that it is not repeated in a loop."""
 RELIST_S_MIN, RELIST_S_MAX = 1.0, 60.0
-"""Wait before the state is had anew, growing while that fails: all reflectors of a fleet lose it in the same moment."""
+"""Backoff before the state is listed again: all reflectors of a fleet lose it at the same moment."""
 REFUSED_S = 30.0
-"""Between attempts that lack a permission or whose kind is not served: people, not time, mend these."""
+"""Between attempts that lack a permission or whose kind is not served: an administrator must fix these."""
 TOO_LARGE_MAX = 3
-"""So often a server may not know our version yet; then it was restored from a backup, and the state is had anew."""
+"""Times that a server may not know the resourceVersion yet; then it was restored from a backup: list again."""
 CHANGES_MAX = 500
-"""Of one delivery."""
+"""Changes of one delivery."""
 COMPARE_S = 300.0
-"""Between two comparisons of what is held with what the server has."""
+"""Between two comparisons of the held objects with the server's."""
 COMPARE_WHOLE_EVERY = 12
-"""Of the comparisons by count, so many make a whole one by resourceVersion: hourly."""
+"""Every how many comparisons one compares each resourceVersion instead of the count: hourly."""
 SETTLE_S = 150.0
-"""A watch that does not reach a version the server had so long ago is stuck; bookmarks come every 60 s."""
+"""A watch that does not reach a version that the server had so long ago is stuck; bookmarks come every 60 s."""
 JOURNAL_MAX = 100_000
-"""Changes that one comparison may have to wait through; then it is given up."""
+"""Changes that one comparison may wait through before it is given up."""
 SHARED_EVENTS_MAX = 500
-"""That wait for one who shares a watch: at 40 KB for a parsed pod 20 MiB. Who is slower has a watch of its own."""
+"""Events queued for a follower of a shared watch: at 40 KB for a parsed pod 20 MiB. A slower one opens its own watch.
+"""

@@ -1,10 +1,10 @@
-"""Whether a watch has lost updates without a word: a count often, a whole comparison rarely; see `Comparer`.
+"""Detect updates that a watch lost silently: by count often, by a whole comparison rarely; see `Comparer`.
 
-A count is one LIST of a single object's metadata: with `limit=1` the server says how many remain, of one consistent
+A count is one LIST of a single object's metadata: with `limit=1` the server returns how many remain, at one consistent
 version, for the price of one object. It finds lost additions and deletions. Lost modifications show only in each
-object's own resourceVersion, so a whole comparison lists the metadata of all, 415 bytes an object instead of 5,800,
-in pages. Under selectors the server counts nothing, and every comparison is whole, of what is selected. A count that
-differs is checked by a whole comparison before anything is done: servers promise no exact counts.
+object's resourceVersion, so a whole comparison lists the metadata of all in pages, 415 bytes an object instead of
+5,800. With selectors the server returns no count, and every comparison is whole. A different count is checked by a
+whole comparison before anything is done: servers promise no exact counts.
 """
 
 import asyncio
@@ -23,22 +23,22 @@ from muster.kube.shapes import EVERYTHING, Page, Selection
 
 ViewT = TypeVar("ViewT")
 POLL_S = 1.0
-"""Between two looks at whether the watch has reached the version that the server had."""
+"""Between two checks whether the watch has reached the server's version."""
 
 
 class Verdict(Enum):
-    """What a comparison found wrong."""
+    """The problem that a comparison found."""
 
     MISSED = "missed"
-    """Updates are missing: the state must be had anew."""
+    """Updates are missing: list the state again."""
     MISCOUNTED = "miscounted"
     """The counts differ; never yielded."""
     STUCK = "stuck"
-    """The watch no longer goes on: a new one from where it stands brings what is missing."""
+    """The watch is stuck: a new one from its version brings the missing events."""
 
 
 class Lister(Protocol):
-    """What a comparison asks of a `KubeConnection`."""
+    """The part of `KubeConnection` that a comparison uses."""
 
     async def list_page(
         self,
@@ -51,12 +51,12 @@ class Lister(Protocol):
         version_match: str = "",
         metadata_only: bool = False,
     ) -> Page:
-        """See `KubeConnection.list_page`."""
+        """List one page; see `KubeConnection.list_page`."""
         ...
 
 
 class Comparer(Generic[ViewT]):
-    """Compares now and then. every_s: between two comparisons, spread by seed; None: never."""
+    """Compares every `every_s` on average, spread by seed; never if None."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Comparer(Generic[ViewT]):
         self._seed = seed
 
     async def verdicts(self) -> AsyncIterator[Verdict]:
-        """For ever; yields only what is wrong."""
+        """Yield the problems found, forever."""
         turn = 0
         while self._every_s is not None:
             turn += 1
@@ -88,7 +88,7 @@ class Comparer(Generic[ViewT]):
                 verdict = await self._compare(by_count=counts and turn % bounds.COMPARE_WHOLE_EVERY != 0)
                 if verdict is Verdict.MISCOUNTED:
                     verdict = await self._compare(by_count=False)
-            except KubeError as error:  # the watch has the same trouble and deals with it; compare another time
+            except KubeError as error:  # the watch handles the same error; compare later
                 self._figures.last_error = str(error)
                 continue
             finally:
@@ -103,7 +103,7 @@ class Comparer(Generic[ViewT]):
             return None  # another replica of the server, which lags behind the watch
         if not await self._settled(version):
             if not self._holdings.comparable:
-                return None  # the state was had anew meanwhile
+                return None  # the state was listed again meanwhile
             self._figures.stuck += 1
             return Verdict.STUCK
         self._figures.compares += 1
@@ -114,7 +114,7 @@ class Comparer(Generic[ViewT]):
         return Verdict.MISSED if missed else None
 
     async def _settled(self, version: int) -> bool:
-        """Whether the watch reaches that version in time; False also when the journal is of no use any more."""
+        """Wait until the watch reaches the version; return False after SETTLE_S or when the journal is invalid."""
         until_s = asyncio.get_running_loop().time() + bounds.SETTLE_S
         while self._holdings.comparable:
             if self._holdings.version >= version:
@@ -125,12 +125,12 @@ class Comparer(Generic[ViewT]):
         return False
 
     async def _counted(self) -> tuple[int, int, dict[Key, int]]:
-        """A version and how many objects the server had then."""
+        """Return a version and the number of objects at it."""
         page = await self._page(limit=1)
         return number(page.version), len(page.items) + page.remaining, {}
 
     async def _listed(self) -> tuple[int, int, dict[Key, int]]:
-        """A version, and how many objects the server had then, in which versions."""
+        """Return a version, and number and resourceVersions of the objects at it."""
         listed: dict[Key, int] = {}
         token, version = "", 0
         for _ in range(bounds.PAGES_MAX):

@@ -1,7 +1,7 @@
 """One connection to an API server: JSON in, JSON out, typed errors, bounded retries; see `KubeConnection`.
 
 The official client logs in (`official`); requests go through aiohttp as plain JSON, because its typed models cost
-hundreds of MiB and seconds of a stalled loop.
+hundreds of MiB and block the loop for seconds.
 """
 
 from collections.abc import Awaitable, Mapping
@@ -26,7 +26,7 @@ METADATA_ONE = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """What a request is about."""
+    """The object or collection that a request addresses."""
 
     resource: Resource
     namespace: str = ""
@@ -44,7 +44,7 @@ class Where:
         content_type: str = JSON,
         timeout_s: float = bounds.REQUEST_S,
     ) -> Request:
-        """verb: of RBAC, which is what a refusal must name."""
+        """Build the request; `verb` is RBAC's, which a refusal must name."""
         kind = self.resource
         plural = f"{kind.plural}/{self.subresource}" if self.subresource else kind.plural
         title = f"{plural}.{kind.group}" if kind.group else plural
@@ -61,12 +61,12 @@ class Where:
 
 
 class KubeConnection:
-    """All requests to one API server. user_agent: as `user_agent_of` makes it; seed: spreads retries and renewals.
+    """All requests to one API server. `user_agent` comes from `user_agent_of`; `seed` spreads retries and renewals.
 
     Every method raises a KubeError: NotFoundError, ConflictError, AlreadyExistsError, GoneError, UnauthorizedError,
     ForbiddenError, InvalidError, TooManyRequestsError or UnavailableError; and KubeConfigError where credentials cannot
-    be renewed. Reads, and changes that the server turned away unread, are tried `attempts_max` times. Kinds of
-    `resource.k8s.io` are named, read and written as v1, whichever version the server has (`versioned`).
+    be renewed. Reads, and changes that the server rejected before reading them, are tried `attempts_max` times. Kinds
+    of `resource.k8s.io` are named, read and written as v1, whichever version the server has (`versioned`).
     """
 
     def __init__(
@@ -106,7 +106,8 @@ class KubeConnection:
         connections_max: int = bounds.CONNECTIONS_MAX,
         connection_age_s_max: float = bounds.CONNECTION_AGE_S,
     ) -> Self:
-        """With a kubeconfig file, or with None as the pod's service account. Sends nothing. Raises KubeConfigError."""
+        """Open with a kubeconfig file, or with None as the pod's service account. Sends nothing. Raises
+        KubeConfigError."""
         credentials = await read_credentials(kubeconfig, context=context)
         return cls(
             credentials,
@@ -118,11 +119,11 @@ class KubeConnection:
 
     @classmethod
     def plain(cls, url: str, *, user_agent: str, seed: int = 0) -> Self:
-        """To a server without authentication: a fake one, or `kubectl proxy`."""
+        """Open to a server without authentication: a fake one, or `kubectl proxy`."""
         return cls(NoCredentials(url), user_agent=user_agent, seed=seed)
 
     def at_replica(self, url: str, *, server_name: str | None = None) -> "KubeConnection":
-        """The same credentials at one replica's own address. Close it too."""
+        """Return a connection to the address of one replica with the same credentials; the caller closes it."""
         return KubeConnection(
             AnotherReplica(self._credentials, url, server_name=server_name),
             user_agent=self._user_agent,
@@ -135,22 +136,22 @@ class KubeConnection:
 
     @property
     def url(self) -> str:
-        """Of the API server."""
+        """Return the URL of the API server."""
         return self._credentials.url
 
     @property
     def source(self) -> tuple[str, str]:
-        """Which server, and by which credentials: connections with the same source see the same."""
+        """Return server and credentials: connections with the same source see the same objects."""
         return self._credentials.url, self._credentials.where
 
     @property
     def versioned(self) -> VersionedTransport:
-        """Which version of `resource.k8s.io` is spoken, and who wants to know when that changes."""
+        """Return the transport for `resource.k8s.io`, which knows the server's version."""
         return self._versioned
 
     @property
     def requests_sent(self) -> int:
-        """All that went out, retries and watches included."""
+        """Return the number of requests sent, including retries and watches."""
         return self._transport.sent
 
     async def __aenter__(self) -> Self:
@@ -168,7 +169,7 @@ class KubeConnection:
     async def get(
         self, resource: Resource, name: str, *, namespace: str = "", subresource: str = "", metadata_only: bool = False
     ) -> JsonObject:
-        """One object."""
+        """Read one object."""
         where = Where(resource, namespace=namespace, name=name, subresource=subresource)
         accept = METADATA_ONE if metadata_only else JSON
         return await self._json(resource, where.request("GET", "get", accept=accept))
@@ -184,7 +185,7 @@ class KubeConnection:
         version_match: str = "",
         metadata_only: bool = False,
     ) -> Page:
-        """One page. version "" reads the newest state, "0" whatever the server's cache has (and ignores `limit`)."""
+        """List one page. Version "" reads the newest state, "0" the server's cache (and ignores `limit`)."""
         query = select.query() | {"limit": str(limit)}
         if continue_token:
             query["continue"] = continue_token
@@ -197,9 +198,11 @@ class KubeConnection:
         said = await self._json(
             resource, where.request("GET", "list", query=query, accept=accept, timeout_s=bounds.LIST_S)
         )
-        if not version_of(said):  # believed, it would mean that nothing is there any more
+        if not version_of(said):  # taken as an empty list, it would delete all objects
             asked = Asked("list", resource.title, select.namespace)
-            raise UnavailableError(f"{asked}: the answer is no list; is the address an API server's?", asked=asked)
+            raise UnavailableError(
+                f"{asked}: the answer is not a list; check that the address is an API server", asked=asked
+            )
         return Page(
             items=objects(said, "items"),
             version=version_of(said),
@@ -216,7 +219,7 @@ class KubeConnection:
         writing: Writing = PLAIN,
         metadata_only: bool = False,
     ) -> JsonObject:
-        """A new object, as the server completed it; of that its metadata alone, if nothing else is wanted."""
+        """Create an object and return it as the server completed it, or only its metadata."""
         where = Where(resource, namespace=namespace)
         accept = METADATA_ONE if metadata_only else JSON
         return await self._json(
@@ -233,7 +236,7 @@ class KubeConnection:
         namespace: str = "",
         writing: Writing = PLAIN,
     ) -> JsonObject:
-        """`binding` or `eviction` of a pod. Answers a Status."""
+        """Create a `binding` or `eviction` of a pod; returns a Status."""
         where = Where(resource, namespace=namespace, name=name, subresource=subresource)
         return await self._json(resource, where.request("POST", "create", query=writing.query(), body=body))
 
@@ -247,7 +250,7 @@ class KubeConnection:
         subresource: str = "",
         writing: Writing = PLAIN,
     ) -> JsonObject:
-        """Put it in the place of what is there; with metadata.resourceVersion only if that is still the version."""
+        """Replace an object; with metadata.resourceVersion only if that is still its version."""
         where = Where(resource, namespace=namespace, name=name, subresource=subresource)
         return await self._json(resource, where.request("PUT", "update", query=writing.query(), body=body))
 
@@ -262,9 +265,9 @@ class KubeConnection:
         subresource: str = "",
         writing: Writing = PLAIN,
     ) -> JsonObject:
-        """Change part of it. body: a list for `Patch.JSON`; apiVersion, kind and all one owns for `Patch.APPLY`."""
+        """Patch an object. The body is a list for `Patch.JSON`, and all owned fields for `Patch.APPLY`."""
         if kind is Patch.APPLY and not writing.field_manager:
-            raise ValueError("an apply patch needs a field_manager: whose the fields are")
+            raise ValueError("field_manager: must be set for an apply patch; give the owner of the fields")
         where = Where(resource, namespace=namespace, name=name, subresource=subresource)
         return await self._json(
             resource, where.request("PATCH", "patch", query=writing.query(), body=body, content_type=kind.value)
@@ -281,7 +284,7 @@ class KubeConnection:
         grace_s: int | None = None,
         propagation: Propagation | None = None,
     ) -> JsonObject:
-        """Delete it, if it still is the one of this uid and version. Answers the object, or a Status if it is gone."""
+        """Delete an object if it has this uid and version. Returns the object, or a Status if it is gone."""
         options: JsonObject = {"apiVersion": "v1", "kind": "DeleteOptions"}
         preconditions = {key: value for key, value in (("uid", uid), ("resourceVersion", version)) if value}
         if preconditions:
@@ -294,7 +297,7 @@ class KubeConnection:
         return await self._json(resource, where.request("DELETE", "delete", body=options))
 
     async def get_path(self, path: str, *, query: Mapping[str, str] | None = None) -> JsonObject:
-        """Any JSON document of the server: "/version", "/apis/resource.k8s.io"."""
+        """Read any JSON document of the server: "/version", "/apis/resource.k8s.io"."""
         return await self._transport.json(Request("GET", path, Asked("get", path), query=query or {}))
 
     def watch(
@@ -308,10 +311,11 @@ class KubeConnection:
         timeout_s: int,
         silence_s: float,
     ) -> AbstractAsyncContextManager[Lines]:
-        """Lines of JSON, one event each, with bookmarks. Sent once: a reflector knows when to ask again.
+        """Open a watch: lines of JSON, one event each, with bookmarks. Sent once: a reflector decides when to repeat
+        it.
 
-        initial_events: begin with the whole state (a streaming list), of which the end is marked. timeout_s: the server
-        ends the watch after so long. silence_s: see `Lines`; also until the answer begins.
+        `initial_events` begins with the whole state (a streaming list), whose end is marked. The server ends the watch
+        after `timeout_s`. `silence_s` (see `Lines`) also limits the wait for the answer.
         """
         query = select.query() | {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(timeout_s)}
         if initial_events:
@@ -326,15 +330,15 @@ class KubeConnection:
         return self._transport.stream(request, silence_s=silence_s, watching=True)
 
     def _json(self, resource: Resource, request: Request) -> Awaitable[JsonObject]:
-        """The answer, of kinds that have several versions as v1 has it."""
+        """Send the request; kinds with several versions are read as v1."""
         return self._versioned.json(resource, request) if is_translated(resource) else self._transport.json(request)
 
     def lines(self, path: str, *, timeout_s: float = bounds.REQUEST_S) -> AbstractAsyncContextManager[Lines]:
-        """A page of text line by line: "/metrics". Sent once."""
+        """Stream a page of text by line: "/metrics". Sent once."""
         request = Request("GET", path, Asked("get", path), accept="text/plain", timeout_s=timeout_s)
         return self._transport.stream(request, silence_s=timeout_s, watching=False)
 
 
 def user_agent_of(service: str, version: str) -> str:
-    """`muster-agent/0.1.0`: how the guard, and everyone who reads the API server's metrics, tells services apart."""
+    """Return `muster-agent/0.1.0`, by which the API server's metrics tell services apart."""
     return f"muster-{service}/{version}"

@@ -1,4 +1,4 @@
-"""Who asks, and which server."""
+"""Server address and login."""
 
 import ssl
 from pathlib import Path
@@ -6,53 +6,51 @@ from typing import Protocol
 
 
 class Credentials(Protocol):
-    """Where the server is and how to log in there."""
+    """The address of an API server and how to log in."""
 
     @property
     def url(self) -> str:
-        """Of the API server, without a slash at its end."""
+        """Return the URL of the API server without a trailing slash."""
         ...
 
     @property
     def where(self) -> str:
-        """Where they come from, and as whom: those from the same place may do the same."""
+        """Return the source of the credentials and the user: equal ones have equal permissions."""
         ...
 
     @property
     def proxy(self) -> str | None:
-        """Of an HTTP proxy before it."""
+        """Return the URL of the HTTP proxy, if any."""
         ...
 
     @property
     def server_name(self) -> str | None:
-        """What the server's certificate is checked for, if not the host of the URL."""
+        """Return the name to verify in the server's certificate, if not the host of the URL."""
         ...
 
     async def authorization(self) -> str:
-        """The header of that name; "" for client certificates. Raises KubeConfigError."""
+        """Return the Authorization header; "" for client certificates. Raises KubeConfigError."""
         ...
 
     async def tls(self) -> ssl.SSLContext | None:
-        """A fresh context with the certificates as they are now; None for http. Raises KubeConfigError."""
+        """Return a new TLS context with the current certificates; None for http. Raises KubeConfigError."""
         ...
 
     def reject(self) -> None:
-        """The server did not take them: the next question asks anew."""
+        """Have the credentials read again, because the server refused them."""
         ...
 
 
 async def read_credentials(kubeconfig: Path | None, *, context: str = "") -> Credentials:
-    """Read those of a kubeconfig file's context, or with None those of the pod's service account.
-
-    Raises KubeConfigError.
-    """
+    """Read the credentials of a kubeconfig's context, or with None of the pod's service account. Raises
+    KubeConfigError."""
     from muster.kube.official import from_kubeconfig, in_cluster  # noqa: PLC0415 - 0.3 s and 13 MiB, for real clusters
 
     return await in_cluster() if kubeconfig is None else await from_kubeconfig(kubeconfig, context=context)
 
 
 class NoCredentials:
-    """A server that asks for none, over plain http: a fake one, or `kubectl proxy`."""
+    """No credentials, over plain http: for a fake server or `kubectl proxy`."""
 
     where = "no credentials"
     proxy: str | None = None
@@ -62,19 +60,19 @@ class NoCredentials:
         self.url = url.rstrip("/")
 
     async def authorization(self) -> str:
-        """See `Credentials.authorization`."""
+        """Return no header."""
         return ""
 
     async def tls(self) -> ssl.SSLContext | None:
-        """See `Credentials.tls`."""
+        """Return no TLS context."""
         return None
 
     def reject(self) -> None:
-        """See `Credentials.reject`."""
+        """Do nothing: there are no credentials."""
 
 
 class AnotherReplica:
-    """The same credentials at another address of the same API server, whose certificate names the first one's."""
+    """Credentials for another address of the same API server, whose certificate has the name of the first."""
 
     def __init__(self, credentials: Credentials, url: str, *, server_name: str | None = None) -> None:
         self._credentials = credentials
@@ -84,13 +82,13 @@ class AnotherReplica:
         self.server_name = server_name or credentials.server_name
 
     async def authorization(self) -> str:
-        """See `Credentials.authorization`."""
+        """Return the header of the original credentials."""
         return await self._credentials.authorization()
 
     async def tls(self) -> ssl.SSLContext | None:
-        """See `Credentials.tls`."""
+        """Return the TLS context of the original credentials; None for http."""
         return await self._credentials.tls() if self.url.startswith("https:") else None
 
     def reject(self) -> None:
-        """See `Credentials.reject`."""
+        """Have the original credentials read again."""
         self._credentials.reject()

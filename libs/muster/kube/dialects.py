@@ -1,10 +1,9 @@
-"""`resource.k8s.io` in each version that API servers serve, read and written as if all of them were v1.
+"""Read and write `resource.k8s.io` as v1, whichever version the API server serves.
 
-Kubernetes 1.32 serves v1beta1, 1.33 v1beta2 beside it, 1.34 v1. v1beta2 differs from v1 in its name alone. v1beta1 puts
-what a device is into `basic`, and what a request asks for beside its name, where v1 says `exactly`. Everything else,
-the allocation above all, is alike. Source: api/resource/{v1beta1,v1beta2,v1}/types.go of Kubernetes 1.32 and 1.34.
-
-What is not known here comes back as it was read: a claim that is replaced keeps fields that Muster never heard of.
+Kubernetes 1.32 serves v1beta1, 1.33 also v1beta2, 1.34 v1. v1beta2 differs from v1 in its name only. v1beta1 puts a
+device into `basic`, and the fields of a request beside its name, where v1 has `exactly`. Everything else, including the
+allocation, is the same. Source: api/resource/{v1beta1,v1beta2,v1}/types.go of Kubernetes 1.32 and 1.34.
+Unknown fields are kept as read, so a replaced claim keeps fields that Muster does not know.
 """
 
 import asyncio
@@ -20,16 +19,16 @@ from muster.kube.transport import Lines, Request, Transport
 
 GROUP = "resource.k8s.io"
 CANONICAL = "v1"
-"""What all others read and write."""
+"""The version that callers read and write."""
 VERSIONS = (CANONICAL, "v1beta2", "v1beta1")
-"""Newest first."""
+"""Known versions, newest first."""
 _FLAT = f"{GROUP}/v1beta1"
 _LISTS = {
     "resourceslices": ("spec", "devices"),
     "resourceclaims": ("spec", "devices", "requests"),
     "resourceclaimtemplates": ("spec", "spec", "devices", "requests"),
 }
-"""Where the list is whose entries differ, by plural."""
+"""Path of the list whose entries differ, by plural."""
 _PATH = f"/apis/{GROUP}"
 
 
@@ -37,18 +36,18 @@ _NAME, _BASIC, _EXACTLY, _ALTERNATIVES = "name", "basic", "exactly", "firstAvail
 
 
 def is_translated(resource: Resource) -> bool:
-    """Whether it is of the group that is spoken in several versions."""
+    """Return whether the resource belongs to the group with several versions."""
     return resource.group == GROUP
 
 
 def newest(versions: Iterable[str]) -> str:
-    """Of those that a server has, the newest that is spoken here; "" if there is none."""
+    """Return the newest known version among those served; "" if none is known."""
     there = frozenset(versions)
     return next((version for version in VERSIONS if version in there), "")
 
 
 def is_served(group_version: str, served: Iterable[str]) -> bool:
-    """Whether a feature's group is there: of `resource.k8s.io` any version that is spoken. served: as /apis has it."""
+    """Return whether a group is served (entries of /apis); for `resource.k8s.io` any known version counts."""
     there = frozenset(served)
     if group_version == GROUP:
         return any(f"{GROUP}/{version}" in there for version in VERSIONS)
@@ -56,9 +55,9 @@ def is_served(group_version: str, served: Iterable[str]) -> bool:
 
 
 def understood(resource: Resource, obj: JsonObject, api_version: str = "") -> JsonObject:
-    """An object as v1 has it. api_version: of the list that it came in, whose objects do not say theirs.
+    """Return an object in its v1 form. `api_version` is the list's, whose items do not name theirs.
 
-    The object itself stays as it is. What is no object of the group, such as a Status, is answered as it is.
+    The object itself is not changed. Other objects, such as a Status, are returned as they are.
     """
     if resource.group != GROUP:
         return obj
@@ -71,13 +70,13 @@ def understood(resource: Resource, obj: JsonObject, api_version: str = "") -> Js
 
 
 def worded(resource: Resource, body: JsonObject, version: str) -> JsonObject:
-    """An object of v1, or a merge patch of one, as the version has it."""
+    """Return a v1 object, or a merge patch of one, in the form of `version`."""
     if version == CANONICAL:
         return body
     if f"{GROUP}/{version}" == _FLAT:
         body = _with(body, _LISTS.get(resource.plural, ()), _with_basic if _is_slice(resource) else _flattened)
     if body.get("apiVersion") != resource.api_version:
-        return body  # a patch need not say it, and options of a deletion are of another group
+        return body  # a patch may omit it, and delete options are of another group
     return {**body, "apiVersion": f"{GROUP}/{version}"}
 
 
@@ -86,7 +85,7 @@ def _is_slice(resource: Resource) -> bool:
 
 
 def _with(obj: JsonObject, path: tuple[str, ...], change: Callable[[JsonObject], JsonObject]) -> JsonObject:
-    """With every object of the list at the path changed; as it is where the path leads nowhere."""
+    """Return the object with `change` applied to every object of the list at the path."""
     if not path or path[0] not in obj:
         return obj
     key, rest = path[0], path[1:]
@@ -99,7 +98,7 @@ def _with(obj: JsonObject, path: tuple[str, ...], change: Callable[[JsonObject],
 
 
 def _gathered(device: JsonObject) -> JsonObject:
-    """A device of v1beta1."""
+    """Convert a device of v1beta1."""
     basic = device.get(_BASIC)
     rest = {key: value for key, value in device.items() if key != _BASIC}
     return {**rest, **basic} if is_object(basic) else rest
@@ -113,7 +112,7 @@ def _with_basic(device: JsonObject) -> JsonObject:
 
 
 def _asked_exactly(request: JsonObject) -> JsonObject:
-    """A request of v1beta1. One with alternatives has the class "" beside them, which v1 has no place for."""
+    """Convert a request of v1beta1. With alternatives it has the class "" beside them, which v1 omits."""
     rest = {key: value for key, value in request.items() if key not in (_NAME, _ALTERNATIVES)}
     named: JsonObject = {_NAME: request.get(_NAME, "")}
     if request.get(_ALTERNATIVES):
@@ -131,12 +130,10 @@ _AnswerT = TypeVar("_AnswerT")
 
 
 class VersionedTransport:
-    """Sends requests for kinds of `resource.k8s.io` in the version that the server serves.
+    """Sends requests for kinds of `resource.k8s.io` in the version that the server serves; callers use v1.
 
-    Callers name these kinds in v1 and read and write v1. Which version goes over the wire is asked for before the first
-    request, and again when a path is not served any more, since the API server was upgraded, or another replica answers
-    that was not yet. Who watches goes on from the version (of its objects) that it had reached.
-    moved: set whenever another version is used than before.
+    The version is looked up before the first request, and again when a path is no longer served: after an upgrade of
+    the API server, or when a replica answers that is not upgraded yet. A watch continues from its resourceVersion.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -144,14 +141,15 @@ class VersionedTransport:
         self._version = ""
         self._asking = asyncio.Lock()
         self.moved = asyncio.Event()
+        """Set whenever another version is used than before."""
 
     @property
     def version(self) -> str:
-        """That is spoken; "" before anything was asked for."""
+        """Return the version in use; "" before the first request."""
         return self._version
 
     async def json(self, resource: Resource, request: Request) -> JsonObject:
-        """See `Transport.json`; the answer, or its items if it is a list, as v1 has them."""
+        """Send a request; returns the answer, or the items of a list, as v1."""
         said = await self._sent(resource, request, self._transport.json)
         items = said.get("items")
         if not isinstance(items, list):
@@ -161,7 +159,7 @@ class VersionedTransport:
 
     @asynccontextmanager
     async def stream(self, resource: Resource, request: Request, *, silence_s: float) -> AsyncIterator[Lines]:
-        """See `Transport.stream`: a watch, whose lines are as the server writes them; each says its version."""
+        """Open a watch. Its lines are in the server's version, which each object names."""
         async with AsyncExitStack() as stack:
 
             async def opened(asked: Request) -> Lines:
@@ -185,12 +183,12 @@ class VersionedTransport:
         if not now:
             raise missing
         if now == version:  # replicas of the server differ, while they are upgraded
-            words = f"{missing}; the API server serves {GROUP}/{version} elsewhere: nothing was done"
+            words = f"{missing}; the API server serves {GROUP}/{version} on another replica: no change was applied"
             raise UnavailableError(words, asked=request.asked) from missing
         return await send(_in(now, resource, request))
 
     async def _ask(self, *, but: str = "") -> str:
-        """The newest version that is served; "" if there is none. but: the one that was not served a moment ago."""
+        """Return the newest served version, "" if there is none; `but` is the version that failed just now."""
         async with self._asking:
             if self._version and self._version != but:
                 return self._version  # another request found it meanwhile
@@ -207,7 +205,7 @@ class VersionedTransport:
 
 
 def _in(version: str, resource: Resource, request: Request) -> Request:
-    """The request as it is sent. What nobody serves is asked for in v1, and answered by the server."""
+    """Return the request in the served version. Without one it stays v1, for the server to refuse."""
     if version in ("", CANONICAL):
         return request
     path = request.path.replace(f"{_PATH}/{CANONICAL}/", f"{_PATH}/{version}/", 1)

@@ -1,6 +1,6 @@
-"""What went wrong at the API server, by what the caller may do next, and when a request is sent again.
+"""Errors of the API server, by what the caller can do next, and when a request is retried.
 
-Codes and reasons are those of `meta/v1.Status`. A message says what was asked, what the server said and what to do.
+Codes and reasons are those of `meta/v1.Status`. A message has the request, the server's message and a hint.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ READING = frozenset({"get", "list", "watch"})
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What was asked: a verb of RBAC, the resource as permissions name it ("pods/binding"), and where."""
+    """What was requested: an RBAC verb, the resource as in permissions ("pods/binding"), and the object."""
 
     verb: str
     resource: str
@@ -31,7 +31,7 @@ class Asked:
 
 
 class KubeError(Exception):
-    """Any failure of a request to an API server. code: of HTTP, 0 if none came; reason: of its Status."""
+    """Any failure of a request to an API server. `code` is HTTP's, 0 without an answer; `reason` the Status'."""
 
     def __init__(self, message: str, *, asked: Asked, code: int = 0, reason: str = "") -> None:
         super().__init__(message)
@@ -45,7 +45,7 @@ class KubeConfigError(Exception):
 
 
 class NotFoundError(KubeError):
-    """The object is not there, or its kind is not served: then nothing of it can be there, in this version."""
+    """The object does not exist, or its kind is not served in this version (`unserved`)."""
 
     def __init__(self, message: str, *, asked: Asked, code: int = 0, reason: str = "", unserved: bool = False) -> None:
         super().__init__(message, asked=asked, code=code, reason=reason)
@@ -53,35 +53,35 @@ class NotFoundError(KubeError):
 
 
 class ConflictError(KubeError):
-    """The object changed since it was read, or a precondition does not hold: read again, then decide again."""
+    """The object changed since it was read, or a precondition failed: read it again and decide again."""
 
 
 class AlreadyExistsError(KubeError):
-    """An object of this name is there: a former attempt's, or another's; its uid and owner tell."""
+    """An object of this name exists, from a former attempt or another owner; compare uid and owner."""
 
 
 class GoneError(KubeError):
-    """The resourceVersion or continue token is older than what the server keeps: list again."""
+    """The resourceVersion or continue token has expired: list again."""
 
 
 class UnauthorizedError(KubeError):
-    """The server does not know who asks: the credentials are wrong or have expired."""
+    """The server rejected the credentials: they are wrong or expired."""
 
 
 class ForbiddenError(KubeError):
-    """A permission is missing: `asked` says which verb on which resource."""
+    """A permission is missing: `asked` has verb and resource."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One complaint of validation: where (a JSON path) and what."""
+    """One validation error: a JSON path and a message."""
 
     field: str
     message: str
 
 
 class InvalidError(KubeError):
-    """The object cannot be (422), or the request (400 and other codes of 4xx): sending it again does not help."""
+    """The object (422) or the request (other 4xx codes) is invalid: repeating it does not help."""
 
     def __init__(
         self, message: str, *, asked: Asked, code: int = 0, reason: str = "", causes: tuple[Cause, ...] = ()
@@ -91,7 +91,7 @@ class InvalidError(KubeError):
 
 
 class TooManyRequestsError(KubeError):
-    """Flow control refused it, or a disruption budget an eviction: nothing was done; try after `retry_after_s`."""
+    """Rejected by flow control, or by a disruption budget; nothing was changed. Try after `retry_after_s`."""
 
     def __init__(
         self, message: str, *, asked: Asked, code: int = 429, reason: str = "", retry_after_s: float, by_budget: bool
@@ -102,7 +102,7 @@ class TooManyRequestsError(KubeError):
 
 
 class UnavailableError(KubeError):
-    """No usable answer. effect_unknown: a change was sent and may have been made; look before repeating it."""
+    """No usable answer. `effect_unknown`: a change was sent and may have been made; check before repeating it."""
 
     def __init__(
         self,
@@ -120,14 +120,14 @@ class UnavailableError(KubeError):
 
 
 def error_of(asked: Asked, code: int, body: bytes, *, retry_after: str = "") -> KubeError:
-    """The error that an answer without success stands for. retry_after: that header; body: a Status, or anything."""
+    """Return the error of an unsuccessful answer, whose body may be a Status."""
     status = _status(body)
     reason = text(status, "reason")
     said = text(status, "message") or body[:ERROR_CHARS_MAX].decode(errors="replace").strip()
     message = f"{asked}: {code}{f' {reason}' if reason else ''}: {said or 'no reason given'}"[:ERROR_CHARS_MAX]
     after_s = _seconds(retry_after) or float(integer(status, "details", "retryAfterSeconds"))
     if code == HTTPStatus.NOT_FOUND:
-        unserved = not text(status, "details", "kind")  # a Status of an object says of which kind it would be
+        unserved = not text(status, "details", "kind")  # a Status of an object names its kind
         return NotFoundError(message, asked=asked, code=code, reason=reason, unserved=unserved)
     if code == HTTPStatus.CONFLICT:
         kind = AlreadyExistsError if reason == "AlreadyExists" else ConflictError
@@ -158,7 +158,7 @@ def error_of(asked: Asked, code: int, body: bytes, *, retry_after: str = "") -> 
 
 
 def _turned_away(code: int, after_s: float) -> bool:
-    """A server that starts, stops or has no time for it says 503 with a Retry-After before doing anything."""
+    """Return whether the server refused before any change: one that starts or stops says 503 with a Retry-After."""
     return code == HTTPStatus.SERVICE_UNAVAILABLE and after_s > 0
 
 
@@ -180,12 +180,12 @@ def _causes(status: object) -> tuple[Cause, ...]:
 
 
 def _seconds(retry_after: str) -> float:
-    """Of a Retry-After in seconds; the form with a date, which the API server does not use, counts as none."""
+    """Parse a Retry-After in seconds; the date form, which the API server does not use, is ignored."""
     return min(float(retry_after), RETRY_AFTER_S_MAX) if retry_after.isdecimal() else 0.0
 
 
 def status_error(asked: Asked, status: object) -> KubeError:
-    """The error that an ERROR event of a watch carries. status: its object."""
+    """Return the error in the object of a watch's ERROR event."""
     code = integer(status, "code", default=int(HTTPStatus.INTERNAL_SERVER_ERROR))
     reason, said = text(status, "reason"), text(status, "message")
     message = f"{asked}: {code} {reason}: {said}"[:ERROR_CHARS_MAX]
@@ -196,10 +196,10 @@ def status_error(asked: Asked, status: object) -> KubeError:
 
 
 def wait_s(error: KubeError, attempt: int, *, seed: int, attempts_max: int = ATTEMPTS_MAX) -> float | None:
-    """Seconds until a request that failed is sent again; None if it is not. attempt: 1 for the first.
+    """Return the seconds until a failed request is repeated, None if it is not. The first `attempt` is 1.
 
-    A change whose effect is unknown is never repeated here: only who asked knows what to look for. An eviction that a
-    disruption budget refuses is the caller's to wait for.
+    A change with an unknown effect is never repeated: only the caller knows what to check. The caller also waits for
+    evictions that a disruption budget refuses.
     """
     if attempt >= attempts_max:
         return None
@@ -215,7 +215,7 @@ def wait_s(error: KubeError, attempt: int, *, seed: int, attempts_max: int = ATT
 def backoff_s(
     attempt: int, *, seed: int, at_least_s: float = 0.0, first_s: float = BACKOFF_S_MIN, max_s: float = BACKOFF_S_MAX
 ) -> float:
-    """Exponential with full jitter above half of it, so that clients that failed together do not return together."""
+    """Return an exponential backoff with jitter in its upper half, so that clients do not return together."""
     full_s = min(max_s, first_s * 2.0 ** min(attempt - 1, 30))
     spread = uniform(seed, "kube backoff", attempt)
     return at_least_s + full_s * (0.5 + 0.5 * spread)

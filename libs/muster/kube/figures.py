@@ -1,11 +1,11 @@
-"""How a reflector goes, for metrics and for people."""
+"""Figures of a reflector for metrics and display."""
 
 from dataclasses import dataclass
 
 
 @dataclass(slots=True)
 class ReflectorFigures:
-    """Counts since the start and the state of one reflector. Times are of the event loop's clock, in seconds."""
+    """Counts since the start, and state, of one reflector. Times are of the event loop's clock, in seconds."""
 
     resource: str
     synced: bool = False
@@ -13,29 +13,29 @@ class ReflectorFigures:
     """Whether the server serves streaming lists, as far as is known."""
     objects: int = 0
     relists: int = 0
-    """How often the whole state was asked for; 1 is the best there can be."""
+    """How often the whole state was listed; ideally once."""
     reconnects: int = 0
-    """Watches that ended as they should and were resumed."""
+    """Watches that ended normally and were resumed."""
     failures: int = 0
-    """Watches and lists that ended with an error; `last_error` says the last one."""
+    """Watches and lists that failed; `last_error` has the last message."""
     gone: int = 0
-    """Of these, versions that the server did not keep."""
+    """Failures because the server no longer had the version."""
     events: int = 0
     bookmarks: int = 0
     changes: int = 0
-    """Delivered: events that changed nothing of interest are not."""
+    """Delivered changes; events that change no field of interest are not delivered."""
     compares: int = 0
-    """Comparisons that came to an end."""
+    """Completed comparisons."""
     missed: int = 0
-    """Objects of which comparisons found that the watch had lost an update."""
+    """Objects of which the watch had lost an update."""
     stuck: int = 0
-    """Comparisons that found a watch which no longer went on."""
+    """Comparisons that found the watch stuck."""
     heard_s: float = 0.0
-    """When the last byte came."""
+    """Time of the last byte."""
     bookmark_s: float = 0.0
-    """When the last bookmark came."""
+    """Time of the last bookmark."""
     last_error: str = ""
 
     def silent_s(self, now_s: float) -> float:
-        """Seconds since the last byte; 0 before the first. The server sends something every 60 s."""
+        """Return the seconds since the last byte; 0 before the first. The server sends a bookmark every 60 s."""
         return max(0.0, now_s - self.heard_s) if self.heard_s else 0.0

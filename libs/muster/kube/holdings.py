@@ -1,7 +1,7 @@
-"""What a reflector holds: a projection of every object, and which changes an event or a new state means. Pure.
+"""Hold a projection of every object, and compute the changes of an event or a new state. Pure.
 
-While a comparison is under way a journal tells what was held at an earlier version: the server's answer is of that
-version, and the watch may have gone on.
+During a comparison a journal records what was held at earlier versions, because the watch may be ahead of the server's
+answer.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,14 +16,14 @@ ViewT = TypeVar("ViewT")
 
 
 class Key(NamedTuple):
-    """Which object of a kind. namespace: "" for kinds without."""
+    """Key of an object within its kind; the namespace is "" for cluster-scoped kinds."""
 
     namespace: str
     name: str
 
 
 class Happened(Enum):
-    """What became of an object."""
+    """What happened to an object."""
 
     ADDED = "added"
     MODIFIED = "modified"
@@ -32,7 +32,7 @@ class Happened(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Change(Generic[ViewT]):
-    """One object's change. before: None if added; of a deleted one its last known state. now: None if deleted."""
+    """Change of one object. `before` is None if added, the last known state if deleted; `now` is None if deleted."""
 
     happened: Happened
     key: Key
@@ -45,11 +45,12 @@ class _Held(Generic[ViewT]):
     version: int
     uid: str
     view: ViewT | None
-    """None: an object that the projection has no interest in; it is known, for comparisons."""
+    """None for an object that the projection ignores; it is kept for comparisons."""
 
 
 class Holdings(Generic[ViewT]):
-    """Views by key. project: the fields of interest, None for an object of no interest; equal views are no change."""
+    """Views by key. `project` keeps the fields of interest, or returns None to ignore an object; equal views are no
+    change."""
 
     def __init__(self, project: Callable[[JsonObject], ViewT | None]) -> None:
         self._project = project
@@ -57,22 +58,22 @@ class Holdings(Generic[ViewT]):
         self._coming: dict[Key, _Held[ViewT]] = {}
         self._journal: _Journal | None = None
         self.version = 0
-        """Everything up to this version is held."""
+        """All changes up to this version are included."""
 
     def __len__(self) -> int:
         return len(self._held)
 
     def get(self, key: Key) -> ViewT | None:
-        """The view of an object; None if it is not there or of no interest."""
+        """Return the view of an object; None if it is absent or ignored."""
         held = self._held.get(key)
         return None if held is None else held.view
 
     def items(self) -> Iterator[tuple[Key, ViewT]]:
-        """All objects of interest. Not to be changed meanwhile."""
+        """Return all views. Do not change the holdings while iterating."""
         return ((key, held.view) for key, held in self._held.items() if held.view is not None)
 
     def apply(self, obj: JsonObject, *, deleted: bool) -> Iterable[Change[ViewT]]:
-        """One event of a watch; mostly one change or none."""
+        """Apply one watch event and return its changes, usually one or none."""
         metadata = mapping(obj, "metadata")
         key, version = _key(metadata), _version(metadata)
         old = self._held.get(key)
@@ -80,7 +81,7 @@ class Holdings(Generic[ViewT]):
         if deleted:
             return self._deleted(key, old, obj, version)
         if old is not None and version < old.version:
-            return ()  # an older state of what is held: a resumed watch may repeat
+            return ()  # an older state: a resumed watch may repeat events
         uid = str(metadata.get("uid", ""))
         view = self._project(obj)
         if old is None or old.uid != uid:
@@ -95,11 +96,11 @@ class Holdings(Generic[ViewT]):
         return _changed(key, before, view)
 
     def begin(self) -> None:
-        """A new state begins to come; what is held stays until `swap`."""
+        """Begin to receive a new state; the held one stays until `swap`."""
         self._coming = {}
 
     def bring(self, obj: JsonObject, *, deleted: bool = False) -> None:
-        """One object of the new state, or an event between its objects."""
+        """Add one object of the new state, or apply an event that arrived between its objects."""
         metadata = mapping(obj, "metadata")
         key = _key(metadata)
         if deleted:
@@ -107,11 +108,11 @@ class Holdings(Generic[ViewT]):
             return
         view, old = self._project(obj), self._held.get(key)
         if old is not None and old.view == view:
-            view = old.view  # one copy: while a state of 100,000 objects comes, most of it is held already
+            view = old.view  # share the copy: most of a new state of 100,000 objects is already held
         self._coming[key] = _Held(_version(metadata), str(metadata.get("uid", "")), view)
 
     def swap(self, version: int) -> list[Change[ViewT]]:
-        """The new state is whole: what differs from what was held, deletions first."""
+        """Switch to the complete new state and return the differences, deletions first."""
         old_state, self._held, self._coming = self._held, self._coming, {}
         self.version = version
         self._journal = None
@@ -129,11 +130,11 @@ class Holdings(Generic[ViewT]):
         return changes
 
     def reached(self, version: int) -> None:
-        """A bookmark: nothing up to this version is missing."""
+        """Advance to a bookmark's version."""
         self.version = max(self.version, version)
 
     def compare(self) -> int:
-        """Begin to keep a journal, for `count_at` and `differences`; the version it begins at."""
+        """Begin a journal for `count_at` and `differences`; returns its first version."""
         self._journal = _Journal(self.version, len(self._held))
         return self.version
 
@@ -143,17 +144,17 @@ class Holdings(Generic[ViewT]):
 
     @property
     def comparable(self) -> bool:
-        """Whether the journal still tells what was held since `compare`: no new state came, and it is not full."""
+        """Return whether the journal is still valid: no new state arrived, and it is not full."""
         return self._journal is not None and len(self._journal.counts) <= bounds.JOURNAL_MAX
 
     def count_at(self, version: int) -> int:
-        """How many objects were held at that version, which is between that of `compare` and `version`."""
+        """Return the number of objects held at a version since `compare`."""
         assert self._journal is not None
         assert self.version >= version
         return self._journal.count_at(version)
 
     def differences(self, listed: Mapping[Key, int], version: int) -> list[Key]:
-        """What the server has otherwise. listed: versions of all its objects, as of `version`, which is reached."""
+        """Return the keys that differ from `listed`, the server's resourceVersions at `version`."""
         assert self._journal is not None
         assert self.version >= version
         deleted = self._journal.deleted
@@ -183,12 +184,12 @@ class Holdings(Generic[ViewT]):
 
 
 class _Journal:
-    """Counts by version since a comparison began, and what was deleted since."""
+    """Counts by version, and deletions, since a comparison began."""
 
     def __init__(self, version: int, count: int) -> None:
         self.counts = [(version, count)]
         self.deleted: dict[Key, int] = {}
-        """Versions of deletions: what is listed in a later one came after."""
+        """Versions of deletions: an object listed at a later version was created after."""
 
     def count_at(self, version: int) -> int:
         return next(count for at, count in reversed(self.counts) if at <= version)
@@ -203,7 +204,7 @@ def _version(metadata: JsonObject) -> int:
 
 
 def number(version: str) -> int:
-    """A resourceVersion as a number, which those of one kind are and are ordered by (KEP-5504); 0 for none."""
+    """Return a resourceVersion as a number: those of one kind are ordered (KEP-5504). 0 for none."""
     return int(version) if version.isdecimal() else 0
 
 

@@ -1,8 +1,8 @@
-"""The custom resource MusterJob: its schema is made of `JobSpec`, so that an object can say what a job can say.
+"""The custom resource MusterJob, whose schema is derived from `JobSpec`.
 
-Names are written as Kubernetes writes them (`totalRunTimeS`), nothing else differs. What the schema of the API server
-can check, it checks: types, bounds, names, and by CEL rules what two fields say together. The name and the team are the
-object's own: `metadata.name`, and the team of its namespace. The run times have no defaults: those are the queue's.
+Field names are in camel case (`totalRunTimeS`). The schema checks types, bounds and names, and by CEL rules what two
+fields require of each other. The job's name is `metadata.name`, its team that of the namespace. The run times have no
+defaults: those are the queue's.
 """
 
 import re
@@ -17,18 +17,18 @@ from muster.schemas.job import JobSpec, Phase
 
 SHORT_NAME = "mj"
 NOT_IN_SPEC = frozenset({"name", "team", "left_out"})
-"""Fields of JobSpec that follow from the object and from what it leaves out."""
+"""Fields of JobSpec that follow from the object."""
 LEFT_TO_THE_QUEUE = ("total_run_time_s", "min_slice_s")
 REFUSED = "refused"
-"""Phase of an object whose job is not accepted; it is asked for again, and may be mended."""
+"""Phase of an object whose job is refused; it is submitted again, and may be edited."""
 REJECTED = "rejected"
-"""Phase of an object that can be no job; it may still be mended."""
+"""Phase of an object that is not a valid job; it may be edited."""
 _MESSAGE_MAX = 4096
 _KEPT = ("type", "enum", "pattern", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems")
 
 
 def spec_schema() -> JsonObject:
-    """OpenAPI schema of `spec`, structural as apiextensions.k8s.io/v1 asks."""
+    """Return the structural OpenAPI schema of `spec` for apiextensions.k8s.io/v1."""
     whole = JobSpec.model_json_schema()
     schema = _Converter(mapping(whole, "$defs")).convert(whole)
     fields = mapping(schema, "properties")
@@ -38,38 +38,41 @@ def spec_schema() -> JsonObject:
         mapping(fields, camel(name)).pop("default", None)
     schema["required"] = ["taskGroups"]
     schema["description"] = (
-        "The job, as `muster submit` takes it. totalRunTimeS: over all runs, then it is ended; minSliceS: it is not "
-        "preempted before; without them the queue's own. Queue: by default the team's own. Priority: among jobs of its "
-        "queue. Retries: runs after failures of the job itself in a row without progress between them (a checkpoint, "
-        "or an hour where it checkpoints). GraceS: from the notice to stop to the end."
+        "A job, as for `muster submit`. totalRunTimeS: run-time limit over all attempts, in seconds; minSliceS: "
+        "minimum run time before preemption, in seconds; both default to the queue's. Queue: the team's by default. "
+        "Priority: within the queue. Retries: maximum consecutive retries after failures of the job itself without "
+        "progress (a checkpoint, or an hour where it checkpoints). GraceS: termination grace period, in seconds."
     )
     groups = mapping(fields, "taskGroups")
     groups |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
     group = mapping(groups, "items")
     group["x-kubernetes-validations"] = [
-        _rule("self.gpus == 0 || self.gpuMilli == 0", "ask for whole `gpus` or for a share `gpuMilli`, not for both"),
-        _rule("!has(self.minReplicas) || self.minReplicas <= self.replicas", "minReplicas is above replicas: lower it"),
+        _rule(
+            "self.gpus == 0 || self.gpuMilli == 0",
+            "set either `gpus` (whole GPUs) or `gpuMilli` (a share of one), not both",
+        ),
+        _rule("!has(self.minReplicas) || self.minReplicas <= self.replicas", "minReplicas must be at most replicas"),
     ]
     return schema
 
 
 def status_schema() -> JsonObject:
-    """OpenAPI schema of `status`."""
+    """Return the OpenAPI schema of `status`."""
     instant: JsonObject = {"type": "string", "format": "date-time"}
     text: JsonObject = {"type": "string"}
     whole: JsonObject = {"type": "integer", "format": "int32"}
     phases = [*(phase.value for phase in Phase), REFUSED, REJECTED]
     return {
         "type": "object",
-        "description": "Where the job stands; written by Muster's agent alone.",
+        "description": "State of the job; written only by Muster's agent.",
         "properties": {
             "observedGeneration": {"type": "integer", "format": "int64"},
-            "jobId": text | {"description": "As `muster` and the HTTP API name the job."},
+            "jobId": text | {"description": "Id of the job in `muster` and the HTTP API."},
             "phase": text | {"enum": phases},
-            "reason": text | {"description": "Why it is there, in one word."},
-            "message": text | {"description": "The same for people.", "maxLength": _MESSAGE_MAX},
+            "reason": text | {"description": "Reason of the phase, as one word."},
+            "message": text | {"description": "Reason of the phase, for display.", "maxLength": _MESSAGE_MAX},
             "queue": text,
-            "gpus": text | {"description": "GPUs of the whole gang."},
+            "gpus": text | {"description": "Total GPUs of the gang."},
             "attempt": whole,
             "nodes": {"type": "array", "items": text, "maxItems": NODES_SHOWN_MAX},
             "nodesTotal": whole,
@@ -83,7 +86,7 @@ def status_schema() -> JsonObject:
 
 
 def crd() -> JsonObject:
-    """The CustomResourceDefinition, as it stands in k8s/base/crds/musterjob.yaml."""
+    """Return the CustomResourceDefinition, as in k8s/base/crds/musterjob.yaml."""
     schema: JsonObject = {
         "type": "object",
         "required": ["spec"],
@@ -98,11 +101,11 @@ def crd() -> JsonObject:
             _rule(
                 "self.spec == oldSelf.spec || (has(oldSelf.status) && has(oldSelf.status.phase)"
                 f" && oldSelf.status.phase in ['{REJECTED}', '{REFUSED}'])",
-                "the job was made of this spec and does not change: delete the object and make another one",
+                "the spec of a submitted job is immutable: delete the object and create another one",
             ),
             _rule(
                 f"self.metadata.name.matches('{NAME_PATTERN}')",
-                "the name becomes the job's: at most 63 lower-case letters, digits and hyphens",
+                "the name must be at most 63 lower-case letters, digits and hyphens: it is the job's name",
             ),
         ],
     }
@@ -131,27 +134,27 @@ def crd() -> JsonObject:
 
 
 def manifest() -> str:
-    """The same as YAML."""
+    """Return the CustomResourceDefinition as YAML."""
     text = yaml.dump(crd(), Dumper=_PlainDumper, sort_keys=False, width=120, allow_unicode=True)
     return f"# Made by `muster kubernetes crd` of the schema of jobs; a test compares them.\n{text}"
 
 
 class _PlainDumper(yaml.SafeDumper):
-    """Without anchors: people read it."""
+    """A YAML dumper without anchors, for readability."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - the dumper's own
-        """Write everything out."""
+        """Write every value in full."""
         return True
 
 
 class _Converter:
-    """From pydantic's JSON Schema (2020-12) to what Kubernetes takes: no references, no `null`, no `title`."""
+    """Converts pydantic's JSON Schema (2020-12) to Kubernetes' form: no references, no `null`, no `title`."""
 
     def __init__(self, definitions: JsonObject) -> None:
         self._definitions = definitions
 
     def convert(self, schema: JsonObject) -> JsonObject:
-        """Raises ValueError for what has no place in a structural schema."""
+        """Convert a schema. Raises ValueError for what a structural schema cannot hold."""
         source = self._resolved(schema)
         made: JsonObject = {key: source[key] for key in _KEPT if key in source}
         if "exclusiveMinimum" in source:
@@ -169,11 +172,11 @@ class _Converter:
             case "string" | "integer" | "number" | "boolean":
                 pass
             case other:
-                raise ValueError(f"{source}: a schema of type {other!r} cannot be told to Kubernetes")
+                raise ValueError(f"{source}: a structural schema of Kubernetes has no type {other!r}")
         return made
 
     def _resolved(self, schema: JsonObject) -> JsonObject:
-        """Without a reference, and without the alternative `null`, which is the same as leaving the field out."""
+        """Resolve references, and drop the alternative `null`, which is the same as omitting the field."""
         for alternative in sequence(schema, "anyOf"):
             if is_object(alternative) and alternative.get("type") != "null":
                 rest = {key: value for key, value in schema.items() if key != "anyOf"}
@@ -190,7 +193,7 @@ class _Converter:
             by_pattern = mapping(source, "patternProperties")  # Kubernetes has no patterns of keys: the agent checks
             values = next(iter(by_pattern.values()), None) or source.get("additionalProperties")
             if not is_object(values):
-                raise ValueError(f"{source}: a map must say what its values are")
+                raise ValueError(f"{source}: a map needs a schema of its values")
             return {"additionalProperties": self.convert(values), "maxProperties": source["maxProperties"]}
         made: JsonObject = {
             "properties": {camel(name): self.convert(schema) for name, schema in fields.items() if is_object(schema)}
@@ -207,7 +210,7 @@ class _Converter:
 
 
 def _words(description: str) -> str:
-    """On one line; what Python calls None, an object leaves out."""
+    """Return the description on one line, with "left out" for Python's None."""
     return re.sub(r"\bNone\b", "left out", " ".join(description.split()))
 
 
@@ -216,7 +219,7 @@ def _rule(rule: str, message: str) -> JsonObject:
 
 
 def _conditions() -> JsonObject:
-    """As metav1.Condition is."""
+    """Return the schema of metav1.Condition."""
     properties: JsonObject = {
         "type": {"type": "string", "maxLength": 316},
         "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
@@ -239,7 +242,7 @@ def _conditions() -> JsonObject:
 
 
 def _columns() -> list[JsonObject]:
-    """What `kubectl get mj` shows; those of priority 1 with `-o wide`."""
+    """Return the columns of `kubectl get mj`; priority 1 needs `-o wide`."""
     shown = (
         ("Phase", "string", ".status.phase", 0),
         ("Reason", "string", ".status.reason", 0),

@@ -1,10 +1,9 @@
-"""Credentials as the official client reads them from a kubeconfig file or inside a cluster.
+"""Read credentials with the official client from a kubeconfig file or inside a cluster.
 
-`kubernetes.aio` knows every way to log in: tokens and files of tokens, client certificates, exec plugins, OpenID
-Connect. It is asked again once a minute and after a 401; what it answers is all that is used of it.
-
-Import this module where a connection is opened, not at the top of another: the official client costs 0.3 s and 13 MiB,
-and most processes never open one.
+`kubernetes.aio` supports all logins: tokens and token files, client certificates, exec plugins, OpenID Connect. It is
+asked again once a minute and after a 401, and used for nothing else.
+Import this module only where a connection is opened: the official client costs 0.3 s and 13 MiB, and most processes
+open none.
 """
 
 import asyncio
@@ -22,13 +21,13 @@ from muster.kube.errors import KubeConfigError
 
 
 class _Loader(Protocol):
-    """What `load_kube_config` returns; it remembers when an exec plugin's answer expires."""
+    """The result of `load_kube_config`, which remembers when an exec plugin's answer expires."""
 
     async def load_and_set(self, client_configuration: Configuration) -> None: ...
 
 
 class OfficialCredentials:
-    """Credentials in the official client's configuration. load: fills it, from its source as that is now."""
+    """Credentials in the official client's configuration, which `load` fills from their source."""
 
     def __init__(self, load: Callable[[Configuration], Awaitable[None]], *, where: str) -> None:
         self.where = where
@@ -77,16 +76,16 @@ class OfficialCredentials:
             return
         async with self._loading:
             if self._loaded_s is not None and now_s <= self._loaded_s:
-                return  # another request asked meanwhile
+                return  # another request refreshed them meanwhile
             await self._load(self._configuration)
             self._loaded_s = asyncio.get_running_loop().time()
 
 
 async def from_kubeconfig(path: Path, *, context: str = "") -> OfficialCredentials:
-    """Credentials of a kubeconfig file and of its context, or of its current one. Raises KubeConfigError."""
+    """Return the credentials of a kubeconfig's context, or of its current one. Raises KubeConfigError."""
     where = f"kubeconfig {path}"
     if not await asyncio.to_thread(path.is_file):
-        raise KubeConfigError(f"{where}: there is no such file; set KUBECONFIG, or name another")
+        raise KubeConfigError(f"{where}: file not found; set KUBECONFIG or give another path")
     loaders: list[_Loader] = []
     uses_plugin = False
 
@@ -117,15 +116,15 @@ async def from_kubeconfig(path: Path, *, context: str = "") -> OfficialCredentia
         ) as error:
             raise KubeConfigError(f"{where}: {' '.join(str(error).split())}") from error
         if uses_plugin and not configuration.api_key.get("BearerToken") and not configuration.cert_file:
-            raise KubeConfigError(  # the official client logs the plugin's failure and goes on as nobody
-                f"{where}: the exec plugin of its user gave neither a token nor a certificate; run its command by hand"
+            raise KubeConfigError(  # the official client logs the plugin's failure and continues without credentials
+                f"{where}: the exec plugin of its user returned neither token nor certificate; run its command by hand"
             )
 
     return await _loaded(OfficialCredentials(load, where=f"{where}, context {context}" if context else where))
 
 
 async def in_cluster() -> OfficialCredentials:
-    """Credentials of the pod's service account. Raises KubeConfigError outside of a cluster."""
+    """Return the credentials of the pod's service account. Raises KubeConfigError outside of a cluster."""
 
     async def load(configuration: Configuration) -> None:
         try:

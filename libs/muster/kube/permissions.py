@@ -1,7 +1,7 @@
-"""Every permission that Muster uses at an API server: the one table that RBAC is generated from, and checked against.
+"""Every permission that Muster uses at an API server: the table from which RBAC is generated and checked.
 
-Whoever sends a new request adds its row here, with the reason; `muster kubernetes rbac` prints the manifests. Nothing
-here may concern Secrets: to `list` their metadata needs the same permission as to read them, so Muster does neither.
+To send a new kind of request, add its row with the reason; `muster kubernetes rbac` prints the manifests. No row may
+name Secrets: listing their metadata needs the same permission as reading them, so Muster does neither.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ FORBIDDEN = frozenset({"secrets", "*"})
 
 
 class Feature(StrEnum):
-    """What a permission is for. Without one of CORE the service stops; without another, that feature is not there."""
+    """The feature that needs a permission. Without one of CORE the service stops; otherwise the feature is off."""
 
     CORE = "core"
     EVENTS = "events"
@@ -46,32 +46,35 @@ class Feature(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """Verbs on one resource. resource: with its subresource, as RBAC writes it ("pods/binding"). why: for whoever has
-    to grant it. namespace: only there; "" is everywhere. names: only objects of these names (not for list and create).
-    """
+    """Verbs on one resource, with the reason for the administrator who grants them."""
 
     service: str
     group: str
     resource: str
+    """With its subresource, as in RBAC ("pods/binding")."""
     verbs: tuple[str, ...]
     why: str
     feature: Feature = Feature.CORE
     namespace: str = ""
+    """Namespace to which it is limited; "" for all."""
     names: tuple[str, ...] = ()
+    """Names of objects to which it is limited (not for list and create)."""
 
     def __post_init__(self) -> None:
         if self.resource.partition("/")[0] in FORBIDDEN or "*" in (*self.verbs, self.group, self.resource):
-            raise ValueError(f"{self.service}: {self.resource}: no part of Muster may have this; name what it needs")
+            raise ValueError(
+                f"{self.service}: {self.resource}: not allowed for Muster; list single verbs and resources"
+            )
 
     @property
     def title(self) -> str:
-        """As the API server says it: "pods/binding", "jobs.batch"."""
+        """Return the resource as the API server names it: "pods/binding", "jobs.batch"."""
         return f"{self.resource}.{self.group}" if self.group else self.resource
 
 
 @dataclass(frozen=True, slots=True)
 class PathPermission:
-    """Reading paths that are no resources: "/metrics"."""
+    """Permission to read paths that are not resources: "/metrics"."""
 
     service: str
     paths: tuple[str, ...]
@@ -339,17 +342,17 @@ PATHS: tuple[PathPermission, ...] = (
 
 
 def permissions_of(service: str, *, without: Iterable[Feature] = ()) -> Iterator[Permission]:
-    """A service's rows, in the table's order."""
+    """Return the permissions of a service, in the table's order."""
     left_out = frozenset(without)
     return (row for row in TABLE if row.service == service and row.feature not in left_out)
 
 
 def paths_of(service: str, *, without: Iterable[Feature] = ()) -> Iterator[PathPermission]:
-    """A service's paths."""
+    """Return the paths of a service."""
     left_out = frozenset(without)
     return (row for row in PATHS if row.service == service and row.feature not in left_out)
 
 
 def services() -> tuple[str, ...]:
-    """Those that may talk to the API server."""
+    """Return the services that may use the API server."""
     return tuple(dict.fromkeys(row.service for row in TABLE))

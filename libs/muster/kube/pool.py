@@ -1,6 +1,6 @@
-"""Connections to an API server, and pools of them that grow old: new ones take over, old ones go after their last use.
+"""Connections to an API server, and pools that replace them by age: old ones close after their last use.
 
-Watches have a pool of their own, since over HTTP/1.1 each holds a connection for minutes.
+Watches have their own pool, because over HTTP/1.1 each occupies a connection for minutes.
 """
 
 import asyncio
@@ -25,14 +25,14 @@ _RETRY_AFTER = b"retry-after"
 
 
 class HttpConnectionError(OSError):
-    """The connection broke off, or the answer is not HTTP, or is too large."""
+    """The connection broke, or the answer is not HTTP or too large."""
 
 
 class Flow(Protocol):
-    """What is asked of a transport."""
+    """The part of an asyncio transport that is used."""
 
     def write(self, data: bytes) -> None:
-        """Send it."""
+        """Send data."""
         ...
 
     def abort(self) -> None:
@@ -42,7 +42,7 @@ class Flow(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """status: of HTTP. retry_after: that header, "" without."""
+    """An HTTP answer; `retry_after` is that header, "" without it."""
 
     status: int
     body: bytes
@@ -50,17 +50,17 @@ class Answer:
 
 
 class HttpConnection(asyncio.Protocol):
-    """One connection, over which requests go one after the other: HTTP/1.1 without what it does not need.
+    """One HTTP/1.1 connection that sends one request at a time.
 
-    A general client spends 90 us of processor time on its own objects for each request, which is more than all else
-    that a binding costs Muster; the parsing is httptools', as in the gateway's server. Watches, pages that are streamed
-    and proxies are left to aiohttp.
-    generation: of the credentials that it was opened with. is_open: whether it may be used again.
+    A general client spends 90 us of CPU time on its own objects for each request, more than the rest of a binding costs
+    Muster; httptools parses, as in the gateway's server. Watches, streamed pages and proxies use aiohttp.
     """
 
     def __init__(self, generation: int) -> None:
         self.generation = generation
+        """Generation of the credentials with which it was opened."""
         self.is_open = False
+        """Whether it can be used again."""
         self.idle_since_s = 0.0
         self._transport: Flow | None = None
         self._parser: HttpResponseParser | None = None
@@ -70,7 +70,7 @@ class HttpConnection(asyncio.Protocol):
         self._retry_after = ""
 
     async def exchange(self, data: bytes) -> Answer:
-        """Send a whole request and wait for its whole answer. Raises HttpConnectionError, and closes the connection."""
+        """Send a whole request and wait for the whole answer. On HttpConnectionError the connection is closed."""
         if not self.is_open or self._transport is None:
             raise HttpConnectionError("the server closed the connection")
         self._parser = HttpResponseParser(self)
@@ -80,56 +80,56 @@ class HttpConnection(asyncio.Protocol):
         try:
             return await self._answer
         except asyncio.CancelledError:
-            self.close()  # the answer, when it comes, is nobody's
+            self.close()  # no caller waits for the answer
             raise
         finally:
             self._answer = None
 
     def close(self) -> None:
-        """Close it, whatever is under way."""
+        """Close the connection at once."""
         self.is_open = False
         if self._transport is not None:
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See `asyncio.Protocol`."""
+        """Keep the transport of the open connection."""
         self._transport = cast("Flow", transport)  # uvloop's over TLS is none of asyncio's classes
         self.is_open = True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See `asyncio.Protocol`."""
+        """Fail the request in progress."""
         self.is_open = False
         self._fail(f"the connection broke off: {exc}" if exc else "the server closed the connection")
 
     def data_received(self, data: bytes) -> None:
-        """See `asyncio.Protocol`."""
+        """Parse the answer's bytes."""
         if self._answer is None or self._answer.done() or self._parser is None:
-            self.close()  # nobody asked: whatever follows would be taken for the answer to something else
+            self.close()  # unrequested data would be taken for the next answer
             return
         try:
             self._parser.feed_data(data)
         except HttpParserError as error:
-            self._fail(f"the answer is no HTTP: {error}")
+            self._fail(f"the answer is not HTTP: {error}")
             self.close()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """See `HttpResponseParser`."""
+        """Keep the Retry-After header."""
         if name.lower() == _RETRY_AFTER:
             self._retry_after = value.decode("latin-1")
 
     def on_body(self, body: bytes) -> None:
-        """See `HttpResponseParser`."""
+        """Collect the body, up to BODY_BYTES_MAX."""
         self._bytes += len(body)
         if self._bytes > bounds.BODY_BYTES_MAX:
-            self._fail(f"the answer is larger than {bounds.BODY_BYTES_MAX} bytes; ask for pages")
+            self._fail(f"the answer is larger than {bounds.BODY_BYTES_MAX} bytes; list in pages")
             self.close()
             return
         self._parts.append(body)
 
     def on_message_complete(self) -> None:
-        """See `HttpResponseParser`."""
+        """Complete the request."""
         parser, answer = self._parser, self._answer
-        assert parser is not None, "a parser calls"
+        assert parser is not None, "called by the parser"
         status = parser.get_status_code()
         if status < _CONTINUES or answer is None or answer.done():
             return
@@ -143,9 +143,9 @@ class HttpConnection(asyncio.Protocol):
 
 
 class RequestPool:
-    """A bounded number of connections for requests, the most recently used first.
+    """A bounded number of connections for requests; the most recently used is reused first.
 
-    A generation shares certificates, as they were read when it began, and its age.
+    A generation of connections has the same certificates and age.
     """
 
     def __init__(self, credentials: Credentials, *, connections_max: int, age_s_max: float, seed: int) -> None:
@@ -161,9 +161,10 @@ class RequestPool:
         self._renewing = asyncio.Lock()
 
     async def take(self) -> HttpConnection:
-        """A connection for one exchange; waits while all are in use. Raises OSError, TimeoutError, KubeConfigError.
+        """Return a connection for one exchange; waits while all are in use. Raises OSError, TimeoutError,
+        KubeConfigError.
 
-        To be given back, whatever comes of it.
+        The caller returns it with `give` in any case.
         """
         await self._room.acquire()
         try:
@@ -175,7 +176,7 @@ class RequestPool:
         return connection
 
     def give(self, connection: HttpConnection) -> None:
-        """The exchange is over."""
+        """Return a connection after its exchange."""
         self._busy.discard(connection)
         self._room.release()
         if not self._is_good(connection):
@@ -185,11 +186,11 @@ class RequestPool:
         self._idle.append(connection)
 
     def renew(self) -> None:
-        """Let the next request open new connections: after a 401, or when the server moved."""
+        """Open new connections from the next request on: after a 401, or when the server moved."""
         self._until_s = 0.0
 
     def close(self) -> None:
-        """Close all, also those in use."""
+        """Close all connections, including those in use."""
         for connection in (*self._idle, *self._busy):
             connection.close()
         self._idle.clear()
@@ -210,7 +211,7 @@ class RequestPool:
         return connection.is_open and connection.generation == self._generation
 
     async def _begin(self) -> None:
-        """A new generation; idle connections of the old one close, those in use when they are given back."""
+        """Begin a new generation; idle connections close now, those in use when they are returned."""
         async with self._renewing:
             now_s = asyncio.get_running_loop().time()
             if now_s < self._until_s:
@@ -225,7 +226,7 @@ class RequestPool:
     async def _opened(self) -> HttpConnection:
         server, generation = urlsplit(self._credentials.url), self._generation
         if not server.hostname:
-            raise KubeConfigError(f"{self._credentials.url!r} names no server; it is to begin with https:// and a host")
+            raise KubeConfigError(f"{self._credentials.url!r} has no host; it must begin with https:// and a host")
         async with asyncio.timeout(bounds.CONNECT_S):
             _, connection = await asyncio.get_running_loop().create_connection(
                 lambda: HttpConnection(generation),
@@ -243,7 +244,7 @@ def _port(server: SplitResult) -> int:
 
 @dataclass
 class _Generation:
-    """One session and who uses it."""
+    """One session and the number of its users."""
 
     session: aiohttp.ClientSession
     until_s: float
@@ -252,7 +253,7 @@ class _Generation:
 
 
 class SessionPool:
-    """A bounded set of connections of aiohttp to one server, for what is streamed."""
+    """A bounded set of aiohttp connections to one server, for streams."""
 
     def __init__(
         self, credentials: Credentials, *, user_agent: str, connections_max: int, age_s_max: float, seed: int
@@ -269,7 +270,7 @@ class SessionPool:
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[aiohttp.ClientSession]:
-        """A session to send one request on, with its answer. Raises KubeConfigError."""
+        """Yield a session for one request and its answer. Raises KubeConfigError."""
         generation = self._current
         if generation is None or asyncio.get_running_loop().time() >= generation.until_s:
             generation = await self._next()
@@ -283,14 +284,14 @@ class SessionPool:
                 await generation.session.close()
 
     async def renew(self) -> None:
-        """Let the next request open new connections: after a 401, or when the server moved."""
+        """Open new connections from the next request on: after a 401, or when the server moved."""
         async with self._opening:
             await self._retire()
 
     async def close(self) -> None:
-        """Close all connections, also those in use."""
+        """Close all connections, including those in use."""
         await self._retire()
-        for generation in tuple(self._old):  # a request that ends meanwhile takes its own away
+        for generation in tuple(self._old):  # a request that ends meanwhile removes its own
             await generation.session.close()
 
     async def _next(self) -> _Generation:
@@ -309,7 +310,7 @@ class SessionPool:
                         ssl=tls if tls is not None else True,
                         keepalive_timeout=bounds.KEEPALIVE_S,
                     ),
-                    # gzip would cost the API server, which is what must not melt, 10 ms of CPU per MB of a list
+                    # gzip would cost the API server 10 ms of CPU per MB of a list
                     headers={"User-Agent": self._user_agent, "Accept-Encoding": "identity"},
                     cookie_jar=aiohttp.DummyCookieJar(),
                     read_bufsize=bounds.READ_BYTES,

@@ -1,7 +1,6 @@
-"""RBAC objects from the table of permissions (`permissions`): as narrow as the verbs that are used. Pure.
+"""Generate RBAC objects from the table of permissions (`permissions`), limited to the used verbs. Pure.
 
-Reading is asked for everywhere, since other people's pods and the nodes count too; writing can be kept to the
-namespaces whose jobs Muster runs.
+Reads are granted everywhere, because pods of others and nodes count; writes can be limited to the namespaces of jobs.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +12,7 @@ from muster.kube.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BIN
 
 READING = frozenset({"get", "list", "watch"})
 OWN_NAMESPACE = "muster"
-"""Where Muster's own pods run, unless told otherwise."""
+"""Default namespace of Muster's own pods."""
 CLUSTER_SCOPED = frozenset(
     {
         "nodes",
@@ -27,7 +26,7 @@ CLUSTER_SCOPED = frozenset(
         "tokenreviews",
     }
 )
-"""Resources of the table that lie in no namespace, so that writing them cannot be kept to one."""
+"""Cluster-scoped resources of the table, for which writes cannot be limited to a namespace."""
 
 OF_FABRICS = (
     Feature.HOT_PLUG,
@@ -39,13 +38,13 @@ OF_FABRICS = (
     Feature.POOL_SLICES,
     Feature.NODE_WORK,
 )
-"""For clusters in which devices or nodes move, or are worked on. What they write lies where machines, drivers and
-nodes' own Jobs are, not with jobs."""
+"""Features for clusters whose devices or nodes move or are worked on. They write where machines, drivers and Jobs for
+nodes are, not in the namespaces of jobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule of a role. names: only objects of these names."""
+    """One rule of a role; `names` limits it to objects of these names."""
 
     group: str
     resource: str
@@ -53,42 +52,42 @@ class Rule:
     names: tuple[str, ...] = ()
 
     def body(self) -> JsonObject:
-        """As RBAC writes it."""
+        """Return the rule as RBAC has it."""
         named: JsonObject = {"resourceNames": list(self.names)} if self.names else {}
         return {"apiGroups": [self.group], "resources": [self.resource], **named, "verbs": list(self.verbs)}
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """For whom and where. namespace: of the service accounts. writes_in: namespaces of jobs; none: all of them.
-
-    without: features that are not wanted.
-    """
+    """Services and namespaces for which roles are generated."""
 
     namespace: str = OWN_NAMESPACE
+    """Namespace of the service accounts."""
     writes_in: tuple[str, ...] = ()
+    """Namespaces of jobs; empty for all."""
     without: tuple[Feature, ...] = ()
+    """Features to leave out."""
     services: tuple[str, ...] = (AGENT, GUARD)
-    """Services that get roles. The gateway is not among them unless it reviews tokens."""
+    """Services that get roles. The gateway needs one only if it reviews tokens."""
 
 
 def asked_in(row: Permission, verb: str, writes_in: Sequence[str]) -> tuple[str, ...]:
-    """Where a verb must be had; "" is everywhere. writes_in: as in `Scope`."""
+    """Return the namespaces in which a verb is needed; "" is all. `writes_in` is as in `Scope`."""
     return tuple(namespace for namespace, verbs in _spread(row, writes_in) if verb in verbs)
 
 
 def account_of(service: str) -> str:
-    """Name of a service's account, and of its roles."""
+    """Return the name of a service's account and roles."""
     return f"muster-{service}"
 
 
 def manifests(scope: Scope = Scope()) -> tuple[JsonObject, ...]:
-    """Roles of the scope's services, and their bindings."""
+    """Return roles and bindings of the scope's services."""
     return tuple(one for service in scope.services for one in manifests_of(service, scope))
 
 
 def manifests_of(service: str, scope: Scope) -> Iterator[JsonObject]:
-    """Roles of one service: the one for everywhere, then those of single namespaces in the order of their names."""
+    """Yield the roles of one service: the cluster role, then those of namespaces by name."""
     rows = tuple(permissions_of(service, without=scope.without))
     by_namespace = rules_by_namespace(rows, writes_in=scope.writes_in)
     everywhere = by_namespace.pop("", ())
@@ -103,7 +102,7 @@ def manifests_of(service: str, scope: Scope) -> Iterator[JsonObject]:
 
 
 def rules_by_namespace(rows: Iterable[Permission], *, writes_in: Sequence[str]) -> dict[str, tuple[Rule, ...]]:
-    """Rules by where they hold; "" is everywhere. Rows of one resource become one rule."""
+    """Return the rules by namespace; "" is all. Rows of one resource become one rule."""
     verbs: dict[str, dict[tuple[str, str, tuple[str, ...]], dict[str, None]]] = {}
     for row in rows:
         for namespace, found in _spread(row, writes_in):
@@ -116,7 +115,7 @@ def rules_by_namespace(rows: Iterable[Permission], *, writes_in: Sequence[str]) 
 
 
 def _spread(row: Permission, writes_in: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Where each verb of a row is granted."""
+    """Yield each namespace with the verbs granted in it."""
     if row.namespace or not writes_in or row.feature in OF_FABRICS or row.resource.partition("/")[0] in CLUSTER_SCOPED:
         yield row.namespace, row.verbs
         return

@@ -1,13 +1,12 @@
-"""One watch of one kind, kept up for ever, and a projection of its objects; see `Reflector`.
+"""Watch one kind forever, and keep a projection of its objects; see `Reflector`.
 
-How it stays whole and cheap (reference: Kubernetes API concepts; KEP 3157 for streaming lists):
-
-- The state comes once, as a streaming list, or in pages where the server refuses those (422); then the watch goes on.
-- A broken, ended or silent watch is resumed from the version it had reached; the state is had anew only when the server
-  no longer keeps that version (410), after a wait that is spread by seed.
+How it stays complete and cheap (reference: Kubernetes API concepts; KEP 3157 for streaming lists):
+- The state is read once, as a streaming list, or in pages where the server refuses that (422); then the watch follows.
+- A broken, ended or silent watch resumes from its version; the state is listed again only when the server no longer
+  has that version (410), after a wait spread by seed.
 - Changes are delivered in batches and awaited: a slow consumer slows the reading, and TCP the server.
-- A server that loses updates without a word is found out by `Comparer`.
-- Reflectors of one process that follow the same can share one watch: see `sharing`.
+- Updates that the server loses silently are found by `Comparer`.
+- Reflectors of one process that follow the same objects can share one watch: see `sharing`.
 """
 
 import asyncio
@@ -42,25 +41,25 @@ from muster.kube.sharing import Event, Feed, Peers, SharedWatches
 from muster.kube.transport import Lines
 
 TOO_LARGE = "Too large resource version"
-"""How a server says that it has not reached a version; client-go reads the same words."""
+"""The server's message when it has not reached a version; client-go checks the same text."""
 _FIRST = b',"managedFields":[{'
 _ENDS = (b'}],"', b"}]}")
-"""An array of objects ends so, before another field or with its object; what it holds has no arrays of its own."""
+"""End of the array before another field or the end of its object; its entries hold no arrays."""
 END_OF_INITIAL_EVENTS = "k8s.io/initial-events-end"
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Seconds before the next turn. anew: the version that was reached is of no more use."""
+    """Seconds before the next watch; `anew`: list the state again."""
 
     for_s: float
     anew: bool = False
 
 
 class WatchBackoff:
-    """What a failure means for the next turn of one watch: how long it waits, and whether the state is to be had anew.
+    """Backoff of one watch after failures, and whether the state must be listed again. Pure.
 
-    Pure. figures: where failures are counted. streaming_lists: false once the server refused one.
+    `streaming_lists` becomes false once the server refused one.
     """
 
     def __init__(self, figures: ReflectorFigures, *, seed: int) -> None:
@@ -72,16 +71,16 @@ class WatchBackoff:
         self._too_large = 0
 
     def begin(self) -> float:
-        """Another turn: how much longer than others its watch is, in parts of their time."""
+        """Begin a turn and return the part by which its watch lasts longer, 0 to 1."""
         self._turns += 1
         return uniform(self._seed, "watch", self._turns)
 
     def heard(self) -> None:
-        """The server told something that was understood."""
+        """Reset the failures after a valid answer."""
         self._failures = self._too_large = 0
 
     def after(self, error: KubeError, *, resuming: bool) -> Wait:
-        """The turn failed. resuming: it went on from a version."""
+        """Return the wait after a failed turn; `resuming` if it continued from a version."""
         figures = self._figures
         if isinstance(error, InvalidError) and not resuming and self.streaming_lists:
             self.streaming_lists = False  # the gate WatchList is off: 1.33 by default
@@ -104,7 +103,7 @@ class WatchBackoff:
     def back_off(
         self, *, at_least_s: float = 0.0, first_s: float = bounds.BACKOFF_S_MIN, max_s: float = bounds.BACKOFF_S_MAX
     ) -> float:
-        """Seconds, more each time until something is heard."""
+        """Return the seconds to wait, more after each failure."""
         self._failures += 1
         return backoff_s(
             self._failures, seed=self._seed + self._turns, at_least_s=at_least_s, first_s=first_s, max_s=max_s
@@ -115,12 +114,10 @@ class WatchBackoff:
 
 
 def parsed(line: bytes) -> object:
-    """Return an event of a watch, without the first `managedFields` in it. Raises ValueError if it is no JSON.
+    """Return a watch event without its first `managedFields`. Raises ValueError if it is not JSON.
 
-    That is who set which field: half of a pod's bytes, and two fifths of the time that its reading takes. Informers of
-    client-go are given a transform that lets it go once it was read; here it is not even read.
-
-    A cut in the wrong place, within a name that looks like JSON, leaves no JSON behind: then all of it is read.
+    They are half of a pod's bytes, and two fifths of its parse time; informers of client-go drop them after parsing.
+    If the cut is wrong, within a string that looks like JSON, the rest is invalid JSON, and the whole line is parsed.
     """
     start = line.find(_FIRST)
     if start < 0:
@@ -138,11 +135,11 @@ ViewT = TypeVar("ViewT")
 
 
 class Server(Lister, Protocol):
-    """What a reflector asks of a `KubeConnection`."""
+    """The part of `KubeConnection` that a reflector uses."""
 
     @property
     def source(self) -> tuple[str, str]:
-        """See `KubeConnection.source`."""
+        """Return server and credentials; see `KubeConnection.source`."""
         ...
 
     def watch(
@@ -156,17 +153,17 @@ class Server(Lister, Protocol):
         timeout_s: int,
         silence_s: float,
     ) -> AbstractAsyncContextManager[Lines]:
-        """See `KubeConnection.watch`."""
+        """Open a watch; see `KubeConnection.watch`."""
         ...
 
 
 class Reflector(Generic[ViewT]):
-    """Holds `project(object)` for every selected object of one kind, and delivers what changes.
+    """Holds `project(object)` for every selected object of one kind, and delivers changes.
 
-    project: keeps the fields of interest, None for an object of no interest; give frozen values, equal ones are no
-    change. It must not keep the object itself. on_changes: awaited with at most `CHANGES_MAX` changes in order; what it
-    raises ends `run`. metadata_only: objects come without spec and status. seed: spreads waits; another for each
-    replica and kind. watch_s, silence_s, compare_s: see `bounds`; compare_s None: never.
+    `project` keeps the fields of interest, or returns None to ignore an object; return frozen values, because equal
+    ones are no change, and do not keep the object. `on_changes` is awaited with at most `CHANGES_MAX` changes in order;
+    its errors end `run`. `metadata_only` omits spec and status. Give each replica and kind another `seed`, which
+    spreads waits. `bounds` documents `watch_s`, `silence_s` and `compare_s` (None: never).
     """
 
     def __init__(
@@ -187,7 +184,7 @@ class Reflector(Generic[ViewT]):
         self._shared = SharedWatches() if shared is None else shared
         self._peers = Peers()
         self._feed: Feed | None = None
-        """What is followed at the moment instead of a watch of its own."""
+        """The shared watch that it follows now, instead of its own."""
         self._server = server
         self._resource = resource
         self._select = select
@@ -202,42 +199,42 @@ class Reflector(Generic[ViewT]):
         )
         self._synced = asyncio.Event()
         self._resume = ""
-        """The version to go on from; "" when the state must be had anew."""
+        """Version to resume from; "" to list the state again."""
         self._waits = WatchBackoff(self._figures, seed=seed)
         self._reading: asyncio.Timeout | None = None
         self._waited_s = 0.0
-        """For the batch at hand."""
+        """Time that the current batch was waited for."""
         self._verdict: Verdict | None = None
-        """Why the watch at hand must end."""
+        """Why the current watch must end."""
 
     @property
     def figures(self) -> ReflectorFigures:
-        """How it goes, for metrics; it goes on changing."""
+        """Return the figures for metrics, which keep changing."""
         self._figures.objects = len(self._holdings)
         return self._figures
 
     @property
     def synced(self) -> bool:
-        """Whether the state was had once; it stays true."""
+        """Return whether the state was read once; it stays true."""
         return self._synced.is_set()
 
     async def wait_synced(self) -> None:
-        """Until the state was had and delivered for the first time."""
+        """Wait until the first state was read and delivered."""
         await self._synced.wait()
 
     def get(self, name: str, *, namespace: str = "") -> ViewT | None:
-        """The view of one object; None if it is not there."""
+        """Return the view of one object; None if it is absent."""
         return self._holdings.get(Key(namespace, name))
 
     def items(self) -> Iterator[tuple[Key, ViewT]]:
-        """All views as they are now; do not await while iterating."""
+        """Return all current views; do not await while iterating."""
         return self._holdings.items()
 
     def __len__(self) -> int:
         return len(self._holdings)
 
     async def run(self) -> None:
-        """Until it is cancelled. Raises an ExceptionGroup of what `project`, `on_changes` or the credentials raised."""
+        """Run until cancelled. Raises an ExceptionGroup of errors of `project`, `on_changes` or the credentials."""
         followed = (self._server.source, self._resource, self._select, self._metadata_only)
         with self._shared.joined(followed) as self._peers:
             try:
@@ -260,7 +257,7 @@ class Reflector(Generic[ViewT]):
             wait_s = await (self._turn() if feed is None else self._follow(feed))
 
     async def _follow(self, feed: Feed) -> float:
-        """What another reads, from the version reached here; until that ends, or a verdict."""
+        """Take the events of another reflector's watch, until it ends or a comparison fails."""
         since, self._feed = self._holdings.version, feed
         try:
             while self._verdict is None and (events := await feed.take()) is not None:
@@ -271,7 +268,7 @@ class Reflector(Generic[ViewT]):
         return 0.0
 
     async def _turn(self) -> float:
-        """One watch, from its beginning to its end; seconds to wait before the next."""
+        """Run one watch to its end; return the seconds to wait before the next."""
         spread = self._waits.begin()
         started_s, heard = self._now_s(), self._figures.events + self._figures.bookmarks
         try:
@@ -284,7 +281,7 @@ class Reflector(Generic[ViewT]):
                 self._peers.give(self, [], self._holdings.version)
                 return 0.0
         except KubeError as error:
-            self._peers.leave(self)  # others may fare better
+            self._peers.leave(self)  # another may succeed
             wait = self._waits.after(error, resuming=bool(self._resume))
             if wait.anew:
                 self._resume = ""
@@ -296,7 +293,7 @@ class Reflector(Generic[ViewT]):
         return 0.0
 
     async def _list(self) -> None:
-        """The state in pages, all of one version."""
+        """Read the state in pages of one version."""
         self._figures.relists += 1
         self._holdings.begin()
         token, version = "", ""
@@ -313,7 +310,7 @@ class Reflector(Generic[ViewT]):
         await self._take(version)
 
     async def _watch(self, spread: float, *, initial: bool = False) -> None:
-        """A watch until its end. spread: see `WatchBackoff.begin`. initial: with the state first."""
+        """Read a watch to its end, with the state first if `initial`. `spread` comes from `WatchBackoff.begin`."""
         if initial:
             self._holdings.begin()
         async with self._server.watch(
@@ -336,7 +333,7 @@ class Reflector(Generic[ViewT]):
                     await asyncio.sleep(bounds.GATHER_S)
 
     async def _batches(self, lines: Lines) -> AsyncIterator[list[bytes]]:
-        """Batches until the end, or until a verdict, which breaks off the reading only, never a delivery."""
+        """Yield batches until the end or a verdict, which interrupts only the reading, never a delivery."""
         batches = lines.batches()
         while self._verdict is None:
             began_s = self._now_s()
@@ -353,7 +350,7 @@ class Reflector(Generic[ViewT]):
             yield batch
 
     async def _fold(self, batch: list[bytes], *, initial: bool) -> bool:
-        """Fold events, deliver their changes and hand them on; whether the state is still coming."""
+        """Fold events, deliver their changes and hand them on; return whether the state is still incomplete."""
         events, failure = list[Event](), None
         for line in batch:
             try:
@@ -365,12 +362,12 @@ class Reflector(Generic[ViewT]):
         if not initial:
             self._peers.give(self, events, self._holdings.version)
         if failure is not None:
-            raise failure  # what came before it is held and told: the watch goes on after that
+            raise failure  # earlier events are held and delivered: the watch resumes after them
         self._waits.heard()
         return initial
 
     async def _apply(self, events: list[Event], *, initial: bool) -> bool:
-        """Fold events and deliver their changes; whether the state is still coming."""
+        """Fold events and deliver their changes; return whether the state is still incomplete."""
         figures, changes = self._figures, list[Change[ViewT]]()
         figures.heard_s = self._now_s()
         for kind, obj in events:
@@ -395,19 +392,20 @@ class Reflector(Generic[ViewT]):
         return initial
 
     def _event(self, line: bytes) -> Event:
-        """Type and object. Raises what an ERROR says, and UnavailableError for what is no event."""
+        """Return type and object of an event. Raises the error of an ERROR event, and UnavailableError for invalid
+        lines."""
         asked = Asked("watch", self._resource.title, self._select.namespace)
         try:
             event = parsed(line)
         except ValueError as error:  # the connection broke off within an event
-            raise UnavailableError(f"{asked}: an event is no JSON: {error}", asked=asked) from error
+            raise UnavailableError(f"{asked}: an event is not JSON: {error}", asked=asked) from error
         kind, obj = text(event, "type"), mapping(event, "object")
         if kind == "ERROR":
             raise status_error(asked, obj)
         return Event(kind, understood(self._resource, obj))
 
     async def _take(self, version: str) -> None:
-        """The new state is whole: hold it and deliver what differs."""
+        """Hold the complete new state and deliver the differences."""
         changes = self._holdings.swap(number(version))
         self._resume = version
         self._waits.heard()

@@ -1,4 +1,4 @@
-"""Kinds of objects as the API server's paths name them."""
+"""Kinds of objects, as in the paths of the API server."""
 
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One kind: its group ("" is the core group), version and plural, and whether its objects lie in namespaces."""
+    """One kind; group "" is the core group."""
 
     group: str
     version: str
@@ -16,22 +16,23 @@ class Resource:
 
     @property
     def api_version(self) -> str:
-        """As objects say it: "v1", "batch/v1"."""
+        """Return the apiVersion of its objects: "v1", "batch/v1"."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def title(self) -> str:
-        """As permissions say it: "pods", "jobs.batch"."""
+        """Return the name as in permissions: "pods", "jobs.batch"."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, *, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The path of one object, or of all of a namespace, or of all. Raises ValueError for one that cannot be."""
+        """Return the path of an object, of a namespace's objects, or of all. Raises ValueError for an invalid
+        combination."""
         if namespace and not self.namespaced:
-            raise ValueError(f"{self.title} lie in no namespace; leave out namespace={namespace!r}")
+            raise ValueError(f"{self.title} are cluster-scoped; remove namespace={namespace!r}")
         if name and self.namespaced and not namespace:
-            raise ValueError(f"{self.title} {name!r}: say in which namespace it lies")
+            raise ValueError(f"{self.title} {name!r}: namespace: must be set")
         if subresource and not name:
-            raise ValueError(f"{self.title}/{subresource}: say of which object")
+            raise ValueError(f"{self.title}/{subresource}: name: must be set")
         parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
         if namespace:
             parts += ["namespaces", _segment(namespace)]
@@ -46,7 +47,7 @@ class Resource:
 def _segment(name: str) -> str:
     if name in (".", "..") or "/" in name or "%" in name:
         raise ValueError(
-            f"{name!r} cannot be part of a path of the Kubernetes API; names have no '/', '%' and are not '.'"
+            f"{name!r} cannot be part of a path of the Kubernetes API; must not contain '/' or '%', or be '.' or '..'"
         )
     return quote(name, safe=":")
 
@@ -58,7 +59,7 @@ EVENTS = Resource("", "v1", "events", namespaced=True, kind="Event")
 SERVICES = Resource("", "v1", "services", namespaced=True, kind="Service")
 CONFIG_MAPS = Resource("", "v1", "configmaps", namespaced=True, kind="ConfigMap")
 SECRETS = Resource("", "v1", "secrets", namespaced=True, kind="Secret")
-"""What tests load an API server with; no part of Muster lists or reads one."""
+"""Tests create these to load an API server; Muster never lists or reads one."""
 JOBS = Resource("batch", "v1", "jobs", namespaced=True, kind="Job")
 ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", namespaced=True, kind="EndpointSlice")
 CUSTOM_RESOURCE_DEFINITIONS = Resource(
@@ -90,7 +91,7 @@ SELF_SUBJECT_ACCESS_REVIEWS = Resource(
 MUSTER_JOBS = Resource("muster.dev", "v1alpha1", "musterjobs", namespaced=True, kind="MusterJob")
 JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", namespaced=True, kind="JobSet")
 MACHINE_SETS = Resource("cluster.x-k8s.io", "v1beta1", "machinesets", namespaced=True, kind="MachineSet")
-"""`MACHINE_SETS` and `MACHINES` are also served as v1beta2; what Muster reads and writes there is the same."""
+"""`MACHINE_SETS` and `MACHINES` are also served as v1beta2, with the same fields as far as Muster uses them."""
 MACHINES = Resource("cluster.x-k8s.io", "v1beta1", "machines", namespaced=True, kind="Machine")
 OPENSHIFT_MACHINE_SETS = Resource("machine.openshift.io", "v1beta1", "machinesets", namespaced=True, kind="MachineSet")
 OPENSHIFT_MACHINES = Resource("machine.openshift.io", "v1beta1", "machines", namespaced=True, kind="Machine")
@@ -103,4 +104,4 @@ COMPOSABLE_RESOURCES = Resource(
 MPI_JOBS = Resource("kubeflow.org", "v2beta1", "mpijobs", namespaced=True, kind="MPIJob")
 TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False, kind="TokenReview")
 WORKLOADS = {resource.kind: resource for resource in (MUSTER_JOBS, PODS, JOBS, JOB_SETS, MPI_JOBS)}
-"""Kinds of objects that may stand for a job, by name."""
+"""Kinds of objects that may represent a job, by name."""

@@ -1,4 +1,4 @@
-"""What requests to an API server are made of."""
+"""Options of requests to an API server."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +7,7 @@ from muster.kube.objects import JsonObject
 
 
 class Patch(StrEnum):
-    """How a patch is meant: its media type."""
+    """Type of a patch: its media type."""
 
     MERGE = "application/merge-patch+json"
     STRATEGIC = "application/strategic-merge-patch+json"
@@ -16,7 +16,7 @@ class Patch(StrEnum):
 
 
 class Propagation(StrEnum):
-    """What a deletion does to what the object owns."""
+    """Effect of a deletion on the object's dependents."""
 
     BACKGROUND = "Background"
     FOREGROUND = "Foreground"
@@ -25,18 +25,19 @@ class Propagation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """How a change is made. field_manager: who owns the fields, required by `Patch.APPLY`; force: take others' too.
-
-    dry_run: the server checks everything and keeps nothing. strict: unknown fields are refused instead of dropped.
-    """
+    """Options of a change."""
 
     field_manager: str = ""
+    """Owner of the fields, required by `Patch.APPLY`."""
     force: bool = False
+    """Take over fields of other owners."""
     dry_run: bool = False
+    """Validate, but change nothing."""
     strict: bool = False
+    """Refuse unknown fields instead of dropping them."""
 
     def query(self) -> dict[str, str]:
-        """As parameters of the request."""
+        """Return the query parameters."""
         query: dict[str, str] = {}
         if self.field_manager:
             query["fieldManager"] = self.field_manager
@@ -54,14 +55,14 @@ PLAIN = Writing()
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which objects of a kind. labels, fields: selectors as `kubectl -l` and `--field-selector` take them."""
+    """Selects objects of a kind; `labels` and `fields` are selectors as in `kubectl -l` and `--field-selector`."""
 
     namespace: str = ""
     labels: str = ""
     fields: str = ""
 
     def query(self) -> dict[str, str]:
-        """As parameters of the request."""
+        """Return the query parameters."""
         query: dict[str, str] = {}
         if self.labels:
             query["labelSelector"] = self.labels
@@ -75,7 +76,7 @@ EVERYTHING = Selection()
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of a list. continue_token: of the next one, "" after the last; version: of the whole list."""
+    """One page of a list. `continue_token` is "" on the last page; `version` is that of the whole list."""
 
     items: list[JsonObject]
     version: str

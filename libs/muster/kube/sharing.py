@@ -1,9 +1,8 @@
-"""One watch for all reflectors of a process that follow the same objects of the same server.
+"""Share one watch between the reflectors of a process that follow the same objects of the same server.
 
-Each is whole by itself: it has its state and can go on with a watch of its own from the version it reached. While one
-of them, who leads, is as far as it or behind, it needs none: the leader hands on what it reads, parsed once. It is let
-go, and goes on by itself until it is level again, whenever the leader ends, fails or has the state anew, and when it
-takes what it is handed too slowly: nobody waits for another.
+Each reflector has its own state and can open its own watch from its version. One leads; the others take the events that
+it reads and parses once, if they are as far as it or ahead. A follower continues on its own until it is level
+again when the leader ends, fails or lists the state again, and when the follower is too slow: none waits for another.
 """
 
 import asyncio
@@ -17,14 +16,14 @@ from muster.kube.objects import JsonObject
 
 
 class Event(NamedTuple):
-    """kind: "ADDED", "MODIFIED", "DELETED" or "BOOKMARK"."""
+    """An event; its kind is "ADDED", "MODIFIED", "DELETED" or "BOOKMARK"."""
 
     kind: str
     obj: JsonObject
 
 
 class Feed:
-    """What the leader hands on to one follower. Bounded: it ends when too many events wait."""
+    """Events from the leader to one follower. Bounded: it ends when too many events wait."""
 
     def __init__(self) -> None:
         self.has_ended = False
@@ -33,7 +32,7 @@ class Feed:
         self._wake = asyncio.Event()
 
     def give(self, events: list[Event]) -> None:
-        """Hand them on, or end the feed."""
+        """Queue events, or end the feed if too many wait."""
         if self._count + len(events) > bounds.SHARED_EVENTS_MAX:
             self.end()
             return
@@ -42,12 +41,12 @@ class Feed:
         self._wake.set()
 
     def end(self) -> None:
-        """Nothing more comes; what waits is still taken."""
+        """End the feed; queued events can still be taken."""
         self.has_ended = True
         self._wake.set()
 
     async def take(self) -> list[Event] | None:
-        """The next events; None at the end."""
+        """Return the next events; None at the end."""
         while not self._events:
             if self.has_ended:
                 return None
@@ -59,16 +58,17 @@ class Feed:
 
 
 class Peers:
-    """Reflectors of the same objects. version: how far the leader has handed on; None while it has no state."""
+    """Reflectors of the same objects, one of which leads."""
 
     def __init__(self) -> None:
         self.members = 0
         self._leader: object | None = None
         self._version: int | None = None
+        """Version up to which the leader handed on events; None while it has no state."""
         self._feeds: dict[object, Feed] = {}
 
     def follow(self, member: object, version: int) -> Feed | None:
-        """What the leader hands on from here on, if `member` is as far; None: it goes on by itself, and may lead."""
+        """Return the leader's feed if `member` is level with it; None to watch by itself, and maybe lead."""
         if self._leader is None:
             self._leader, self._version = member, None
         if not self.is_level(member, version):
@@ -77,11 +77,11 @@ class Peers:
         return feed
 
     def is_level(self, member: object, version: int) -> bool:
-        """Whether another leads who has handed on nothing that `member` has not seen."""
+        """Return whether another member leads and has handed on no event that `member` lacks."""
         return self._leader is not member and self._version is not None and version >= self._version
 
     def give(self, member: object, events: list[Event], version: int) -> None:
-        """`member` reached `version` with these events; who leads hands them on."""
+        """Hand on the events of `member`, which reached `version`, if it leads."""
         if self._leader is not member:
             return
         self._version = version
@@ -91,7 +91,7 @@ class Peers:
                 del self._feeds[follower]
 
     def leave(self, member: object) -> None:
-        """`member` follows no longer, or ends, failed or begins anew: then its followers go on by themselves."""
+        """Remove `member` as a follower; if it leads, its followers continue on their own."""
         feed = self._feeds.pop(member, None)
         if feed is not None:
             feed.end()
@@ -104,14 +104,14 @@ class Peers:
 
 
 class SharedWatches:
-    """The reflectors of a process, by what they follow: server, credentials, kind and selection."""
+    """The reflectors of a process, by server, credentials, kind and selection."""
 
     def __init__(self) -> None:
         self._peers: dict[Hashable, Peers] = {}
 
     @contextmanager
     def joined(self, key: Hashable) -> Iterator[Peers]:
-        """The peers of one who runs while the block does, in the running loop."""
+        """Yield the peers for `key` in the running loop, as a member during the block."""
         key = (asyncio.get_running_loop(), key)
         peers = self._peers.setdefault(key, Peers())
         peers.members += 1
@@ -124,4 +124,4 @@ class SharedWatches:
 
 
 OF_THIS_PROCESS = SharedWatches()
-"""For services that may be hosted beside others: the agent and the guard both follow all pods of their cluster."""
+"""For services hosted in one process: the agent and the guard both follow all pods of their cluster."""

@@ -24,7 +24,7 @@ JSON = "application/json"
 class Lines:
     """Complete lines of one answer, in batches as they arrive. Bounded: one read and one unfinished line.
 
-    silence_s: so long may pass without a byte; half-open connections look like this and nothing else tells of them.
+    After `silence_s` without a byte it fails, which is the only sign of a half-open connection.
     """
 
     def __init__(self, response: aiohttp.ClientResponse, *, asked: Asked, silence_s: float) -> None:
@@ -33,10 +33,10 @@ class Lines:
         self._silence_s = silence_s
 
     async def batches(self) -> AsyncIterator[list[bytes]]:
-        """Never empty; ends where the answer ends. Raises UnavailableError if it breaks off or falls silent."""
+        """Yield batches, never empty. Raises UnavailableError if the answer breaks off or no byte arrives in time."""
         unfinished = bytearray()
         while chunk := await self._read():
-            await asyncio.sleep(0)  # a full buffer is read without waiting, and the rest of the process lives too
+            await asyncio.sleep(0)  # a full buffer is read without waiting: let other tasks run
             unfinished += chunk
             end = unfinished.rfind(b"\n")
             if len(unfinished) - end > LINE_BYTES_MAX:
@@ -64,11 +64,11 @@ class Lines:
 
 
 def no_answer(asked: Asked, error: Exception, *, sent: bool) -> KubeError:
-    """What a request without an answer stands for. sent: the server may have read it."""
+    """Return the error of a request without an answer. `sent`: the server may have received it."""
     said = str(error) or type(error).__name__
     changes = asked.verb not in {"get", "list", "watch"}
     unknown = sent and changes
-    hint = "it may have been done: look before repeating it" if unknown else "nothing was done"
+    hint = "the change may have been applied: check before repeating it" if unknown else "no change was applied"
     if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError | ssl.SSLError):
         hint = "check certificate-authority, tls-server-name and the server's address in the kubeconfig"
     return UnavailableError(
@@ -78,7 +78,7 @@ def no_answer(asked: Asked, error: Exception, *, sent: bool) -> KubeError:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request. path: without query; body: as JSON; asked: what it means, for errors."""
+    """One request; `path` has no query, `body` is sent as JSON, `asked` describes it in errors."""
 
     method: str
     path: str
@@ -91,12 +91,12 @@ class Request:
 
     @property
     def target(self) -> str:
-        """Path and query."""
+        """Return path and query."""
         return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
 
 
 class Transport:
-    """Sends requests to one server. Redirects are not followed: a token goes nowhere that nobody configured."""
+    """Sends requests to one server. Redirects are not followed, so that a token reaches only the configured server."""
 
     def __init__(
         self,
@@ -127,16 +127,16 @@ class Transport:
         )
         self._user_agent = user_agent
         self.sent = 0
-        """Requests that went out, retries and watches included."""
+        """Requests sent, including retries and watches."""
 
     async def close(self) -> None:
-        """Close every connection, also those of running watches."""
+        """Close every connection, including those of running watches."""
         self._requests.close()
         await self._sessions.close()
         await self._watches.close()
 
     async def json(self, request: Request) -> JsonObject:
-        """The answer's object, after as many attempts as the failures allow. Raises KubeError, KubeConfigError."""
+        """Send a request with retries and return the answer's object. Raises KubeError, KubeConfigError."""
         data = None if request.body is None else to_json(request.body)
         attempt = 1
         while True:
@@ -155,9 +155,9 @@ class Transport:
 
     @asynccontextmanager
     async def stream(self, request: Request, *, silence_s: float, watching: bool) -> AsyncIterator[Lines]:
-        """The answer line by line. Sent once. silence_s: see `Lines`; also until the answer begins.
+        """Stream an answer by line. Sent once; `watching` uses the pool of watches. Raises KubeError, KubeConfigError.
 
-        Raises KubeError, KubeConfigError. watching: on a connection of those for watches.
+        `silence_s` (see `Lines`) also limits the wait for the answer.
         """
         pool = self._watches if watching else self._sessions
         async with pool.session() as session:
@@ -177,16 +177,16 @@ class Transport:
                 raise no_answer(request.asked, error, sent=False) from error
             try:
                 if response.status == HTTPStatus.UNAUTHORIZED:
-                    self._credentials.reject()  # who asks again does so with credentials that are read again
+                    self._credentials.reject()  # the next request reads them again
                     await pool.renew()
                 if response.status != HTTPStatus.OK:
                     raise await self._failure(request, response)
                 yield Lines(response, asked=request.asked, silence_s=silence_s)
             finally:
-                response.close()  # not released for reuse: the rest of a watch is never read
+                response.close()  # not reused: the rest of a watch is never read
 
     async def _once(self, request: Request, data: bytes | None) -> bytes:
-        """One attempt; the answer's body."""
+        """Send once and return the answer's body."""
         if self._credentials.proxy is not None:
             return await self._through_proxy(request, data)
         head = _head(request, await self._headers(request), url=self._credentials.url, length=len(data or b""))
@@ -234,7 +234,7 @@ class Transport:
             async with asyncio.timeout(request.timeout_s):
                 said = await response.content.read(bounds.LINE_BYTES_MAX)
         except (aiohttp.ClientError, TimeoutError):
-            said = b""  # the code tells enough
+            said = b""  # the code is enough
         return error_of(request.asked, response.status, said, retry_after=response.headers.get("Retry-After", ""))
 
     async def _headers(self, request: Request) -> dict[str, str]:
@@ -247,14 +247,14 @@ class Transport:
 
 
 def _head(request: Request, headers: Mapping[str, str], *, url: str, length: int) -> bytes:
-    """The request up to its body. Raises KubeConfigError for credentials that are no header."""
+    """Return the request head. Raises KubeConfigError for credentials that are not valid in a header."""
     server = urlsplit(url)
     lines = [f"{request.method} {server.path}{request.target} HTTP/1.1", f"Host: {server.netloc}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     if length or request.method not in ("GET", "DELETE"):
         lines.append(f"Content-Length: {length}")
     if any("\r" in line or "\n" in line for line in lines):
-        raise KubeConfigError("the token holds a line break; look at the file or the plugin that it comes from")
+        raise KubeConfigError("the token contains a line break; check the file or plugin that provides it")
     lines += ["", ""]
     return "\r\n".join(lines).encode("latin-1", errors="replace")
 
@@ -265,7 +265,7 @@ async def _whole(response: aiohttp.ClientResponse, asked: Asked) -> bytes:
         kept += chunk
         if len(kept) > bounds.BODY_BYTES_MAX:
             raise UnavailableError(
-                f"{asked}: the answer is larger than {bounds.BODY_BYTES_MAX} bytes; ask for pages", asked=asked
+                f"{asked}: the answer is larger than {bounds.BODY_BYTES_MAX} bytes; list in pages", asked=asked
             )
     return bytes(kept)
 
@@ -276,5 +276,5 @@ def _parsed(said: bytes, asked: Asked) -> JsonObject:
     except ValueError as error:
         raise UnavailableError(f"{asked}: the answer is not JSON: {error}", asked=asked) from error
     if not is_object(parsed):
-        raise UnavailableError(f"{asked}: the answer is no JSON object", asked=asked)
+        raise UnavailableError(f"{asked}: the answer is not a JSON object", asked=asked)
     return parsed

@@ -1,13 +1,13 @@
-"""Labels, annotations and conditions by which objects ask for a job, and show it."""
+"""Labels, annotations and conditions by which objects ask for a job and show its state."""
 
 from typing import Final
 
 QUEUE: Final = "muster.dev/queue"
-"""Label: the object asks to run, in this queue."""
+"""Label: the queue in which the object asks to run."""
 GANG: Final = "muster.dev/gang"
-"""Label of pods that run together or not at all."""
+"""Label of the pods of a gang."""
 GANG_SIZE: Final = "muster.dev/gang-size"
-"""Label or annotation of each of them: how many they are."""
+"""Label or annotation of each pod: the size of its gang."""
 GROUP: Final = "muster.dev/group"
 """Label of a pod of a gang: its task group ("launcher", "ps")."""
 OPTIONS: Final = {
@@ -21,19 +21,19 @@ OPTIONS: Final = {
     "muster.dev/full-node": "full_node",
     "muster.dev/preflight": "preflight",
 }
-"""Annotations, or labels, that say what a JobSpec says under another name."""
+"""Annotations or labels that set a field of JobSpec."""
 TOPOLOGY: Final = "muster.dev/topology"
-"""Annotation: level within which the pods shall be, "rack", or "rack:required"."""
+"""Annotation: topology level of the pods, "rack", or "rack:required"."""
 
 JOB_ID: Final = "muster.dev/job-id"
 PHASE: Final = "muster.dev/phase"
 REASON: Final = "muster.dev/reason"
-"""Annotations by which objects that are not ours show their job."""
+"""Annotations with which objects other than MusterJobs show their job."""
 GENERATION: Final = "muster.dev/rejected-generation"
-"""Annotation: of the object as it was rejected."""
+"""Annotation: generation of the object that was rejected."""
 ATTEMPT: Final = "muster.dev/let-go-for"
-"""Annotation: the attempt for which Muster let the object make its pods."""
+"""Annotation: the attempt for which Muster unsuspended the object."""
 HELD: Final = "muster.dev/held"
 """Annotation: Muster suspended the object, not its owner."""
 POD_CONDITION: Final = "muster.dev/Job"
-"""Condition of a pod that shows its job. reason: the phase; message: the job's id, and why."""
+"""Condition of a pod that shows its job: phase as reason; job id and explanation as message."""

@@ -1,1 +1,1 @@
-"""The agent: turns placements into pods, and tells the log what nodes and pods do."""
+"""The agent: turns placements into pods, and reports nodes and pods to the log."""

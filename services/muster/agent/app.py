@@ -1,4 +1,4 @@
-"""Wiring only: the agent's core over the simulated cluster, and what its jobs print; or over Kubernetes."""
+"""Wire the agent: its core over a simulated cluster, Kubernetes or local processes, and the sink of each."""
 
 from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.core import AgentCore
@@ -19,9 +19,9 @@ from muster.schemas.registry import StreamRole
 
 
 def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
-    """One agent for the cluster.
+    """Return the agent of the cluster.
 
-    Raises OSError or OpenbFormatError if the node list cannot be read, CpuSetError for reserved CPUs that cannot be.
+    Raises OSError or OpenbFormatError if the node list cannot be read, CpuSetError for invalid reserved CPUs.
     """
     if settings.kubernetes is not None:
         return (_kubernetes_agent(settings, settings.kubernetes),)
@@ -36,38 +36,38 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
             role=StreamRole.LOG,
             core=lambda: AgentCore(SimulatedCluster(fleet, behaviour, groups)),
             sink=lambda: Unheard(Emission(cluster=settings.cluster, settings=settings.simulation, clock=SystemTime())),
-            acts_without_term=True,  # what `Unheard` ends, an agent ends that was started anew, too
+            acts_without_term=True,  # a restarted agent must run `Unheard` before it has a term
         ),
     )
 
 
 def _kubernetes_agent(stack: Settings, settings: KubernetesSettings) -> CoreService:
-    """Telemetry and output of real pods are read where they are made: by DCGM exporters, and by `kubectl logs`."""
+    """Return the agent for an API server. DCGM exporters and `kubectl logs` serve telemetry and output of real pods."""
     operated = next((fabric.name for fabric in stack.fabrics if fabric.driver == "operator"), "")
-    node_policy(settings)  # what cannot be read stops the start, not the first fold
+    node_policy(settings)  # invalid settings stop the start, not the first fold
     return CoreService(
         declaration=DECLARATION,
         role=StreamRole.LOG,
         core=lambda: new_core(stack.cluster, settings, stack.scaling, operated=operated, preflight=stack.preflight),
         sink=lambda: Unheard(new_sink(settings)),
-        acts_without_term=True,  # what `Unheard` ends, an agent ends that was started anew, too
+        acts_without_term=True,  # a restarted agent must run `Unheard` before it has a term
     )
 
 
 def _local_agent(stack: Settings, settings: LocalSettings) -> CoreService:
-    """The worked example of an adapter: jobs are processes of this machine."""
+    """Return the agent for local processes, the worked example of an adapter."""
     fleet = read_fleet(stack.fleet)
     return CoreService(
         declaration=DECLARATION,
         role=StreamRole.LOG,
         core=lambda: AgentCore(LocalCluster(fleet)),
         sink=lambda: Unheard(LocalSink(cluster=stack.cluster, settings=settings, clock=SystemTime())),
-        acts_without_term=True,  # what `Unheard` ends, an agent ends that was started anew, too
+        acts_without_term=True,  # a restarted agent must run `Unheard` before it has a term
     )
 
 
 def read_fleet(settings: FleetSettings) -> Fleet:
-    """The simulated nodes, from the openb node list if one is named."""
+    """Return the simulated nodes, from the openb node list if the settings name one."""
     if settings.csv is not None:
         return openb_fleet(settings.csv.read_text(encoding="utf-8"), file=str(settings.csv))
     return regular_fleet(
@@ -86,10 +86,10 @@ def read_fleet(settings: FleetSettings) -> Fleet:
 
 
 def behaviour_of(settings: SimulationSettings, work: SimulatedWorkSettings | None = None) -> Behaviour:
-    """Return how simulated pods and nodes behave. work: how nodes are checked and worked on."""
+    """Return the behavior of simulated pods and nodes; `work` is that of checks and actions on nodes."""
     return Behaviour(**dict(settings), work=work or SimulatedWorkSettings())
 
 
 def groups_of(settings: ScalingSettings) -> Groups:
-    """The simulated node groups."""
+    """Return the simulated node groups."""
     return Groups({group.name: group for group in settings.groups}, visible_s=settings.visible_s)

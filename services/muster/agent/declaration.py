@@ -1,4 +1,4 @@
-"""Declares what the agent reads and writes. Loads little: a stack asks before it starts anything."""
+"""Declares what the agent reads and writes. Imports little, because a stack loads it before anything starts."""
 
 from muster.bus.declaration import Declaration
 from muster.schemas.registry import StreamRole
@@ -7,5 +7,5 @@ DECLARATION = Declaration(
     service="agent",
     folds=(StreamRole.LOG,),
     publishes=("logs.{cluster}.*",),
-    withholds=True,  # nodes that somebody closed in Kubernetes
+    withholds=True,  # nodes cordoned in Kubernetes
 )

@@ -1,7 +1,7 @@
-"""What simulated jobs print, on its own stream, while this agent leads. Derived: what is lost is lost.
+"""Publish the output of simulated jobs on its own stream while the agent leads. Lost output is not sent again.
 
-One task walks through all running jobs once per interval, a slice at a time, so that thousands do not speak in one
-burst. Messages are published without waiting for the broker; while it does not answer nothing is queued up.
+One task visits all running jobs once per interval, a part of them at a time, so that thousands do not publish at once.
+Messages are published without waiting for the broker; while it does not answer, none is queued.
 """
 
 import asyncio
@@ -22,26 +22,24 @@ from muster.schemas.telemetry import OutputLines
 
 
 class Publisher(Protocol):
-    """What it needs of a NATS connection."""
+    """The part of a NATS connection that is used."""
 
     @property
     def is_connected(self) -> bool:
-        """False while reconnecting."""
+        """Return False while reconnecting."""
         ...
 
     async def publish(self, subject: str, payload: bytes = b"") -> None:
-        """Hand over without waiting for an acknowledgement."""
+        """Publish without waiting for an acknowledgment."""
         ...
 
 
 class Emission:
-    """Implements `muster.bus.service.Sink`. An interval of 0 switches it off.
-
-    clock: stamps what is printed. dropped: messages not sent because the broker did not answer.
-    """
+    """A sink that publishes output of simulated jobs, stamped by `clock`. An interval of 0 switches it off."""
 
     def __init__(self, *, cluster: str, settings: SimulationSettings, clock: TimeSource) -> None:
         self.dropped = 0
+        """Messages not sent because the broker did not answer."""
         self._cluster = cluster
         self._seed = settings.seed
         self._jobs = StaggeredRounds(settings.output_interval_s)
@@ -49,28 +47,28 @@ class Emission:
         self._clock = clock
 
     async def open(self, core: Core, connection: Publisher, leader: LeaderHandle) -> None:  # noqa: ARG002 - the port
-        """See `Sink`."""
+        """Start the emission."""
         assert isinstance(core, AgentCore), "the agent's emission follows the agent's core"
         if self._jobs.interval_s:
             self._task = asyncio.create_task(self._run(core, connection), name="agent emission")
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
-        """See `Sink`. Raises what stopped the emission."""
+        """Raise the error that stopped the emission, if any."""
         if self._task is not None and self._task.done():
             self._task.result()
 
     async def close(self) -> None:
-        """See `Sink`."""
+        """Stop the emission."""
         if self._task is None:
             return
         task, self._task = self._task, None
         task.cancel()
         await asyncio.wait({task})
         if not task.cancelled():
-            task.result()  # it had ended before: tell why
+            task.result()  # it ended early: raise its error
 
     async def emit(self, core: AgentCore, publisher: Publisher, *, at: Instant) -> int:
-        """One tick: what has its turn goes out. Returns how many messages were sent."""
+        """Publish the output of the jobs due in this tick. Return the number of messages sent."""
         messages = self._output(core, at)
         if not publisher.is_connected:
             self.dropped += len(messages)
@@ -98,7 +96,7 @@ STEP_S = 0.25  # run time of one step of the loop
 
 
 def output_of(pods: Attempt, *, seed: int, at: Instant) -> OutputLines:
-    """What replica 0 printed by `at`: one line, with a loss that falls and shivers."""
+    """Return what replica 0 printed by `at`: one line with a falling, noisy loss."""
     step = int(max(0.0, seconds_between(pods.started_at, at)) / STEP_S)
     loss = 0.8 + 9.0 / math.sqrt(1 + step) + 0.1 * uniform(seed, pods.job_id, pods.attempt, step)
     return OutputLines(job_id=pods.job_id, attempt=pods.attempt, at=at, lines=(f"step {step} loss {loss:.4f}",))

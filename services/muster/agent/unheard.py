@@ -1,7 +1,7 @@
-"""Ends what the federation may give to another cluster when the log is too full to say so.
+"""End jobs that federation may give to another cluster while the log is too full to record it.
 
-Around the sink that works the cluster, so that it holds for all of them: pods end before that looks for its orders. An
-agent that is started anew meanwhile does so, too, as it acts by its lease before a term of its own stands in the log.
+It wraps the sink of any backend, so that pods end before that sink takes its orders. A restarted agent does so, too,
+because it acts by its lease before its own term is in the log.
 """
 
 import logging
@@ -17,7 +17,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Unheard:
-    """Implements `muster.bus.service.Sink`. inner: the one that works the cluster."""
+    """A sink around `inner`, the sink that works the cluster."""
 
     def __init__(self, inner: Sink) -> None:
         self._inner = inner
@@ -26,24 +26,24 @@ class Unheard:
         self._told = False
 
     async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:
-        """See `Sink`."""
+        """Open the inner sink."""
         assert isinstance(core, AgentCore), "the agent's sink follows the agent's core"
         self._core, self._leader = core, leader
         await self._inner.open(core, connection, leader)
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:
-        """See `Sink`."""
+        """End jobs out of contact, then call the inner sink."""
         if self._core is not None and self._leader is not None and self._leader.leads():
             self._tell(self._core.end_unheard(now))
         await self._inner.after_fold(facts, last_seq=last_seq, now=now)
 
     async def close(self) -> None:
-        """See `Sink`."""
+        """Close the inner sink."""
         self._core = self._leader = None
         await self._inner.close()
 
     def _tell(self, ended: int) -> None:
-        """Once, as long as it lasts."""
+        """Log once until the condition ends."""
         if ended and not self._told:
-            _logger.error("out of contact and the log takes nothing: %d jobs are ended, and the log hears later", ended)
+            _logger.error("out of contact and the log is full: %d jobs were ended and are recorded later", ended)
         self._told = bool(ended)

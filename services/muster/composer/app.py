@@ -1,8 +1,8 @@
-"""The composer service: what it folds, which questions it answers, and from the settings a driver for each fabric.
+"""Run the composer: its facts and questions, and from the settings a driver for each fabric.
 
-A fabric that the operator (Composable Resource Operator) moves may be moved by nobody else, or it takes devices back. A
-call is an object that the agent writes when it folds the intent, `attaching` or `detaching`; here it is only waited
-for, in what the agent reports of the operator's devices. A device has come when it is Online.
+Only the Composable Resource Operator may move devices of its fabric, or it takes them back. A call is then an object
+that the agent creates when it folds the intent, `attaching` or `detaching`; the driver here waits for the result in the
+agent's reports of the operator's devices. A device is attached when it is Online.
 """
 
 import asyncio
@@ -38,13 +38,13 @@ from muster.schemas.registry import StreamRole
 
 ONLINE = "Online"
 LOOK_S = 0.1
-"""Between two looks at what was told."""
+"""Between two checks of the reports."""
 FREE_UNKNOWN = 64
-"""Devices of a model that are taken to be free: the operator does not tell, and says by an error when there is none."""
+"""Devices of a model that are assumed free: the operator reports only by an error that there are none."""
 
 
 class OperatorDriver:
-    """Implements `FabricDriver`. seen: what the agent told last, None before it told anything."""
+    """A driver that waits for the operator; `seen` is the agent's last report, None before the first."""
 
     parallel_max = 1_024
 
@@ -58,7 +58,7 @@ class OperatorDriver:
         self._before: dict[tuple[str, str, str], int] = {}
 
     async def attach(self, order: AttachOrder) -> tuple[MachineDevice, ...]:
-        """Wait until one more is Online than were, and than others wait for. Raises FabricTimeoutError."""
+        """Wait until one more device is Online than before and than others wait for. Raises FabricTimeoutError."""
         key = order.machine, order.type, order.model
         if not self._waiting[key]:
             self._before[key] = len(self._online(order))
@@ -79,7 +79,7 @@ class OperatorDriver:
         return tuple(map(_device, found))
 
     async def detach(self, order: DetachOrder) -> bool:
-        """Wait until the operator has it no more. Raises FabricTimeoutError."""
+        """Wait until the operator no longer has the device. Raises FabricTimeoutError."""
         if not self._has(order):
             return False
         try:
@@ -91,10 +91,10 @@ class OperatorDriver:
         return True
 
     async def survey(self) -> Inventory:
-        """What the operator has for Muster. Raises FabricUnavailableError before anything was told."""
+        """Return the operator's devices for Muster. Raises FabricUnavailableError before the first report."""
         told = self._seen()
         if told is None:
-            raise FabricUnavailableError("the agent told nothing of the operator yet")
+            raise FabricUnavailableError("the agent has not reported the operator's devices yet")
         machines: dict[str, list[MachineDevice]] = {}
         for one in told.devices:
             if one.state == ONLINE:
@@ -104,7 +104,7 @@ class OperatorDriver:
         )
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""
 
     def _of(self, machine: str) -> list[OperatorDevice]:
         told = self._seen()
@@ -126,11 +126,11 @@ def _device(one: OperatorDevice) -> MachineDevice:
 
 
 SURVEY_S_MAX = 60.0
-"""One look at one fabric, even where its calls may take longer."""
+"""Timeout of one survey of a fabric, even where calls may take longer."""
 
 
 def fabric_calls(settings: Settings) -> FabricCalls:
-    """All fabrics of the settings. One that cannot be opened is unavailable and says why; the others go on."""
+    """Return all fabrics of the settings. One that cannot be opened is unavailable with a reason; others work."""
     groups = settings.scaling.groups
     lines, seen = dict[str, Line](), dict[str, OperatorSeen]()
     for fabric in settings.fabrics:
@@ -145,7 +145,7 @@ def fabric_calls(settings: Settings) -> FabricCalls:
 
 
 def models_of(fabric: FabricSettings, groups: Sequence[GroupSettings]) -> tuple[tuple[str, str], ...]:
-    """What may lie in its pool, as (type, model): some managers must be asked for each."""
+    """Return the (type, model) pairs that its pool may have: some managers must be queried for each."""
     gpus = [model for group in groups if group.fabric == fabric.name for model in group.gpu_models]
     memory = list(fabric.memory_models)
     if fabric.simulated is not None:
@@ -166,7 +166,7 @@ def _opened(
 
 
 def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
-    """The composer of one cluster. What makes the calls is both the core's port and the sink that works it."""
+    """Return the composer of one cluster. The object that makes calls is both the core's port and the sink."""
     config, calls = config_of(settings), fabric_calls(settings)
     return (
         CoreService(
@@ -185,7 +185,7 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
 
 
 def config_of(settings: Settings) -> ComposerConfig:
-    """The composer's part of the settings. Groups that are not composable are left out."""
+    """Return the composer's configuration, with the composable groups."""
     scaling = settings.scaling
     return ComposerConfig(
         fabrics=tuple(
@@ -214,7 +214,7 @@ def config_of(settings: Settings) -> ComposerConfig:
 
 
 def _machines(group: GroupSettings) -> Iterator[tuple[str, str]]:
-    """Of a cluster that names its nodes by the layout; those of another tell their machines when they join."""
+    """Yield the machines of nodes that are named by the layout; other nodes report their machines when they join."""
     for index in range(1, max(group.nodes, group.nodes_max) + 1):
         node = node_name(group.name, index)
         yield machine_id(node), node

@@ -1,10 +1,9 @@
-"""Makes the composer's calls: what the core took on goes to the fabrics' managers, outcomes wait until they are logged.
+"""Make the composer's calls: orders of the core go to the fabrics' managers, outcomes wait until they are logged.
 
-The core folds intents into `carry_out`; calls are begun from `after_fold` alone, while the service leads and before
-their `start_by`. So every call that this instance makes has its intent in the log, and what a term begins is known to
-be its own: `open` forgets what was taken on before, for another leader may have begun it. What no fact could hold is
-nonsense here, whichever driver says it, so that the core sees only what it can write. Moments are those of the shell,
-carried on by the loop's monotonic clock; no wall clock is read.
+The core folds intents into `carry_out`; calls begin only in `after_fold`, while the service leads and before their
+`start_by`. So every call of this process has its intent in the log, and a term knows its own calls: `open` forgets
+earlier orders, because another leader may have begun them. Values that no fact could hold are nonsense here, for any
+driver, so that the core sees only what it can write. Times are the shell's, continued by the loop's monotonic clock.
 """
 
 import asyncio
@@ -48,7 +47,7 @@ _RUNNING = Gauge("muster_fabric_calls_running", "Calls under way.", ("fabric",))
 
 
 def call_over(call: Call, outcome: Outcome) -> None:
-    """A call was made, or came too late to be made."""
+    """Count a call that was made, or was too late."""
     what = "attach" if isinstance(call, AttachCall) else "detach"
     if isinstance(outcome, CallWentWrong):
         _CALLS.labels(call.fabric, what, outcome.failure.value).inc()
@@ -58,14 +57,14 @@ def call_over(call: Call, outcome: Outcome) -> None:
 
 
 def running(fabric: str, calls: int) -> None:
-    """So many are under way now."""
+    """Show the number of calls in progress."""
     _RUNNING.labels(fabric).set(calls)
 
 
 ERROR_CHARS_MAX = 400
-"""Of what an outcome says."""
+"""Length of an outcome's message."""
 SURVEY_GAP_S = 1.0
-"""From the start of a look that failed to the start of the next."""
+"""From the start of a failed survey to the start of the next."""
 CLOSE_S = 5.0
 """For a driver to close its connections."""
 
@@ -75,9 +74,9 @@ _Key = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """How one fabric is reached. open: makes its driver, once per term. limit: calls at a time.
+    """How to reach one fabric. `open` makes its driver, once per term; `limit` bounds concurrent calls.
 
-    survey_s: time-out of one look at it. models: (type, model) that its settings name.
+    `survey_s` is the timeout of a survey, `models` are the (type, model) pairs of the settings.
     """
 
     open: Callable[[], FabricDriver]
@@ -88,7 +87,7 @@ class Line:
 
 @dataclass
 class _Lane:
-    """One fabric while this service leads, and what is queued for it."""
+    """One fabric during a leader term, with its queue."""
 
     line: Line
     queue: deque[Call] = field(default_factory=deque)
@@ -106,7 +105,7 @@ class _Lane:
 class FabricCalls:
     """The port `Fabrics` and the sink that works it. One instance serves a service's cores, one after the other.
 
-    seen: kept right for drivers of fabrics that the field's operator moves, by name.
+    `seen` has the operator's devices by fabric, for its drivers.
     """
 
     def __init__(self, lines: Mapping[str, Line], seen: dict[str, OperatorSeen] | None = None) -> None:
@@ -122,23 +121,23 @@ class FabricCalls:
         self._defect: BaseException | None = None
 
     def carry_out(self, call: Call) -> None:
-        """See Fabrics.carry_out. A fabric that is not set up is told as unavailable."""
+        """Queue a call. A fabric that is not configured is unavailable."""
         key = (call.order, call.attempt)
         if key in self._taken:
             return
         self._taken.add(key)
         lane = self._lanes.get(call.fabric)
         if lane is None:
-            self._outcomes[key] = _wrong(call, CallFailure.UNAVAILABLE, f"fabric {call.fabric!r} is in no settings")
+            self._outcomes[key] = _wrong(call, CallFailure.UNAVAILABLE, f"fabric {call.fabric!r} is not configured")
         else:
             lane.queue.append(call)
 
     def is_under_way(self, order: str, attempt: int) -> bool:
-        """See Fabrics.is_under_way."""
+        """Return whether this process makes the call, or has an outcome that is not acknowledged."""
         return (order, attempt) in self._taken
 
     def ask_survey(self, fabric: str, not_before: Instant) -> None:
-        """See Fabrics.ask_survey. The newest word counts. A look that failed answers nobody."""
+        """Request a survey; the newest request counts, and a failed survey does not satisfy it."""
         lane = self._lanes.get(fabric)
         if lane is None:
             return
@@ -150,7 +149,7 @@ class FabricCalls:
         lane.look_wanted = not_before
 
     def observe(self, now: Instant) -> Sequence[Observation]:
-        """See Fabrics.observe."""
+        """Return outcomes that are not acknowledged, and the newest survey of each fabric."""
         self._saw(now)
         looks = [lane.look for lane in self._lanes.values() if lane.look is not None]
         for lane in self._lanes.values():
@@ -158,7 +157,7 @@ class FabricCalls:
         return [*self._outcomes.values(), *looks]
 
     def acknowledge(self, order: str, attempt: int) -> None:
-        """See Fabrics.acknowledge. A call that runs goes on, but its outcome is nobody's."""
+        """Drop the outcome of a call; a call in progress continues without one."""
         key = (order, attempt)
         if key not in self._taken:
             return
@@ -168,14 +167,14 @@ class FabricCalls:
                 lane.queue = deque(call for call in lane.queue if (call.order, call.attempt) != key)
 
     def next_change(self) -> Instant | None:
-        """See Fabrics.next_change."""
+        """Return when to observe again."""
         if self._outcomes or self._defect is not None:
             return _AT_ONCE
         moments = [moment for lane in self._lanes.values() for moment in _moments_of(lane)]
         return min(moments, default=None)
 
     async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:  # noqa: ARG002 - the port
-        """A term begins: forget what was taken on before, connect anew. Metrics follow a composer's core."""
+        """Begin a term: forget earlier orders, connect again. Metrics follow a composer's core."""
         await self.close()
         self._leader = leader
         if isinstance(core, ComposerCore):
@@ -185,7 +184,7 @@ class FabricCalls:
             lane.driver = checked(lane.line.open())
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
-        """Begin what may begin. Raises what a driver raised beside FabricError: a defect ends the service."""
+        """Begin calls that may begin. Raises errors of drivers other than FabricError: a defect ends the service."""
         self._saw(now)
         if self._core is not None:
             fabrics = self._core.state.fabrics.items()
@@ -201,7 +200,7 @@ class FabricCalls:
             self._begin_look(lane, now)
 
     async def close(self) -> None:
-        """The term is over: end all calls; what they did is for the next leader to find out."""
+        """End the term and its calls; the next leader finds out their effect."""
         self._leader = None
         if self._watch is not None:
             self._watch.close()
@@ -242,7 +241,7 @@ class FabricCalls:
             outcome = _wrong(call, error.failure, str(error))
         except TimeoutError:
             outcome = _wrong(call, CallFailure.TIMEOUT, f"no outcome within {left_s:.0f} s")
-        except Exception as error:  # noqa: BLE001 - kept, and raised by the next after_fold
+        except Exception as error:  # noqa: BLE001 - raised by the next after_fold
             self._fail(error)
             return
         finally:
@@ -260,7 +259,7 @@ class FabricCalls:
         lane.looking = asyncio.create_task(self._look(lane), name="survey")
 
     async def _look(self, lane: _Lane) -> None:
-        """One look. It began when this runs, not when it was asked for."""
+        """Survey once; the survey begins when this runs, not when it was requested."""
         assert lane.driver is not None, "looks are taken only in a term"
         name = next(name for name, each in self._lanes.items() if each is lane)
         began_at = self._present()
@@ -270,15 +269,15 @@ class FabricCalls:
         except FabricError as error:
             lane.look = SurveyWentWrong(name, began_at, error.failure, str(error)[:ERROR_CHARS_MAX])
         except TimeoutError:
-            said = f"not seen within {lane.line.survey_s:.0f} s"
+            said = f"no survey within {lane.line.survey_s:.0f} s"
             lane.look = SurveyWentWrong(name, began_at, CallFailure.TIMEOUT, said)
-        except Exception as error:  # noqa: BLE001 - kept, and raised by the next after_fold
+        except Exception as error:  # noqa: BLE001 - raised by the next after_fold
             self._fail(error)
             return
         finally:
             lane.looking = None
         if lane.look_wanted is not None and lane.look_wanted <= began_at:
-            lane.look_wanted = None  # asked for again meanwhile
+            lane.look_wanted = None  # requested again meanwhile
         lane.look_told = False
         self._wake()
 
@@ -286,7 +285,7 @@ class FabricCalls:
         self._now, self._now_at_s = max(self._now, now), _monotonic_s()
 
     def _present(self) -> Instant:
-        """The latest moment that the shell named, and the time since then."""
+        """Return the latest time of the shell, plus the time since then."""
         return after(self._now, _monotonic_s() - self._now_at_s)
 
     def _fail(self, error: Exception) -> None:

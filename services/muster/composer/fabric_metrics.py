@@ -11,17 +11,17 @@ from muster.schemas.devices import CXL_MEMORY, GPU, AttachmentPhase, BreakerStat
 from muster.schemas.facts.device import CallFailure
 
 LATE = "late"
-"""Failure of an attachment whose time was over without a call that failed."""
+"""Failure of an attachment that ran out of time without a failed call."""
 
 OTHER = "other"
-"""Type or model of devices that no settings name: what a manager calls them makes no labels."""
+"""Label for types and models that no settings name: a manager's names create no labels."""
 LIVE_PHASES = tuple(phase for phase in AttachmentPhase if not phase.is_over)
 
 _BREAKERS = {BreakerState.CLOSED: 0, BreakerState.HALF_OPEN: 1, BreakerState.OPEN: 2}
 _TYPES = (GPU, CXL_MEMORY)
 _DURATIONS_S = (1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0, 180.0, 300.0, 600.0, 1200.0)
 
-_EXEMPLARS = Exemplars(1)  # devices come and go seldom: each may be looked for
+_EXEMPLARS = Exemplars(1)  # changes are rare: keep an exemplar of each
 
 _BREAKER = Gauge("muster_fabric_breaker", "Circuit breaker: 0 closed, 1 half-open, 2 open.", ("fabric",))
 _POOL = Gauge("muster_fabric_devices", "Devices, free in the pool or attached.", ("fabric", "type", "model", "place"))
@@ -46,7 +46,7 @@ for _outcome in ("accepted", "refused", "failed", "ended"):
 
 
 class FabricGauges:
-    """What is so, of all fabrics of one composer. models: by fabric, the (type, model) that its settings name."""
+    """Gauges of all fabrics of one composer; `models` has the (type, model) pairs of the settings by fabric."""
 
     def __init__(self, models: Mapping[str, Sequence[Kind]]) -> None:
         self._gauges = LeaderGauges()
@@ -58,17 +58,17 @@ class FabricGauges:
             _begin_at_zero(fabric)
 
     def fabric(self, name: str, *, breaker: BreakerState, unsettled: int, orphans: int) -> None:
-        """How one fabric stands."""
+        """Show the state of one fabric."""
         self._gauges.show(_BREAKER, _BREAKERS[breaker], name)
         self._gauges.show(_UNSETTLED, unsettled, name)
         self._gauges.show(_ORPHANS, orphans, name)
 
     def survey_age(self, fabric: str, age_s: Callable[[], float]) -> None:
-        """Computed whenever somebody looks, so that it grows also while nothing happens."""
+        """Show the age of the survey, computed at each scrape, so that it grows between events."""
         self._gauges.show_computed(_SURVEY_AGE, age_s, fabric)
 
     def pool(self, fabric: str, pool: Mapping[Kind, PoolModel]) -> None:
-        """All that a pool holds now."""
+        """Show the contents of a pool."""
         shown = self._shown.setdefault(fabric, {})
         totals = dict.fromkeys(shown, (0, 0))
         for kind, counts in pool.items():
@@ -81,11 +81,11 @@ class FabricGauges:
             self._gauges.show(_POOL, attached, fabric, type_, model, "attached")
 
     def attachments(self, fabric: str, phase: AttachmentPhase, count: int) -> None:
-        """So many are in this phase."""
+        """Show the number of attachments in a phase."""
         self._gauges.show(_ATTACHMENTS, count, fabric, phase.value)
 
     def hide(self) -> None:
-        """The term is over."""
+        """Hide all samples at the end of the term."""
         self._gauges.hide()
 
     def _label(self, fabric: str, kind: Kind) -> Kind:
@@ -95,7 +95,7 @@ class FabricGauges:
 
 
 def _begin_at_zero(fabric: str) -> None:
-    """What was never counted is shown too: or a rate would not see the first."""
+    """Create counters at 0: otherwise a rate would miss the first event."""
     for counter in (_ADOPTED, _GIVEN_UP):
         counter.labels(fabric)
     for failure in (*(one.value for one in CallFailure), LATE):
@@ -103,30 +103,30 @@ def _begin_at_zero(fabric: str) -> None:
 
 
 def attached(fabric: str, took_s: float, *, trace: str = "") -> None:
-    """A device may be used, so long after it was requested. trace: traceparent of what it was requested for."""
+    """Count an attached device, and the seconds since its request; `trace` is the request's traceparent."""
     _ATTACH_S.labels(fabric).observe(took_s, _EXEMPLARS.of(trace))
 
 
 def detached(fabric: str, took_s: float, *, trace: str = "") -> None:
-    """A device is back in the pool, so long after somebody wanted it gone."""
+    """Count a device that is back in the pool, and the seconds since its detachment was requested."""
     _DETACH_S.labels(fabric).observe(took_s, _EXEMPLARS.of(trace))
 
 
 def failed(fabric: str, failure: CallFailure | None) -> None:
-    """An attachment will not be. failure: of its last call; None: its time was over without one."""
+    """Count a failed attachment by the failure of its last call; None: it ran out of time without one."""
     _FAILED.labels(fabric, failure.value if failure is not None else LATE).inc()
 
 
 def adopted(fabric: str) -> None:
-    """A look showed the device that an attachment waited for."""
+    """Count a device that a survey showed for a waiting attachment."""
     _ADOPTED.labels(fabric).inc()
 
 
 def given_up(fabric: str) -> None:
-    """A device stays where it is though it was to go."""
+    """Count a detachment that was given up."""
     _GIVEN_UP.labels(fabric).inc()
 
 
 def request(outcome: str) -> None:
-    """A request was `accepted`, `refused`, `failed` or `ended`."""
+    """Count a request that was `accepted`, `refused`, `failed` or `ended`."""
     _REQUESTS.labels(outcome).inc()

@@ -1,6 +1,6 @@
-"""Tells people how fabrics fare: metrics and a few log lines, from what a leading composer folds. No line per call.
+"""Report on fabrics by metrics and a few log lines, from what a leading composer folds. No line per call.
 
-Facts are counted as they are folded, so only those of its own term; what is so is taken from the core's state.
+Facts are counted as they are folded, so only those of its own term; gauges show the core's state.
 """
 
 import logging
@@ -28,7 +28,7 @@ from muster.schemas.facts.device import (
 from muster.schemas.facts.fabric import BreakerOpened, OrphanFound
 
 SILENT_S = 15.0
-"""A fabric that answered no look so long after the term began is told of: simulators and managers start, too."""
+"""Time after the start of a term before an unanswering fabric is logged: managers start, too."""
 
 _logger = logging.getLogger(__name__)
 _CHANGES = ("attachment", "composability", "fabric")
@@ -43,7 +43,7 @@ class _Counted:
 
 
 class FabricWatch:
-    """One term. core: recovered to the log's head. models: by fabric, what its settings name."""
+    """Metrics and log lines of one term. `core` is recovered to the log's head."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class FabricWatch:
         self._show_pools()
 
     def after_fold(self, facts: Sequence[Fact], now: Instant) -> None:
-        """These were folded; or time went by."""
+        """Handle folded facts, or the passing of time."""
         self._clock = now, self._monotonic_s()
         if self._began_at is None:
             self._began_at = now
@@ -80,7 +80,7 @@ class FabricWatch:
             self._show(config.name, now)
 
     def close(self) -> None:
-        """The term is over."""
+        """Hide the metrics at the end of the term."""
         self._gauges.hide()
 
     # --- what happened -------------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ class FabricWatch:
     # --- what is so ----------------------------------------------------------------------------------------------
 
     def _count(self, name: str) -> None:
-        """Count an attachment in the phase in which it is now."""
+        """Count an attachment in its current phase."""
         known = self._known.get(name)
         if known is None:
             attachment = self._core.state.attachments.get(name)
@@ -154,7 +154,9 @@ class FabricWatch:
             _logger.info("fabric %s answers", name)
         elif not look.began_at and name not in self._silent and self._is_late(now):
             self._silent.add(name)
-            _logger.warning("fabric %s has not answered since the start: %s", name, look.error or record.error or "-")
+            _logger.warning(
+                "fabric %s has not answered since the term began: %s", name, look.error or record.error or "-"
+            )
 
     def _show_pools(self) -> None:
         for config in self._core.state.config.fabrics:
@@ -165,7 +167,7 @@ class FabricWatch:
 
     def _age_of(self, fabric: str, began_at: Instant) -> Callable[[], float]:
         def age_s() -> float:
-            """Called by the thread of the metrics page: it reads single values only."""
+            """Return the age; called by the thread of the metrics page, so it reads only single values."""
             look, (now, seen_s) = self._core.surveys.of.get(fabric), self._clock
             looked_at = look.began_at if look is not None and look.began_at else began_at
             return max(0.0, seconds_between(looked_at, now) + self._monotonic_s() - seen_s)
@@ -183,7 +185,7 @@ class FabricWatch:
 
 
 def _attachment(one: Attachment, fact: Fact) -> str:
-    """Count one fact. Returns why it failed for good, if that is what it says and somebody wanted it."""
+    """Count one fact. Return why the attachment failed for good, if it did and was still wanted."""
     match fact.payload:
         case DeviceAttached(adopted=True):
             fabric_metrics.adopted(one.fabric)

@@ -1,7 +1,7 @@
-"""The port over simulated fabrics in virtual time: no I/O, time passes by being asked.
+"""The port over simulated fabrics in virtual time, without I/O: time advances when it is asked.
 
-Calls go wrong as the model draws it: dropped answers are time-outs at their deadline, half-done work and
-garbage are nonsense: nobody knows what became of the device. A new term forgets the calls; the fabrics go on with them.
+Calls fail as the model draws: dropped answers time out at their deadline, half-done work and garbage are nonsense: the
+device's state is then unknown. A new term forgets the calls; the fabrics continue them.
 """
 
 from collections import Counter
@@ -31,7 +31,7 @@ _Key = tuple[str, int]
 
 @dataclass(slots=True)
 class _Running:
-    """A call that was begun. told_at: when its outcome, or that there is none, is known."""
+    """A call in progress; at `told_at` its outcome, or the lack of one, is known."""
 
     call: Call
     operation: Operation
@@ -40,10 +40,10 @@ class _Running:
 
 
 class VirtualFabrics:
-    """Implements `Fabrics`. models: by fabric; several instances over the same models are several leaders.
+    """Simulated fabrics; several instances over the same `models` are several leaders.
 
-    counts: outcomes told, by direction and failure or "done", as "attach timeout"; among these "attach dropped": the
-    fabric had done it, only the answer was lost. "attach twice": carried out twice.
+    `counts` has outcomes by direction and failure or "done", as "attach timeout". "attach dropped": the fabric did it,
+    and the answer was lost. "attach twice": carried out twice.
     """
 
     def __init__(self, models: Mapping[str, FabricModel]) -> None:
@@ -59,11 +59,11 @@ class VirtualFabrics:
 
     @property
     def running(self) -> int:
-        """Calls under way."""
+        """Return the number of calls in progress."""
         return len(self._running)
 
     def start_term(self) -> None:
-        """Another leader: all calls are forgotten here, and go on there."""
+        """Forget all calls, because another process leads; the fabrics continue them."""
         self._queue.clear()
         for known in (self._running, self._told, self._wanted, self._looks):
             known.clear()
@@ -71,18 +71,18 @@ class VirtualFabrics:
         self._news = False
 
     def carry_out(self, call: Call) -> None:
-        """See `Fabrics`."""
+        """Queue a call."""
         key = call.order, call.attempt
         if key not in self._taken:
             self._taken.add(key)
             self._queue.append(call)
 
     def is_under_way(self, order: str, attempt: int) -> bool:
-        """See `Fabrics`."""
+        """Return whether this process makes the call."""
         return (order, attempt) in self._taken
 
     def ask_survey(self, fabric: str, not_before: Instant) -> None:
-        """See `Fabrics`. The newest word counts."""
+        """Request a survey; the newest request counts."""
         look = self._looks.get(fabric)
         if look is not None and look.began_at >= not_before:
             self._wanted.pop(fabric, None)
@@ -90,7 +90,7 @@ class VirtualFabrics:
             self._wanted[fabric] = not_before
 
     def observe(self, now: Instant) -> Sequence[Observation]:
-        """See `Fabrics`. Begins what is queued, and looks where it was asked to."""
+        """Begin queued calls, survey on request, and return the observations."""
         for model in self._models.values():
             model.advance(now)
         for call in self._queue:
@@ -107,7 +107,7 @@ class VirtualFabrics:
         return [*self._told.values(), *self._looks.values()]
 
     def acknowledge(self, order: str, attempt: int) -> None:
-        """See `Fabrics`."""
+        """Drop the outcome of a call."""
         key = order, attempt
         self._taken.discard(key)
         self._told.pop(key, None)
@@ -115,7 +115,7 @@ class VirtualFabrics:
         self._queue = [call for call in self._queue if (call.order, call.attempt) != key]
 
     def next_change(self) -> Instant | None:
-        """See `Fabrics`."""
+        """Return when to observe again."""
         if self._told or self._queue:
             return AT_ONCE
         moments = [running.told_at for running in self._running.values()]
@@ -135,7 +135,7 @@ class VirtualFabrics:
         self._running[key] = _Running(call, operation, now, call.deadline_at if is_lost else operation.due)
 
     def _operate(self, model: FabricModel, call: Call, now: Instant) -> Operation:
-        """Raises FabricError."""
+        """Carry out a call. Raises FabricError."""
         key = f"{call.order}/{call.attempt}"
         if isinstance(call, AttachCall):
             return model.begin_attach(call.machine, type=call.type, model=call.model, now=now, key=key)

@@ -1,8 +1,8 @@
-"""The guard service: looks at the API servers while it leads, keeps flow control where it may, and shows each look.
+"""Run the guard: look at the API servers while leading, keep flow control if allowed, and export each look as metrics.
 
-Effects are server-side applies of objects with fixed names, so a leader that takes over finds what was written and
-writes the same. Labels of metrics are bounded: replicas, priority levels, guarded kinds, resources that are stored, the
-clients that list most, and the codes of advice.
+Effects are server-side applies of objects with fixed names, so a new leader finds what was written and writes the same.
+Labels of metrics are bounded: replicas, priority levels, guarded kinds, stored resources, the clients that list most,
+and advice codes.
 """
 
 import asyncio
@@ -39,37 +39,37 @@ RESOURCES_SHOWN = 20
 
 _UP = Gauge("muster_apiserver_up", "Whether the API server's metrics could be read.", ("replica",))
 _MEMORY = Gauge("muster_apiserver_memory_bytes", "Resident memory of an API server.", ("replica",))
-_HEAP_GOAL = Gauge("muster_apiserver_heap_goal_bytes", "Heap at which garbage is collected next.", ("replica",))
-_CPU = Gauge("muster_apiserver_cpu_cores", "Processor cores that an API server used lately.", ("replica",))
+_HEAP_GOAL = Gauge(
+    "muster_apiserver_heap_goal_bytes", "Heap size at which the next garbage collection starts.", ("replica",)
+)
+_CPU = Gauge("muster_apiserver_cpu_cores", "CPU cores used by an API server since the previous look.", ("replica",))
 _SKEW = Gauge("muster_apiserver_memory_skew_ratio", "Largest memory of an API server over the smallest.", ("scope",))
-_INFLIGHT = Gauge("muster_apiserver_inflight_requests", "Requests being worked on.", ("replica", "kind"))
-_REQUESTS = Gauge("muster_apiserver_requests_per_second", "Requests answered lately.", ("replica",))
-_WATCHES = Gauge("muster_apiserver_watches", "Watches that are open.", ("replica",))
-_LISTS = Gauge("muster_apiserver_lists_per_minute", "LISTs answered lately, by resource.", ("resource",))
+_INFLIGHT = Gauge("muster_apiserver_inflight_requests", "Requests in flight.", ("replica", "kind"))
+_REQUESTS = Gauge("muster_apiserver_requests_per_second", "Requests answered per second.", ("replica",))
+_WATCHES = Gauge("muster_apiserver_watches", "Open watches.", ("replica",))
+_LISTS = Gauge("muster_apiserver_lists_per_minute", "LISTs answered per minute, by resource.", ("resource",))
 _CLIENT = Gauge(
     "muster_apiserver_client_lists_per_minute", "LISTs of the clients that list most.", ("client", "resource")
 )
-_OBJECTS = Gauge("muster_apiserver_objects", "Objects that are stored.", ("resource",))
-_SIZE = Gauge("muster_apiserver_objects_bytes", "Their size, as API servers estimate it.", ("resource",))
+_OBJECTS = Gauge("muster_apiserver_objects", "Stored objects.", ("resource",))
+_SIZE = Gauge("muster_apiserver_objects_bytes", "Size of stored objects, estimated by API servers.", ("resource",))
 _SEATS = Gauge("muster_apiserver_flow_seats", "Nominal seats of a priority level.", ("replica", "level"))
-_EXECUTING = Gauge("muster_apiserver_flow_executing", "Requests of a level being worked on.", ("replica", "level"))
-_QUEUED = Gauge("muster_apiserver_flow_queued", "Requests of a level that wait.", ("replica", "level"))
-_REJECTED = Gauge(
-    "muster_apiserver_flow_rejected_per_minute", "Requests of a level that were turned away.", ("replica", "level")
-)
-_WANTED = Gauge("muster_guard_flow_seats_wanted", "Seats that a guarded kind's level shall have.", ("level",))
+_EXECUTING = Gauge("muster_apiserver_flow_executing", "Executing requests of a level.", ("replica", "level"))
+_QUEUED = Gauge("muster_apiserver_flow_queued", "Queued requests of a level.", ("replica", "level"))
+_REJECTED = Gauge("muster_apiserver_flow_rejected_per_minute", "Rejected requests of a level.", ("replica", "level"))
+_WANTED = Gauge("muster_guard_flow_seats_wanted", "Wanted seats of a guarded kind's level.", ("level",))
 _RIGHT = Gauge(
-    "muster_guard_flow_right", "Whether a guarded kind's level is as wanted on every API server.", ("level",)
+    "muster_guard_flow_right", "Whether a guarded kind's level has the wanted seats on every API server.", ("level",)
 )
-_ADVICE = Gauge("muster_guard_advice", "Advice that stands.", ("code",))
+_ADVICE = Gauge("muster_guard_advice", "Active advice.", ("code",))
 _LOOKS = Counter("muster_guard_looks", "Looks at the API servers.", ())
 _FAILURES = Counter("muster_guard_scrape_failures", "Pages of metrics that could not be read.", ("replica",))
 _AUDIT = Counter("muster_guard_audit_events", "Events that API servers sent to the audit webhook.", ())
-_AUDIT_REFUSED = Counter("muster_guard_audit_refused", "Batches to the audit webhook that were none.", ())
+_AUDIT_REFUSED = Counter("muster_guard_audit_refused", "Rejected batches of the audit webhook.", ())
 
 
 class GuardMetrics:
-    """The samples of one term; those of a look take the place of the look's before."""
+    """Gauges of one leader term; the samples of a look replace those of the previous look."""
 
     def __init__(self) -> None:
         self._look = LeaderGauges()
@@ -77,7 +77,7 @@ class GuardMetrics:
         self._audited = (0, 0)
 
     def show_look(self, look: Look, audit: AuditReceiver | None) -> None:
-        """What was seen; replicas, clients and resources that are no longer there go."""
+        """Show a look; hide replicas, clients and resources that are gone."""
         self._look.hide()
         _LOOKS.inc()
         for replica in look.replicas:
@@ -96,12 +96,12 @@ class GuardMetrics:
             self._audited = audit.events, audit.refused
 
     def show_state(self, state: State) -> None:
-        """What was said; a code without advice shows 0."""
+        """Show the active advice; a code without advice shows 0."""
         for code in CHECKS:
             self._state.show(_ADVICE, sum(one.raised.code == code for one in state.advice.values()), code)
 
     def hide(self) -> None:
-        """The term is over."""
+        """Hide all samples at the end of the term."""
         self._look.hide()
         self._state.hide()
 
@@ -141,7 +141,7 @@ _logger = logging.getLogger(__name__)
 
 
 class ServerWatch:
-    """Implements `muster.bus.service.Sink`. version: of Muster, as the API servers are told."""
+    """The sink that looks at API servers while the guard leads. `version` is Muster's, for the User-Agent."""
 
     def __init__(self, place: Place, config: GuardConfig, *, scrape_s: float, version: str) -> None:
         self._place, self._config, self._scrape_s, self._version = place, config, scrape_s, version
@@ -152,7 +152,7 @@ class ServerWatch:
         self._flow_changed = asyncio.Event()
 
     async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:  # noqa: ARG002 - the port
-        """See `Sink.open`."""
+        """Start looking."""
         assert isinstance(core, GuardCore), "these are the guard's looks"
         core.forget()
         self._core, self._leader = core, leader
@@ -162,12 +162,12 @@ class ServerWatch:
         self._task.add_done_callback(leader.ended)
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
-        """See `Sink.after_fold`."""
+        """Show the advice that the facts left active."""
         assert self._core is not None, "a sink is opened first"
         self._metrics.show_state(self._core.state)
 
     async def close(self) -> None:
-        """See `Sink.close`."""
+        """Stop looking and hide the metrics."""
         if self._core is not None:
             self._core.forget()
         self._metrics.hide()
@@ -196,7 +196,7 @@ class ServerWatch:
             await asyncio.sleep(REOPEN_S)
 
     async def _watch(self, core: GuardCore, observer: ClusterObserver) -> None:
-        """Looks until the observer fails: every `scrape_s`, and soon after flow control changed."""
+        """Look every `scrape_s`, and soon after flow control changed, until the observer fails."""
         while True:
             self._flow_changed.clear()
             applies = self._config.apply
@@ -213,7 +213,7 @@ class ServerWatch:
 
 
 def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
-    """The guard of one cluster. On a simulated one too, since checkpoints wait for its part; there it sees nothing."""
+    """Return the guard of one cluster. A simulated cluster has one too, for checkpoints; it observes nothing there."""
     config, place = config_of(settings), place_of(settings)
     queries = {"report": answer_report}
     if place is None or not settings.guard.enabled:
@@ -236,7 +236,7 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
 
 
 def config_of(settings: Settings) -> GuardConfig:
-    """The guard's part of the settings."""
+    """Return the guard's configuration from the settings."""
     guard = settings.guard
     return GuardConfig(
         kinds=tuple(Kind(kind.resource, kind.group, kind.seats) for kind in guard.kinds),
@@ -249,7 +249,7 @@ def config_of(settings: Settings) -> GuardConfig:
 
 
 def place_of(settings: Settings) -> Place | None:
-    """How the cluster is reached; None for a simulated one."""
+    """Return how to reach the cluster; None for a simulated one."""
     kubernetes = settings.kubernetes
     if kubernetes is None:
         return None
@@ -266,6 +266,6 @@ def place_of(settings: Settings) -> Place | None:
 
 
 def _pair(guard: GuardSettings) -> tuple[Path, Path] | None:
-    """Certificate and key of the audit receiver; the settings have both or none."""
+    """Return certificate and key of the audit receiver; the settings have both or neither."""
     certificate, key = guard.audit_certificate, guard.audit_key
     return None if certificate is None or key is None else (certificate, key)

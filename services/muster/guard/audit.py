@@ -1,7 +1,7 @@
-"""Where API servers send their audit events: who lists what, with user agents (audit.k8s.io/v1 EventList).
+"""Receive the audit events of API servers (audit.k8s.io/v1 EventList): which client lists what, with its user agent.
 
-What is kept of an event is counted and forgotten. Set up on the API servers' side by --audit-webhook-config-file and a
-policy that logs LISTs at level Metadata and nothing else; `muster guard audit` writes both files.
+Events are counted and dropped. API servers send them with --audit-webhook-config-file and a policy that logs LISTs at
+level Metadata and nothing else; `muster guard audit` writes both files.
 """
 
 import hmac
@@ -22,7 +22,7 @@ _BY_NAME = re.compile(r"[?&]fieldSelector=metadata\.name(%3D|=)")
 
 
 class AuditPortError(OSError):
-    """It cannot listen there, or its token cannot be read; the message names the setting."""
+    """The audit receiver cannot listen, or its token or certificate cannot be read; the message names the setting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Listed:
 
 
 def listed_of(event: JsonObject) -> Listed | None:
-    """None for what is no answered LIST, and for one of a single object by its name, as kubelets make them."""
+    """Return the answered LIST of an event; None for other events and for LISTs of one object by name (kubelets)."""
     if text(event, "verb") != "list" or text(event, "stage") != "ResponseComplete":
         return None
     if text(event, "objectRef", "name") or _BY_NAME.search(text(event, "requestURI")):
@@ -49,12 +49,12 @@ def listed_of(event: JsonObject) -> Listed | None:
 
 
 def agent_of(user_agent: str) -> str:
-    """The first product of a User-Agent, which names the program: "kubectl/v1.34.4"."""
+    """Return the first product of a User-Agent, which names the program: "kubectl/v1.34.4"."""
     return printable(user_agent.split(" ", 1)[0], AGENT_CHARS_MAX)
 
 
 def read_token(path: Path | None) -> str:
-    """What the file of guard.audit_token holds; "" without one. Raises AuditPortError."""
+    """Return the token in the file of guard.audit_token; "" without a file. Raises AuditPortError."""
     if path is None:
         return ""
     try:
@@ -67,13 +67,13 @@ def read_token(path: Path | None) -> str:
 
 
 def read_tls(pair: tuple[Path, Path] | None) -> ssl.SSLContext | None:
-    """What certificate and key serve with; None without them. Raises AuditPortError."""
+    """Return the TLS context of certificate and key; None without them. Raises AuditPortError."""
     if pair is None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
         context.load_cert_chain(*pair)
-    except OSError as error:  # SSLError, too: what is no PEM, or a key of another certificate
+    except OSError as error:  # SSLError, too: not PEM, or the key of another certificate
         raise AuditPortError(
             f"guard.audit_certificate, guard.audit_key: {pair[0]} and {pair[1]} cannot be used: {error}"
         ) from error
@@ -81,11 +81,10 @@ def read_tls(pair: tuple[Path, Path] | None) -> ssl.SSLContext | None:
 
 
 class AuditReceiver:
-    """An HTTP server for batches of events. take: called for each answered LIST, in the event loop.
+    """An HTTP server for batches of audit events; `take` is called in the event loop for each answered LIST.
 
-    token: that API servers must send, as the last part of the path, since their client sends no credentials over plain
-    HTTP (client-go's clientcmd), or as a bearer token; with "" anybody who reaches the port may tell tales of others.
-    tls: None: plain HTTP.
+    API servers must send `token` as the last part of the path, since client-go sends no credentials over plain HTTP, or
+    as a bearer token; with "" any client that reaches the port can send events. Without `tls` it serves plain HTTP.
     """
 
     def __init__(
@@ -101,18 +100,18 @@ class AuditReceiver:
         self._token = token.encode()
         self._runner: web.AppRunner | None = None
         self.events = 0
-        """Events that came."""
+        """Received events."""
         self.refused = 0
-        """Batches that were none, or came without the token."""
+        """Batches that were not valid or came without the token."""
 
     @property
     def port(self) -> int:
-        """Where it listens; another than asked for where that was 0."""
+        """Return the port that it listens on; chosen by the system if 0 was configured."""
         assert self._runner is not None, "it is started first"
         return int(self._runner.addresses[0][1])
 
     async def start(self) -> None:
-        """Listen. Raises AuditPortError where that cannot be."""
+        """Start listening. Raises AuditPortError if the port cannot be used."""
         app = web.Application(client_max_size=AUDIT_BODY_BYTES_MAX)
         app.router.add_post("/{anything:.*}", self._receive)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=AUDIT_CLOSE_S)
@@ -125,7 +124,7 @@ class AuditReceiver:
             ) from error
 
     async def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
@@ -133,12 +132,12 @@ class AuditReceiver:
     async def _receive(self, request: web.Request) -> web.Response:
         if not self._is_allowed(request):
             self.refused += 1
-            return web.Response(status=401, text="the token of guard.audit_token is wanted")
+            return web.Response(status=401, text="invalid token: send the token of guard.audit_token")
         try:
             batch = from_json(await request.read())
         except ValueError:
             self.refused += 1
-            return web.Response(status=400, text="no JSON: an audit.k8s.io/v1 EventList is wanted")
+            return web.Response(status=400, text="invalid JSON: send an audit.k8s.io/v1 EventList")
         for event in objects(batch, "items"):
             self.events += 1
             if (listed := listed_of(event)) is not None:

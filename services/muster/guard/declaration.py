@@ -1,4 +1,4 @@
-"""Declares what the guard reads and writes. Loads little: a stack asks before it starts anything."""
+"""Declares what the guard reads and writes. Imports little, because a stack loads it before anything starts."""
 
 from muster.bus.declaration import Declaration, QueryType
 from muster.schemas.apiserver import ApiServerReport, AskReport

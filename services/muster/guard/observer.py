@@ -30,7 +30,7 @@ LACKING_PODS: Final = "pods cannot be read, so workloads with many secrets are n
 
 
 class Watches:
-    """Reflectors of one connection. on_flow: called when a flow-control object changed."""
+    """Reflectors of flow control and pods on one connection. `on_flow` is called when a flow-control object changed."""
 
     def __init__(self, connection: KubeConnection, *, on_flow: Callable[[], None], seed: int = 0) -> None:
         self._on_flow = on_flow
@@ -51,11 +51,11 @@ class Watches:
         self._tallied: Pods | None = None
 
     def running(self) -> list[Coroutine[None, None, None]]:
-        """What has to run as long as this is used."""
+        """Return the coroutines to run while the watches are in use."""
         return [self._levels.run(), self._schemas.run(), self._pods.run()]
 
     async def synced(self) -> None:
-        """Until of each the first state, or the first refusal, is there, or it takes too long; looks say what lacks."""
+        """Wait until each kind has its first state or first error, at most SYNC_S_MAX; looks report what is missing."""
         every = (self._levels, self._schemas, self._pods)
         with suppress(TimeoutError):
             async with asyncio.timeout(SYNC_S_MAX):
@@ -69,7 +69,7 @@ class Watches:
         return [obj for held in (self._levels, self._schemas) for _, obj in held.items()]
 
     def pods(self, *, secrets_min: int) -> Pods | None:
-        """What all pods tell together; None if they are not known. Computed anew only after a change."""
+        """Return the tally of all pods, or None while they are unknown. Recomputed only after a change."""
         if not self._pods.synced:
             return None
         if self._tallied is None:
@@ -77,7 +77,7 @@ class Watches:
         return self._tallied
 
     def lacking(self) -> list[str]:
-        """Sentences on what cannot be seen."""
+        """Return one sentence for each thing that cannot be read."""
         found = []
         if self.flow_objects() is None:
             why = self._levels.figures.last_error or self._schemas.figures.last_error or "no answer yet"
@@ -102,18 +102,18 @@ def _schema(raw: JsonObject) -> JsonObject:
 
 
 def _kept(raw: JsonObject, kind: str) -> JsonObject:
-    """What flow_plan reads; items of a list do not say their kind."""
+    """Return the fields that flow_plan reads; items of a list lack their kind."""
     labels = dict(strings(raw, "metadata", "labels"))
     return {"kind": kind, "metadata": {"name": name_of(raw), "labels": labels}, "spec": mapping(raw, "spec")}
 
 
 def resource_of(obj: JsonObject) -> Resource:
-    """Of a FlowSchema or PriorityLevelConfiguration."""
+    """Return the resource of a FlowSchema or PriorityLevelConfiguration."""
     return FLOW_SCHEMAS if text(obj, "kind") == SCHEMA else PRIORITY_LEVELS
 
 
 async def write_plan(connection: KubeConnection, plan: FlowPlan, *, dry_run: bool = False) -> None:
-    """All writes, then all deletions. force: what somebody else changed by hand is taken back. Raises KubeError."""
+    """Apply all writes, then delete. Manual changes by others are overwritten (`force`). Raises KubeError."""
     writing = Writing(field_manager=MANAGER, force=True, dry_run=dry_run, strict=True)
     for obj in plan.writes:
         await connection.patch(resource_of(obj), name_of(obj), obj, kind=Patch.APPLY, writing=writing)
@@ -123,7 +123,7 @@ async def write_plan(connection: KubeConnection, plan: FlowPlan, *, dry_run: boo
 
 
 async def remove_objects(connection: KubeConnection, objects: Sequence[JsonObject]) -> None:
-    """Delete objects; those that are gone already are no error. Raises KubeError."""
+    """Delete objects; absent ones are ignored. Raises KubeError."""
     for obj in objects:
         try:
             await connection.delete(resource_of(obj), name_of(obj))
@@ -135,10 +135,10 @@ _AUDIT, _REQUESTS = "audit", "requests"
 
 
 class ClusterObserver:
-    """Opened for one term, or for one command. now: the moment of a look and of what is counted.
+    """An async context manager that observes one cluster for one leader term or one command.
 
-    on_flow: called when flow-control objects changed. As a context manager; entering raises KubeConfigError, and
-    AuditPortError where it cannot listen for the audit webhook.
+    Looks are stamped with `now`; `on_flow` is called when flow-control objects changed. Entering raises
+    KubeConfigError, and AuditPortError if the audit receiver cannot listen.
     """
 
     def __init__(
@@ -197,12 +197,12 @@ class ClusterObserver:
         await self._watches.synced()
 
     def failure(self) -> BaseException | None:
-        """What ended one of its tasks, which run for ever: credentials that can no longer be read, or a defect."""
+        """Return the error that ended a background task: unreadable credentials or a defect. None if all run."""
         ended = (task for task in self._tasks if task.done() and not task.cancelled())
         return next((error for task in ended if (error := task.exception()) is not None), None)
 
     async def look(self) -> Look:
-        """One look at everything. What does not answer is said in it."""
+        """Look at everything once. What does not answer is reported in `lacking`."""
         look, _ = await self._look()
         return look
 
@@ -211,13 +211,13 @@ class ClusterObserver:
         return self._watches.flow_objects()
 
     async def plan(self) -> tuple[Look, FlowPlan]:
-        """A look, and what flow control would have written."""
+        """Return a look and the writes that flow control needs."""
         return await self._look()
 
     async def keep(self, *, leads: Callable[[], bool] = lambda: True) -> Look:
-        """A look; then flow control is written where it is not as wanted, and looked at again once it shows.
+        """Look, write flow control where it differs, and look again once the change shows.
 
-        leads: asked right before writing. A refusal is told as the flows' reason.
+        `leads` is asked right before writing. A refused write becomes the reason of the flows.
         """
         look, plan = await self._look()
         if not (plan.writes or plan.deletes) or not leads():
@@ -229,7 +229,7 @@ class ClusterObserver:
         return _written(await self._settled())
 
     async def _settled(self) -> Look:
-        """The first look at which everything written shows, or the last one in the time that there is."""
+        """Return the first look that shows everything written, or the last one before SETTLE_S_MAX."""
         end_s = asyncio.get_running_loop().time() + SETTLE_S_MAX
         while True:
             await asyncio.sleep(SETTLE_POLL_S)
@@ -273,8 +273,8 @@ class ClusterObserver:
         if self.audit is None:
             why = f": {self._requests_error}" if self._requests_error else ""
             found.append(
-                f"user agents of clients are not known, since no audit webhook is set up (guard.audit_port, `muster "
-                f"guard audit`); users are known from requests that were seen at work{why}"
+                f"user agents of clients are unknown: no audit webhook is set up (guard.audit_port, `muster "
+                f"guard audit`); users are known from requests in flight{why}"
             )
         elif not self.audit.events:
             found.append("no API server has sent an audit event yet: see `muster guard audit`")
@@ -284,7 +284,7 @@ class ClusterObserver:
         self._clients.add(self._now(), agent=listed.agent, user=listed.user, resource=listed.resource)
 
     async def _watch_requests(self, scraper: ReplicaScraper) -> None:
-        """Counts each LIST that is seen at work once, however often it is seen."""
+        """Count each LIST seen in flight once."""
         while True:
             try:
                 requests = await scraper.requests()
@@ -317,5 +317,5 @@ async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     for task in tasks:
-        with suppress(asyncio.CancelledError, Exception):  # told by `failure` while it mattered
+        with suppress(asyncio.CancelledError, Exception):  # reported by `failure` while it mattered
             await task

@@ -1,4 +1,4 @@
-"""Where every API server of a cluster is."""
+"""Find and scrape every API server of a cluster."""
 
 import asyncio
 import ssl
@@ -41,9 +41,9 @@ _UNLIMITED = 2**31 - 1
 
 
 async def streams_max(url: str) -> int:
-    """SETTINGS_MAX_CONCURRENT_STREAMS of the server at `url`; 0 if it speaks no HTTP/2 or did not answer in time.
+    """Return SETTINGS_MAX_CONCURRENT_STREAMS of the server at `url`; 0 without HTTP/2 or without an answer in time.
 
-    Nothing is asked and no credentials are sent, so the certificate does not matter.
+    No request and no credentials are sent, so the certificate is not verified.
     """
     parts = urlsplit(url)
     if parts.scheme != "https" or parts.hostname is None:
@@ -77,7 +77,7 @@ async def _greeting(host: str, port: int) -> int:
 
 
 def streams_of(settings: bytes) -> int:
-    """The setting in the body of a SETTINGS frame; without it there is no limit."""
+    """Return the limit in the body of a SETTINGS frame; no limit without that setting."""
     for start in range(0, len(settings) - _SETTING_BYTES + 1, _SETTING_BYTES):
         name, value = struct.unpack_from(">HI", settings, start)
         if name == _MAX_CONCURRENT_STREAMS:
@@ -98,7 +98,7 @@ DUMP = "/debug/api_priority_and_fairness/dump_requests?includeRequestDetails=1"
 
 @dataclass
 class _Process:
-    """One API server process, as far as it was seen. before: its newest page, and when that was read."""
+    """One API server process; `before` is the time and content of its newest page."""
 
     name: str
     memory: deque[tuple[Instant, float]] = field(default_factory=lambda: deque(maxlen=POINTS_MAX))
@@ -108,10 +108,10 @@ class _Process:
 
 
 class ReplicaScraper:
-    """name: as reports show it. connection: to this very API server; closed by `close`.
+    """Scrapes one API server through `connection`, which it closes.
 
-    shared: several API servers stand behind the address, and each new connection may reach another one. They are told
-    apart by when they started, and each is shown as it was seen last, for SHARED_S; the connection must be young.
+    With `shared`, several API servers are behind one address and each new connection may reach another one. They are
+    told apart by start time and shown as last seen for SHARED_S; the connection must be short-lived.
     """
 
     def __init__(self, name: str, connection: KubeConnection, *, shared: bool = False) -> None:
@@ -122,13 +122,13 @@ class ReplicaScraper:
         self._numbered = 0
 
     async def close(self) -> None:
-        """See `KubeConnection.close`."""
+        """Close the connection."""
         await self._connection.close()
 
     async def scrape(self, now: Instant) -> tuple[Replica, ...]:
-        """Its page, and rates since the one before. What goes wrong is said in `error`. now: of the memory's points.
+        """Read its metrics and return the replica, with rates since the page before; all recently seen ones if shared.
 
-        One replica; of a shared address all that were seen lately.
+        Failures are returned in `error`. `now` stamps the memory samples.
         """
         now_s = asyncio.get_running_loop().time()
         try:
@@ -146,7 +146,7 @@ class ReplicaScraper:
         return tuple(one.newest for one in self._processes.values() if one.newest is not None)
 
     def _process_of(self, page: Page) -> _Process:
-        """Of a private address there is one, however often it is started."""
+        """Return the process of a page. A private address has one, however often it restarts."""
         key = round(page.started_at_s) if self._shared else 0
         if key not in self._processes:
             self._numbered += 1
@@ -155,7 +155,7 @@ class ReplicaScraper:
         return self._processes[key]
 
     def _forget(self, now_s: float) -> None:
-        """Processes that were not met for long; and the oldest, if there are too many."""
+        """Forget processes that were not seen for SHARED_S, and the oldest beyond REPLICAS_MAX."""
         met_s = {key: one.before[0] for key, one in self._processes.items() if one.before is not None}
         newest = sorted(met_s, key=lambda key: -met_s[key])[:REPLICAS_MAX]
         kept = {key for key in newest if now_s - met_s[key] <= SHARED_S}
@@ -166,7 +166,7 @@ class ReplicaScraper:
         return Replica(self.name, error=error, memory=tuple(known.memory) if known and not self._shared else ())
 
     async def requests(self) -> Sequence[Request]:
-        """LISTs that it works on now. Raises KubeError, KubeConfigError."""
+        """Return the LISTs in flight. Raises KubeError, KubeConfigError."""
         found: list[Request] = []
         async with self._connection.lines(DUMP, timeout_s=DUMP_S_MAX) as lines:
             async for batch in lines.batches():
@@ -183,7 +183,7 @@ class ReplicaScraper:
         return reader.page()
 
     async def _streams_of(self, process: _Process, page: Page) -> int:
-        """Asked once for each process: it is a flag."""
+        """Probe once for each process: the limit is a flag."""
         if process.streams is None or process.streams[0] != page.started_at_s:
             process.streams = (page.started_at_s, await streams_max(self._connection.url))
         return process.streams[1]
@@ -206,16 +206,13 @@ def _with_rates(found: Replica, before: Page, page: Page, *, seconds: float) -> 
 
 
 SERVER_NAME = "kubernetes.default.svc"
-"""Which every API server's certificate names, whatever its address."""
+"""Name in every API server's certificate, whatever its address."""
 _ENDPOINTS = Selection(namespace="default", labels="kubernetes.io/service-name=kubernetes")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """How a cluster is reached; see `KubernetesSettings`. audit_*: of the audit webhook; port 0: nowhere.
-
-    audit_tls: certificate and key; None: plain HTTP.
-    """
+    """How to reach a cluster; see `KubernetesSettings` and `GuardSettings`. An `audit_port` of 0 means no receiver."""
 
     kubeconfig: Path | None
     context: str = ""
@@ -225,19 +222,22 @@ class Place:
     audit_port: int = 0
     audit_token: Path | None = None
     audit_tls: tuple[Path, Path] | None = None
+    """Certificate and key; None for plain HTTP."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replicas:
-    """scrapers: one for each API server; close them. lacking: what is not seen of them, and why; "" for nothing."""
+    """Scrapers of all API servers, which the caller closes."""
 
     scrapers: tuple[ReplicaScraper, ...]
     lacking: str = ""
+    """What cannot be observed, and why; "" for nothing."""
 
 
 async def find_replicas(connection: KubeConnection, place: Place, *, user_agent: str) -> Replicas:
-    """Those that the settings name, else those that the `kubernetes` service lists if all can be reached, else what is
-    behind the one address that the kubeconfig names. Raises KubeConfigError."""
+    """Return the API servers of the settings, else those of the `kubernetes` service if all can be reached.
+
+    Otherwise return the ones behind the kubeconfig's address. Raises KubeConfigError."""
     if place.api_servers:
         urls = place.api_servers[:REPLICAS_MAX]
         return Replicas(tuple(ReplicaScraper(_name(url), connection.at_replica(url)) for url in urls))
@@ -257,7 +257,7 @@ async def find_replicas(connection: KubeConnection, place: Place, *, user_agent:
     for scraper in found:
         await scraper.close()
     lacking = (
-        f"API servers are looked at through one address, {connection.url}, and told apart by when they started, since "
+        f"API servers are observed through one address, {connection.url}, and told apart by start time, because "
         f"they could not be reached one by one: {why}; name them in kubernetes.api_servers"
     )
     return Replicas((ReplicaScraper(_name(connection.url), await _young(place, user_agent), shared=True),), lacking)

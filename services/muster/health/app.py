@@ -1,9 +1,8 @@
-"""The health service: its core under the settings of one cluster, the readings of GPUs that it observes, its metrics.
+"""Run health: its core with the settings of one cluster, the readings of GPUs that it observes, its metrics.
 
-Readings are decoded as they come: a fault must reach the scheduler within a second. They are derived and short-lived:
-what is lost comes again with the next interval. Labels of metrics are bounded: phases, classes, teams, codes of the
-rules; never nodes. Facts are counted as they are told, by who leads then: a leader that takes over, or folds the log
-anew, counts none twice. What stands (gauges) is shown anew after each fold.
+Readings are decoded as they arrive: a fault must reach the scheduler within a second. A lost one is replaced by the
+next interval. Labels of metrics are bounded: phases, classes, teams, codes of the rules; never nodes. Facts are counted
+by the leader that emits them, so a new leader or a new fold counts none twice. Gauges are shown again after each fold.
 """
 
 import logging
@@ -43,25 +42,31 @@ TEAMS_MAX = 64
 _UNITS = Gauge("muster_health_units", "Nodes and devices that are not healthy, by phase.", ("kind", "phase"))
 _STANDING = Gauge(
     "muster_health_standing_faults",
-    "Faults that keep nodes and devices from jobs now.",
+    "Open faults that keep jobs off nodes and devices.",
     ("kind", "code", "fault_class"),
 )
-_PERSON = Gauge("muster_health_waiting_for_person", "Nodes and devices that nothing more is tried on.", ("kind",))
-_TRIPPED = Gauge("muster_health_brake_tripped", "Whether the brake waits for a person.", ("cluster",))
-_USED = Gauge("muster_health_brake_utilisation_ratio", "Nodes suspected lately over those that may be.", ("cluster",))
-_FAULTS = Counter("muster_health_faults", "Faults that were told.", ("code", "fault_class"))
-_BEGAN = Counter("muster_health_illnesses_begun", "Illnesses that began; deep checks are none.", ("kind",))
-_LASTED = Counter("muster_health_illness_seconds", "From suspicion to health, of all illnesses that ended.", ("kind",))
-_ENDED = Counter("muster_health_illnesses", "Illnesses that ended.", ("kind",))
-_OWNERS = Counter("muster_health_owners_told", "Faults of programs that their owners were told of.", ("team",))
-_PREFLIGHTS = Counter("muster_health_preflights", "Verdicts on checks before a job's first step.", ("outcome",))
-_LOOKED = Counter("muster_health_readings", "Readings of nodes that were looked at.", ())
+_PERSON = Gauge(
+    "muster_health_waiting_for_person", "Nodes and devices that need a person: automatic repair ended.", ("kind",)
+)
+_TRIPPED = Gauge("muster_health_brake_tripped", "Whether the brake is on until a person resets it.", ("cluster",))
+_USED = Gauge(
+    "muster_health_brake_utilisation_ratio", "Nodes suspected within the window, relative to the limit.", ("cluster",)
+)
+_FAULTS = Counter("muster_health_faults", "Reported faults.", ("code", "fault_class"))
+_BEGAN = Counter("muster_health_illnesses_begun", "Fault episodes that began, without deep checks.", ("kind",))
+_LASTED = Counter(
+    "muster_health_illness_seconds", "Total duration of ended fault episodes, from suspect to healthy.", ("kind",)
+)
+_ENDED = Counter("muster_health_illnesses", "Fault episodes that ended.", ("kind",))
+_OWNERS = Counter("muster_health_owners_told", "Application faults reported to their owners.", ("team",))
+_PREFLIGHTS = Counter("muster_health_preflights", "Pre-flight verdicts.", ("outcome",))
+_LOOKED = Counter("muster_health_readings", "Processed readings of nodes.", ())
 _UNREADABLE = Counter("muster_health_readings_unreadable", "Readings that could not be decoded.", ())
-_WAITING = Gauge("muster_health_sightings", "What was seen and not told yet.", ("cluster",))
-_DROPPED = Gauge("muster_health_sightings_dropped", "What was seen and had no room.", ("cluster",))
+_WAITING = Gauge("muster_health_sightings", "Fault signals not reported yet.", ("cluster",))
+_DROPPED = Gauge("muster_health_sightings_dropped", "Fault signals dropped because the buffer was full.", ("cluster",))
 _UNKNOWN = Gauge("muster_health_unknown_codes", "Observations whose code has no rule.", ("cluster",))
 _FOREIGN = Gauge(
-    "muster_health_foreign_readings", "Readings of devices that are not of their page's node.", ("cluster",)
+    "muster_health_foreign_readings", "Readings of devices that belong to another node than their page.", ("cluster",)
 )
 
 _VERDICTS = {"preflight-passed": "passed", "preflight-failed": "failed"}
@@ -74,7 +79,7 @@ for _outcome in _VERDICTS.values():
 
 
 class HealthMetrics:
-    """The samples of one term after the other."""
+    """Metrics of health, for one leader term after the other."""
 
     def __init__(self, cluster: str = "") -> None:
         self._cluster = cluster
@@ -83,15 +88,15 @@ class HealthMetrics:
         self._stood: set[tuple[str, str, str]] = set()
 
     def looked(self) -> None:
-        """A reading."""
+        """Count a reading."""
         _LOOKED.inc()
 
     def unreadable(self) -> None:
-        """A reading that is none."""
+        """Count an invalid reading."""
         _UNREADABLE.inc()
 
     def count(self, fact: Fact) -> None:
-        """A fact that was just folded."""
+        """Count a fact that was just folded."""
         if fact.writer != "health":
             return
         match fact.payload:
@@ -105,7 +110,7 @@ class HealthMetrics:
                 _PREFLIGHTS.labels(_VERDICTS[fact.name]).inc()
 
     def show(self, verdicts: NodeVerdicts) -> None:
-        """What is believed now. Work grows with what is ill."""
+        """Show the current state. The work grows with the number of unhealthy units."""
         state, show = verdicts.state, self._gauges.show
         counts, waiting = Sums[tuple[str, str]](), Sums[str]()
         for key in state.ill:
@@ -127,12 +132,12 @@ class HealthMetrics:
         show(_FOREIGN, verdicts.detector.foreign, self._cluster)
 
     def hide(self) -> None:
-        """The term is over."""
+        """Hide all samples at the end of the term."""
         self._gauges.hide()
         self._stood.clear()
 
     def _show_standing(self, state: State) -> None:
-        """Why what is ill is ill. A code that stood once in this term is shown as 0 afterwards."""
+        """Show the open faults by code; a code that was open in this term stays at 0 afterwards."""
         standing = Sums[tuple[str, str, str]]()
         for key in state.ill:
             unit = state.units[key]
@@ -151,7 +156,7 @@ class HealthMetrics:
 
 
 PENDING_MESSAGES_MAX = 16_384
-"""Readings not looked at yet; more are dropped by the client, the next interval brings newer ones."""
+"""Readings buffered by the client; more are dropped, and the next interval brings new ones."""
 PENDING_BYTES_MAX = 64 * 1024 * 1024
 
 _log = logging.getLogger(__name__)
@@ -159,7 +164,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class ReadingsSink:
-    """Implements `muster.bus.service.Sink`. listens: readings are looked at; else only metrics are kept."""
+    """The sink that observes readings; without `listens` it only keeps metrics."""
 
     cluster: str
     listens: bool = True
@@ -169,7 +174,7 @@ class ReadingsSink:
     _subscription: Subscription | None = None
 
     async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:
-        """Begin to listen."""
+        """Subscribe to the readings."""
         assert isinstance(core, HealthCore), "these are health's readings"
         self._core, self._leader = core, leader
         if self.listens:
@@ -181,14 +186,14 @@ class ReadingsSink:
             )
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
-        """Count what was told, and show what health believes; it changes with facts alone."""
+        """Count the facts, and show the state, which changes only with facts."""
         for fact in facts:
             self.metrics.count(fact)
         if self._core is not None and facts:
             self.metrics.show(self._core.verdicts)
 
     async def close(self) -> None:
-        """Listen no more."""
+        """Unsubscribe."""
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
             with suppress(nats.errors.Error):  # the connection may be gone, and the subscription with it
@@ -199,7 +204,7 @@ class ReadingsSink:
         self.look(message.data)
 
     def look(self, body: bytes) -> None:
-        """One reading."""
+        """Process one reading."""
         if self._core is None:
             return
         try:
@@ -213,7 +218,7 @@ class ReadingsSink:
 
 
 def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
-    """The health service of one cluster."""
+    """Return the health service of one cluster."""
     config = config_of(settings)
     cluster, listens = settings.cluster, settings.health.enabled
     return (

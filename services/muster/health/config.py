@@ -7,7 +7,7 @@ from muster.health.rule_files import load_rules
 
 
 def config_of(settings: Settings) -> HealthConfig:
-    """Health's part of the settings. Raises RulesError and CheckError for rules and suites that cannot be used."""
+    """Return health's configuration. Raises RulesError and CheckError for invalid rules and suites."""
     health = settings.health
     verify, verify_device = _suite(settings, health.verify), _suite(settings, health.verify_device)
     periodic, deep = _suite(settings, health.periodic), _suite(settings, health.deep)

@@ -1,4 +1,4 @@
-"""Declares what the health service reads and writes. Loads little: a stack asks before it starts anything."""
+"""Declares what health reads and writes. Imports little, because a stack loads it before anything starts."""
 
 from muster.bus.declaration import Declaration, QueryType
 from muster.bus.settings import Settings
@@ -16,5 +16,5 @@ DECLARATION = Declaration(
 
 
 def check(settings: Settings) -> None:
-    """Whether it can work with these settings. Raises ValueError that says why not."""
+    """Raise ValueError, with the reason, if health cannot work with these settings."""
     config_of(settings)

@@ -1,4 +1,4 @@
-"""Rules from YAML: read, validated and turned into the core's values. Those that come with Muster lie in `rules/`."""
+"""Read and validate rules from YAML, and convert them to the core's values. Muster's own are in `rules/`."""
 
 from collections.abc import Iterable
 from importlib import resources
@@ -21,14 +21,14 @@ ACTIONS = {None: 0, NodeAction.RESET: 1, NodeAction.REBOOT: 2, NodeAction.REPLAC
 
 
 class RulesError(ValueError):
-    """Rules that cannot be used: which file, which place, and what to do about it."""
+    """Rules cannot be used; the message names file and place, and what to do."""
 
 
 class RuleEntry(Meaning):
-    """One rule as it is written."""
+    """One rule as written."""
 
     codes: Annotated[tuple[Code, ...], Field(min_length=1, max_length=100)]
-    """Codes that mean the same."""
+    """Codes with the same meaning."""
     action: str = "none"
     """None, reset, reboot or replace."""
     running: RunningJobs | None = None
@@ -68,7 +68,7 @@ class RulesFile(BaseModel):
 
 
 def action_of(text: str) -> NodeAction | None:
-    """The repair of this name. Raises ValueError."""
+    """Return the repair of this name. Raises ValueError."""
     if text == "none":
         return None
     if text not in (NodeAction.RESET, NodeAction.REBOOT, NodeAction.REPLACE):
@@ -77,7 +77,7 @@ def action_of(text: str) -> NodeAction | None:
 
 
 def read_rules(text: str, *, origin: str) -> ModelRules:
-    """The rules of one file. Raises RulesError that names the place."""
+    """Return the rules of one file. Raises RulesError that names the place."""
     try:
         parsed = RulesFile.model_validate(yaml_value(text, LIMITS))
     except YamlTextError as error:
@@ -94,14 +94,14 @@ def read_rules(text: str, *, origin: str) -> ModelRules:
 
 
 def built_in_rules() -> RuleBook:
-    """The rules that come with Muster. Raises RulesError: then the package is damaged."""
+    """Return the built-in rules. Raises RulesError if the package is damaged."""
     folder = resources.files(BUILT_IN) / "rules"
     files = sorted((one for one in folder.iterdir() if one.name.endswith(".yaml")), key=lambda one: one.name)
     return book_of(read_rules(one.read_text(), origin=one.name) for one in files)
 
 
 def load_rules(path: Path | None) -> RuleBook:
-    """The built-in rules, and over them those of a file, or of a folder's *.yaml in order. Raises RulesError."""
+    """Return the built-in rules, overridden by those of a file, or of a folder's *.yaml in order. Raises RulesError."""
     if path is None:
         return built_in_rules()
     try:
@@ -115,9 +115,9 @@ def load_rules(path: Path | None) -> RuleBook:
 
 
 def book_of(sets: Iterable[ModelRules]) -> RuleBook:
-    """All rules: those for every model first, then by how special they are, else in the given order.
+    """Return all rules: those for every model first, then those for some models, otherwise in the given order.
 
-    Raises RulesError for an escalation to a code that has no rule.
+    Raises RulesError for an escalation to a code without a rule.
     """
     ordered = tuple(sorted(sets, key=lambda one: "*" not in one.models))
     known = RuleTable({rule.code: rule for one in ordered for rule in one.rules}, ())

@@ -1,6 +1,4 @@
-"""The upgrader service: what it folds under which settings, which questions it answers, and its metrics while it
-leads: campaigns by how they go, their nodes by step, what turns take and cost.
-"""
+"""Run the upgrader: its facts, settings and questions, and metrics of campaigns, nodes and turns while it leads."""
 
 from collections import Counter as Sums
 from collections.abc import Sequence
@@ -39,7 +37,7 @@ for _step in Step:
 
 
 class CampaignsSink:
-    """Implements `Sink`. cluster: whose campaigns these are. One instance serves one term after the other."""
+    """The sink of metrics for the campaigns of one cluster, for one leader term after the other."""
 
     def __init__(self, cluster: str) -> None:
         self._cluster = cluster
@@ -48,14 +46,14 @@ class CampaignsSink:
         self._drained: dict[tuple[str, str], Instant] = {}
 
     async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:  # noqa: ARG002 - the port
-        """See Sink.open."""
+        """Show the metrics of the state."""
         assert isinstance(core, UpgraderCore), "these are metrics of the upgrader"
         self._core = core
         self._drained.clear()
         self._show(core)
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
-        """See Sink.after_fold."""
+        """Count the facts, and show the state."""
         assert self._core is not None, "a sink is opened first"
         mine = [fact for fact in facts if fact.writer == "upgrader" and fact.kind in _SHOWN]
         for fact in mine:
@@ -64,7 +62,7 @@ class CampaignsSink:
             self._show(self._core)
 
     async def close(self) -> None:
-        """See Sink.close."""
+        """Hide the metrics."""
         self._core = None
         self._gauges.hide()
 
@@ -92,7 +90,7 @@ class CampaignsSink:
 
 
 def config_of(settings: UpgradeSettings, preflight: PreflightSettings) -> UpgradeConfig:
-    """The upgrader's part of the settings, and the suites of checks. Raises CheckError for suites that cannot be."""
+    """Return the upgrader's configuration with the suites of checks. Raises CheckError for invalid suites."""
     suites = policy_of(preflight).suites
     return UpgradeConfig(
         campaigns_max=settings.campaigns_max,
@@ -105,7 +103,7 @@ def config_of(settings: UpgradeSettings, preflight: PreflightSettings) -> Upgrad
 
 
 def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
-    """The upgrader of one cluster. Raises CheckError for suites of checks that cannot be."""
+    """Return the upgrader of one cluster. Raises CheckError for invalid suites of checks."""
     config = config_of(settings.upgrades, settings.preflight)
     return (
         CoreService(

@@ -94,7 +94,7 @@ async def test_replicas_that_differ_are_no_sign_that_an_object_is_gone() -> None
         fake.serves_but_says = ("v1",)
         fake.serve_devices("v1beta1")
         await kube.get_path("/version")  # over a connection that stands
-        with pytest.raises(UnavailableError, match="nothing was done") as failed:
+        with pytest.raises(UnavailableError, match="no change was applied") as failed:
             await kube.create(RESOURCE_CLAIMS, {"metadata": {"name": "c"}}, namespace="default")
         assert not failed.value.effect_unknown
         fake.serves_but_says = None

@@ -36,7 +36,7 @@ async def test_an_outage_refuses_connections_and_keeps_what_is_stored(fake: Fake
     await kube.create(CONFIG_MAPS, config_map("a"), namespace="default")
     once = KubeConnection.plain(fake.url, user_agent="x").at_replica(fake.url)
     async with once, fake.outage():
-        with pytest.raises(UnavailableError, match="nothing was done"):
+        with pytest.raises(UnavailableError, match="no change was applied"):
             await once.create(CONFIG_MAPS, config_map("b"), namespace="default")
     assert name_of(await kube.get(CONFIG_MAPS, "a", namespace="default")) == "a"
 

@@ -32,7 +32,7 @@ def test_another_teams_file_is_not_there(tmp_path: Path, file: Path) -> None:
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660])
 def test_a_file_that_others_may_read_is_refused(tmp_path: Path, file: Path, mode: int) -> None:
     file.chmod(mode)
-    with pytest.raises(SecretFileError, match="nobody else may read") as refused:
+    with pytest.raises(SecretFileError, match="readable by no other") as refused:
         read_secrets(ASKED, directory=tmp_path, team="vision")
     assert "the-value" not in str(refused.value)
 

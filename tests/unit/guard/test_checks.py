@@ -71,7 +71,7 @@ def test_skew_cannot_be_judged_while_only_one_of_two_answers() -> None:
 
 def test_garbage_collection_is_advised_with_what_it_would_give() -> None:
     (found,) = raised(GARBAGE, look(replica(mib=2_000, heap_goal_bytes=1_600 * MIB)))
-    assert "of 800 MiB that live the heap grows to 1600 MiB" in found.advice.detail
+    assert "from 800 MiB live the heap grows to 1600 MiB" in found.advice.detail
     assert "with GOGC=50 to 1200 MiB" in found.advice.detail
     assert found.advice.severity == "info"
 
@@ -111,7 +111,7 @@ def test_a_kubelet_with_almost_as_many_watches_as_streams_is_told() -> None:
 
 def test_pods_that_ended_and_stay_are_told_with_the_threshold() -> None:
     (found,) = raised(ENDED_PODS, look(pods=Pods(pods=5_000, terminated=4_000)))
-    assert "12500 unless it was told otherwise" in found.advice.detail
+    assert "12500 by default" in found.advice.detail
     assert raised(ENDED_PODS, look(pods=Pods(pods=5_000, terminated=900))) == []
     assert raised(ENDED_PODS, look(pods=Pods(pods=50_000, terminated=4_000))) == []
 

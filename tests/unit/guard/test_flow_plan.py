@@ -41,7 +41,7 @@ def test_it_is_right_when_objects_and_every_replicas_seats_are() -> None:
     (seen,) = planned([*DEFAULTS, *OURS], showing(2), showing(2, "b")).looks
     assert (seen.is_right, seen.found, seen.reason) == (True, (2, 2), "")
     (lagging,) = planned([*DEFAULTS, *OURS], showing(2), showing(3, "b")).looks
-    assert (lagging.is_right, lagging.found, lagging.reason) == (False, (2, 3), "API servers have not taken it up")
+    assert (lagging.is_right, lagging.found, lagging.reason) == (False, (2, 3), "API servers have not applied it yet")
 
 
 def test_what_is_right_is_not_written() -> None:

@@ -32,7 +32,7 @@ def test_before_the_first_look_the_log_alone_speaks() -> None:
     state.advice["memory-skew"] = AdviceState(raised=AdviceRaised(code="memory-skew", cure="do"), raised_at=7)
     report = told(None, state)
     assert (report.advices[0].cure, report.advices[0].since) == ("do", 7)
-    assert report.lacking == ("no look at the API servers yet",)
+    assert report.lacking == ("the API servers were not observed yet",)
 
 
 def test_replicas_are_told_with_their_memory_and_those_that_do_not_answer_with_the_reason() -> None:

@@ -114,7 +114,7 @@ def test_a_flow_is_told_when_it_became_right_and_when_it_is_no_longer() -> None:
     assert only_flows(harness.sees(wrong((3, 3)))) == []
     (mended,) = only_flows(harness.sees(right()))
     assert isinstance(mended.payload, FlowApplied)
-    assert mended.payload.why == "mended, found so"
+    assert mended.payload.why == "restored, found in place"
 
 
 def test_other_shares_for_the_same_seats_are_told_because_other_levels_changed() -> None:

@@ -198,7 +198,7 @@ async def test_a_change_without_an_answer_in_time_may_have_been_made(monkeypatch
     async with serving(handle) as server, connected(server) as kube:
         await kube.get(NODES, "n")  # so that the time goes by while it waits for an answer, not for a connection
         monkeypatch.setattr("muster.kube.connection.Request", _impatient)
-        with pytest.raises(UnavailableError, match="look before repeating it") as failed:
+        with pytest.raises(UnavailableError, match="check before repeating it") as failed:
             await kube.create(CONFIG_MAPS, {"metadata": {"name": "a"}}, namespace="x")
         assert failed.value.effect_unknown
 
@@ -211,7 +211,7 @@ async def test_a_server_that_is_not_there_did_nothing() -> None:
     async with serving() as server:
         pass
     async with connected(server) as kube:
-        with pytest.raises(UnavailableError, match="nothing was done") as failed:
+        with pytest.raises(UnavailableError, match="no change was applied") as failed:
             await kube.create(CONFIG_MAPS, {"metadata": {"name": "a"}}, namespace="x")
         assert not failed.value.effect_unknown
 
@@ -224,7 +224,7 @@ async def test_nonsense_and_too_much_are_no_answers(monkeypatch: pytest.MonkeyPa
         writer.write(said[heard.target.rsplit("/", 1)[1]])
 
     async with serving(handle) as server, connected(server) as kube:
-        with pytest.raises(UnavailableError, match="no HTTP"):
+        with pytest.raises(UnavailableError, match="not HTTP"):
             await kube.get(NODES, "nonsense")
         with pytest.raises(UnavailableError, match="larger than 20 bytes"):
             await kube.get(NODES, "much")

@@ -1,1 +1,1 @@
-"""The agent's pure part: the fold, the port to a cluster, and the simulated cluster behind it."""
+"""The agent's pure part: the fold, the port to a cluster, and the simulated cluster."""

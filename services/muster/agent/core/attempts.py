@@ -1,4 +1,4 @@
-"""The attempts that have pods: where these are, and which effects follow from what is asked of them."""
+"""Track attempts that have pods: where the pods are, and the effects that follow from requests."""
 
 from muster.agent.core.cluster import (
     CheckpointSeen,
@@ -19,25 +19,25 @@ from muster.schemas.job import Slot
 
 
 class Attempts:
-    """Keeps nodes and jobs in step with their pods, and has the cluster carry out what follows."""
+    """Attempts and their pods by job and node; changes are carried out by the cluster."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.jobs: dict[str, JobRecord] = {}
         self.nodes: dict[str, NodeRecord] = {}
         """Nodes that joined."""
         self.slots: dict[str, dict[str, list[Slot]]] = {}
-        """Slots that have pods, or will have, by node and job; also of nodes that did not join or that left."""
+        """Slots with present or future pods, by node and job; including nodes that did not join or that left."""
         self.running: dict[str, Attempt] = {}
-        """Attempts that started and are not ending, by job."""
+        """Started attempts that are not ending, by job."""
         self._cluster = cluster
 
     def of(self, job_id: str) -> Attempt | None:
-        """The job's pods, if it has any."""
+        """Return the job's attempt, if it has pods."""
         job = self.jobs.get(job_id)
         return None if job is None else job.pods
 
     def create(self, job: JobRecord, pods: Attempt) -> None:
-        """Make the pods of a placement."""
+        """Create the pods of a placement."""
         assert job.spec is not None, "pods are made of a spec"
         job.pods = pods
         self._occupy(pods)
@@ -49,25 +49,25 @@ class Attempts:
         )  # fmt: skip
 
     def checked(self, pods: Attempt, found: ChecksReported, *, at: Instant) -> None:
-        """The log has this of what its checks found."""
+        """Record results of its checks that are in the log."""
         pods.is_checked = pods.is_checked or found.is_last
         self._cluster.acknowledge(ChecksSeen(pods.job_id, pods.attempt, found.results, found.is_last), at=at)
 
     def open(self, pods: Attempt, *, at: Instant) -> None:
-        """Its first step may begin."""
+        """Let its first step begin."""
         if pods.preflight is not None and not pods.opened_at and not pods.ending_at:
             pods.opened_at = at
             self._cluster.carry_out(OpenGate(pods.job_id, pods.attempt, at))
 
     def resize(self, pods: Attempt, wanted: JobResizeRequested, *, at: Instant, by: str) -> None:
-        """Fact `by` asks for other slots; until they run, the old ones count too."""
+        """Resize to other slots, as fact `by` asks; until they run, the old ones count too."""
         self._vacate(pods)
         pods.resizing, pods.resizing_at, pods.resize_fact = wanted, at, by
         self._occupy(pods)
         self._cluster.carry_out(ResizePods(pods.job_id, pods.attempt, at, wanted.slots, wanted.grace_s))
 
     def resized(self, pods: Attempt, *, at: Instant) -> bool:
-        """Exactly the slots of the resize run. False if none is under way."""
+        """Finish the resize, because exactly its slots run. False if none is in progress."""
         wanted = pods.resizing
         if wanted is None:
             return False
@@ -87,9 +87,9 @@ class Attempts:
         grace_s: float = 0.0,
         evict: bool = False,
     ) -> None:
-        """Ask the pods to end; evict: to make way.
+        """End the pods; with `evict` as a preemption.
 
-        A loss while they obey a stop ends them at once; another second end changes nothing.
+        The loss of a node during a stop ends them at once; any other second end changes nothing.
         """
         if not pods.ending_at:
             pods.ending_at, pods.grace_s, pods.evict = at, grace_s, evict
@@ -102,31 +102,31 @@ class Attempts:
         self._cluster.carry_out(DeletePods(pods.job_id, pods.attempt, at, lost_node, grace_s, evict))
 
     def end_if_gone(self, pods: Attempt, fact: Fact) -> None:
-        """A placement, or a resize, may pass the loss of one of its nodes."""
+        """End the attempt if a node of its slots is gone: a placement or resize may cross the node's loss."""
         gone = next((slot.node for slot in pods.touched if self._is_gone(slot.node)), "")
         if gone:
             self.end(pods, at=fact.time, cause=fact.id, lost_node=gone)
 
     def end_all_on(self, name: str, *, at: Instant, cause: str) -> None:
-        """A gang runs whole or not at all: what lost one pod loses all."""
+        """End all attempts with pods on a node: a gang that loses one pod is ended as a whole."""
         for job_id in self.slots.get(name, {}):
             if (pods := self.of(job_id)) is not None:
                 self.end(pods, at=at, cause=cause, lost_node=name)
 
     def end_all_at(self, name: str, device: int, *, at: Instant, cause: str) -> None:
-        """The same for what runs, or is about to run, on one device of the node, or may do so."""
+        """End all attempts that use, or may use, one device of the node."""
         for job_id, slots in self.slots.get(name, {}).items():
             pods = self.of(job_id)
             if pods is not None and any(slot.gpus or device in slot.devices for slot in slots):
                 self.end(pods, at=at, cause=cause, lost_node=name)
 
     def free(self, pods: Attempt) -> None:
-        """The pods are no more."""
+        """Remove an attempt whose pods are gone."""
         self.running.pop(pods.job_id, None)
         self._vacate(pods)
 
     def restore(self, job: JobRecord, state: PodsState) -> None:
-        """Have the pods again that a checkpoint tells of. The moments are the facts', so the cluster is the same."""
+        """Restore the pods of a checkpoint. Times are those of the facts, so the cluster is the same."""
         pods = Attempt.restored(state, trace=job.trace)
         if not pods.resize_fact:
             pods.slots = job.recorded_slots
@@ -149,7 +149,7 @@ class Attempts:
         self._restore_end(pods)
 
     def _restore_end(self, pods: Attempt) -> None:
-        """A stop, the loss of a node, or a loss that came while the pods obeyed a stop."""
+        """Restore a stop, the loss of a node, or a loss during a stop."""
         if pods.ending_at:
             lost_first = "" if pods.lost_at else pods.lost_node
             at = Instant(pods.ending_at)
@@ -158,7 +158,7 @@ class Attempts:
             self._cluster.carry_out(DeletePods(pods.job_id, pods.attempt, Instant(pods.lost_at), pods.lost_node))
 
     def _is_gone(self, name: str) -> bool:
-        """Whether nothing can run on the node."""
+        """Return whether nothing can run on the node."""
         node = self.nodes.get(name)
         return node is None or node.lost
 

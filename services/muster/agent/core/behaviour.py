@@ -1,4 +1,4 @@
-"""How simulated pods and nodes behave: every number is a function of the seed and of what it is for."""
+"""Behavior of simulated pods and nodes: every number is a function of the seed and of its purpose."""
 
 import math
 from dataclasses import dataclass
@@ -14,48 +14,49 @@ START_SIGMA = 0.25  # deviation of the logarithm of start times: image pulls and
 FAILED_EXIT_CODE = 1
 DAY_S = 86_400.0
 CHECKPOINT_SPREAD = 0.1
-"""Checkpoints come at `interval_s` more or less a half of this share: training loops write them between steps."""
+"""Checkpoints come at `interval_s` plus or minus half of this share: training loops write them between steps."""
 CHECKPOINT_S_LEAST = 5.0
-"""A job that asks for more frequent checkpoints is simulated with this interval: each is a fact in the log."""
+"""Minimum simulated interval: each checkpoint is a fact in the log."""
 NOTICE_S_LEAST, NOTICE_S_MOST = 0.3, 3.0
-"""How long a pod that was told to stop writes its last checkpoint."""
+"""Time in which a stopped pod writes its last checkpoint."""
 
 
 class Behaviour(SimulationSettings):
-    """How simulated pods and nodes behave. No job fails by chance unless that is asked for."""
+    """Behavior of simulated pods and nodes. By default no job fails at random."""
 
     job_failure_share: Share = 0.0
     work: SimulatedWorkSettings = SimulatedWorkSettings()
-    """How checks and actions on nodes go."""
+    """Behavior of checks and actions on nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """How an attempt ends if nobody stops it. run_s: from when all pods run. failing: 0 to 1, which slot fails."""
+    """The end of an attempt that is not stopped."""
 
     run_s: float
+    """From when all pods run."""
     exit_code: int
     failing: float = 0.0
+    """Which slot fails, 0 to 1."""
 
     @property
     def outcome(self) -> PodsOutcome:
-        """Success is exit code 0."""
+        """Return the outcome; exit code 0 is success."""
         return PodsOutcome.FAILED if self.exit_code else PodsOutcome.SUCCEEDED
 
 
 def start_delay_s(behaviour: Behaviour, *, job_id: str, attempt: int) -> float:
-    """Seconds from placed to started, of the whole gang."""
+    """Return the seconds from placed to started, for the whole gang."""
     if not behaviour.start_s:
         return 0.0
     return lognormal(behaviour.start_s, START_SIGMA, behaviour.seed, job_id, attempt, "start")
 
 
 def run_plan(behaviour: Behaviour, spec: JobSpec, *, job_id: str, attempt: int, resumed_s: float = 0.0) -> RunPlan:
-    """The attempt's own end. A label that is no number counts as absent: it is the submitter's to see, not ours to
-    refuse.
+    """Return how the attempt ends by itself. Labels that are not numbers are ignored.
 
-    resumed_s: work that is done already; the rest is to do, after `restart_s` to come back. A run that fails without a
-    label does so at a random share of its time, as crashes do.
+    `resumed_s` is work already done; the rest follows after `restart_s`. A run that fails without a label does so at a
+    random share of its time, as crashes do.
     """
     work_s = _label_s(spec)
     if work_s is None:
@@ -72,14 +73,14 @@ def run_plan(behaviour: Behaviour, spec: JobSpec, *, job_id: str, attempt: int, 
 
 
 def restart_s(spec: JobSpec, resumed_s: float) -> float:
-    """Seconds that a run needs to come back before it works: none if there is nothing to come back to."""
+    """Return the seconds that a resumed run needs before it works; 0 without a checkpoint."""
     return spec.checkpointing.restart_s if spec.checkpointing is not None and resumed_s else 0.0
 
 
 def next_checkpoint(
     behaviour: Behaviour, spec: JobSpec, *, job_id: str, attempt: int, since: Instant
 ) -> Instant | None:
-    """When the run writes its next checkpoint, the last one (or its work) having begun at `since`; None: never."""
+    """Return the time of the next checkpoint, counted from `since`; None: never."""
     if spec.checkpointing is None:
         return None
     interval_s = max(CHECKPOINT_S_LEAST, spec.checkpointing.interval_s)
@@ -88,9 +89,9 @@ def next_checkpoint(
 
 
 def notice_s(behaviour: Behaviour, spec: JobSpec, *, job_id: str, attempt: int, grace_s: float) -> float | None:
-    """Seconds from the notice to the last checkpoint, after which the pods exit; None: they exit without one.
+    """Return the seconds from the stop to the last checkpoint and exit; None: the pods exit without a checkpoint.
 
-    A job without checkpointing has nothing to do for the grace, and one with hardly any grace has no time to.
+    A job without checkpointing does not use the grace, and a very short grace is not enough for a checkpoint.
     """
     if spec.checkpointing is None or grace_s < NOTICE_S_LEAST:
         return None
@@ -99,21 +100,21 @@ def notice_s(behaviour: Behaviour, spec: JobSpec, *, job_id: str, attempt: int, 
 
 
 def resize_delay_s(behaviour: Behaviour, *, job_id: str, attempt: int, at: Instant) -> float:
-    """Seconds until pods that a resize adds run with the others."""
+    """Return the seconds until the pods that a resize adds run."""
     if not behaviour.start_s:
         return 0.0
     return lognormal(behaviour.start_s, START_SIGMA, behaviour.seed, job_id, attempt, "resize", at)
 
 
 def next_failure_s(behaviour: Behaviour, *, node: str, up_since: Instant) -> float | None:
-    """Seconds that a node lives on from `up_since`; None: for ever."""
+    """Return the seconds from `up_since` until the node fails; None: never."""
     if not behaviour.node_failures_per_day:
         return None
     return exponential(DAY_S / behaviour.node_failures_per_day, behaviour.seed, "node", node, up_since)
 
 
 def fails_to_come(behaviour: Behaviour, *, scale: str) -> bool:
-    """Whether the node that this choice of the scaler adds does not come up."""
+    """Return whether the node of this scaling decision fails to come up."""
     share = behaviour.provision_failure_share
     return bool(share) and uniform(behaviour.seed, "provision", scale) < share
 

@@ -1,4 +1,4 @@
-"""How checks and actions on simulated nodes go: every answer is a function of the seed and of what it is for."""
+"""Simulate checks and actions on nodes: every answer is a function of the seed and of its purpose."""
 
 from collections.abc import Collection, Iterator, Sequence
 
@@ -22,17 +22,17 @@ FAIL, FAIL_ONCE, CANNOT_RUN, HANG = "fail", "fail-once", "cannot-run", "hang"
 
 
 def checks_s(behaviour: SimulatedWorkSettings, checks: Sequence[CheckOrder], *, seed: int, purpose: str) -> float:
-    """Seconds that all checks together take: no longer than their limits."""
+    """Return the seconds that all checks take together, within their limits."""
     return min(_drawn_s(behaviour.check_s, seed, purpose, "checks"), sum(one.limit_s for one in checks))
 
 
 def action_s(behaviour: SimulatedWorkSettings, *, seed: int, purpose: str) -> float:
-    """Seconds that an action takes."""
+    """Return the seconds that an action takes."""
     return _drawn_s(behaviour.action_s, seed, purpose, "action")
 
 
 def never_reports(spec: JobSpec) -> bool:
-    """Whether the job asks for checks that hang."""
+    """Return whether the job asks for checks that hang."""
     return spec.labels.get(labels.PREFLIGHT) == HANG
 
 
@@ -46,8 +46,9 @@ def results_of(
     repaired: Collection[str] = (),
     wished: str = "",
 ) -> Iterator[CheckResult]:
-    """What each check finds on each node. repaired: nodes that are bad no more. wished: of the first node, see the
-    label: it is the job's own word, which is no evidence against the node.
+    """Yield the result of each check on each node. `repaired` nodes are good again.
+
+    `wished` is the outcome that the job's label asks for on the first node; it is no evidence against the node.
     """
     for node in nodes:
         troubled, outcome = _trouble(behaviour, checks, node, seed=seed, purpose=purpose, is_repaired=node in repaired)
@@ -65,7 +66,7 @@ def results_of(
 
 
 def wished_of(spec: JobSpec, attempt: int) -> str:
-    """What the job's label wants of its checks: "" for nothing in particular."""
+    """Return the outcome that the job's label asks for; "" for none."""
     wished = spec.labels.get(labels.PREFLIGHT, "")
     return wished if wished in (FAIL, CANNOT_RUN) or (wished == FAIL_ONCE and attempt == 1) else ""
 
@@ -73,7 +74,7 @@ def wished_of(spec: JobSpec, attempt: int) -> str:
 def action_ended(
     behaviour: SimulatedWorkSettings, asked: NodeActionRequested, *, seed: int, purpose: str, took_s: float
 ) -> NodeActionEnded:
-    """How the action ends."""
+    """Return the end of an action."""
     if took_s > asked.limit_s:
         words = f"not done within {asked.limit_s:g} s"
         return NodeActionEnded(
@@ -102,7 +103,7 @@ def _trouble(
     purpose: str,
     is_repaired: bool,
 ) -> tuple[str, CheckOutcome]:
-    """The check that does not pass on the node, "" if all do."""
+    """Return the check that fails on the node, and how; "" if all pass."""
     bad = "" if is_repaired else behaviour.bad_nodes.get(node, "")
     if bad and any(one.check == bad for one in checks):
         return bad, CheckOutcome.FAIL

@@ -1,13 +1,11 @@
 """The port between the agent's fold and a cluster, simulated or real.
 
-Effects go in, observations come out, both as values. An effect is named by (job id, attempt), by the scaler's choice,
-or by a device, so carrying it out twice does what carrying it out once does. An observation stands until `acknowledge`
-says that the log has it: a crash between seeing and telling loses nothing, and what was told is never told again.
-
-A backend that does I/O queues effects in `carry_out` (a `DeletePods` cancels its queued `CreatePods`, so that recovery,
-which folds every attempt that ever was, leaves only live ones to be made), works the queue from a sink while its
-service leads, and answers `observe` from what its watches brought. A simulated one needs no I/O: it derives
-everything from seeds and from the times of facts.
+Effects go in, observations come out, both as values. An effect is named by (job id, attempt), by the scaler's decision,
+or by a device, so repeating it changes nothing. An observation is returned until `acknowledge` says that the log has
+it: a crash between observing and appending loses nothing, and nothing in the log is emitted again. A backend with I/O
+queues effects in `carry_out` (a `DeletePods` cancels its queued `CreatePods`, so that recovery, which folds all past
+attempts, creates only live ones), works the queue from a sink while its service leads, and answers `observe` from its
+watches. A simulated one needs no I/O: it derives everything from seeds and the times of facts.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,21 +29,16 @@ from muster.schemas.job import JobSpec, Slot, WorkloadRef
 from muster.schemas.record import FactBody
 
 GRID_NS = 50 * NS_PER_S // 1000
-"""Events are seen on this grid, as a watch delivers them in bursts: every batch costs the log a guarded append."""
+"""Grid of observation times, as watches deliver in bursts: every batch costs the log a guarded append."""
 OBSERVATIONS_MAX = 1000
-"""Observations that one call of `observe` gives; the rest comes with the next."""
+"""Observations returned by one call of `observe`; the rest follow with the next."""
 RESULTS_PER_FACT = 200
-"""Of checks that one fact tells, so that long words of so many never exceed what a fact may hold."""
+"""Check results in one fact, so that long details never exceed its size limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreatePods:
-    """Make one pod per slot and start them together. at: when the attempt was placed.
-
-    resumed_s: seconds of work that checkpoints of earlier attempts keep; the pods go on from there. origin: the object
-    that the job stands for; some make their pods themselves. preflight: what is checked once they are started; then
-    the first step waits for `OpenGate`.
-    """
+    """Create one pod per slot and start them together. `at` is the time of the placement."""
 
     job_id: str
     attempt: int
@@ -54,13 +47,16 @@ class CreatePods:
     spec: JobSpec
     trace: str = ""
     resumed_s: float = 0.0
+    """Seconds of work that checkpoints of earlier attempts keep; the pods resume from there."""
     origin: WorkloadRef | None = None
+    """Object that the job represents; some kinds create their pods themselves."""
     preflight: PreflightPlan | None = None
+    """Checks after the start; then the first step waits for `OpenGate`."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenGate:
-    """The attempt passed its checks: the first step of its pods begins. Without checks there is no gate."""
+    """Begin the first step of an attempt that passed its checks. Without checks there is no gate."""
 
     job_id: str
     attempt: int
@@ -69,23 +65,21 @@ class OpenGate:
 
 @dataclass(frozen=True, slots=True)
 class DeletePods:
-    """Tell every pod of the attempt, started or not, to end, and end it after `grace_s` seconds at the latest.
-
-    lost_node: the node whose loss ends the gang, at once; "": a wish. evict: they make way for others, as far as
-    disruption budgets allow within the grace.
-    """
+    """End every pod of the attempt, started or not, after `grace_s` seconds at the latest."""
 
     job_id: str
     attempt: int
     at: Instant
     lost_node: str = ""
+    """Node whose loss ends the gang at once; "" for a request."""
     grace_s: float = 0.0
     evict: bool = False
+    """For a preemption: respect disruption budgets within the grace."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResizePods:
-    """Make the attempt run exactly these slots: add the pods that are missing, end the others within `grace_s`."""
+    """Run exactly these slots: add the missing pods, end the others within `grace_s`."""
 
     job_id: str
     attempt: int
@@ -96,7 +90,7 @@ class ResizePods:
 
 @dataclass(frozen=True, slots=True)
 class AddNode:
-    """Have a node of this group, under this name. scale: the scaler's choice; at: when it was made."""
+    """Add a node of this group under this name. `scale` is the scaler's decision, made at `at`."""
 
     scale: str
     group: str
@@ -106,7 +100,7 @@ class AddNode:
 
 @dataclass(frozen=True, slots=True)
 class RemoveNode:
-    """Take the node away: since `at` the scheduler withholds it for this choice."""
+    """Remove the node, which the scheduler has drained for this decision since `at`."""
 
     scale: str
     node: str
@@ -115,14 +109,14 @@ class RemoveNode:
 
 @dataclass(frozen=True, slots=True)
 class CancelScale:
-    """The scaler waits for this choice no longer: of adding or removing a node, what is not done stays undone."""
+    """Cancel what remains of a decision of the scaler to add or remove a node."""
 
     scale: str
 
 
 @dataclass(frozen=True, slots=True)
 class PlugDevice:
-    """The fabric attached a device to the node's machine, and the node will show it. memory_mib: of a memory device."""
+    """Show a device that the fabric attached to the node's machine; `memory_mib` is that of a memory device."""
 
     attachment: str
     node: str
@@ -135,7 +129,7 @@ class PlugDevice:
 
 @dataclass(frozen=True, slots=True)
 class UnplugDevice:
-    """The fabric took the device away. memory_mib: of a memory device."""
+    """Remove a device that the fabric detached; `memory_mib` is that of a memory device."""
 
     node: str
     device_uuid: str
@@ -145,7 +139,7 @@ class UnplugDevice:
 
 @dataclass(frozen=True, slots=True)
 class RecallNode:
-    """A checkpoint says that the node was so, or (None) that it was taken away. Only for what has no world beside."""
+    """Restore a node from a checkpoint, or (None) its removal. Only simulated nodes need it."""
 
     node: str
     description: NodeJoined | None
@@ -153,7 +147,7 @@ class RecallNode:
 
 @dataclass(frozen=True, slots=True)
 class WorkOnNode:
-    """Do something to the node, or check it. at: when it was asked. Once for each node and request."""
+    """Check or work on the node, once for each node and request. `at` is the time of the request."""
 
     node: str
     request_id: str
@@ -168,7 +162,7 @@ Effect = PodsEffect | NodeEffect | WorkOnNode
 
 @dataclass(frozen=True, slots=True)
 class NodeSeen:
-    """The node is there and is so."""
+    """The node is present, as described."""
 
     node: str
     description: NodeJoined
@@ -176,7 +170,7 @@ class NodeSeen:
 
 @dataclass(frozen=True, slots=True)
 class NodeLostSeen:
-    """The node stopped answering; what ran on it is gone."""
+    """The node stopped answering; its pods are gone."""
 
     node: str
     reason: str = ""
@@ -191,7 +185,7 @@ class NodeReturnedSeen:
 
 @dataclass(frozen=True, slots=True)
 class NodeLeftSeen:
-    """The log knows a node that the cluster has not."""
+    """A node in the log is absent from the cluster."""
 
     node: str
     reason: str = ""
@@ -199,7 +193,7 @@ class NodeLeftSeen:
 
 @dataclass(frozen=True, slots=True)
 class NodeClosedSeen:
-    """Somebody wants nothing new on the node: it is cordoned, or tainted against all. What runs there runs on."""
+    """The node is cordoned, or tainted against all pods; running pods continue."""
 
     node: str
     reason: str = ""
@@ -207,14 +201,14 @@ class NodeClosedSeen:
 
 @dataclass(frozen=True, slots=True)
 class NodeOpenSeen:
-    """A node that the log knows as closed takes jobs again."""
+    """A node that is closed in the log is schedulable again."""
 
     node: str
 
 
 @dataclass(frozen=True, slots=True)
 class ProvisionFailedSeen:
-    """The node that this choice asked for will not come."""
+    """The node of this scaling decision will not come up."""
 
     scale: str
     group: str
@@ -224,7 +218,7 @@ class ProvisionFailedSeen:
 
 @dataclass(frozen=True, slots=True)
 class PodsStartedSeen:
-    """Every pod of the attempt runs. device_uuids: per slot, in the slots' order."""
+    """Every pod of the attempt runs. `device_uuids` has an entry per slot."""
 
     job_id: str
     attempt: int
@@ -233,7 +227,7 @@ class PodsStartedSeen:
 
 @dataclass(frozen=True, slots=True)
 class PodsExitedSeen:
-    """No pod of the attempt runs any more."""
+    """No pod of the attempt runs anymore."""
 
     job_id: str
     exited: PodsExited
@@ -246,7 +240,7 @@ class PodsExitedSeen:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSeen:
-    """The attempt wrote a checkpoint: it could resume from here."""
+    """The attempt wrote a checkpoint from which it could resume."""
 
     job_id: str
     attempt: int
@@ -254,7 +248,7 @@ class CheckpointSeen:
 
 @dataclass(frozen=True, slots=True)
 class PodsResizedSeen:
-    """Exactly the pods of the newest resize run. slots: how many."""
+    """Exactly the pods of the newest resize run; `slots` is their number."""
 
     job_id: str
     attempt: int
@@ -263,7 +257,7 @@ class PodsResizedSeen:
 
 @dataclass(frozen=True, slots=True)
 class ChecksSeen:
-    """What the checks before the first step of the attempt found. is_last: nothing more will be found."""
+    """Results of the checks before the first step; `is_last`: no more follow."""
 
     job_id: str
     attempt: int
@@ -272,7 +266,7 @@ class ChecksSeen:
 
 
 def checks_seen(job_id: str, attempt: int, results: Sequence[CheckResult]) -> Iterator[ChecksSeen]:
-    """All that was found, in as many parts as facts have to tell it."""
+    """Yield all results, in parts that fit into facts."""
     last = max(0, len(results) - 1) // RESULTS_PER_FACT * RESULTS_PER_FACT
     for first in range(0, last + 1, RESULTS_PER_FACT):
         part = tuple(results[first : first + RESULTS_PER_FACT])
@@ -281,7 +275,7 @@ def checks_seen(job_id: str, attempt: int, results: Sequence[CheckResult]) -> It
 
 @dataclass(frozen=True, slots=True)
 class WorkSeen:
-    """What was to be done to the node, or checked on it, has ended."""
+    """An action or checks on the node have ended."""
 
     node: str
     request_id: str
@@ -290,7 +284,7 @@ class WorkSeen:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSeen:
-    """What the cluster of this name is made of and can do."""
+    """Description and capabilities of the cluster."""
 
     cluster: str
     description: ClusterDescribed
@@ -298,10 +292,7 @@ class ClusterSeen:
 
 @dataclass(frozen=True, slots=True)
 class WordSeen:
-    """What somebody beside Muster wants, as a fact says it: an autoscaler outside, an object that asks for devices.
-
-    kind, subject, name: of the fact; payload: its body.
-    """
+    """A request from outside Muster as a fact: of an external autoscaler, or of an object that asks for devices."""
 
     kind: str
     subject: str
@@ -319,36 +310,35 @@ Observation = ClusterSeen | WordSeen | NodeObservation | PodsObservation | WorkS
 class Cluster(Protocol):
     """Where pods run. Calls come from one thread, in the log's order, and never block.
 
-    What every implementation keeps: each attempt that was created is seen to exit exactly once, also if it was
-    deleted before it started; it is seen to start at most once, and not after it was seen to exit. Checkpoints and
-    resizes are seen between start and exit. An end of their own that comes before the pods obeyed a deletion stands.
-    Checks of an attempt are seen whole once, after its start, if it was to be checked; without `OpenGate` it then ends
-    by nothing but a deletion or a loss. Work on a node is seen to end exactly once, within its limit.
+    Every implementation guarantees: each created attempt is seen to exit exactly once, even if it was deleted before
+    its start; it is seen to start at most once, and not after its exit. Checkpoints and resizes are seen between start
+    and exit. Pods that end by themselves before they obey a deletion keep their own outcome. An attempt with a plan of
+    checks reports all results once, after its start; without `OpenGate` it then ends only by a deletion or a loss. Work
+    on a node is seen to end exactly once, within its limit.
     """
 
     def carry_out(self, effect: Effect) -> None:
-        """Take on an effect; again is no second time. Deleting or resizing what does not exist does nothing.
+        """Accept an effect; repeating it changes nothing. Deleting or resizing what does not exist does nothing.
 
-        Of two resizes the later counts; a deletion counts before any of them. A node that was asked for is seen, or is
-        seen not to come; one that was taken away is seen to have left. A node shows a device some time after it was
-        plugged, and is seen without it at once when it is unplugged. What this cluster cannot do to a node is seen to
-        end as `cannot-run`.
+        The later of two resizes counts; a deletion counts before any resize. An added node is seen, or seen to fail; a
+        removed one is seen to leave. A node shows a device some time after it was plugged, and stops at once when it is
+        unplugged. Work on a node that the cluster does not support ends as `cannot-run`.
         """
         ...
 
     def observe(self, now: Instant) -> Sequence[Observation]:
-        """What is so at `now` and not acknowledged: cluster, nodes, then oldest first; at most OBSERVATIONS_MAX."""
+        """Return unacknowledged observations at `now`: cluster, nodes, then oldest first; at most OBSERVATIONS_MAX."""
         ...
 
     def acknowledge(self, observation: Observation, at: Instant) -> None:
-        """The log has it since `at`. Also called for what another leader, or an earlier life of this one, observed."""
+        """Record that the log has it since `at`, also what another leader or an earlier process observed."""
         ...
 
     def next_change(self) -> Instant | None:
-        """When `observe` could answer differently by time alone; None if never."""
+        """Return when `observe` could answer differently by time alone; None if never."""
         ...
 
 
 def on_grid(moment: Instant) -> Instant:
-    """The first moment of the grid that is not before this one."""
+    """Round up to the grid."""
     return Instant(-(-moment // GRID_NS) * GRID_NS)

@@ -1,7 +1,7 @@
-"""The agent's fold: placements and stops become effects, what the cluster shows becomes facts.
+"""The agent's fold: placements and stops become effects, observations of the cluster become facts.
 
-It holds no opinion of its own: an attempt's pods exist from `placed` to `pods-exited` as the log has them. Everything
-that it decides is an observation of the cluster that the log has not yet, so a killed agent goes on where it was.
+An attempt's pods exist from `placed` to `pods-exited` in the log. Everything that it decides is an observation that the
+log lacks, so a restarted agent continues where it was.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,10 +28,10 @@ COMPOSABILITY_WORDS = ("compose-requested", "decompose-requested")
 
 
 class AgentCore:
-    """Implements `Core`. cluster: a new, empty one; the fold fills it. workloads: the same, of objects that ask.
+    """The agent's core over `cluster` and `workloads`, both new and empty; the fold fills them.
 
-    beside: told every fact after it was folded. cluster, jobs, nodes, slots, running: for reading by what follows the
-    fold (telemetry, output, the cluster's own shell). anomalies: facts that fit no state.
+    `beside` is called with every fact after its fold. Telemetry, output and the cluster's sink read `cluster`, `jobs`,
+    `nodes`, `slots` and `running`. `anomalies` counts facts that fit no state.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class AgentCore:
     _FOLDS.include(NodeFacts.FOLDS, lambda self: self._node_facts)
 
     def apply(self, fact: Fact) -> None:
-        """See `Core`."""
+        """Fold a fact."""
         if self._FOLDS.apply(self, fact) is False:
             self.anomalies += 1
         if not self.workloads.apply(fact):
@@ -72,22 +72,22 @@ class AgentCore:
         self._beside(fact)
 
     def decide(self, now: Instant) -> list[Draft]:
-        """See `Core`. Bounded by the cluster's OBSERVATIONS_MAX and the workloads' DRAFTS_MAX."""
+        """Return drafts, bounded by the cluster's OBSERVATIONS_MAX and the workloads' DRAFTS_MAX."""
         scales, work, seen = self._moves.scales, self._work.open, self._cluster.observe(now)
         drafts = [draft_of(one, jobs=self.jobs, nodes=self.nodes, scales=scales, work=work) for one in seen]
         return self._leases.decide(now) + drafts + self.workloads.decide(now)
 
     def end_unheard(self, now: Instant) -> int:
-        """For who works the cluster: see `Leases.end_unheard`."""
+        """End jobs out of contact, for the sink of the cluster; see `Leases.end_unheard`."""
         return self._leases.end_unheard(now, self._cluster)
 
     def next_wakeup(self) -> Instant | None:
-        """See `Core`."""
+        """Return when to decide again."""
         moments = (self._cluster.next_change(), self._leases.next_change(), self.workloads.next_change())
         return min((moment for moment in moments if moment is not None), default=None)
 
     def snapshot(self) -> Iterator[Draft]:
-        """See `Core`. Slots, spec and trace of a job stand in the scheduler's state of it, which comes beside."""
+        """Yield the state facts of a checkpoint. Slots, spec and trace of jobs are in the scheduler's part."""
         moves = self._moves
         if self._described is not None:
             yield Draft("cluster", self._described.cluster, STATE_NAME, self._described.description)
@@ -103,7 +103,7 @@ class AgentCore:
 
     @_FOLDS.on("scaler", STATE_NAME, ScalerState)
     def _scaler_state(self, _fact: Fact, stored: ScalerState) -> bool:
-        """What an autoscaler said stands in the scaler's part of a checkpoint."""
+        """Restore an autoscaler's signals, which are in the scaler's part of a checkpoint."""
         for one in stored.signals:
             self._cluster.acknowledge(WordSeen("autoscaler", one.subject, one.name, one.signal), at=Instant(one.at))
         return True

@@ -1,7 +1,7 @@
-"""What plugging and unplugging devices makes of a node's description.
+"""Change a node's description when devices are plugged and unplugged.
 
-A device keeps its place: one that is taken away leaves a hole, trailing holes are cut off, and a new device takes the
-lowest hole. A node shows GPUs of one model at a time.
+A device keeps its index: a removed one leaves a gap, gaps at the end are cut off, and a new device takes the lowest
+gap. A node has GPUs of one model at a time.
 """
 
 from muster.schemas.devices import GPU
@@ -9,12 +9,12 @@ from muster.schemas.facts.node import GPUS_PER_NODE_MAX, MEMORY_DEVICES_MAX, Nod
 
 
 def is_shown(node: NodeJoined, uuid: str) -> bool:
-    """Whether the node shows this device."""
+    """Return whether the node shows this device."""
     return index_of(node, uuid) is not None or uuid in node.memory_uuids
 
 
 def index_of(node: NodeJoined, uuid: str) -> int | None:
-    """The place of a GPU on the node; None if it is not there."""
+    """Return the index of a GPU on the node; None if it is absent."""
     if uuid not in node.gpu_uuids:
         return None
     index = node.gpu_uuids.index(uuid)
@@ -22,7 +22,7 @@ def index_of(node: NodeJoined, uuid: str) -> int | None:
 
 
 def with_device(node: NodeJoined, uuid: str, *, type: str, model: str, memory_mib: int = 0) -> NodeJoined:  # noqa: A002 - the field's word
-    """The node with one device more; the same node if it cannot show it: another model, too many, shown already."""
+    """Return the node with one more device; unchanged if it cannot show it (another model, too many, shown already)."""
     if is_shown(node, uuid):
         return node
     if type != GPU:
@@ -43,7 +43,7 @@ def with_device(node: NodeJoined, uuid: str, *, type: str, model: str, memory_mi
 
 
 def without_device(node: NodeJoined, uuid: str, *, memory_mib: int = 0) -> NodeJoined:
-    """The node with one device less; the same node if it does not show it."""
+    """Return the node with one device less; unchanged if it does not show it."""
     if uuid in node.memory_uuids:
         left = tuple(one for one in node.memory_uuids if one != uuid)
         return node.model_copy(update={"memory_mib": max(0, node.memory_mib - memory_mib), "memory_uuids": left})

@@ -1,4 +1,4 @@
-"""From values to facts: what the cluster shows becomes a draft, what the agent remembers becomes state facts."""
+"""Turn observations into drafts, and the agent's state into state facts."""
 
 from collections.abc import Iterator, Mapping
 
@@ -40,7 +40,7 @@ from muster.schemas.facts.scale import ProvisionFailed
 from muster.schemas.registry import STATE_NAME
 
 CLOSED = "closed"
-"""Request under which a node is withheld that is cordoned, or tainted against all."""
+"""Request id under which a node is drained that is cordoned, or tainted against all pods."""
 
 
 def draft_of(
@@ -51,7 +51,7 @@ def draft_of(
     scales: Mapping[str, ScaleRecord],
     work: Mapping[tuple[str, str], Work],
 ) -> Draft:
-    """The fact that tells of one observation, with the trace of its job and the fact that led to it."""
+    """Return the fact of an observation, with the trace of its job and the fact that caused it."""
     match seen:
         case PodsStartedSeen():
             started = PodsStarted(attempt=seen.attempt, device_uuids=seen.device_uuids)
@@ -85,9 +85,9 @@ def state_drafts(
     scales: Mapping[str, ScaleRecord],
     removed: Mapping[str, str],
 ) -> Iterator[Draft]:
-    """What a checkpoint keeps of the agent's: nodes, and attempts of jobs that are not over.
+    """Yield the agent's part of a checkpoint: nodes, and attempts of unfinished jobs.
 
-    removed: group of each node of the first day that was taken away.
+    `removed` has the group of each initial node that was removed.
     """
     for name, node in nodes.items():
         yield Draft("node", name, STATE_NAME, node.as_body(NodeState))
@@ -144,7 +144,7 @@ def _joined(seen: NodeSeen, node: NodeRecord | None, scales: Mapping[str, ScaleR
 
 
 def _why(scale_id: str, scales: Mapping[str, ScaleRecord]) -> tuple[str, str]:
-    """The scaler's fact that led to it, and whose trace that has."""
+    """Return the scaler's fact that caused it, and that fact's trace."""
     scale = scales.get(scale_id)
     return (scale.fact, scale.trace) if scale is not None else ("", "")
 
@@ -154,5 +154,5 @@ def _pods_state(job_id: str, job: JobRecord) -> PodsState:
         return PodsState(job.attempt, job_id, exited=True, resumed_s=job.kept_s)
     body = job.pods.as_body(PodsState)
     if not body.resize_fact:
-        body.slots = ()  # the job's own state says them
+        body.slots = ()  # they are in the job's own state
     return body

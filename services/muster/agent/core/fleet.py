@@ -1,4 +1,4 @@
-"""The nodes of the simulated cluster: a regular fleet, the machines of an openb node list, and nodes of groups."""
+"""Nodes of the simulated cluster: a regular fleet, the machines of an openb node list, and nodes of groups."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from muster.schemas.facts.node import NodeJoined
 GPUS_OF_A_PAIR, GPUS_OF_TWO_SOCKETS = 2, 4
 
 Fleet = dict[str, NodeJoined]
-"""Descriptions by node name, in the order in which the nodes join."""
+"""Descriptions by node name, in joining order."""
 
 
 def regular_fleet(
@@ -19,11 +19,10 @@ def regular_fleet(
     racks_per_block: int, nvlink_size: int = 0, kubelet_picks: bool = False, share_milli: tuple[int, ...] | None = None,
     prefix: str = "gpu",
 ) -> Fleet:  # fmt: skip
-    """`nodes` equal nodes `<prefix>-0001`, ... in racks of `rack_size` nodes and blocks of `racks_per_block` racks.
+    """Return `nodes` equal nodes `<prefix>-0001`, ... in racks of `rack_size` and blocks of `racks_per_block` racks.
 
-    nvlink_size: nodes of a rack that share an NVLink domain, 0 for none; it divides `rack_size`. kubelet_picks: the
-    scheduler says how many GPUs of a node, and no more; then the node says nothing of where they stand.
-    share_milli: in which parts they can be had; None: any.
+    `nvlink_size` nodes of a rack share an NVLink domain, 0 for none; it divides `rack_size`. With `kubelet_picks` the
+    scheduler only counts GPUs, and nodes have no inner topology. `share_milli` lists the possible shares; None: any.
     """
     fleet: Fleet = {}
     inside = () if kubelet_picks else device_domains(gpus_per_node)
@@ -47,7 +46,7 @@ def regular_fleet(
 
 
 def openb_fleet(text: str, *, file: str) -> Fleet:
-    """The machines of an openb node table, without topology: the trace says nothing of racks and sockets.
+    """Return the machines of an openb node table, which has no topology.
 
     Raises muster.openb.trace.OpenbFormatError.
     """
@@ -63,7 +62,7 @@ def openb_fleet(text: str, *, file: str) -> Fleet:
 
 
 def device_domains(gpus: int) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """A node's inside, as most servers are built: two sockets from four GPUs on, and pairs within each socket."""
+    """Return the inner domains of a typical server: two sockets from four GPUs on, and pairs within each socket."""
     if gpus < GPUS_OF_A_PAIR:
         return ()
     sockets = tuple(2 * index // gpus for index in range(gpus)) if gpus >= GPUS_OF_TWO_SOCKETS else (0,) * gpus
@@ -76,7 +75,7 @@ def device_domains(gpus: int) -> tuple[tuple[str, tuple[int, ...]], ...]:
 
 
 def node_of(group: GroupSettings, name: str, *, scale: str = "") -> NodeJoined:
-    """Describe a node of the group as it is when it comes. scale: by which choice; "": on the first day.
+    """Return a new node of the group; `scale` is the scaling decision, "" for an initial node.
 
     A composable node that is added later has no devices of its own.
     """
@@ -102,13 +101,13 @@ def _rack(group: GroupSettings, name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """All groups by name. visible_s: from when a device is attached until its node shows it."""
+    """All node groups; `visible_s` is the delay from attaching a device until its node shows it."""
 
     by_name: Mapping[str, GroupSettings] = field(default_factory=dict)
     visible_s: float = 10.0
 
     def first_nodes(self) -> dict[str, NodeJoined]:
-        """Those of the first day, in the order in which they join."""
+        """Return the initial nodes, in joining order."""
         return {
             (name := node_name(group.name, index)): node_of(group, name)
             for group in self.by_name.values()
@@ -116,6 +115,6 @@ class Groups:
         }
 
     def is_shaped_by_facts(self, node: NodeJoined) -> bool:
-        """Whether facts, not the settings, say what the node is like: it was added, or its devices come and go."""
+        """Return whether facts define the node instead of settings: it was added, or its devices come and go."""
         group = self.by_name.get(node.group)
         return group is not None and (group.composable or bool(node.scale))

@@ -1,4 +1,4 @@
-"""What facts about jobs mean for their pods: the agent's fold of them."""
+"""Fold facts about jobs into their pods."""
 
 from muster.agent.core.attempts import Attempts
 from muster.agent.core.cluster import CheckpointSeen, Cluster, PodsExitedSeen, PodsStartedSeen
@@ -26,7 +26,7 @@ from muster.schemas.registry import STATE_NAME
 
 
 class JobFacts:
-    """pods: what it keeps; leases: how long jobs of other owners may run unheard. Handlers say whether a fact fits."""
+    """Folds facts about jobs; `leases` limits jobs of other owners. Handlers return whether a fact fits."""
 
     FOLDS = Folds["JobFacts", bool]()
 
@@ -73,7 +73,7 @@ class JobFacts:
         job = self._pods.jobs.get(fact.subject_id)
         if job is None or stop.attempt != job.attempt:
             return False
-        if job.pods is not None:  # else it passed the exit, which says all there is to say
+        if job.pods is not None:  # otherwise it crossed the exit, which is enough
             evict = stop.reason is StopReason.PREEMPTED
             self._pods.end(job.pods, at=fact.time, cause=fact.id, grace_s=stop.grace_s, evict=evict)
         return True
@@ -85,7 +85,7 @@ class JobFacts:
             return False
         pods = job.pods
         if pods is None or pods.ending_at:
-            return True  # it passed the exit, or the stop
+            return True  # it crossed the exit or the stop
         self._pods.resize(pods, wanted, at=fact.time, by=fact.id)
         self._pods.end_if_gone(pods, fact)
         return True
@@ -113,7 +113,7 @@ class JobFacts:
     @FOLDS.on("job", "running", JobRunning)
     def _running(self, fact: Fact, running: JobRunning) -> bool:
         pods = self._pods.of(fact.subject_id)
-        if pods is not None and pods.attempt == running.attempt:  # else it passed the exit
+        if pods is not None and pods.attempt == running.attempt:  # otherwise it crossed the exit
             self._pods.open(pods, at=fact.time)
         return True
 
@@ -177,6 +177,6 @@ class JobFacts:
         return True
 
     def _restore(self, job: JobRecord) -> None:
-        """Make the pods of a job once both parts of its state are there; they come in either order."""
+        """Restore the pods of a job once both parts of its state are there, in either order."""
         if job.spec is not None and job.recorded_pods is not None:
             self._pods.restore(job, job.recorded_pods)

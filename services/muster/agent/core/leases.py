@@ -1,11 +1,10 @@
-"""Jobs that another cluster may be given run here only while the federation is heard: else they are ended in time.
+"""End jobs that another cluster may be given, in time, when the federation is silent.
 
-The agent says so (`contact-lost`) by its own clock, and what it folds of that ends the pods: so a leader that was
-deposed ends nothing, and whoever follows it ends the same. Pinned jobs, and all where no cluster is ever given up, have
-no `lost_after_s` and are never looked at.
-
-A log that is full takes no `contact-lost`, and no sign of life either. So who leads ends the pods without it when it
-did not come for a while (`end_unheard`); the log hears of it when it has room, `contact-lost` before the exits.
+The agent emits `contact-lost` by its own clock, and folding it ends the pods: a deposed leader ends nothing, and its
+successor ends the same pods. Pinned jobs, and jobs of clusters that are never given up, have no `lost_after_s` and are
+ignored.
+A full log accepts neither `contact-lost` nor a sign of life. Then the leader ends the pods without it after a while
+(`end_unheard`); once the log has room, it gets `contact-lost` before the exits.
 """
 
 from muster.agent.core.attempts import Attempts
@@ -18,15 +17,15 @@ from muster.schemas.facts.control import ClusterState, ClusterSummary
 from muster.schemas.facts.federation import ContactLost, ContactRenewed, JobReturned
 
 GRACE_SHARE = 0.5
-"""Of the margin: so long the pods may take to end at most. The rest is for clocks and messages."""
+"""Part of the margin that pods have to end. The rest is for clocks and messages."""
 
 UNHEARD_SHARE = 0.25
-"""Of the margin: so late `contact-lost` may be in the log. Pods that are ended without it have no grace, so that they
-are gone no later than with it, though an append that was refused is tried again some seconds later only."""
+"""Part of the margin after which `contact-lost` is no longer awaited. Pods that are ended without it have no grace,
+so they are gone no later than with it, although a refused append is repeated only some seconds later."""
 
 
 class Leases:
-    """pods: of the cluster's attempts."""
+    """Limits the run time of jobs without contact to the federation."""
 
     FOLDS = Folds["Leases", bool]()
 
@@ -36,12 +35,12 @@ class Leases:
         self._cluster = ""
 
     def restore(self, cluster: str, state: ClusterState) -> None:
-        """What the scheduler's part of a checkpoint says."""
+        """Restore from the scheduler's part of a checkpoint."""
         self._cluster = cluster
         self._contact.restore(state.contact)
 
     def decide(self, now: Instant) -> list[Draft]:
-        """`contact-lost` once the time is over."""
+        """Return `contact-lost` once the time is over."""
         contact = self._contact
         if not contact.is_over(now):
             return []
@@ -49,9 +48,9 @@ class Leases:
         return [Draft("cluster", self._cluster, "contact-lost", lost)]
 
     def end_unheard(self, now: Instant, cluster: Cluster) -> int:
-        """End what the log should tell to end and cannot; of how many attempts. An effect: for who leads alone.
+        """End the pods that a full log cannot tell to end; return the number of attempts. Only for the leader.
 
-        The fold is as before: it is `contact-lost` that changes it. Any number of times.
+        It is an effect that changes no state (`contact-lost` does), and may be repeated.
         """
         contact = self._contact
         if not contact.is_over(now) or now < after(Instant(contact.until), UNHEARD_SHARE * contact.margin_s):
@@ -63,11 +62,11 @@ class Leases:
         return len(ended)
 
     def next_change(self) -> Instant | None:
-        """When the time is over, if nothing is heard."""
+        """Return when the time is over, if the federation stays silent."""
         return self._contact.ends_at()
 
     def placed(self, job: JobRecord, pods: Attempt, fact: Fact) -> None:
-        """A placement may pass the loss of contact, also one that nobody could say yet."""
+        """End a placement that crossed the loss of contact, even one that is not in the log yet."""
         if job.lost_after_s and (self._contact.is_lost or self._contact.is_over(fact.time)):
             self._pods.end(pods, at=fact.time, cause=fact.id)
 
@@ -85,7 +84,7 @@ class Leases:
 
     @FOLDS.on("cluster", "contact-lost", ContactLost)
     def _lost(self, fact: Fact, lost: ContactLost) -> bool:
-        """Every attempt that may be given away is told to end, with as much of its grace as the margin allows."""
+        """End every attempt that may be given away, with as much of its grace as the margin allows."""
         if not self._contact.lost(lost):
             return False
         grace_s = GRACE_SHARE * self._contact.margin_s
@@ -96,7 +95,7 @@ class Leases:
 
     @FOLDS.on("job", "returned", JobReturned)
     def _returned(self, fact: Fact, _: JobReturned) -> bool:
-        """The job is none of this cluster's any more."""
+        """Forget a job that was handed back to the federation."""
         job = self._pods.jobs.get(fact.subject_id)
         if job is None or job.pods is not None:
             return False

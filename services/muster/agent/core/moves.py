@@ -1,6 +1,6 @@
-"""Nodes and devices that come and go: what the scaler chose and the composer did becomes effects on the cluster.
+"""Nodes and devices that come and go: decisions of the scaler and the composer become effects on the cluster.
 
-A node that is to go is taken away only once the scheduler withholds it for exactly that choice.
+A node is removed only once the scheduler has drained it for that decision.
 """
 
 from muster.agent.core.attempts import Attempts
@@ -27,29 +27,32 @@ ADD, REMOVE = "node-add-chosen", "node-remove-chosen"
 
 
 class Moves:
-    """scales: choices of nodes that are not ended, by id. removed: group of each node of the first day that is gone."""
+    """Folds scaling decisions (`scales`, by id) and attached devices.
+
+    `removed` has the group of each initial node that was removed.
+    """
 
     FOLDS = Folds["Moves", bool]()
 
     def __init__(self, pods: Attempts, cluster: Cluster) -> None:
         self.scales: dict[str, ScaleRecord] = {}
         self.removed: dict[str, str] = {}
-        self._failed: set[str] = set()  # as a checkpoint says, of choices that it has not told of yet
+        self._failed: set[str] = set()  # from a checkpoint, for decisions that are restored later
         self._pods = pods
         self._nodes = pods.nodes
         self._cluster = cluster
 
     def joined(self, name: str) -> None:
-        """The node is there."""
+        """Record that the node joined."""
         self.removed.pop(name, None)
 
     def left(self, name: str, node: NodeRecord) -> None:
-        """The node is gone; if it was of the first day, a new cluster must not begin with it."""
+        """Record that the node left; a new cluster must not begin with a removed initial node."""
         if node.leaving and node.description.group and not node.description.scale:
             self.removed[name] = node.description.group
 
     def restored(self, name: str, node: NodeRecord) -> None:
-        """A checkpoint told of the node."""
+        """Continue the removal of a node restored from a checkpoint."""
         if node.leaving:
             self._cluster.carry_out(RemoveNode(node.leaving, name, Instant(node.leaving_at)))
 
@@ -72,7 +75,7 @@ class Moves:
 
     @FOLDS.on("scale", "ended", ScaleEnded)
     def _ended(self, fact: Fact, _: ScaleEnded) -> bool:
-        """Also of choices that move devices: those are the composer's."""
+        """End a decision; those that move devices are the composer's."""
         scale = self.scales.pop(fact.subject_id, None)
         if scale is not None:
             self._cluster.carry_out(CancelScale(fact.subject_id))
@@ -82,7 +85,7 @@ class Moves:
         return True
 
     def withheld(self, fact: Fact, answer: Withheld) -> None:
-        """Take the node away if it is withheld for a choice of the scaler."""
+        """Remove the node if it is drained for a decision of the scaler."""
         node = self._nodes.get(fact.subject_id)
         for scale_id, scale in self.scales.items():
             if scale.request_id == answer.request_id and scale.node == fact.subject_id and node is not None:
@@ -116,7 +119,7 @@ class Moves:
 
     @FOLDS.on("attachment", "detached", DeviceDetached)
     def _detached(self, fact: Fact, device: DeviceDetached) -> bool:
-        """What still ran on the device, since force was asked, ends as if its node had failed."""
+        """Detach a device; pods that still use it, since detaching was forced, end as if the node had failed."""
         node, uuid = self._nodes.get(device.node), device.device_uuid
         if node is not None and is_shown(node.description, uuid):
             index = index_of(node.description, uuid)

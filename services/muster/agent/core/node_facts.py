@@ -1,4 +1,4 @@
-"""What facts about nodes mean: the agent's fold of them."""
+"""Fold facts about nodes."""
 
 from muster.agent.core.attempts import Attempts
 from muster.agent.core.cluster import (
@@ -30,7 +30,7 @@ from muster.schemas.registry import STATE_NAME
 
 
 class NodeFacts:
-    """pods: those on nodes that go; moves: of nodes that come and go by choice. Handlers say whether a fact fits."""
+    """Folds facts about nodes. Handlers return whether a fact fits."""
 
     FOLDS = Folds["NodeFacts", bool]()
 
@@ -96,7 +96,7 @@ class NodeFacts:
 
     @FOLDS.on("node", "withhold-requested", WithholdRequested)
     def _closed(self, fact: Fact, wish: WithholdRequested) -> bool:
-        """Our own wish that nothing new is placed there; other services have theirs."""
+        """Fold the agent's own request to drain the node; other services have theirs."""
         node = self._pods.nodes.get(fact.subject_id)
         if fact.writer != "agent":
             return True
@@ -116,7 +116,7 @@ class NodeFacts:
 
     @FOLDS.on("node", "withhold-withdrawn", WithholdWithdrawn)
     def _opened(self, fact: Fact, wish: WithholdWithdrawn) -> bool:
-        """A withdrawal that passed the answer is no withdrawal: it is said again, with `after_withheld`."""
+        """Fold a withdrawal; one that crossed the answer is repeated with `after_withheld`."""
         node = self._pods.nodes.get(fact.subject_id)
         if fact.writer != "agent":
             return True

@@ -1,7 +1,7 @@
-"""Actions and checks on nodes, outside of jobs: each request is carried out once, and its end is told once.
+"""Actions and checks on nodes outside of jobs: each request is carried out once, and its end reported once.
 
-A request is one of a node: who asks gives each wish its own id, and may say it again without harm. The ids that ended
-last are kept, also in checkpoints, so that a request that comes again late is not carried out again.
+A request has an id per node, so its sender may repeat it. The newest ended ids are kept, also in checkpoints, so that a
+late repetition is not carried out again.
 """
 
 from collections.abc import Iterator
@@ -22,16 +22,16 @@ from muster.schemas.facts.operations import (
 from muster.schemas.registry import STATE_NAME
 
 ENDED_MAX = 4096
-"""Requests that ended and are remembered, over all nodes; the oldest are forgotten."""
+"""Ended requests that are remembered, over all nodes."""
 REPAIRS = frozenset({NodeAction.RESET, NodeAction.REBOOT, NodeAction.REPLACE})
-"""After which hardware is another, or begins anew."""
+"""Actions after which hardware is replaced or reset."""
 
 Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One request that is not ended. fact: that asked, at `at`."""
+    """One open request; `fact` is the request's, of time `at`."""
 
     asked: NodeActionRequested | ChecksRequested
     fact: str
@@ -41,14 +41,14 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """One that is. is_repair: it made the node's hardware another."""
+    """One ended request; `is_repair`: the node's hardware was replaced or reset."""
 
     at: Instant
     is_repair: bool = False
 
 
 class NodeWork:
-    """open: what is under way, by node and request. ended: the newest that are not any more."""
+    """Folds requests: `open` by node and request, and the newest `ended`."""
 
     FOLDS = Folds["NodeWork", bool]()
 
@@ -58,7 +58,7 @@ class NodeWork:
         self._cluster = cluster
 
     def snapshot(self) -> Iterator[Draft]:
-        """What a checkpoint keeps."""
+        """Yield the state facts of a checkpoint."""
         for (node, request_id), work in self.open.items():
             asked = work.asked
             state = NodeWorkState(
@@ -112,7 +112,7 @@ class NodeWork:
             return True
         at = Instant(state.ended_at)
         self._remember(key, Ended(at, state.is_repair))
-        if state.is_repair:  # what the node is since then no fact tells any more
+        if state.is_repair:  # no other fact records the repair
             ended = NodeActionEnded(request_id=state.request_id, outcome=ActionOutcome.DONE)
             self._cluster.acknowledge(WorkSeen(*key, ended), at=at)
         return True

@@ -1,10 +1,8 @@
 """A cluster that exists only as a function of seeds and of the times of facts.
 
-It keeps no truth: an agent that was killed folds its log into an empty one of these and has the same cluster again,
-with every pod where it was. Each thing that will happen stands on a heap under the moment when it is seen; work
-grows with what happens, not with how many nodes and pods there are.
-
-`SimulatedWork` says of work on nodes when each request ends, and how.
+It stores no truth: a restarted agent folds its log into an empty one and has the same cluster, with every pod where it
+was. Each future event is on a heap by its time; the work depends on the number of events, not of nodes and pods.
+`SimulatedWork` simulates work on nodes.
 """
 
 import heapq
@@ -53,7 +51,7 @@ from muster.schemas.facts.operations import (
 )
 
 COMPONENTS = frozenset({NodeAction.DRIVER, NodeAction.DEVICE_PLUGIN, NodeAction.KUBELET, NodeAction.OS})
-"""Actions that bring what they are named after to a version."""
+"""Actions that install a version of the component of that name."""
 _WorkKey = tuple[str, str]
 
 
@@ -65,7 +63,7 @@ class _Work:
 
 
 class SimulatedWork:
-    """repaired: nodes whose hardware was made another, or reset, since the first day."""
+    """Simulates work on nodes; `repaired` are nodes whose hardware was replaced or reset."""
 
     def __init__(self, behaviour: Behaviour) -> None:
         self.repaired: set[str] = set()
@@ -75,7 +73,7 @@ class SimulatedWork:
         self._seen: dict[_WorkKey, WorkSeen] = {}
 
     def carry_out(self, effect: WorkOnNode) -> None:
-        """It begins at once, and ends in its time."""
+        """Begin at once, and end in time."""
         key = (effect.node, effect.request_id)
         if key in self._under_way:
             return
@@ -85,7 +83,7 @@ class SimulatedWork:
         heapq.heappush(self._heap, (due, key))
 
     def observe(self, now: Instant) -> Iterator[WorkSeen]:
-        """What has ended by `now` and is not acknowledged."""
+        """Yield what has ended by `now` and is not acknowledged."""
         while self._heap and self._heap[0][0] <= now:
             _, key = heapq.heappop(self._heap)
             if key in self._under_way:
@@ -93,13 +91,13 @@ class SimulatedWork:
         return iter(self._seen.values())
 
     def acknowledge(self, seen: WorkSeen) -> tuple[str, str] | None:
-        """The log has it. Returns the component that has another version now, and which, if one has."""
+        """Record that the log has it. Return the component with a new version, and the version, if any."""
         key = (seen.node, seen.request_id)
         self._seen.pop(key, None)
         work = self._under_way.pop(key, None)
         if not isinstance(seen.ended, NodeActionEnded) or seen.ended.outcome is not ActionOutcome.DONE:
             return None
-        if work is None:  # a checkpoint tells only of repairs
+        if work is None:  # a checkpoint records only repairs
             self.repaired.add(seen.node)
             return None
         asked = work.effect.asked
@@ -109,7 +107,7 @@ class SimulatedWork:
         return (asked.action.value, seen.ended.version) if asked.action in COMPONENTS and seen.ended.version else None
 
     def next_change(self) -> Instant | None:
-        """When `observe` could give more."""
+        """Return when `observe` could return more."""
         if self._seen:
             return Instant(0)
         while self._heap and self._heap[0][1] not in self._under_way:
@@ -144,16 +142,14 @@ def _purpose(effect: WorkOnNode) -> str:
     return f"work/{effect.node}/{effect.request_id}"
 
 
-STALE_MAX = 1000  # heap entries of what will no longer happen, beyond twice as many as there are pods
+STALE_MAX = 1000  # stale heap entries allowed beyond twice the number of pods
 
 _Key = tuple[str, int]
 
 
 @dataclass(slots=True)
 class _Pods:
-    """One attempt's pods. step: what is seen of them next; due: when, None: nothing is, until something is asked of
-    them. One heap entry for all that they will do.
-    """
+    """One attempt's pods, and their next observable step at `due`; None: none until a request."""
 
     life: SimulatedPods
     step: Step
@@ -161,7 +157,7 @@ class _Pods:
 
 
 class SimulatedCluster:
-    """Implements `Cluster`. fleet: descriptions by node name. groups: what joins beside, and may come and go."""
+    """A simulated cluster of a fleet (descriptions by node name) and of node groups."""
 
     def __init__(self, fleet: Mapping[str, NodeJoined], behaviour: Behaviour, groups: Groups | None = None) -> None:
         self._behaviour = behaviour
@@ -172,7 +168,7 @@ class SimulatedCluster:
         self._seen: dict[_Key, Instant] = {}  # in the order seen: since when it is so
 
     def carry_out(self, effect: Effect) -> None:
-        """See `Cluster`."""
+        """Accept an effect."""
         if isinstance(effect, PodsEffect):
             self._carry_out_pods(effect)
         elif isinstance(effect, WorkOnNode):
@@ -181,7 +177,7 @@ class SimulatedCluster:
             self._nodes.carry_out(effect)
 
     def observe(self, now: Instant) -> Sequence[Observation]:
-        """See `Cluster`."""
+        """Return unacknowledged observations."""
         nodes = self._nodes.observe(now)
         while self._heap and self._heap[0][0] <= now:
             due, key = heapq.heappop(self._heap)
@@ -192,7 +188,7 @@ class SimulatedCluster:
         return tuple(itertools.islice(itertools.chain(nodes, work, pods), OBSERVATIONS_MAX))
 
     def acknowledge(self, observation: Observation, at: Instant) -> None:
-        """See `Cluster`."""
+        """Record that the log has an observation."""
         match observation:
             case PodsStartedSeen() | CheckpointSeen() | PodsResizedSeen() | ChecksSeen():
                 self._acknowledge_step(observation, at)
@@ -201,7 +197,7 @@ class SimulatedCluster:
                 self._pods.pop(key, None)
                 self._seen.pop(key, None)
             case ClusterSeen() | WordSeen():
-                pass  # it describes itself to nobody
+                pass  # it emits no description
             case WorkSeen():
                 if (component := self._work.acknowledge(observation)) is not None:
                     self._nodes.set_version(observation.node, *component)
@@ -209,7 +205,7 @@ class SimulatedCluster:
                 self._nodes.acknowledge(observation, at)
 
     def next_change(self) -> Instant | None:
-        """See `Cluster`."""
+        """Return the time of the next event."""
         while self._heap and self._is_stale(*self._heap[0]):
             heapq.heappop(self._heap)
         pods = next(iter(self._seen.values()), self._heap[0][0] if self._heap else None)
@@ -252,7 +248,7 @@ class SimulatedCluster:
             self._look_again(key, pods)
 
     def _look_again(self, key: _Key, pods: _Pods) -> None:
-        """The pods' next step may be another now; what was seen and not acknowledged is overtaken by it."""
+        """Recompute the next step; it replaces an observation that is not acknowledged."""
         pods.step, at = pods.life.next_step(self._behaviour)
         self._seen.pop(key, None)
         pods.due = None if at is None else on_grid(at)

@@ -1,7 +1,7 @@
-"""The nodes of the simulated cluster: they join, fail and return, are added and removed, and show devices.
+"""Simulated nodes: they join, fail and rejoin, are added and removed, and show devices.
 
-Descriptions of the first day come from the settings; what was added, and which devices a composable node has, follows
-from facts alone, and from a checkpoint where those are gone.
+Initial descriptions come from the settings; added nodes and devices of composable nodes follow from facts, or from a
+checkpoint where those facts are gone.
 """
 
 import heapq
@@ -38,13 +38,11 @@ _Key = tuple[Literal["add", "remove", "show"], str]
 
 
 class Changes:
-    """What is under way: nodes that come, by choice, nodes that go, by name, devices that are to be shown, by uuid.
-
-    devices: everything that the fabric says is attached, by node and uuid, shown or not.
-    """
+    """Pending changes: nodes to add, by decision, nodes to remove, by name, and devices to show, by uuid."""
 
     def __init__(self, groups: Groups, behaviour: Behaviour) -> None:
         self.devices: dict[str, dict[str, PlugDevice]] = {}
+        """All attached devices by node and uuid, shown or not."""
         self._groups = groups
         self._behaviour = behaviour
         self._under_way: dict[_Key, tuple[Instant, Change]] = {}
@@ -53,28 +51,28 @@ class Changes:
     # --- what is asked -------------------------------------------------------------------------------------------
 
     def add(self, effect: AddNode) -> None:
-        """A node is wanted."""
+        """Add a node."""
         group = self._groups.by_name.get(effect.group)
         provision_s = group.provision_s if group is not None else 0.0
         self._begin(("add", effect.scale), on_grid(after(effect.at, provision_s)), effect)
 
     def remove(self, effect: RemoveNode, *, group: str) -> None:
-        """A node of this group is to go."""
+        """Remove a node of this group."""
         known = self._groups.by_name.get(group)
         deprovision_s = known.deprovision_s if known is not None else 0.0
         self._begin(("remove", effect.node), on_grid(after(effect.at, deprovision_s)), effect)
 
     def plug(self, effect: PlugDevice) -> bool:
-        """A device is attached. False if that was known."""
+        """Record an attached device. False if it was known."""
         on_node = self.devices.setdefault(effect.node, {})
         return on_node.setdefault(effect.device_uuid, effect) is effect
 
     def show(self, effect: PlugDevice) -> None:
-        """Have its node show a device in time."""
+        """Show a device on its node after a delay."""
         self._begin(("show", effect.device_uuid), self.visible_at(effect), effect)
 
     def unplug(self, node: str, uuid: str) -> None:
-        """A device is not attached any more."""
+        """Record a detached device."""
         self.shown(uuid)
         on_node = self.devices.get(node, {})
         if on_node.pop(uuid, None) is not None and not on_node:
@@ -83,51 +81,51 @@ class Changes:
     # --- what is not asked any more ------------------------------------------------------------------------------
 
     def cancel(self, scale: str) -> None:
-        """Neither does this choice's node come nor go."""
+        """Cancel the addition or removal of a decision."""
         self._under_way.pop(("add", scale), None)
         for key, (_, change) in tuple(self._under_way.items()):
             if isinstance(change, RemoveNode) and change.scale == scale:
                 del self._under_way[key]
 
     def came(self, node: str) -> None:
-        """The node is there: nothing is to be added under this name."""
+        """Record that the node is present."""
         for key, (_, change) in tuple(self._under_way.items()):
             if isinstance(change, AddNode) and change.node == node:
                 del self._under_way[key]
 
     def left(self, node: str) -> bool:
-        """The node is not there any more. Whether that was under way."""
+        """Record that the node is gone; return whether its removal was pending."""
         return self._under_way.pop(("remove", node), None) is not None
 
     def shown(self, uuid: str) -> None:
-        """The device is seen, or is not to be."""
+        """Drop the pending show of a device."""
         self._under_way.pop(("show", uuid), None)
 
     # --- as time passes ------------------------------------------------------------------------------------------
 
     def due(self, now: Instant) -> Iterator[tuple[Instant, Change]]:
-        """What happens until `now`, in order, each with its moment; then it is under way no more."""
+        """Yield and remove the changes until `now`, in order, each with its time."""
         while (moment := self.next()) is not None and moment <= now:
             _, key = heapq.heappop(self._heap)
             yield self._under_way.pop(key)
 
     def next(self) -> Instant | None:
-        """When something happens next."""
+        """Return the time of the next change."""
         while self._heap and self._is_stale(*self._heap[0]):
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def devices_of(self, node: str) -> list[PlugDevice]:
-        """What the fabric attached to the node's machine, in the order in which it is shown."""
+        """Return the devices attached to the node's machine, in the order in which they are shown."""
         devices = self.devices.get(node, {}).values()
         return sorted(devices, key=lambda device: (self.visible_at(device), device.device_uuid))
 
     def visible_at(self, effect: PlugDevice) -> Instant:
-        """When its node shows the device."""
+        """Return when its node shows the device."""
         return on_grid(after(effect.at, self._groups.visible_s))
 
     def refusal(self, wish: AddNode) -> str:
-        """Why this node does not come, "" if it does."""
+        """Return why this node does not come up, "" if it does."""
         if wish.group not in self._groups.by_name:
             return f"there is no node group {wish.group!r}"
         return "the machine did not come up" if fails_to_come(self._behaviour, scale=wish.scale) else ""
@@ -144,9 +142,9 @@ class Changes:
 
 @dataclass(slots=True)
 class _Node:
-    """A node that is part of the cluster. known: as the log has it, None if it has it not.
+    """A node of the cluster. `known` is its description in the log, None if it has none.
 
-    due: when it fails, or returns if it is lost; None: never.
+    At `due` it fails, or rejoins if it is lost; None: never.
     """
 
     description: NodeJoined
@@ -156,7 +154,7 @@ class _Node:
 
 
 class SimulatedNodes:
-    """One part of `SimulatedCluster`. fleet: descriptions by name, beside those of the groups' first day."""
+    """The nodes of `SimulatedCluster`: the fleet and the initial nodes of groups."""
 
     def __init__(self, fleet: Mapping[str, NodeJoined], behaviour: Behaviour, groups: Groups) -> None:
         first = {**fleet, **groups.first_nodes()}
@@ -169,7 +167,7 @@ class SimulatedNodes:
         self._failed: dict[str, ProvisionFailedSeen] = {}
 
     def carry_out(self, effect: NodeEffect) -> None:
-        """See `Cluster`."""
+        """Accept an effect."""
         match effect:
             case AddNode():
                 node = self._nodes.get(effect.node)
@@ -188,7 +186,7 @@ class SimulatedNodes:
                 self._recall(effect)
 
     def observe(self, now: Instant) -> Iterator[NodeObservation]:
-        """What is so at `now` and not acknowledged."""
+        """Return unacknowledged observations at `now`."""
         while self._heap and self._heap[0][0] <= now:
             due, name = heapq.heappop(self._heap)
             if not self._is_stale(due, name):
@@ -198,7 +196,7 @@ class SimulatedNodes:
         return itertools.chain(self._seen.values(), self._failed.values())
 
     def acknowledge(self, observation: NodeObservation, at: Instant) -> None:
-        """See `Cluster`."""
+        """Record that the log has an observation."""
         match observation:
             case NodeSeen():
                 self._acknowledge_description(observation, at)
@@ -211,7 +209,7 @@ class SimulatedNodes:
                 self._failed.pop(observation.scale, None)
 
     def next_change(self) -> Instant | None:
-        """See `Cluster`."""
+        """Return the time of the next event."""
         if self._seen or self._failed:
             return Instant(0)
         while self._heap and self._is_stale(*self._heap[0]):
@@ -220,7 +218,7 @@ class SimulatedNodes:
         return min((moment for moment in moments if moment is not None), default=None)
 
     def device_uuids(self, slot: Slot) -> tuple[str, ...]:
-        """The devices that the slot's pod has; "" for one that is not there."""
+        """Return the devices of the slot's pod; "" for an absent one."""
         node = self._nodes.get(slot.node)
         if node is None:
             return ("",) * slot.gpu_count
@@ -228,7 +226,7 @@ class SimulatedNodes:
         return tuple(present.get(index, "") for index in devices_of(slot, node.description))
 
     def set_version(self, name: str, component: str, version: str) -> None:
-        """The node has another version of a component, and says so."""
+        """Set the version of a component, which the node then reports."""
         node = self._nodes.get(name)
         if node is not None:
             versions = tuple(sorted({**dict(node.description.versions), component: version}.items()))
@@ -251,7 +249,7 @@ class SimulatedNodes:
             self._show(effect.node, node)
 
     def _recall(self, effect: RecallNode) -> None:
-        """A checkpoint tells what facts made of a node; of others the settings do."""
+        """Restore a node that facts define from a checkpoint; the settings define the others."""
         description = effect.description
         if description is None:
             self._nodes.pop(effect.node, None)
@@ -285,13 +283,13 @@ class SimulatedNodes:
             return
         description = node_of(self._groups.by_name[wish.group], wish.node, scale=wish.scale)
         for device in self._changes.devices_of(wish.node):
-            if self._changes.visible_at(device) <= moment:  # they stand on the machine that the node is again
+            if self._changes.visible_at(device) <= moment:  # they are on the machine of the node
                 description = _with(description, device)
         self._nodes[wish.node] = _Node(description)
         self._seen[wish.node] = NodeSeen(wish.node, description)
 
     def _show(self, name: str, node: _Node) -> None:
-        """Tell how the node is if the log has it otherwise; a lost one says nothing before it returned."""
+        """Report the node if its description differs from the log's; a lost node reports nothing before it rejoined."""
         if isinstance(self._seen.get(name), NodeLostSeen | NodeReturnedSeen):
             return
         if node.is_lost or node.known == node.description:
@@ -314,7 +312,7 @@ class SimulatedNodes:
         self._plan(name, node, at)
 
     def _added(self, name: str, described: NodeJoined) -> _Node | None:
-        """The node that comes under this name: the log says that it is there."""
+        """Return the node of this name that the log reports as added."""
         group = self._groups.by_name.get(described.group)
         if group is None or not described.scale:
             return None
@@ -327,7 +325,7 @@ class SimulatedNodes:
         if self._changes.left(name):
             self._nodes.pop(name, None)
         node = self._nodes.get(name)
-        if node is not None:  # the log let go a node that is here: it joins again
+        if node is not None:  # the node still exists: it joins again
             node.known, node.is_lost, node.due = None, False, None
             self._show(name, node)
 
@@ -344,7 +342,7 @@ class SimulatedNodes:
         self._plan(observation.node, node, at)
 
     def _plan(self, name: str, node: _Node, since: Instant) -> None:
-        """The node is up, or lost, since then: when does that end?"""
+        """Schedule the end of the node's up or lost time, which began at `since`."""
         if node.is_lost:
             seconds: float | None = self._behaviour.node_repair_s
         else:
@@ -360,7 +358,7 @@ class SimulatedNodes:
         return node is None or node.due != due
 
     def _turn(self, name: str, node: _Node) -> None:
-        """It fails, or is back."""
+        """Fail or rejoin."""
         node.due = None
         if node.known is None or name in self._seen:
             return
@@ -368,14 +366,14 @@ class SimulatedNodes:
 
 
 def _with(node: NodeJoined, device: PlugDevice) -> NodeJoined:
-    """The node shows the device, if it is one of those whose machines stand on a fabric."""
+    """Return the node with the device, if it is on a fabric."""
     if not node.machine:
         return node
     return with_device(node, device.device_uuid, type=device.type, model=device.model, memory_mib=device.memory_mib)
 
 
 def devices_of(slot: Slot, node: NodeJoined) -> tuple[int, ...]:
-    """The indexes of the devices that the slot's pod has on this node, ascending."""
+    """Return the indexes of the devices of the slot's pod on this node, ascending."""
     if not slot.gpus:
         return slot.devices
     present = tuple(node.present)

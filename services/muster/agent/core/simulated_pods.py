@@ -1,7 +1,7 @@
-"""One attempt's pods in the simulated cluster: what happens to them next, and when.
+"""One attempt's pods in the simulated cluster: their next step and its time.
 
-Everything is a function of the behaviour's seed and of the moments at which facts came, so that pods which are told the
-same facts again, after a crash or from a checkpoint, take the same next step.
+Both are functions of the behavior's seed and of the times of facts, so pods that fold the same facts again, after a
+crash or from a checkpoint, take the same step.
 """
 
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ from muster.schemas.facts.job import PodsExited, PodsOutcome
 
 
 class Step(Enum):
-    """What is seen of the pods next."""
+    """What is observed of the pods next."""
 
     START = "start"
     CHECKS = "checks"
@@ -36,29 +36,32 @@ class Step(Enum):
 
 @dataclass(slots=True)
 class SimulatedPods:
-    """The pods of one attempt. effect: as they were made, with the slots that run now. start_at: when they all run.
-
-    started_at: since when the log has that; however late it is told, they run from `start_at`. exit_at: when they obey
-    `deletion`. resize_at: when `resize` is done. checks_s: that its checks take, None: they never end; is_checked: the
-    log has what they found; opened_at: since when its first step may begin.
-    """
+    """The pods of one attempt."""
 
     effect: CreatePods
+    """As requested, with the slots that run now."""
     plan: RunPlan
     start_at: Instant
+    """When all pods run, however late the log has it."""
     started_at: Instant | None = None
+    """Time of the start in the log."""
     deletion: DeletePods | None = None
     exit_at: Instant = NOT_YET
+    """When the pods obey `deletion`."""
     resize: ResizePods | None = None
     resize_at: Instant = NOT_YET
+    """When `resize` is done."""
     checkpointed_at: Instant = NOT_YET
     checkpoint_at: Instant | None = None
     checks_s: float | None = 0.0
+    """Duration of the checks; None: they never end."""
     is_checked: bool = False
+    """Whether the log has the results of the checks."""
     opened_at: Instant | None = None
+    """Time of the gate's opening."""
 
     def next_step(self, behaviour: Behaviour) -> tuple[Step, Instant | None]:
-        """What they do next if nothing more is asked of them, and when; None: nothing."""
+        """Return their next step without further requests, and its time; None: no step."""
         if self.deletion is not None:
             writes = self._notice_s(behaviour, self.deletion) is not None and self.checkpointed_at < self.deletion.at
             return Step.CHECKPOINT if writes else Step.EXIT, self.exit_at
@@ -77,17 +80,17 @@ class SimulatedPods:
 
     @property
     def works_since(self) -> Instant | None:
-        """Since when they do what the job is for; None: they do not yet."""
+        """Return since when they work on the job; None while they do not."""
         return self.start_at if self.effect.preflight is None else self.opened_at
 
     @property
     def run_end(self) -> Instant | None:
-        """When they end by themselves; None while they wait to begin."""
+        """Return when they end by themselves; None while they wait for their gate."""
         since = self.works_since
         return None if since is None else after(since, self.plan.run_s)
 
     def start(self, behaviour: Behaviour, at: Instant) -> bool:
-        """They run since `at`. False if that was known."""
+        """Record the start. False if it was known."""
         if self.started_at is not None:
             return False
         self.started_at = at
@@ -96,28 +99,28 @@ class SimulatedPods:
         return True
 
     def checked(self) -> bool:
-        """The log has what their checks found. False if that was known."""
+        """Record that the log has the results of their checks. False if it was known."""
         if self.is_checked:
             return False
         self.is_checked = True
         return True
 
     def open(self, behaviour: Behaviour, at: Instant) -> bool:
-        """Their first step begins. False if it did, or need not be told, or they are ending."""
+        """Begin their first step. False if it began already, has no gate, or they are ending."""
         if self.effect.preflight is None or self.opened_at is not None or self.deletion is not None:
             return False
         self.opened_at = at
-        self.is_checked = True  # who says so had an answer, or did not wait for one
+        self.is_checked = True  # the gate opens after the checks or without them
         self._begin(behaviour, at)
         return True
 
     def checkpointed(self, behaviour: Behaviour, at: Instant) -> None:
-        """The log has a checkpoint of them since `at`."""
+        """Record a checkpoint that the log has since `at`."""
         self.checkpointed_at = at
         self._plan_checkpoint(behaviour, at)
 
     def delete(self, behaviour: Behaviour, deletion: DeletePods) -> bool:
-        """They are told to end, or their node is lost. False if they end before they could obey."""
+        """End the pods, or lose their node. False if they end before they could obey."""
         delay_s = self._notice_s(behaviour, deletion) or 0.0
         exit_at = after(deletion.at, delay_s)
         if self.deletion is not None:
@@ -129,7 +132,7 @@ class SimulatedPods:
         return True
 
     def ask_resize(self, behaviour: Behaviour, resize: ResizePods) -> bool:
-        """They shall run other slots. False if they are ending."""
+        """Begin a resize. False if they are ending."""
         if self.deletion is not None:
             return False
         wanted, present = set(resize.slots), set(self.effect.slots)
@@ -144,7 +147,7 @@ class SimulatedPods:
         return True
 
     def resized(self) -> bool:
-        """The log has the newest resize. False if none is under way."""
+        """Record that the log has the newest resize. False if none is in progress."""
         if self.resize is None:
             return False
         self.effect = replace(self.effect, slots=self.resize.slots)
@@ -152,7 +155,7 @@ class SimulatedPods:
         return True
 
     def exited(self) -> PodsExitedSeen:
-        """How they ended, if they did."""
+        """Return how they ended."""
         effect, deletion = self.effect, self.deletion
         if deletion is not None:
             started_at = self.started_at if effect.preflight is None else self.opened_at
@@ -182,7 +185,7 @@ class SimulatedPods:
         )
 
     def _notice_s(self, behaviour: Behaviour, deletion: DeletePods) -> float | None:
-        """Until the last checkpoint; None without one. What had not begun by the notice has nothing to save."""
+        """Return the seconds until the last checkpoint; None without one. Pods that had not begun save nothing."""
         since = self.started_at if self.effect.preflight is None else self.opened_at
         if deletion.lost_node or since is None or since >= deletion.at:
             return None
@@ -191,7 +194,7 @@ class SimulatedPods:
 
 
 def new_pods(behaviour: Behaviour, effect: CreatePods) -> SimulatedPods:
-    """Pods that were just asked for."""
+    """Return the pods of a new attempt."""
     plan = run_plan(behaviour, effect.spec, job_id=effect.job_id, attempt=effect.attempt, resumed_s=effect.resumed_s)
     delay_s = start_delay_s(behaviour, job_id=effect.job_id, attempt=effect.attempt)
     pods = SimulatedPods(effect, plan, after(effect.at, delay_s))

@@ -1,4 +1,4 @@
-"""Values of objects and pods that ask to run: what they ask, why they can be no job, and what the settings say."""
+"""Values of objects and pods that ask to run: their requests, refusals, and the settings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,11 +10,11 @@ from muster.schemas import ids
 from muster.schemas.job import JobSpec, Phase, WorkloadRef
 
 REASON_CHARS_MAX = 1024
-"""Of a reason in a fact or on an object."""
+"""Length of a reason in a fact or on an object."""
 
 
 class WorkloadKind(StrEnum):
-    """Kinds of objects that stand for a job, as they call themselves."""
+    """Kinds of objects that represent a job."""
 
     MUSTER_JOB = "MusterJob"
     POD = "Pod"
@@ -24,17 +24,17 @@ class WorkloadKind(StrEnum):
 
     @property
     def makes_pods(self) -> bool:
-        """Whether its pods are made by somebody else; Muster binds them."""
+        """Return whether a controller creates its pods, which Muster binds."""
         return self is not WorkloadKind.MUSTER_JOB
 
     @property
     def suspends(self) -> bool:
-        """Whether it is held and let go by `suspend`."""
+        """Return whether `suspend` holds and starts it."""
         return self in (WorkloadKind.JOB, WorkloadKind.JOB_SET, WorkloadKind.MPI_JOB)
 
 
 class NoJobError(Exception):
-    """The object can be no job. field: of the object; cure: what to do. A change of the object may help."""
+    """The object is not a valid job; a change of `field` may help. `cure` is the hint."""
 
     def __init__(self, reason: str, *, field: str = "", cure: str = "") -> None:
         super().__init__(f"{field}: {reason}" if field else reason)
@@ -43,7 +43,7 @@ class NoJobError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Unfit:
-    """The same as a value: why the object can be no job."""
+    """A NoJobError as a value."""
 
     reason: str
     field: str = ""
@@ -52,37 +52,31 @@ class Unfit:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What the object says of its job. job_id: "" while it says nothing. said: all of it in one text, so that the same
-    is not written twice. generation: of the object that was rejected, 0 if it was not.
-    """
+    """The state of its job that an object shows."""
 
     job_id: str = ""
+    """"" while it shows nothing."""
     phase: str = ""
     said: str = ""
+    """All of it as one text, to avoid equal writes."""
     generation: int = 0
+    """Generation of the rejected object, 0 if it was not rejected."""
 
     @property
     def is_final(self) -> bool:
-        """Whether it shows an end."""
+        """Return whether it shows an end."""
         return self.phase in _FINAL
 
 
 NOTHING_SHOWN = Shown()
 REFUSED = "refused"
-"""Phase that an object shows whose job was never accepted."""
+"""Phase of an object whose job was never accepted."""
 _FINAL = frozenset({REFUSED, *(phase.value for phase in Phase if phase.is_terminal)})
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadView:
-    """An object that asks to run. asks: what; None if it asks nothing: it is taken up, over, or none of ours.
-
-    generation: the API server raises it with every change of what is asked. deleting: somebody deleted it. suspended:
-    it has no pods, and makes none. finished: it says itself that it is over. members: uids of pods that are a gang, in
-    the order of its slots. let_go_for: attempt for which Muster last let it make its pods. held: Muster suspended it,
-    and not its owner. note: why it asks nothing yet, for whoever looks at it. templates: of the claims of each task
-    group's pods, "" for a group whose pods have none; () if no pod has one.
-    """
+    """An object that asks to run."""
 
     kind: WorkloadKind
     api_version: str
@@ -90,24 +84,33 @@ class WorkloadView:
     name: str
     uid: str
     generation: int
+    """Changes with every change of its spec."""
     asks: JobSpec | Unfit | None
+    """None if it asks for nothing: it is taken up, over, or not Muster's."""
     shown: Shown = NOTHING_SHOWN
     deleting: bool = False
     suspended: bool = False
+    """Whether it has no pods and creates none."""
     finished: bool = False
+    """Whether its own status says that it is over."""
     let_go_for: int = 0
+    """Attempt for which Muster last unsuspended it."""
     held: bool = False
+    """Whether Muster suspended it, not its owner."""
     note: str = ""
+    """Why it asks for nothing yet, for display."""
     members: tuple[str, ...] = ()
+    """Uids of the pods of a gang, in slot order."""
     templates: tuple[str, ...] = ()
+    """Claim template of each task group, "" without one; () if no group has one."""
 
     @property
     def title(self) -> str:
-        """As people say it: "MusterJob blue/train"."""
+        """Return its name for display: "MusterJob blue/train"."""
         return f"{self.kind.value} {self.namespace}/{self.name}"
 
     def ref(self, cluster: str) -> WorkloadRef:
-        """As facts name it."""
+        """Return its reference for facts."""
         return WorkloadRef(
             cluster=cluster,
             api_version=self.api_version,
@@ -121,51 +124,53 @@ class WorkloadView:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPolicy:
-    """cluster: as Muster calls it. teams: by namespace; objects of other namespaces can be no jobs.
-
-    namespaces: whose objects are taken up; empty: all. resource: what a GPU is called as an extended resource. sharing:
-    thousandths of a GPU by extended resource. model_label: node label of the GPUs' model; models: our name by what that
-    label says. device_class: of claims whose devices Muster gives.
-    """
+    """Settings by which objects become jobs."""
 
     cluster: str
     teams: Mapping[str, str] = field(default_factory=dict)
+    """Team by namespace; objects of other namespaces are refused."""
     namespaces: frozenset[str] = frozenset()
+    """Namespaces whose objects are taken up; empty for all."""
     resource: str = "nvidia.com/gpu"
+    """Extended resource of a GPU."""
     sharing: Mapping[str, int] = field(default_factory=dict)
+    """Thousandths of a GPU by extended resource."""
     model_label: str = "nvidia.com/gpu.product"
+    """Node label of the GPU model."""
     models: Mapping[str, str] = field(default_factory=dict)
+    """Muster's model name by that label's value."""
     device_class: str = "gpu.muster.dev"
+    """Device class of claims that Muster serves."""
 
     def takes_up(self, namespace: str) -> bool:
-        """Whether objects of this namespace are looked at."""
+        """Return whether objects of this namespace are taken up."""
         return not self.namespaces or namespace in self.namespaces
 
     def team(self, namespace: str) -> str:
-        """For whom objects of this namespace ask. Raises NoJobError where the settings name no team for it."""
+        """Return the team of a namespace. Raises NoJobError if the settings have none."""
         team = self.teams.get(namespace)
         if team is None:
             raise NoJobError(
-                f"namespace {namespace} acts for no team of Muster",
+                f"namespace {namespace} belongs to no team",
                 field="metadata.namespace",
-                cure="Have the administrator name its team in kubernetes.teams of Muster's settings.",
+                cure="Have the administrator add it to kubernetes.teams of Muster's settings.",
             )
         return team
 
     def job_id(self, namespace: str, uid: str) -> str:
-        """Of the job that this very object stands for; an id that no job has where its namespace acts for no team."""
+        """Return the id of the object's job; an id of no job if its namespace belongs to no team."""
         team = self.teams.get(namespace, "")
         return ids.origin_job_id(team=team, cluster=self.cluster, namespace=namespace, uid=uid)
 
     def is_job_of(self, job_id: str, *, namespace: str, uid: str) -> bool:
-        """Whether the id that an object shows is that of its job, and not copied from another object.
+        """Return whether an id shown by an object is that of its job, and not copied from another object.
 
-        Jobs that were made before ids named clusters show what was theirs then: they must not run once more.
+        Jobs from before ids contained the cluster show their old id: they must not run again.
         """
         return job_id in (self.job_id(namespace, uid), self._job_id_before(namespace, uid))
 
     def _job_id_before(self, namespace: str, uid: str) -> str:
-        """When ids did not name clusters, and a namespace acted for the team of its own name unless it was named."""
+        """Return the id from before ids contained clusters; unlisted namespaces were teams."""
         team, key = self.teams.get(namespace, namespace), f"kubernetes-{uid}"
         return ids.job_id(team=team, principal=ids.origin_principal(namespace), idempotency_key=key)
 
@@ -176,7 +181,7 @@ MAIN = "main"
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What each of some equal pods asks; fields of TaskGroup. template: of the claim of its GPUs, "" if it has none."""
+    """The request of each of some equal pods; fields of TaskGroup. `template` is that of its GPU claim, "" for none."""
 
     gpus: int = 0
     gpu_milli: int = 0
@@ -186,7 +191,7 @@ class Shape:
     template: str = ""
 
     def group(self, name: str, replicas: int) -> JsonObject:
-        """As a task group of a JobSpec's body."""
+        """Return the task group of a JobSpec's body."""
         return {
             "name": name,
             "replicas": replicas,
@@ -200,7 +205,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class PodAsks:
-    """What one pod asks. options: fields of a JobSpec, as (name, value) of text. group: its task group."""
+    """The request of one pod; `options` are (name, value) of JobSpec fields."""
 
     shape: Shape
     options: tuple[tuple[str, object], ...]
@@ -209,7 +214,7 @@ class PodAsks:
 
 @dataclass(frozen=True, slots=True)
 class AdoptedPod:
-    """A pod that asks to run by itself or in a gang. gang: "" for one alone. asks: None if it is bound or over."""
+    """A pod that asks to run alone (`gang` is "") or in a gang; `asks` is None if it is bound or over."""
 
     asks: PodAsks | Unfit | None
     created: Instant

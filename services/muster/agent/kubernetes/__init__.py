@@ -1,1 +1,1 @@
-"""The agent's hands and eyes at a Kubernetes API server; what they do is decided in `agent.core.kubernetes`."""
+"""The agent's I/O at a Kubernetes API server; `agent.core.kubernetes` makes the decisions."""

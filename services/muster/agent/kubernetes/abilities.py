@@ -1,6 +1,7 @@
-"""What the API server serves and lets the agent do, asked once at the start; what is lacking is said in words.
+"""Check once at the start which features the API server serves and permits, and report the missing ones.
 
-Permissions are asked with SelfSubjectAccessReviews, one per verb of the agent's rows in `muster.kube.permissions`.
+Permissions are checked with SelfSubjectAccessReviews, one for each verb of the agent's rows in
+`muster.kube.permissions`.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ ASKED_AT_A_TIME = 8
 GROUPS_OF = {
     Feature.DRA: dialects.GROUP,
     Feature.CLAIM_TEMPLATES: dialects.GROUP,
-    Feature.POOL_SLICES: "resource.k8s.io/v1",  # older servers drop the conditions, and a pod would be bound too early
+    Feature.POOL_SLICES: "resource.k8s.io/v1",  # older servers drop the conditions, so a pod would be bound too early
     Feature.MUSTERJOBS: "muster.dev/v1alpha1",
     Feature.JOBSETS: "jobset.x-k8s.io/v1alpha2",
     Feature.MPIJOBS: "kubeflow.org/v2beta1",
@@ -30,30 +31,30 @@ GROUPS_OF = {
     Feature.MACHINES: "cluster.x-k8s.io",
     Feature.OPENSHIFT_MACHINES: "machine.openshift.io",
 }
-"""API groups of features whose kinds need not be served; with the version where an older one will not do. Of
-`resource.k8s.io` alone: in any version that `muster.kube.dialects` speaks.
+"""API groups of optional features; with a version where an older one is not enough. `resource.k8s.io` counts in any
+version that `muster.kube.dialects` knows.
 """
 _GROUPS = frozenset(group.partition("/")[0] for group in GROUPS_OF.values())
 INSTEAD = {
-    Feature.EVENTS: "nothing is told in events",
-    Feature.WORKLOADS: "pods and Jobs with our scheduler's name are not taken up",
-    Feature.MUSTERJOBS: "MusterJobs are not taken up",
-    Feature.JOBSETS: "JobSets are not taken up",
-    Feature.MPIJOBS: "MPIJobs are not taken up",
+    Feature.EVENTS: "no events are created",
+    Feature.WORKLOADS: "pods and Jobs of Muster queues are ignored",
+    Feature.MUSTERJOBS: "MusterJobs are ignored",
+    Feature.JOBSETS: "JobSets are ignored",
+    Feature.MPIJOBS: "MPIJobs are ignored",
     Feature.DRA: "kubelets pick the GPUs",
-    Feature.CLAIM_TEMPLATES: "pods that others make get no devices by claims",
+    Feature.CLAIM_TEMPLATES: "pods created by others get no devices by claims",
     Feature.OWN_NODES: "other schedulers may use nodes whose devices Muster chooses",
     Feature.DISRUPTION_BUDGETS: "pods are deleted without asking disruption budgets",
     Feature.NETWORKS: "pods of a gang have no names",
-    Feature.TEAM_NAMESPACES: "no job of the Muster API runs, since no namespace is known to be its team's",
-    Feature.PREFLIGHT: "jobs whose pods Muster makes are not checked before their first step",
-    Feature.NODE_WORK: "nodes are neither checked nor worked on",
-    Feature.HOT_PLUG: "plugins find new devices by themselves",
-    Feature.COMPOSABILITY: "ComposabilityRequests are not taken up",
-    Feature.OPERATOR: "no device is asked of the field's operator",
+    Feature.TEAM_NAMESPACES: "no job of the Muster API runs, because namespaces of teams are unknown",
+    Feature.PREFLIGHT: "no pre-flight checks run in pods that Muster creates",
+    Feature.NODE_WORK: "no checks or actions run on nodes",
+    Feature.HOT_PLUG: "plugins are not restarted to find new devices",
+    Feature.COMPOSABILITY: "ComposabilityRequests are ignored",
+    Feature.OPERATOR: "no device is requested from the Composable Resource Operator",
     Feature.MACHINES: "nodes are not added or removed",
     Feature.OPENSHIFT_MACHINES: "nodes are not added or removed",
-    Feature.AUTOSCALER: "the Cluster Autoscaler's wishes are not heard",
+    Feature.AUTOSCALER: "requests of the Cluster Autoscaler are ignored",
     Feature.POOL_SLICES: "devices of the fabric are not published",
 }
 
@@ -62,37 +63,37 @@ NOT_SERVED = "is not served"
 
 
 class AbilityError(Exception):
-    """The cluster lacks what Muster cannot do without, or what the settings say it must have."""
+    """The cluster lacks a feature that Muster needs or that the settings require."""
 
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """version: of the API server. served: optional API groups. without: features that cannot be had, and why.
-
-    devices_api: the version of `resource.k8s.io` that is spoken; "" where none is.
-    """
+    """Features of an API server."""
 
     version: str
     served: frozenset[str]
+    """Optional API groups."""
     without: tuple[tuple[Feature, str], ...] = ()
+    """Missing features, and why."""
     devices_api: str = ""
+    """Version of `resource.k8s.io` in use; "" for none."""
 
     def has(self, feature: Feature) -> bool:
-        """Whether the feature's kinds are served and all its permissions are granted."""
+        """Return whether the feature's kinds are served and all its permissions granted."""
         return all(feature is not missing for missing, _ in self.without)
 
     def unserved(self, features: Iterable[Feature]) -> frozenset[Feature]:
-        """Those whose API group is not served; it may be some day."""
+        """Return the features whose API group is not served yet."""
         asked = frozenset(features)
         return frozenset(one for one, why in self.without if one in asked and why.endswith(NOT_SERVED))
 
     def grown(self, found: Iterable[Feature], more: "Abilities") -> "Abilities":
-        """With these features looked at anew. more: as they are now."""
+        """Return these abilities with the features `found` replaced by those of `more`."""
         others = tuple((one, why) for one, why in self.without if one not in frozenset(found))
         return Abilities(self.version, self.served | more.served, others + more.without, more.devices_api)
 
     def lacking(self, wanted: Iterable[Feature]) -> tuple[str, ...]:
-        """In words, of these features: what is missing, and what is done instead."""
+        """Return a sentence for each missing feature: the reason and the consequence."""
         asked = frozenset(wanted)
         return tuple(f"{why}; {INSTEAD[feature]}" for feature, why in self.without if feature in asked)
 
@@ -100,15 +101,15 @@ class Abilities:
 async def find_abilities(
     connection: KubeConnection, *, wanted: Sequence[Feature], writes_in: Sequence[str] = ()
 ) -> Abilities:
-    """Ask the API server. writes_in: namespaces in which jobs are; none: all of them.
+    """Query the API server. `writes_in` lists the namespaces of jobs; empty for all.
 
-    Raises AbilityError where it is too old or a core permission is missing, and KubeError.
+    Raises AbilityError if it is too old or a core permission is missing, and KubeError.
     """
     version = await connection.get_path("/version")
     number = tuple(int("".join(filter(str.isdigit, text(version, key))) or 0) for key in ("major", "minor"))
     if number < OLDEST:
         raise AbilityError(
-            f"the API server is of version {text(version, 'gitVersion')}; Muster needs {OLDEST[0]}.{OLDEST[1]} or newer"
+            f"the API server has version {text(version, 'gitVersion')}; Muster needs {OLDEST[0]}.{OLDEST[1]} or newer"
         )
     groups = await served_groups(connection)
     without: dict[Feature, str] = {}
@@ -131,14 +132,14 @@ async def find_abilities(
 
 
 async def served_groups(connection: KubeConnection) -> frozenset[str]:
-    """API groups alone, and with each of their versions. Raises KubeError."""
+    """Return the API groups, alone and with each version. Raises KubeError."""
     return frozenset(_served(objects(await connection.get_path("/apis"), "groups")))
 
 
 def described(
     abilities: Abilities, settings: KubernetesSettings, *, claims: bool, wanted: Sequence[Feature]
 ) -> ClusterDescribed:
-    """The fact `described`. claims: devices come by claims here, so that the scheduler picks them."""
+    """Return the fact `described`. `claims`: devices are allocated by claims, so the scheduler picks them."""
     return ClusterDescribed(
         backend="kubernetes",
         version=abilities.version,
@@ -150,7 +151,7 @@ def described(
 
 
 def _in_version(devices_api: str) -> Callable[[str], str]:
-    """A group as it is told: that of devices with the version that is spoken."""
+    """Return a function that adds the version in use to the group of devices."""
 
     def told(group: str) -> str:
         return f"{group}/{devices_api}" if group == dialects.GROUP and devices_api else group
@@ -159,7 +160,7 @@ def _in_version(devices_api: str) -> Callable[[str], str]:
 
 
 def _served(groups: Iterable[JsonObject]) -> Iterator[str]:
-    """Groups alone, and with each of their versions."""
+    """Yield groups, alone and with each version."""
     for group in groups:
         yield text(group, "name")
         yield from (text(version, "groupVersion") for version in objects(group, "versions"))
@@ -168,7 +169,7 @@ def _served(groups: Iterable[JsonObject]) -> Iterator[str]:
 async def _denied(
     connection: KubeConnection, rows: Iterable[Permission], writes_in: Sequence[str]
 ) -> list[tuple[Permission, str, str]]:
-    """Rows and verbs that the agent may not, and where."""
+    """Return the rows, verbs and namespaces that are not permitted."""
     gate = asyncio.Semaphore(ASKED_AT_A_TIME)
 
     async def may(row: Permission, verb: str, namespace: str) -> bool:

@@ -1,7 +1,6 @@
-"""Wires the Kubernetes cluster of the settings, and the sink that works it.
+"""Wire the Kubernetes cluster of the settings, and its sink.
 
-The parts here are features of pods and nodes that depend on what the API server allows; what they do lives in the
-cluster's core.
+The parts here are features of pods and nodes that depend on the API server; the cluster's core has their logic.
 """
 
 import os
@@ -9,6 +8,8 @@ import socket
 import zlib
 from collections.abc import Sequence
 from importlib.metadata import version
+
+from typing_extensions import override
 
 from muster.agent.core.core import AgentCore
 from muster.agent.core.kubernetes import names
@@ -51,9 +52,9 @@ from muster.kube.shapes import Selection
 
 
 class TeamNamespacesPart(Part):
-    """Which namespaces are a team's: the label that whoever administers the cluster gave them.
+    """Reads the team label of namespaces, set by the cluster's administrator.
 
-    Only where `kubernetes.namespace` has `{team}`.
+    Used only if `kubernetes.namespace` has `{team}`.
     """
 
     features = (Feature.TEAM_NAMESPACES,)
@@ -61,8 +62,8 @@ class TeamNamespacesPart(Part):
     def __init__(self, cluster: KubernetesCluster) -> None:
         self._cluster = cluster
 
+    @override
     def watches(self, abilities: Abilities) -> Sequence[Watch]:
-        """See `Part`."""
         orders = self._cluster.manifests
         if not isinstance(orders, PodOrders) or not abilities.has(Feature.TEAM_NAMESPACES):
             return ()
@@ -82,15 +83,15 @@ def _team(namespace: JsonObject) -> str:
 
 
 class PreflightPart(Part):
-    """Pods are made with checks only where their gates can be opened."""
+    """Enables checks in pods only if their gates can be opened."""
 
     features = (Feature.PREFLIGHT,)
 
     def __init__(self, cluster: KubernetesCluster) -> None:
         self._cluster = cluster
 
+    @override
     def watches(self, abilities: Abilities) -> Sequence[Watch]:
-        """See `Part`."""
         orders = self._cluster.manifests
         if isinstance(orders, PodOrders):
             orders.is_checking = abilities.has(Feature.PREFLIGHT)
@@ -98,15 +99,15 @@ class PreflightPart(Part):
 
 
 class NodeWorkPart(Part):
-    """What cannot be done to nodes is told so, instead of being tried."""
+    """Enables work on nodes if it is permitted; otherwise requests are answered as impossible."""
 
     features = (Feature.NODE_WORK,)
 
     def __init__(self, cluster: KubernetesCluster) -> None:
         self._cluster = cluster
 
+    @override
     def watches(self, abilities: Abilities) -> Sequence[Watch]:
-        """See `Part`."""
         self._cluster.works.may_work = abilities.has(Feature.NODE_WORK)
         return ()
 
@@ -122,9 +123,9 @@ def new_core(
     operated: str = "",
     preflight: PreflightSettings | None = None,
 ) -> AgentCore:
-    """The agent's core over a Kubernetes cluster, empty. cluster: as Muster calls it. Raises CpuSetError.
+    """Return an empty agent core over the Kubernetes cluster named `cluster`. Raises CpuSetError.
 
-    operated: the fabric that the field's operator moves, "" if none. preflight: how jobs and nodes are checked.
+    `operated` is the fabric that the Composable Resource Operator controls, "" for none.
     """
     workloads = Workloads(workload_policy(cluster, settings))
     made = new_cluster(cluster, settings, workloads, scaling, operated=operated, preflight=preflight)
@@ -142,7 +143,7 @@ def new_cluster(
     operated: str = "",
     preflight: PreflightSettings | None = None,
 ) -> KubernetesCluster:
-    """A new, empty one. workloads: objects whose pods may be theirs. Raises CpuSetError."""
+    """Return a new, empty cluster; `workloads` are the objects that may own pods. Raises CpuSetError."""
     preflight = preflight or PreflightSettings()
     worklist = Worklist(seed_of_process())
     orders = PodOrders(pod_policy(name, settings, preflight_image=preflight.image))
@@ -176,7 +177,7 @@ def new_cluster(
 
 
 def new_sink(settings: KubernetesSettings) -> KubernetesSink:
-    """The sink of one term."""
+    """Return the sink of one term."""
 
     async def connect() -> KubeConnection:
         return await open_connection(settings)
@@ -196,7 +197,7 @@ def new_sink(settings: KubernetesSettings) -> KubernetesSink:
 
 
 def parts_of(settings: KubernetesSettings, core: AgentCore) -> Sequence[Part]:
-    """What else lives at the API server."""
+    """Return the parts beside pods and nodes."""
     now = SystemTime().wall
     assert isinstance(core.cluster, KubernetesCluster), "these are parts of a Kubernetes cluster"
     devices = core.cluster.auxiliary
@@ -215,7 +216,7 @@ def parts_of(settings: KubernetesSettings, core: AgentCore) -> Sequence[Part]:
 
 
 async def open_connection(settings: KubernetesSettings) -> KubeConnection:
-    """Requests are sent once: whether one is repeated is asked of who leads. Raises KubeConfigError."""
+    """Open a connection that sends each request once, because only a leader may repeat it. Raises KubeConfigError."""
     return KubeConnection(
         await read_credentials(settings.kubeconfig, context=settings.context or ""),
         user_agent=user_agent_of("agent", version(DISTRIBUTION)),
@@ -227,7 +228,7 @@ async def open_connection(settings: KubernetesSettings) -> KubeConnection:
 
 
 def watches_of(cluster: KubernetesCluster, settings: KubernetesSettings) -> Sequence[Watch]:
-    """Pods, all of them because others' use is counted, and the nodes that Muster schedules."""
+    """Return the watches of all pods, whose use counts, and of the nodes that Muster schedules."""
 
     def pod(change: Change[PodView], now: Instant) -> None:
         before, view = change.before, change.now
@@ -258,7 +259,7 @@ def watches_of(cluster: KubernetesCluster, settings: KubernetesSettings) -> Sequ
 
 
 def node_policy(settings: KubernetesSettings) -> NodePolicy:
-    """The part of the settings by which nodes are described. Raises CpuSetError."""
+    """Return the settings for describing nodes. Raises CpuSetError."""
     return NodePolicy(
         resource=settings.resource,
         model_label=settings.model_label,
@@ -273,12 +274,12 @@ def node_policy(settings: KubernetesSettings) -> NodePolicy:
 
 
 def seed_of_process() -> int:
-    """Another one for each replica: what waits after a common failure does not come back together."""
+    """Return a seed for this replica, so that replicas do not retry together after a common failure."""
     return zlib.crc32(f"{socket.gethostname()}/{os.getpid()}".encode())
 
 
 def pod_policy(cluster: str, settings: KubernetesSettings, *, preflight_image: str = "") -> PodPolicy:
-    """For manifests. cluster: as Muster calls it. preflight_image: of what checks pods before their first step."""
+    """Return the settings for pod manifests. `preflight_image` runs checks before the first step."""
     return PodPolicy(
         cluster=cluster,
         namespace=settings.namespace,
@@ -298,7 +299,7 @@ def pod_policy(cluster: str, settings: KubernetesSettings, *, preflight_image: s
 
 
 def device_policy(settings: KubernetesSettings) -> DevicePolicy:
-    """For devices that Muster chooses. Raises CpuSetError."""
+    """Return the settings for devices that Muster chooses. Raises CpuSetError."""
     return DevicePolicy(
         driver=settings.driver,
         models=settings.models,
@@ -310,6 +311,6 @@ def device_policy(settings: KubernetesSettings) -> DevicePolicy:
 
 
 def work_policy(cluster: str, settings: PreflightSettings) -> WorkPolicy:
-    """For work on nodes."""
+    """Return the settings for work on nodes."""
     nodes = settings.nodes
     return WorkPolicy(**{**dict(nodes), "image": nodes.image or settings.image}, cluster=cluster)

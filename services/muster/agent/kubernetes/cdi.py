@@ -1,10 +1,12 @@
-"""Composable machines at the API server: what is watched of them, and what the settings make of them."""
+"""Composable machines at the API server: their watches, and their configuration from the settings."""
 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+
+from typing_extensions import override
 
 from muster.agent.core.core import AgentCore
 from muster.agent.core.kubernetes.calls import Kind
@@ -47,16 +49,16 @@ _logger = logging.getLogger(__name__)
 
 STATUS_NAMESPACE, STATUS_NAME = "kube-system", "cluster-autoscaler-status"
 STATUS_S = 10.0
-"""Between two looks at the Cluster Autoscaler's status: it scans as often."""
+"""Between two reads of the Cluster Autoscaler's status: it scans as often."""
 OPENSHIFT = "machine.openshift.io/v1beta1"
 CAPACITY = "capacity.cluster-autoscaler.kubernetes.io/"
-"""Annotations by which the Cluster Autoscaler knows what a node of a MachineSet would be like, also of an empty one."""
+"""Prefix of annotations that describe a MachineSet's nodes to the Cluster Autoscaler, even while it has none."""
 
 
 def machines_of(
     settings: KubernetesSettings, scaling: ScalingSettings, worklist: Worklist, *, operated: str = ""
 ) -> ComposableMachines:
-    """What the settings say of nodes and devices that come and go. operated: the fabric that the operator moves."""
+    """Return the configuration of nodes and devices that come and go; `operated` is the operator's fabric."""
     names, book = settings.scaling.names, RequestBook()
     return ComposableMachines(
         MachineSets(machine_policy(settings, scaling), worklist) if names else NoMachines(),
@@ -71,7 +73,7 @@ def machines_of(
 
 
 def machine_policy(settings: KubernetesSettings, scaling: ScalingSettings) -> MachinePolicy:
-    """MachineSets by group. Those of composable groups show one fixed spec, with the most GPUs that a node can have."""
+    """Return the MachineSets by group. Composable groups show one fixed spec with the maximum number of GPUs."""
     is_openshift = settings.scaling.api == OPENSHIFT
     fixed = {group.name: fixed_spec(group, settings.resource) for group in scaling.groups if group.composable}
     return MachinePolicy(
@@ -85,7 +87,7 @@ def machine_policy(settings: KubernetesSettings, scaling: ScalingSettings) -> Ma
 
 
 def pool_policy(settings: KubernetesSettings, scaling: ScalingSettings) -> PoolPolicy:
-    """What of fabrics' pools is published, and for which nodes: those of the groups that a fabric serves."""
+    """Return which pools are published, and for the nodes of which groups."""
     groups: dict[str, list[str]] = {}
     for group in scaling.groups:
         if group.composable:
@@ -94,7 +96,7 @@ def pool_policy(settings: KubernetesSettings, scaling: ScalingSettings) -> PoolP
 
 
 def fixed_spec(group: GroupSettings, resource: str) -> Mapping[str, str]:
-    """What a composable group's MachineSet says of its nodes, for whoever scales it from outside."""
+    """Return the annotations that describe the nodes of a composable group to an external autoscaler."""
     return {
         SPEC: "spec-fixed",
         f"{CAPACITY}cpu": f"{group.cpu_milli}m",
@@ -105,7 +107,7 @@ def fixed_spec(group: GroupSettings, resource: str) -> Mapping[str, str]:
 
 
 def plugin_of(settings: KubernetesSettings) -> Callable[[str, Mapping[str, str]], str]:
-    """Of which sort of plugin a pod is, by its namespace and labels; "" for others."""
+    """Return a function that classifies plugin pods by namespace and labels; "" for other pods."""
     known = settings.plugin_pods
 
     def sort(namespace: str, labels: Mapping[str, str]) -> str:
@@ -118,7 +120,7 @@ def plugin_of(settings: KubernetesSettings) -> Callable[[str, Mapping[str, str]]
 
 
 class CdiPart(Part):
-    """Implements `muster.agent.kubernetes.parts.Part`."""
+    """The part of the sink for composable machines."""
 
     def __init__(self, settings: KubernetesSettings, machines: ComposableMachines, core: AgentCore) -> None:
         self._settings = settings
@@ -127,9 +129,9 @@ class CdiPart(Part):
         if machines.signals is not None:
             machines.signals.job_of = partial(job_of, core)
 
+    @override
     @property
     def features(self) -> tuple[Feature, ...]:
-        """See `Part`."""
         wanted = [self._of_machines] if isinstance(self._machines.sets, MachineSets) else []
         wanted += [Feature.HOT_PLUG] if self._machines.plugs.may_restart else []
         wanted += [Feature.AUTOSCALER] if self._machines.signals is not None else []
@@ -142,8 +144,8 @@ class CdiPart(Part):
     def _of_machines(self) -> Feature:
         return Feature.OPENSHIFT_MACHINES if self._settings.scaling.api == OPENSHIFT else Feature.MACHINES
 
+    @override
     def watches(self, abilities: Abilities) -> Sequence[Watch]:
-        """See `Part`."""
         machines, found = self._machines, list[Watch]()
         machines.plugs.may_restart = machines.plugs.may_restart and abilities.has(Feature.HOT_PLUG)
         if machines.pool is not None:
@@ -163,7 +165,7 @@ class CdiPart(Part):
         return tuple(found)
 
     async def run(self, connection: KubeConnection) -> None:
-        """See `Part`: look at the autoscaler's status now and then."""
+        """Read the autoscaler's status periodically."""
         signals = self._machines.signals
         while self._reads_status and signals is not None:
             try:
@@ -172,7 +174,7 @@ class CdiPart(Part):
             except NotFoundError:
                 signals.backoffs_seen({})
             except KubeError as error:
-                _logger.info("cannot read the autoscaler's status: %s", error)
+                _logger.info("cannot read the Cluster Autoscaler's status: %s", error)
             await asyncio.sleep(STATUS_S)
 
     def _machine_watches(self, sets: MachineSets) -> tuple[Watch, Watch]:
@@ -202,7 +204,7 @@ class CdiPart(Part):
 
 
 def _event_watch(signals: Signals, reason: str) -> Watch:
-    """The API server sends only events of this reason: all others are many, and of no use here."""
+    """Watch only events with this reason: the others are many and unused."""
 
     def feed(change: Change[EventView], _: Instant) -> None:
         if change.now is not None:
@@ -227,7 +229,7 @@ def _operator_watches(operator: Operator) -> tuple[Watch, Watch]:
 
 
 def job_of(core: AgentCore, namespace: str, pod: str) -> str:
-    """The job whose object made this pod, or is it; "" if none is known."""
+    """Return the job whose object created or is this pod; "" if unknown."""
     for job_id, job in core.jobs.items():
         origin = job.origin
         if origin is None or origin.namespace != namespace:

@@ -1,9 +1,11 @@
-"""Devices that Muster chooses, at the API server: what is watched for them, and which nodes become Muster's alone."""
+"""Devices that Muster chooses, at the API server: their watches, and the nodes that Muster takes over."""
 
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
+
+from typing_extensions import override
 
 from muster.agent.core.kubernetes.chosen import ChosenDevices
 from muster.agent.core.kubernetes.claims import ClaimView, project_claim
@@ -19,12 +21,13 @@ from muster.kube.resources import RESOURCE_CLAIMS, RESOURCE_SLICES
 _logger = logging.getLogger(__name__)
 
 OWN_NODES_S = 1.0
-"""Between two looks at which nodes are Muster's; a node is none before its driver has published its devices."""
+"""Between two checks of Muster's own nodes; a node counts once its driver has published its devices."""
 
 
 class DevicesPart(GrowingPart):
-    """Implements `GrowingPart`: an API server may serve devices from an upgrade on. is_wanted: the settings do not
-    leave devices to the kubelets. now: the sink's clock.
+    """A part that grows: an API server may serve devices after an upgrade. `now` is the sink's clock.
+
+    Without `is_wanted`, kubelets choose the devices.
     """
 
     def __init__(self, chosen: ChosenDevices, *, is_wanted: bool, now: Callable[[], Instant]) -> None:
@@ -34,51 +37,53 @@ class DevicesPart(GrowingPart):
         self._may_own = False
         self._is_seeing = False
         self._early: dict[str, SliceView] | None = None
-        """Slices that came before all claims were seen; None once they were."""
+        """Slices that arrived before all claims were seen; None afterwards."""
         self._told: frozenset[str] = frozenset()
 
+    @override
     @property
     def features(self) -> tuple[Feature, ...]:
-        """See `Part`."""
         if not self._is_wanted:
             return (Feature.NETWORKS,)
         owning = (Feature.OWN_NODES,) if self._chosen.own_nodes is not None else ()
         return (Feature.NETWORKS, Feature.DRA, *owning)
 
+    @override
     def watches(self, abilities: Abilities) -> Sequence[Watch]:
-        """See `Part`. Without both of them every device would seem to be free, so both are needed."""
+        """Watch slices and claims; with only one of them every device would seem free."""
         self._may_own = abilities.has(Feature.OWN_NODES)
         if not self._is_wanted or not abilities.has(Feature.DRA):
             return ()
         self._is_seeing = True
         return dra_watches(self._chosen)
 
+    @override
     @property
     def late_features(self) -> tuple[Feature, ...]:
-        """See `GrowingPart`."""
         return (Feature.DRA,) if self._is_wanted else ()
 
+    @override
     def later(self, features: Collection[Feature]) -> Sequence[Watch]:
-        """See `GrowingPart`. What slices say is kept back until all claims were seen, as at the start."""
+        """Watch slices and claims; slices are held back until all claims were seen, as at the start."""
         if Feature.DRA not in features or self._is_seeing:
             return ()
         self._is_seeing, self._early = True, {}
         return dra_watches(self._chosen, on_slice=self._slice)
 
+    @override
     def later_synced(self, features: Collection[Feature]) -> None:
-        """See `GrowingPart`."""
         if Feature.DRA not in features or self._early is None:
             return
         early, self._early = self._early, None
         for view in early.values():
             self._chosen.slice_seen(view)
 
+    @override
     def picks_devices(self) -> bool:
-        """See `Part`."""
         return bool(self._chosen.nodes)
 
-    async def run(self, connection: KubeConnection) -> None:  # noqa: ARG002 - the sink works what is asked for
-        """See `Part`."""
+    @override
+    async def run(self, connection: KubeConnection) -> None:
         while self._is_wanted and self._may_own:
             await asyncio.sleep(OWN_NODES_S)
             if self._is_seeing:
@@ -97,12 +102,12 @@ class DevicesPart(GrowingPart):
         own = self._chosen.own_nodes
         refused = frozenset() if own is None else frozenset(own.refused.values())
         for words in sorted(refused - self._told):
-            _logger.warning("nodes with devices are not Muster's alone: %s", words)
+            _logger.warning("cannot reserve nodes with devices for Muster: %s", words)
         self._told = refused
 
 
 def slice_changed(chosen: ChosenDevices, change: Change[SliceView]) -> None:
-    """A slice is so, or is no more."""
+    """Apply a change of a slice."""
     if change.now is not None:
         chosen.slice_seen(change.now)
     else:
@@ -112,7 +117,7 @@ def slice_changed(chosen: ChosenDevices, change: Change[SliceView]) -> None:
 def dra_watches(
     chosen: ChosenDevices, *, on_slice: Callable[[Change[SliceView]], None] | None = None
 ) -> tuple[Watch, ...]:
-    """Slices of drivers, and claims, everybody's. on_slice: what is done with slices, if not what `chosen` does."""
+    """Return the watches of all slices and claims. `on_slice` replaces the default handling of slices."""
     seen = partial(slice_changed, chosen) if on_slice is None else on_slice
 
     def slices(change: Change[SliceView], _: Instant) -> None:

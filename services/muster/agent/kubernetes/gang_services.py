@@ -1,12 +1,14 @@
-"""Services of gangs that nobody deleted: their leader ended between the exit of the gang and their deletion.
+"""Delete Services of gangs that remained because a leader ended between a gang's exit and their deletion.
 
-Most go with the pod that owns them; those of gangs that may lose any pod have no owner. They are few, so that nothing
-watches them: whoever begins to lead asks for them once.
+Most go with the pod that owns them; those of gangs that may lose any pod have no owner. They are few, so they are not
+watched: a new leader lists them once.
 """
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from typing_extensions import override
 
 from muster.agent.core.kubernetes import names
 from muster.agent.core.kubernetes.calls import CONFLICT, NOT_FOUND, Delete, Kind, Outcome, Refused
@@ -25,21 +27,21 @@ from muster.kube.resources import SERVICES
 from muster.kube.shapes import Selection
 
 LOOK_S = 0.5
-"""How often it is looked whether all was seen."""
+"""Between two checks whether all pods were seen."""
 TRIES_MAX = 5
-"""Of one page; then the next leader does it."""
+"""Attempts for one page; then the next leader tries."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteLeftService(Purpose):
-    """Nobody needs a Service any more."""
+    """Delete a Service of an attempt that is over."""
 
     namespace: str
     name: str
 
 
 class GangServicesPart(Part):
-    """Implements `parts.Part`. seed: of this process."""
+    """Deletes orphaned Services of gangs; `seed` is the process'."""
 
     features = (Feature.NETWORKS,)
 
@@ -50,13 +52,14 @@ class GangServicesPart(Part):
         self._seed = seed
         self._may_list = False
 
+    @override
     def watches(self, abilities: Abilities) -> Sequence[Watch]:
-        """See `Part`."""
         self._may_list = abilities.has(Feature.NETWORKS)
         return ()
 
+    @override
     async def run(self, connection: KubeConnection) -> None:
-        """See `Part`. Once; what it asks for is worked by the sink."""
+        """List them once; the sink works the resulting deletions."""
         while self._may_list:
             await asyncio.sleep(LOOK_S)
             if self._cluster.gangs.is_synced:
@@ -64,17 +67,17 @@ class GangServicesPart(Part):
                 return
 
     def look_at(self, service: JsonObject) -> None:
-        """Have it deleted if it is the Service of an attempt that is over. Only when the log was folded to its head."""
+        """Delete the Service if its attempt is over. Call it only after the log was folded to its head."""
         attempt, where = attempt_of(strings(service, "metadata", "labels")), (namespace_of(service), name_of(service))
         if attempt is None or attempt in self._cluster.gangs.attempts:
             return
         if where[1] != attempt_name(*attempt) or not self._cluster.has_namespace(where[0]):
-            return  # labels are copied easily
+            return  # not Muster's: labels alone may be copied
 
         self._cluster.worklist.ask(DeleteLeftService(*where), Delete(Kind.SERVICES, *where, uid_of(service)))
 
     def answered(self, purpose: DeleteLeftService, outcome: Outcome, now: Instant) -> None:  # noqa: ARG002 - the port
-        """See `Asker`."""
+        """Note a deletion that was refused."""
         if isinstance(outcome, Refused) and outcome.code not in (NOT_FOUND, CONFLICT):
             self._cluster.notes.say(f"service {purpose.name} cannot be deleted: {outcome.message}")
 
@@ -88,7 +91,7 @@ class GangServicesPart(Part):
                 return
 
     async def _page(self, connection: KubeConnection, token: str) -> tuple[list[JsonObject], str] | None:
-        """Services, and the token of the next page; None if the API server does not give it."""
+        """Return the Services of a page and the next token; None if the API server does not return it."""
         for attempt in range(1, TRIES_MAX + 1):
             try:
                 page = await connection.list_page(
@@ -99,5 +102,5 @@ class GangServicesPart(Part):
                 await asyncio.sleep(backoff_s(attempt, seed=self._seed))
             else:
                 return page.items, page.continue_token
-        self._cluster.notes.say(f"services of gangs that are over were not looked for: {told}")
+        self._cluster.notes.say(f"cannot list services of ended gangs: {told}")
         return None

@@ -1,9 +1,10 @@
-"""Metrics of a leading agent: how its watches go, and how much it asks of the API server."""
+"""Export metrics of a leading agent: its watches, and its requests to the API server."""
 
 import asyncio
 from collections.abc import Callable, Sequence
 
 from prometheus_client import Counter, Gauge
+from typing_extensions import override
 
 from muster.agent.kubernetes.parts import Part, Running
 from muster.bus.gauges import LeaderGauges
@@ -11,26 +12,26 @@ from muster.kube.connection import KubeConnection
 from muster.kube.figures import ReflectorFigures
 
 LOOK_S = 5.0
-"""Between two looks at the watches."""
+"""Between two updates."""
 
-_SYNCED = Gauge("muster_kube_watch_synced", "Whether all objects of a kind were seen once.", ("resource",))
+_SYNCED = Gauge("muster_kube_watch_synced", "Whether the initial list of a kind is complete.", ("resource",))
 _SILENT = Gauge(
-    "muster_kube_watch_silent_seconds", "Since a watch brought anything; bookmarks come each minute.", ("resource",)
+    "muster_kube_watch_silent_seconds", "Seconds since a watch's last byte; bookmarks come each minute.", ("resource",)
 )
-_OBJECTS = Gauge("muster_kube_objects", "Objects that are held, a few fields of each.", ("resource",))
+_OBJECTS = Gauge("muster_kube_objects", "Cached objects, a few fields of each.", ("resource",))
 _LISTS = Counter(
     "muster_kube_lists",
-    "How often all objects of a kind were asked for; 1 for each leader's time is best.",
+    "Full lists of a kind; ideally one for each leader term.",
     ("resource",),
 )
 _FAILURES = Counter("muster_kube_watch_failures", "Watches and lists that ended with an error.", ("resource",))
 _MISSED = Counter(
     "muster_kube_watch_missed_objects",
-    "Objects of which a watch had lost an update, repaired by comparing.",
+    "Objects of which a watch lost an update, found by comparison.",
     ("resource",),
 )
-_EVENTS = Counter("muster_kube_events", "Events of watches.", ("resource",))
-_REQUESTS = Counter("muster_kube_requests", "Requests sent to the API server, watches included.", ("service",))
+_EVENTS = Counter("muster_kube_events", "Watch events.", ("resource",))
+_REQUESTS = Counter("muster_kube_requests", "Requests sent to the API server, including watches.", ("service",))
 _SERVICE = "agent"
 
 _COUNTED: tuple[tuple[Counter, str], ...] = (
@@ -40,7 +41,7 @@ _COUNTED: tuple[tuple[Counter, str], ...] = (
 
 
 class MetricsPart(Part):
-    """Implements `parts.Part`. watching: the watches that are kept up now."""
+    """Exports metrics of the current watches."""
 
     def __init__(self, watching: Callable[[], Sequence[Running]]) -> None:
         self._watching = watching
@@ -48,8 +49,9 @@ class MetricsPart(Part):
         self._counted: dict[tuple[str, str], int] = {}
         self._sent = 0
 
+    @override
     async def run(self, connection: KubeConnection) -> None:
-        """See `Part`. What is shown is taken off the page with the leader's time."""
+        """Update the metrics until cancelled; hide them when the term ends."""
         loop = asyncio.get_running_loop()
         try:
             while True:
@@ -59,7 +61,7 @@ class MetricsPart(Part):
             self._shown.hide()
 
     def show(self, now_s: float, *, requests: int) -> None:
-        """What there is now. now_s: of the event loop's clock. requests: sent so far on this connection."""
+        """Show the current figures. `now_s` is the event loop's time, `requests` the number sent on this connection."""
         for watch in self._watching():
             self._show(watch.figures, now_s)
         _REQUESTS.labels(_SERVICE).inc(requests - self._sent)

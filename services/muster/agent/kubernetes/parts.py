@@ -1,6 +1,6 @@
-"""What lives at the API server beside pods and nodes (claims, workloads, machines), and how kinds are watched.
+"""Parts of the sink beside pods and nodes (claims, workloads, machines), and how kinds are watched.
 
-One watch per kind feeds whoever wants to know. Each part of the sink says what it wants to have and to see.
+One watch per kind feeds all parts. Each part names the features and watches that it needs.
 """
 
 import asyncio
@@ -25,44 +25,44 @@ ViewT = TypeVar("ViewT")
 
 
 class Running(Protocol):
-    """A watch that is kept up."""
+    """A running watch."""
 
     @property
     def synced(self) -> bool:
-        """Whether all objects were seen once."""
+        """Return whether all objects were seen once."""
         ...
 
     @property
     def figures(self) -> ReflectorFigures:
-        """How it goes."""
+        """Return its figures."""
         ...
 
     def run(self) -> Coroutine[None, None, None]:
-        """Until it is cancelled."""
+        """Run until cancelled."""
         ...
 
     async def wait_synced(self) -> None:
-        """Until all objects were seen once."""
+        """Wait until all objects were seen once."""
         ...
 
 
 class Watch(Protocol):
-    """One kind that is to be watched."""
+    """A kind to watch."""
 
     @property
     def is_needed(self) -> bool:
-        """Whether nothing may be said of the cluster before all its objects were seen."""
+        """Return whether the cluster may be reported only after all objects of the kind were seen."""
         ...
 
     def start(self, connection: KubeConnection, after: Callable[[], Awaitable[None]], clock: Callable[[], Instant],
               *, seed: int, compare_s: float) -> Running:  # fmt: skip
-        """Make its reflector. after: called after each batch was fed."""
+        """Create its reflector; `after` is called after each batch."""
         ...
 
 
 @dataclass(frozen=True)
 class KindWatch(Generic[ViewT]):
-    """Implements `Watch`. project, select, metadata_only: see `Reflector`. feed: takes one change."""
+    """A watch of one kind; see `Reflector` for `project`, `select` and `metadata_only`. `feed` takes one change."""
 
     resource: Resource
     project: Callable[[JsonObject], ViewT | None]
@@ -73,7 +73,7 @@ class KindWatch(Generic[ViewT]):
 
     def start(self, connection: KubeConnection, after: Callable[[], Awaitable[None]], clock: Callable[[], Instant],
               *, seed: int, compare_s: float) -> Reflector[ViewT]:  # fmt: skip
-        """See `Watch`."""
+        """Create its reflector."""
 
         async def take(changes: list[Change[ViewT]]) -> None:
             now = clock()
@@ -95,7 +95,7 @@ class KindWatch(Generic[ViewT]):
 
 
 def feeding(seen: Callable[[ViewT], None], gone: Callable[[str], None]) -> Callable[[Change[ViewT], Instant], None]:
-    """Return a feed for objects that are known by name. seen: takes one as it is. gone: takes the name of one."""
+    """Return a feed for objects keyed by name: `seen` takes a view, `gone` a name."""
 
     def feed(change: Change[ViewT], now: Instant) -> None:  # noqa: ARG001 - the port
         if change.now is not None:
@@ -107,45 +107,45 @@ def feeding(seen: Callable[[ViewT], None], gone: Callable[[str], None]) -> Calla
 
 
 async def all_synced(watches: list[Running]) -> None:
-    """Until every one has seen all its objects."""
+    """Wait until all watches have seen all objects."""
     await asyncio.gather(*(watch.wait_synced() for watch in watches))
 
 
 class Part:
-    """Part of the sink, made for one leader's time. The sink works the calls that it asks on the cluster's worklist."""
+    """Part of the sink for one leader term. The sink works the calls that it puts on the cluster's worklist."""
 
     @property
     def features(self) -> tuple[Feature, ...]:
-        """What it wants to have; what cannot be had is told, and left out of `watches`."""
+        """Return the features it needs; missing ones are reported, and `watches` omits them."""
         return ()
 
     def watches(self, abilities: Abilities) -> Sequence[Watch]:  # noqa: ARG002 - most watch nothing
-        """What it wants to see, of what can be had."""
+        """Return the watches it needs, given the available features."""
         return ()
 
     def picks_devices(self) -> bool:
-        """Whether devices are chosen one by one here; asked when all was seen."""
+        """Return whether the scheduler chooses single devices here; asked after all was seen."""
         return False
 
     async def run(self, connection: KubeConnection) -> None:
-        """What it does by itself until it is cancelled; nothing, for most."""
+        """Run its own loop until cancelled; most parts have none."""
 
     def after_fold(self, facts: Sequence[Fact], now: Instant) -> None:
-        """Facts were folded."""
+        """Handle folded facts."""
 
 
 class GrowingPart(Part, ABC):
-    """A part that begins to watch kinds that are served only since a while: somebody installed them."""
+    """A part whose kinds may be installed later, and are watched from then on."""
 
     @property
     @abstractmethod
     def late_features(self) -> tuple[Feature, ...]:
-        """What is worth to be looked for again."""
+        """Return the features to look for again."""
 
     @abstractmethod
     def later(self, features: Collection[Feature]) -> Sequence[Watch]:
-        """What it wants to see now that these can be had."""
+        """Return the watches of features that became available."""
 
     @abstractmethod
     def later_synced(self, features: Collection[Feature]) -> None:
-        """All objects of these were seen."""
+        """Handle that all objects of these features were seen."""

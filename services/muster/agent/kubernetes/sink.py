@@ -1,12 +1,9 @@
-"""The agent at an API server: watches feed the cluster's core, its calls are worked, and the shell is woken for news.
+"""Run the agent at an API server: watches feed the cluster's core, its calls are worked, and news wake the shell.
 
-Only the leader's sink is open. Nothing here waits for the API server before the service leads: without it the agent
-folds on, and what is asked of it waits. Whatever fails for good stops the service (crash-only), with the reason.
-
-Kinds that are installed while the agent runs: looked for now and then, and watched from then on.
-
-One small request a minute (the list of API groups), and none as soon as all kinds are there. A kind that appears costs
-one watch of its own; what is watched already goes on.
+Only the leader's sink is open. Leading does not wait for the API server: without it the agent folds on, and calls wait.
+A permanent failure stops the service (crash-only) with the reason.
+Kinds that are installed while the agent runs are found by a small request a minute (the list of API groups), which ends
+once all kinds are there. A new kind costs one watch of its own; the other watches continue.
 """
 
 import asyncio
@@ -38,13 +35,13 @@ from muster.kube.errors import KubeConfigError, KubeError, backoff_s
 from muster.kube.permissions import Feature
 
 LOOK_S = 60.0
-"""Between two looks, on average: from half of it to one and a half, so that replicas do not ask together."""
+"""Average time between two looks: from half to one and a half of it, so that replicas do not ask together."""
 
 _logger = logging.getLogger(__name__)
 
 
 class Lookout:
-    """parts: of which some grow. start: begins a watch. tell: what can be had now. writes_in: see `find_abilities`."""
+    """Looks for kinds that are installed later. `start` begins a watch; `tell` reports the abilities."""
 
     def __init__(
         self,
@@ -66,7 +63,7 @@ class Lookout:
         self._look_s = look_s
 
     async def run(self, connection: KubeConnection) -> None:
-        """Until every kind is watched, or it is cancelled."""
+        """Run until every kind is watched, or until cancelled."""
         looks = 0
         async with asyncio.TaskGroup() as tasks:
             while lacking := self._lacking():
@@ -76,10 +73,10 @@ class Lookout:
                     for watching in await self._look(connection, lacking):
                         tasks.create_task(watching)
                 except (KubeError, KubeConfigError) as error:
-                    _logger.info("kinds are not looked for now: %s", error)
+                    _logger.info("cannot look for new kinds now: %s", error)
 
     async def follow(self, versioned: VersionedTransport) -> None:
-        """Tell of it when an upgrade of the API server changes the version in which devices are spoken of.
+        """Report when an upgrade of the API server changes the version of `resource.k8s.io`.
 
         At most once in `look_s`: while replicas of the server differ, it may change with every answer.
         """
@@ -87,7 +84,7 @@ class Lookout:
             await versioned.moved.wait()
             versioned.moved.clear()
             if versioned.version != self._abilities.devices_api:
-                _logger.warning("resource.k8s.io is spoken as %s now: the API server serves it so", versioned.version)
+                _logger.warning("the API server serves resource.k8s.io/%s now", versioned.version)
                 self._abilities = replace(self._abilities, devices_api=versioned.version)
                 self._tell(self._abilities)
             await asyncio.sleep(self._look_s)
@@ -103,9 +100,11 @@ class Lookout:
         more = await find_abilities(connection, wanted=found, writes_in=self._writes_in)
         self._abilities = self._abilities.grown(found, more)
         had = [feature for feature in found if more.has(feature)]
-        _logger.warning("kinds are served now: %s", ", ".join(sorted(GROUPS_OF[feature] for feature in found)))
+        _logger.warning(
+            "the API server serves new kinds: %s", ", ".join(sorted(GROUPS_OF[feature] for feature in found))
+        )
         for words in more.lacking(found):
-            _logger.warning("the cluster lacks something: %s", words)
+            _logger.warning("missing API server capability: %s", words)
         self._tell(self._abilities)
         begun: list[Coroutine[None, None, None]] = []
         for part in self._parts:
@@ -117,31 +116,31 @@ class Lookout:
     async def _synced(self, part: GrowingPart, running: list[Running], features: Sequence[Feature]) -> None:
         await all_synced(running)
         part.later_synced(features)
-        if Feature.DRA in features:  # who picks devices was not known before
+        if Feature.DRA in features:  # now it is known who picks devices
             self._tell(self._abilities)
 
 
 TICK_S = 0.1
-"""How often moments that have come are looked for."""
+"""Between two checks for moments that have come."""
 SETTLE_S = 0.005
-"""From one look at what follows to the next: under load what comes in between is looked at together."""
+"""Between two evaluations: under load, changes in between are evaluated together."""
 ABILITIES_S_MAX = 10.0
-"""The longest wait before the API server is asked again what it can do."""
+"""Maximum wait before the API server's abilities are queried again."""
 
 Connect = Callable[[], Awaitable[KubeConnection]]
-"""Makes a new connection, whose requests are sent once each."""
+"""Opens a connection that sends each request once."""
 Watches = Callable[[KubernetesCluster, KubernetesSettings], Sequence[Watch]]
 Parts = Callable[[AgentCore], Sequence[Part]]
 
 
 class KubernetesSink:
-    """Implements `muster.bus.service.Sink`. watches: of pods and nodes; parts: of what else there is.
+    """The sink of the leader. `watches` are those of pods and nodes, `parts` everything else.
 
-    clock: of the machine. seed: of this process, spreads reconnects. features: that pods and nodes profit from. look_s:
-    between looks for kinds that are not served yet.
+    `seed` is the process' and spreads reconnects; `look_s` is the interval for kinds that are not served yet.
     """
 
     features = (Feature.DISRUPTION_BUDGETS,)
+    """Optional features of pods and nodes."""
 
     def __init__(
         self,
@@ -166,7 +165,7 @@ class KubernetesSink:
         self._task: asyncio.Task[None] | None = None
 
     async def open(self, core: Core, connection: object, leader: LeaderHandle) -> None:  # noqa: ARG002 - the port
-        """See `Sink`."""
+        """Start the watches and workers."""
         assert isinstance(core, AgentCore), "the agent's sink follows the agent's core"
         cluster = core.cluster
         assert isinstance(cluster, KubernetesCluster), "this sink works a Kubernetes cluster"
@@ -176,7 +175,7 @@ class KubernetesSink:
         self._task.add_done_callback(lambda _: self._ended(cluster, leader))
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
-        """See `Sink`. Raises what stopped the watches or the workers."""
+        """Have the calls worked that follow from the facts. Raises the error that stopped the watches or workers."""
         if self._task is not None and self._task.done():
             self._task.result()
         self._latest = max(self._latest, now)
@@ -186,7 +185,7 @@ class KubernetesSink:
             self._opened.settle()
 
     async def close(self) -> None:
-        """See `Sink`."""
+        """Stop everything; raises the error that had stopped it before, if any."""
         task, self._task = self._task, None
         opened, self._opened = self._opened, None
         if task is not None:
@@ -195,20 +194,20 @@ class KubernetesSink:
         if opened is not None:
             opened.cluster.reset()
         if task is not None and not task.cancelled():
-            task.result()  # it had ended before: tell why
+            task.result()  # it ended early: raise its error
 
     @property
     def watching(self) -> Sequence[Running]:
-        """The watches that are kept up now, for metrics."""
+        """Return the running watches, for metrics."""
         return () if self._opened is None else self._opened.running
 
     def _now(self) -> Instant:
-        """Never backwards, and never before what the log said."""
+        """Return the time, never backwards and never before the log's."""
         self._latest = max(self._latest, self._clock.wall())
         return self._latest
 
     def _ended(self, cluster: KubernetesCluster, leader: LeaderHandle) -> None:
-        """The shell asks when there is something to tell: so there is, if only why nothing goes on."""
+        """Wake the shell, so that `after_fold` raises the error."""
         cluster.is_broken = True
         leader.wake()
 
@@ -289,7 +288,7 @@ class KubernetesSink:
         opened.settle()
 
     async def _abilities(self, connection: KubeConnection, wanted: Sequence[Feature]) -> Abilities:
-        """What the API server can do, once it answers. Raises AbilityError as the settings say."""
+        """Return the API server's abilities once it answers. Raises AbilityError as the settings require."""
         attempt = 0
         while True:
             attempt += 1
@@ -297,19 +296,19 @@ class KubernetesSink:
                 abilities = await find_abilities(connection, wanted=wanted, writes_in=self._settings.writes_in)
             except (KubeError, KubeConfigError) as error:
                 wait_s = backoff_s(attempt, seed=self._seed, max_s=ABILITIES_S_MAX)
-                _logger.warning("cannot ask the API server what it can do; again in %.1f s: %s", wait_s, error)
+                _logger.warning("cannot query the API server's capabilities, retrying in %.1f s: %s", wait_s, error)
                 await asyncio.sleep(wait_s)
                 continue
             lacking = abilities.lacking(wanted)
             if lacking and self._settings.if_lacking == "stop":
                 raise AbilityError(f"{lacking[0]} (kubernetes.if_lacking is `stop`)")
             for words in lacking:
-                _logger.warning("the cluster lacks something: %s", words)
+                _logger.warning("missing API server capability: %s", words)
             return abilities
 
 
 class _Open:
-    """One leader's time."""
+    """State of one leader term."""
 
     def __init__(
         self, cluster: KubernetesCluster, parts: tuple[Part, ...], leader: LeaderHandle, now: Callable[[], Instant]
@@ -324,15 +323,15 @@ class _Open:
         self._look = asyncio.Event()
 
     def look(self) -> None:
-        """Something was seen or done: what follows from it is looked for soon."""
+        """Request an evaluation soon, because something was seen or done."""
         self._look.set()
 
     async def looked_for(self) -> None:
-        """Until somebody wants a look."""
+        """Wait until an evaluation is requested."""
         await self._look.wait()
 
     def settle(self) -> None:
-        """Something may follow from what was seen, told or done: calls are given out, and news wake the shell once."""
+        """Evaluate what was seen, folded or done: hand out calls, and wake the shell once for news."""
         self._look.clear()
         now = self._now()
         self.cluster.settle(now)
@@ -346,7 +345,7 @@ class _Open:
         self._had_news = has_news
 
     async def after_batch(self) -> None:
-        """A watch fed a batch."""
+        """Request an evaluation after a watch fed a batch."""
         self.look()
 
 

@@ -1,6 +1,6 @@
 """Workers that make calls while their service leads, a bounded number at a time.
 
-Calls become requests, and answers outcomes. Each is sent once: who asked decides whether to ask again.
+Calls become requests, and answers outcomes. Each call is sent once: its owner decides whether to repeat it.
 """
 
 import asyncio
@@ -35,17 +35,17 @@ from muster.kube.resources import PODS, Resource
 from muster.kube.shapes import Patch
 
 UNAUTHORIZED_S = 5.0
-"""Until a call is sent again whose credentials were refused: they may be renewed in their file."""
+"""Before a call with refused credentials is repeated: they may be renewed in their file."""
 _KNOWN = {value.title: value for value in vars(resources).values() if isinstance(value, Resource)}
 
 
 def resource_of(kind: Kind) -> Resource:
-    """Where objects of this kind are. Raises KeyError for one that `muster.kube.resources` does not know."""
+    """Return the resource of a kind. Raises KeyError for one that `muster.kube.resources` lacks."""
     return _KNOWN[kind.value]
 
 
 async def perform(connection: KubeConnection, call: Call) -> Outcome:
-    """Send it once. Raises nothing that an API server can bring about."""
+    """Send a call once and return its outcome. Errors of the API server become outcomes."""
     try:
         return Done(await _sent(connection, call))
     except TooManyRequestsError as error:
@@ -116,32 +116,29 @@ def _eviction(call: Evict) -> JsonObject:
 _logger = logging.getLogger(__name__)
 
 REST_S_MIN, REST_S_MAX = 0.5, 5.0
-"""While the API server does not answer no call is begun for so long: the first time, and at most."""
+"""Pause before the next call while the API server does not answer: the first, and the longest."""
 IN_A_ROW = 8
-"""So many calls with errors of the server itself, and not one good answer between them, are an outage as well."""
+"""Consecutive server errors without a good answer that count as an outage."""
 
 
 class Work(Protocol):
-    """Where calls come from."""
+    """The source of calls."""
 
     def take(self, now: Instant) -> Task | None:
-        """The next call to make."""
+        """Return the next call to make."""
         ...
 
     def finished(self, task: Task, outcome: Outcome, now: Instant) -> None:
-        """What came of it."""
+        """Take the outcome of a call."""
         ...
 
     def outage(self, now: Instant) -> None:
-        """The API server does not answer."""
+        """Handle that the API server does not answer."""
         ...
 
 
 class Workers:
-    """most: calls at a time. may_write: whether the service leads, at this very moment. after: called after each call.
-
-    made: calls so far; unanswered: of these, without an answer; under_way: at this moment.
-    """
+    """Runs at most `most` calls at a time while `may_write` returns True; `after` is called after each call."""
 
     def __init__(
         self,
@@ -154,8 +151,11 @@ class Workers:
         after: Callable[[], None],
     ) -> None:
         self.unanswered = 0
+        """Calls without an answer."""
         self.under_way = 0
+        """Calls in progress."""
         self.made = 0
+        """All calls made."""
         self._work = work
         self._perform = perform
         self._most = most
@@ -168,13 +168,13 @@ class Workers:
         self._rests_until_s = 0.0
 
     async def run(self) -> None:
-        """Until it is cancelled. Raises an ExceptionGroup of what the work raised."""
+        """Run until cancelled. Raises an ExceptionGroup of errors of the work."""
         async with asyncio.TaskGroup() as tasks:
             for _ in range(self._most):
                 tasks.create_task(self._one())
 
     def feed(self) -> None:
-        """Give calls that wait to workers that do not work."""
+        """Give waiting calls to idle workers."""
         while self._idle and self._is_open():
             task = self._work.take(self._now())
             if task is None:
@@ -187,7 +187,7 @@ class Workers:
     async def _one(self) -> None:
         while True:
             task = await self._next()
-            if self._may_write():  # asked again: the process may have stood still since the call was given
+            if self._may_write():  # checked again: the process may have been paused since the call was taken
                 self.under_way += 1
                 try:
                     outcome = await self._perform(task.call)
@@ -210,7 +210,7 @@ class Workers:
         return await given
 
     def _rest(self, purpose: Purpose, outcome: Outcome) -> None:
-        """While the API server does not answer, no more than a round of calls asks it now and then."""
+        """Pause new calls while the API server does not answer, after one round of calls at a time."""
         if not isinstance(outcome, Unanswered):
             if self._rest_s:
                 _logger.warning("the API server answers again")
@@ -220,7 +220,7 @@ class Workers:
         self.unanswered += 1
         self._in_a_row.add(purpose)
         if outcome.reached and len(self._in_a_row) < IN_A_ROW:
-            return  # what concerns one call alone is waited for by that call alone
+            return  # an error of one call delays only that call
         loop_s = asyncio.get_running_loop().time()
         if loop_s < self._rests_until_s:
             return

@@ -1,9 +1,7 @@
-"""Objects that ask to run, at the API server: what is watched of them, and who writes back to them.
+"""Watch objects that ask to run, and write the state of their jobs back to them.
 
-Writes to objects what they should show of their jobs, a few at a time, and never the same twice.
-
-What is shown follows from the log and the object, so a write that is lost, or that another leader did, does no harm.
-An object whose job only changes its words (why it waits) is written seldom.
+A few writes at a time, and never the same twice. What is shown follows from the log and the object, so a write that is
+lost, or that another leader made, does no harm. If only the explanation changes (why it waits), it is written seldom.
 """
 
 import asyncio
@@ -11,6 +9,8 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+
+from typing_extensions import override
 
 from muster.agent.core.workload_values import WorkloadKind, WorkloadPolicy, WorkloadView
 from muster.agent.core.workloads.claim_templates import TemplateProjection, TemplateView
@@ -48,15 +48,15 @@ from muster.kube.shapes import EVERYTHING, Patch, Selection
 from muster.kube.workload_labels import QUEUE
 
 WRITES_MAX = 8
-"""Under way at a time: bindings have their own, and more."""
+"""Concurrent writes to objects; bindings have their own, larger limit."""
 WORDS_S = 30.0
-"""Between two writes to one object of which only words changed."""
+"""Between two writes to one object if only the explanation changed."""
 AGAIN_S = 2.0
-"""After a write that the API server did not take now."""
+"""Before a write is repeated that failed temporarily."""
 REFUSED_AGAIN_S = 300.0
-"""After one that it refused: permissions and admission rules are mended. One wait for each object that is there."""
+"""Before a refused write is repeated, since permissions and admission rules may be fixed."""
 MEMBERS_SHOWN_MAX = 64
-"""Pods of one gang that are written to."""
+"""Pods of one gang that show its job."""
 EVENTS_REMEMBERED_MAX = 20_000
 
 _logger = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ _PASSING = (UnavailableError, TooManyRequestsError, UnauthorizedError, KubeConfi
 
 @dataclass(slots=True)
 class _Written:
-    """What was last written to an object, and when (loop time)."""
+    """The last write to an object, and its time (of the loop)."""
 
     said: str
     urgent: str
@@ -73,11 +73,13 @@ class _Written:
 
 
 class WorkloadWriter:
-    """writes: patches so far. tells_events: whether the agent may."""
+    """Writes the state of jobs to their objects."""
 
     def __init__(self, workloads: Workloads, *, now: Callable[[], Instant]) -> None:
         self.writes = 0
+        """Patches so far."""
         self.tells_events = True
+        """Whether the agent may create events."""
         self._workloads = workloads
         self._now = now
         self._written: dict[str, _Written] = {}
@@ -87,12 +89,12 @@ class WorkloadWriter:
         self._look = asyncio.Event()
 
     def look(self) -> None:
-        """Something changed that objects may have to show."""
+        """Look for objects whose job changed."""
         if self._workloads.changed:
             self._look.set()
 
     async def run(self, connection: KubeConnection) -> None:
-        """Until it is cancelled. Raises an ExceptionGroup of what is a defect."""
+        """Run until cancelled. Raises an ExceptionGroup of defects."""
         self._written.clear()
         async with asyncio.TaskGroup() as tasks:
             for number in range(WRITES_MAX):
@@ -105,18 +107,18 @@ class WorkloadWriter:
             try:
                 await self._show(connection, uid)
             except NotFoundError:
-                pass  # it is gone, as the watch will tell
+                pass  # it was deleted; the watch will report it
             except _PASSING as error:
-                _logger.info("an object is not written now: %s", error)
+                _logger.info("cannot write to an object now: %s", error)
                 self._again(uid, AGAIN_S)
             except KubeError as error:
-                _logger.warning("an object cannot show its job: %s", error)
+                _logger.warning("the API server refused a write to an object: %s", error)
                 self._again(uid, REFUSED_AGAIN_S)
             finally:
                 self._under_way.discard(uid)
 
     async def _next(self) -> str:
-        """An object that changed, the oldest first; one that is being written waits."""
+        """Return the object that changed first; one that is being written waits."""
         changed = self._workloads.changed
         while True:
             for uid in changed:
@@ -124,7 +126,7 @@ class WorkloadWriter:
                     del changed[uid]
                     return uid
             self._look.clear()
-            if changed:  # all of them are under way
+            if changed:  # all are being written
                 await asyncio.sleep(0)
                 asyncio.get_running_loop().call_later(AGAIN_S / 20, self._look.set)
             await self._look.wait()
@@ -140,7 +142,7 @@ class WorkloadWriter:
         showing, news = wanted
         last, loop_s = self._written.get(uid), asyncio.get_running_loop().time()
         if showing.said == view.shown.said or (last is not None and last.said == showing.said):
-            return  # it shows that, or the watch soon will
+            return  # it is shown already
         if last is not None and last.urgent == showing.urgent and loop_s < last.at_s + WORDS_S:
             self._again(uid, last.at_s + WORDS_S - loop_s)
             return
@@ -163,7 +165,10 @@ class WorkloadWriter:
         self.writes += 1
         is_pod = view.kind is WorkloadKind.POD
         for name, uid in self._targets(view):
-            metadata: JsonObject = {**mapping(showing.body, "metadata"), "uid": uid}  # of no later one of its name
+            metadata: JsonObject = {
+                **mapping(showing.body, "metadata"),
+                "uid": uid,
+            }  # not of a later object of that name
             await connection.patch(
                 WORKLOADS[view.kind.value],
                 name,
@@ -174,23 +179,23 @@ class WorkloadWriter:
             )
 
     def _targets(self, view: WorkloadView) -> list[tuple[str, str]]:
-        """Names and uids of what shows it."""
+        """Return names and uids of the objects that show the job."""
         if view.kind is not WorkloadKind.POD:
             return [(view.name, view.uid)]
         pods = self._workloads.gangs.pods(view.uid)[:MEMBERS_SHOWN_MAX]
-        return [(pod.name, pod.uid) for pod in reversed(pods)]  # the first, which tells that all are written, last
+        return [(pod.name, pod.uid) for pod in reversed(pods)]  # the first pod last: it marks that all are written
 
     async def _tell(self, connection: KubeConnection, view: WorkloadView, news: News) -> None:
         name, uid = next(reversed(self._targets(view)), (view.name, view.uid))
         body: JsonObject = event(news, view, now=self._now(), name=name, uid=uid)
-        with suppress(AlreadyExistsError):  # told by an earlier leader
+        with suppress(AlreadyExistsError):  # created by an earlier leader
             await connection.create(EVENTS, body, namespace=view.namespace)
         self._told[news.key] = None
         while len(self._told) > EVENTS_REMEMBERED_MAX:
             del self._told[next(iter(self._told))]
 
     def _again(self, uid: str, after_s: float) -> None:
-        """Look at the object after a while, once: at the first moment of all that were asked for."""
+        """Look at the object again after `after_s`, or earlier if that is scheduled."""
         loop, waits = asyncio.get_running_loop(), self._later.get(uid)
         if waits is not None:
             if waits.when() <= loop.time() + after_s:
@@ -206,7 +211,7 @@ class WorkloadWriter:
         self._later[uid] = loop.call_later(after_s, come)
 
     def _forget(self, uid: str) -> None:
-        """The object is gone."""
+        """Forget an object that is gone."""
         self._written.pop(uid, None)
         waits = self._later.pop(uid, None)
         if waits is not None:
@@ -222,23 +227,22 @@ FEATURES = {
 
 
 class WorkloadsPart(GrowingPart):
-    """Implements `muster.agent.kubernetes.parts.Part`. now: the clock by which events are dated. by_claims: devices may
-    be had by claims, as the settings say.
-    """
+    """The part for objects that ask to run. `now` dates events; `by_claims`: devices may be requested by claims."""
 
     def __init__(self, workloads: Workloads, *, now: Callable[[], Instant], by_claims: bool = True) -> None:
         self._workloads = workloads
         self._by_claims = by_claims
         self._writer = WorkloadWriter(workloads, now=now)
 
+    @override
     @property
     def features(self) -> tuple[Feature, ...]:
-        """See `Part`."""
         claims = (Feature.CLAIM_TEMPLATES,) if self._by_claims else ()
         return (*dict.fromkeys(FEATURES.values()), *claims, Feature.EVENTS)
 
+    @override
     def watches(self, abilities: Abilities) -> Sequence[Watch]:
-        """See `Part`. Of kinds that are not ours only what carries the queue's label."""
+        """Watch MusterJobs, and objects of other kinds that carry the queue's label."""
         kinds = tuple(kind for kind, feature in FEATURES.items() if abilities.has(feature))
         self._workloads.watched = kinds
         self._workloads.takes_pods = abilities.has(Feature.WORKLOADS)
@@ -249,12 +253,12 @@ class WorkloadsPart(GrowingPart):
 
     @property
     def late_features(self) -> tuple[Feature, ...]:
-        """See `GrowingPart`: kinds whose definitions people install."""
+        """Return the kinds whose definitions may be installed later."""
         claims = (Feature.CLAIM_TEMPLATES,) if self._by_claims else ()
         return (Feature.MUSTERJOBS, Feature.JOBSETS, Feature.MPIJOBS, *claims)
 
+    @override
     def later(self, features: Collection[Feature]) -> Sequence[Watch]:
-        """See `GrowingPart`."""
         kinds = tuple(_kinds_of(features) - frozenset(self._workloads.watched))
         self._workloads.watched += kinds
         reads_templates = Feature.CLAIM_TEMPLATES in features and not self._workloads.templates.may_read
@@ -262,17 +266,17 @@ class WorkloadsPart(GrowingPart):
             self._workloads.templates.may_read = True
         return (*((self._template_watch(),) if reads_templates else ()), *map(self._watch, kinds))
 
+    @override
     def later_synced(self, features: Collection[Feature]) -> None:
-        """See `GrowingPart`."""
         for kind in _kinds_of(features):
             self._workloads.read(kind)
 
     async def run(self, connection: KubeConnection) -> None:
-        """See `Part`: write what objects should show."""
+        """Write the state of jobs to objects."""
         await self._writer.run(connection)
 
-    def after_fold(self, facts: Sequence[Fact], now: Instant) -> None:  # noqa: ARG002 - the port
-        """See `Part`."""
+    @override
+    def after_fold(self, facts: Sequence[Fact], now: Instant) -> None:
         self._writer.look()
 
     def _watch(self, kind: WorkloadKind) -> KindWatch[WorkloadView]:
@@ -308,7 +312,7 @@ def _kinds_of(features: Collection[Feature]) -> frozenset[WorkloadKind]:
 
 
 def workload_policy(cluster: str, settings: KubernetesSettings) -> WorkloadPolicy:
-    """The part of a cluster's settings that objects' wishes follow from. cluster: as Muster calls it."""
+    """Return the settings by which objects become jobs."""
     return WorkloadPolicy(
         cluster=cluster,
         teams=settings.teams,

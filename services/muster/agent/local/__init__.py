@@ -1,1 +1,1 @@
-"""The shell of a cluster whose jobs are processes of one machine: it starts and ends them, and tells what they say."""
+"""I/O of a cluster whose jobs are local processes: it starts and ends them, and publishes their output."""

@@ -1,11 +1,9 @@
-"""Processes of one machine: started in groups of their own, told to end, then ended, and none outlives its agent.
+"""Run processes of one machine in their own process groups; none outlives its agent.
 
-A program gets SIGTERM, and SIGKILL when its grace is over, and with it whatever it started in its group. It has ended
-when its own process has, whoever else still holds its output: what it left behind in its group is ended then. The
-kernel ends it when the agent is gone (Linux), so an attempt that nobody looks after never runs on beside its next one.
-
-A program has its command, its variables and its place on disk. Variables that the job names are read from files that
-only their owner may read, so that their values are in no fact.
+A program gets SIGTERM, and after its grace SIGKILL, with its whole group. It has ended when its own process has, even
+if others still hold its output; the rest of its group is killed then. The kernel kills it when the agent dies (Linux),
+so an attempt never runs beside its successor. A program has a command, variables and a folder. Variables from secrets
+are read from files that only their owner may read, so that their values are in no fact.
 """
 
 import asyncio
@@ -26,8 +24,8 @@ from muster.schemas.job import SecretVariable, Slot
 PROCESSES_MAX = 1_024
 CHUNK_BYTES = 16 * 1024
 DRAIN_S = 2.0
-"""For what a program has printed and nobody has read when it ends; who went out of its group may hold its output on."""
-NOT_STARTED = 127  # as shells say that a command is not there
+"""To read remaining output after the end of a program; a process outside its group may keep the output open."""
+NOT_STARTED = 127  # exit code of shells for a missing command
 SIGNALLED = 128
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
@@ -39,29 +37,30 @@ Said = Callable[[StartProcess, bytes], Awaitable[None]]
 
 
 PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "LD_LIBRARY_PATH")
-"""Variables of the agent that programs get as well. Never the rest: credentials may be among them."""
+"""Variables of the agent that programs get. No others: they may hold credentials."""
 CHECKPOINT_FILE = "checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """argv: empty if the job has no command. folder: of the attempt. output: file of what it prints."""
+    """A program to run; `argv` is empty if the job has no command."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
     folder: Path
     output: Path
+    """File for its output."""
 
 
 def checkpoint_file(directory: Path, job_id: str) -> Path:
-    """What a job writes, or touches, when it saved its work; the same for all its attempts."""
+    """Return the file that a job writes or touches when it saved its work; the same for all attempts."""
     return directory / job_id / CHECKPOINT_FILE
 
 
 def program_of(
     order: StartProcess, *, directory: Path, environment: Mapping[str, str], secrets: Mapping[str, str] | None = None
 ) -> Program:
-    """The program of one slot. secrets: variables of the job from files."""
+    """Return the program of one slot; `secrets` are the job's variables from files."""
     job_id, attempt = order.key
     slot, group = order.slot, order.spec.task_groups[order.slot.group]
     folder = directory / job_id / str(attempt)
@@ -82,18 +81,18 @@ def program_of(
 
 
 BYTES_MAX = 65_536
-"""Of one file: more is no key."""
+"""Size of one secret file."""
 _FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 class SecretFileError(Exception):
-    """A file that a job names cannot be used. Its content is never told."""
+    """A secret file that a job names cannot be used. The message never contains its content."""
 
 
 def read_secrets(asked: Sequence[SecretVariable], *, directory: Path | None, team: str) -> Mapping[str, str]:
-    """The variables, each from `directory`/team/secret/key. Raises SecretFileError.
+    """Return the variables, each read from `directory`/team/secret/key. Raises SecretFileError.
 
-    A team's jobs can name the files of their own team alone. One line break at the end of a file is left out.
+    Jobs can only use files of their own team. One line break at the end of a file is dropped.
     """
     return {one.variable: _read(one, directory=directory, team=team) for one in asked}
 
@@ -104,19 +103,19 @@ def _read(one: SecretVariable, *, directory: Path | None, team: str) -> str:
         raise SecretFileError(f"{named}: this cluster has no secrets; set local.secrets to a directory")
     parts = (team, one.secret, one.key)
     if any(part in (".", "..") or "/" in part or "\0" in part for part in parts):
-        raise SecretFileError(f"{named}: a name of a file is wanted, without a slash")
+        raise SecretFileError(f"{named}: must be file names without a slash")
     path = directory.joinpath(*parts)
     try:
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(number, "rb") as file:
             found = os.fstat(number)
             if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & _FOR_OTHERS:
-                raise SecretFileError(f"{named}: {path} must be a file of the agent's user that nobody else may read")
+                raise SecretFileError(f"{named}: {path} must be a file of the agent's user, readable by no other")
             content = file.read(BYTES_MAX + 1)
     except OSError as error:
         raise SecretFileError(f"{named}: {path} cannot be read: {error.strerror}") from error
     if len(content) > BYTES_MAX or b"\0" in content:
-        raise SecretFileError(f"{named}: {path} has more than {BYTES_MAX} bytes, or a zero among them")
+        raise SecretFileError(f"{named}: {path} must have at most {BYTES_MAX} bytes and no zero byte")
     return os.fsdecode(content.removesuffix(b"\n"))
 
 
@@ -131,10 +130,7 @@ class _Running:
 
 @dataclass
 class Processes:
-    """directory: of all attempts. environment: of the agent. began, exited, said: told what becomes of programs.
-
-    secrets: see `LocalSettings`.
-    """
+    """Runs programs under `directory` and reports them to `began`, `exited` and `said`; see `LocalSettings`."""
 
     directory: Path
     environment: Mapping[str, str]
@@ -146,11 +142,11 @@ class Processes:
 
     @property
     def orders(self) -> tuple[StartProcess, ...]:
-        """Of the programs that live."""
+        """Return the orders of the running programs."""
         return tuple(one.order for one in self._running.values())
 
     def work(self, order: Order) -> None:
-        """Begin to carry an order out; never waits."""
+        """Begin to carry out an order; never blocks."""
         match order:
             case StartProcess():
                 self._start(order)
@@ -158,7 +154,7 @@ class Processes:
                 self._stop(order)
 
     async def close(self) -> None:
-        """End all programs at once, and wait until they are gone. Nobody is told."""
+        """Kill all programs and wait for their end, without reporting it."""
         tasks = [one.task for one in self._running.values() if one.task is not None]
         for one in self._running.values():
             _signal(one, signal.SIGKILL)
@@ -169,7 +165,7 @@ class Processes:
 
     def _start(self, order: StartProcess) -> None:
         if len(self._running) >= PROCESSES_MAX:
-            self.exited(order.key, order.slot, NOT_STARTED, f"{PROCESSES_MAX} programs run already")
+            self.exited(order.key, order.slot, NOT_STARTED, f"{PROCESSES_MAX} programs are running, which is the limit")
             return
         running = self._running[order.key, order.slot] = _Running(order)
         name = f"program of {order.key[0]}"
@@ -186,7 +182,7 @@ class Processes:
             running.killing = loop.call_later(order.grace_s, _signal, running, signal.SIGKILL)
 
     async def _live(self, running: _Running) -> None:
-        """One program from its start to its end."""
+        """Run one program from start to end."""
         order = running.order
         code, words = NOT_STARTED, "the job has no command"
         argv = order.spec.task_groups[order.slot.group].command or order.spec.command
@@ -208,14 +204,14 @@ class Processes:
 
     async def _run(self, running: _Running, program: Program) -> tuple[int, str]:
         program.folder.mkdir(parents=True, exist_ok=True)
-        if running.stopped_by:  # before it began
+        if running.stopped_by:  # stopped before it began
             return SIGNALLED + running.stopped_by, ""
         output, printed = await _pipe()
         try:
             try:
                 process = running.process = await _spawn(program, stdout=printed)
             finally:
-                os.close(printed)  # the program has its own
+                os.close(printed)  # the program has its own copy
             copying = asyncio.create_task(self._copy(running.order, output.reader, program.output))
             copying.add_done_callback(lambda done: _end_if_failed(running, done))
             try:
@@ -224,7 +220,7 @@ class Processes:
                 self.began(running.order)
                 code = await process.wait()
             finally:
-                _signal(running, signal.SIGKILL)  # what it left behind in its group
+                _signal(running, signal.SIGKILL)  # the rest of its group
                 await _settle(copying)
         finally:
             output.transport.close()
@@ -244,8 +240,9 @@ class _Output:
 
 
 async def _pipe() -> tuple[_Output, int]:
-    """What a program prints, and where it prints it. A pipe of our own: asyncio takes a process for running as long as
-    anybody holds the one that it makes (gh-119710, until Python 3.12.4).
+    """Return the reading and writing end of a pipe for output.
+
+    With its own pipe asyncio waits until all holders close it (gh-119710, until Python 3.12.4).
     """
     reading, writing = os.pipe()
     reader = asyncio.StreamReader(limit=CHUNK_BYTES)
@@ -274,13 +271,13 @@ async def _spawn(program: Program, *, stdout: int) -> asyncio.subprocess.Process
 
 
 def _end_if_failed(running: _Running, copying: asyncio.Task[None]) -> None:
-    """A program whose output nobody takes would stand still once the pipe is full."""
+    """Kill a program whose output copy failed: it would block once the pipe is full."""
     if not copying.cancelled() and copying.exception() is not None:
         _signal(running, signal.SIGKILL)
 
 
 async def _settle(copying: asyncio.Task[None]) -> None:
-    """Until all is read, or DRAIN_S is over. Raises what went wrong with the copy."""
+    """Wait until all output is read, at most DRAIN_S. Raises the copy's error."""
     await asyncio.wait({copying}, timeout=DRAIN_S)
     if not copying.done():
         copying.cancel()
@@ -291,11 +288,11 @@ async def _settle(copying: asyncio.Task[None]) -> None:
 
 def _signal(running: _Running, number: int) -> None:
     if running.process is not None:
-        with suppress(ProcessLookupError, PermissionError):  # its whole group has gone meanwhile
+        with suppress(ProcessLookupError, PermissionError):  # its whole group has ended
             os.killpg(running.process.pid, number)
 
 
 def _die_with_agent() -> None:
-    """In a new child, before its program starts."""
+    """Have the kernel kill the new child when the agent dies; runs before its program."""
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The agent beside local processes: orders are worked while it leads, and what becomes of them wakes the service."""
+"""Run the agent beside local processes: orders are worked while it leads, and results wake the service."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ from muster.schemas.telemetry import OUTPUT_LINES_MAX, OutputLines
 
 
 class LocalSink:
-    """Implements `muster.bus.service.Sink`. cluster: its name, in the subjects of what jobs print."""
+    """The sink of local processes; `cluster` is the name in the subjects of output."""
 
     def __init__(
         self, *, cluster: str, settings: LocalSettings, clock: TimeSource, environment: Mapping[str, str] = os.environ
@@ -33,10 +33,10 @@ class LocalSink:
         self._environment = environment
         self._work = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._saved: dict[Key, int] = {}  # of attempts that save their work, when that was, as far as it is known
+        self._saved: dict[Key, int] = {}  # time of the last known checkpoint, by attempt
 
     async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:
-        """See `Sink`. No process of an earlier leader lives: they went with it."""
+        """Start the work. Processes of an earlier leader ended with it."""
         assert isinstance(core, AgentCore), "the agent's sink follows the agent's core"
         cluster = core.cluster
         assert isinstance(cluster, LocalCluster), "this sink works local processes"
@@ -45,13 +45,13 @@ class LocalSink:
         self._task = asyncio.create_task(self._run(cluster, connection, leader), name="agent of local processes")
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
-        """See `Sink`. Raises what stopped the work."""
+        """Work new orders. Raises the error that stopped the work, if any."""
         if self._task is not None and self._task.done():
             self._task.result()
         self._work.set()
 
     async def close(self) -> None:
-        """See `Sink`. All programs end: who leads next begins them anew."""
+        """End all programs: the next leader starts them again."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -61,7 +61,7 @@ class LocalSink:
 
     async def _run(self, cluster: LocalCluster, connection: Client, leader: LeaderHandle) -> None:
         def began(order: StartProcess) -> None:
-            if order.spec.checkpointing is not None:  # what an earlier attempt saved is known
+            if order.spec.checkpointing is not None:  # checkpoints of earlier attempts are known
                 self._saved.setdefault(order.key, self._written_ns(order.key))
             cluster.began(order.key, order.slot, self._clock.wall())
             leader.wake()

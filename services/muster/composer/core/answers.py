@@ -1,4 +1,4 @@
-"""Answers to questions, from the state alone: nothing is appended because somebody asked."""
+"""Answer questions from the state; answers append nothing."""
 
 from muster.composer.core.capacity import Refusal
 from muster.composer.core.config import FabricConfig
@@ -22,7 +22,7 @@ from muster.schemas.queries import (
 
 
 def answer_devices(core: Core, asked: Wire, now: Instant) -> DevicesAnswer:
-    """Attached devices and those on their way, by node; and the fabrics. Or one device alone."""
+    """Answer `devices`: attached devices and those in transition, by node, and the fabrics; or one device."""
     composer = _composer(core)
     state = composer.state
     if only := _only(asked):
@@ -36,7 +36,7 @@ def answer_devices(core: Core, asked: Wire, now: Instant) -> DevicesAnswer:
 
 
 def answer_requests(core: Core, asked: Wire, now: Instant) -> RequestsAnswer:  # noqa: ARG001 - the port
-    """ComposabilityRequests, newest first, or one alone; also those that cannot be judged yet."""
+    """Answer `requests`: ComposabilityRequests, newest first, or one; including those that are not judged yet."""
     state = _composer(core).state
     if only := _only(asked):
         one = state.requests.get(only)
@@ -48,14 +48,14 @@ def answer_requests(core: Core, asked: Wire, now: Instant) -> RequestsAnswer:  #
 
 
 def answer_compose_check(core: Core, asked: Wire, now: Instant) -> DeviceCheckAnswer:  # noqa: ARG001 - the port
-    """Whether a request would be accepted as things are. While a fabric has not told what it holds: it may be."""
+    """Answer `compose-check`: whether a request would be accepted now. It may be, while a fabric has no survey."""
     assert isinstance(asked, AskCompose)
     found = _composer(core).planner.compose(asked.name, asked.spec, Tally(), may_force=asked.may_force)
     return DeviceCheckAnswer() if isinstance(found, Plan | Wait) else _refused(found)
 
 
 def answer_detach_check(core: Core, asked: Wire, now: Instant) -> DeviceCheckAnswer:  # noqa: ARG001 - the port
-    """Whether a device, or all of a request, may go. A held one without force may: it goes when it is free."""
+    """Answer `detach-check`: whether a device or request may be detached. A held one may: it goes when it is free."""
     assert isinstance(asked, AskDetach)
     composer = _composer(core)
     if asked.request:
@@ -76,7 +76,7 @@ def answer_detach_check(core: Core, asked: Wire, now: Instant) -> DeviceCheckAns
 
 
 def device_view(hosts: Hosts, attachment: Attachment) -> DeviceView:
-    """One attachment."""
+    """Return the view of one attachment."""
     return DeviceView(
         id=attachment.id,
         type=attachment.requested.type,
@@ -115,7 +115,7 @@ def _request_view(attachments: Attachments, request: Request) -> RequestView | N
 
 
 def _waiting_view(request: Request) -> RequestView | None:
-    """As it will be if it is accepted."""
+    """Return the view that the request has if it is accepted."""
     wish = next(iter(request.wishes.values()))
     if wish.compose is None:
         return None

@@ -1,4 +1,4 @@
-"""What follows for one attachment from what is known of it: what is due, and when to look again."""
+"""Decide the next step of each attachment, and when to evaluate it again."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ NODE, DEVICE = "node", "device"
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Steps:
-    """Looks at attachments that changed, or whose time came."""
+    """Evaluates attachments that changed or are due."""
 
     bounds: Bounds
     attachments: Attachments
@@ -39,7 +39,7 @@ class Steps:
     fabric_calls: FabricCalls
 
     def make(self, decision: Decision) -> None:
-        """Say what is due of all that are marked; those of whom nothing is due are marked no more."""
+        """Add the next facts of all marked attachments; unmark those without any."""
         for name in tuple(self.worklist.attachments):
             attachment = self.attachments.get(name)
             if attachment is None:
@@ -83,7 +83,7 @@ class Steps:
     # --- before it has a device ----------------------------------------------------------------------------------
 
     def _coming(self, attachment: Attachment, decision: Decision) -> bool:
-        """Whether a call may be made. Else it waits, or is over."""
+        """Return whether a call may begin; otherwise it waits, or is over."""
         now, has_called = decision.now, attachment.failure is not None
         is_last = has_called and not attachment.retry_at
         if attachment.wish is not None:
@@ -104,7 +104,7 @@ class Steps:
         return False
 
     def _is_settled(self, attachment: Attachment, now: Instant = NEVER) -> bool:
-        """Whether a look began after the failed call could have any effect; or was waited for long enough by `now`."""
+        """Return whether a survey began after the failed call could take effect, or was awaited long enough."""
         look = self.surveys.at(attachment.fabric)
         if now > after(attachment.settled_at, SETTLE_S):
             return True
@@ -177,9 +177,7 @@ class Steps:
             self._ask_to_withhold(attachment, attachment.wish, decision)
         elif decision.now >= after(attachment.wanted_at, attachment.withhold_s(self.bounds)):
             holders = ", ".join(self.attachments.hosts.holders(attachment)[:4])
-            self._give_up(
-                attachment, f"held by {holders}" if holders else "the scheduler did not withhold it", decision
-            )
+            self._give_up(attachment, f"held by {holders}" if holders else "the scheduler did not drain it", decision)
         return False
 
     def _detaching(self, attachment: Attachment, decision: Decision) -> bool:
@@ -187,7 +185,7 @@ class Steps:
             return decision.now >= attachment.retry_at
         is_seen, look = self._is_settled(attachment), self.surveys.at(attachment.fabric)
         if not is_seen and (attachment.failure is not CallFailure.REFUSED or attachment.calls > 1):
-            return False  # one of its calls may have taken it: it must not be given to jobs before it was seen
+            return False  # a call may have detached it: jobs may use it only after a survey shows it
         if is_seen and not look.shows(attachment.machine, attachment.device_id):
             self.fabric_calls.detach(attachment, decision, was_gone=True)
         else:
@@ -203,7 +201,7 @@ class Steps:
         )
 
     def _owing(self, attachment: Attachment, decision: Decision) -> None:
-        """What was withheld for it is given back, once its node shows that it is gone."""
+        """Withdraw its request to drain once its node shows that the device is gone."""
         is_late = decision.now >= after(attachment.since, self.bounds.visible_s_max)
         if self.attachments.hosts.is_shown(attachment) and not is_late:
             return
@@ -211,7 +209,7 @@ class Steps:
         decision.drafts.append(self._withdrawal(attachment, "it is gone", after_withheld=True))
 
     def _withdrawal(self, attachment: Attachment, reason: str, *, after_withheld: bool, together: str = "") -> Draft:
-        """What the scheduler was asked to withhold may be used again. The request's id says whether it was the node."""
+        """Return the withdrawal of its request to drain; the request's id says whether it was the node's."""
         of_node = is_of_node(attachment.request_id)
         kind, subject = (
             (NODE, self.attachments.hosts.node_of(attachment)) if of_node else (DEVICE, attachment.device_uuid)
@@ -245,5 +243,5 @@ class Steps:
 
 
 def is_of_node(request_id: str) -> bool:
-    """Whether the scheduler was asked to withhold the whole node."""
+    """Return whether the request is to drain the whole node."""
     return request_id.rpartition(".")[2].startswith("n")

@@ -1,4 +1,4 @@
-"""How many devices of a kind a node can still take, and why not more."""
+"""Compute how many devices of a kind a node can take, and why not more."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -16,7 +16,7 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A node that its fabric can give devices to."""
+    """A node to which its fabric can attach devices."""
 
     node: str
     machine: str
@@ -26,7 +26,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Which field says that it cannot be, why, and who stands in the way."""
+    """The field that makes a request impossible, the reason, and who is in the way."""
 
     field: str
     reason: str
@@ -35,18 +35,18 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Capacity:
-    """What nodes have room for, by their groups, their devices and what jobs hold there."""
+    """Room of nodes by their groups, devices and jobs."""
 
     config: ComposerConfig
     attachments: Attachments
     fabrics: FabricRecords
 
     def free(self, fabric: str, kind: Kind) -> int:
-        """Return how many devices lie in the pool that are not reserved."""
+        """Return the number of devices in the pool that are not reserved."""
         return self.fabrics[fabric].free(kind) - self.attachments.reserved[fabric, kind]
 
     def site_of(self, node: str) -> Site | Refusal:
-        """The node as a place for devices."""
+        """Return the node as a place for devices."""
         known = self.attachments.hosts.nodes.get(node)
         if known is None:
             gone = node in self.attachments.hosts.grants.nodes
@@ -59,14 +59,14 @@ class Capacity:
         return Site(node, known.description.machine, group.fabric, group)
 
     def sites(self) -> list[Site]:
-        """All nodes that may be chosen, by name: those that take jobs."""
+        """Return all nodes that may be chosen, by name: those that take jobs."""
         usable = sorted(
             name for name in self.attachments.hosts.nodes if self.attachments.hosts.grants.is_node_usable(name)
         )
         return [site for name in usable if isinstance(site := self.site_of(name), Site)]
 
     def room(self, site: Site, kind: Kind, tally: Tally, other: OtherSpec | None = None) -> int | Refusal:
-        """How many devices of the kind the node takes beside what it has and is about to get. Not of the pool."""
+        """Return how many devices the node takes beside those that it has or will get, whatever the pool has."""
         kinds = self._kinds_on(site)
         if site.node in tally.nodes:
             kinds = kinds + Counter(tally.nodes[site.node])
@@ -77,9 +77,9 @@ class Capacity:
         return max(0, most - sum(count for (type_, _), count in kinds.items() if type_ == kind[0]))
 
     def _kinds_on(self, site: Site) -> Counter[Kind]:
-        """Of attachments, and of devices that it shows besides and that were not just taken away. Not to be changed.
+        """Return the devices on the site, of attachments and others that it shows. Do not change the result.
 
-        Counted anew only when something of the machine changed: a request may go to any of thousands of nodes.
+        It is recomputed only after a change of the machine: a request may go to any of thousands of nodes.
         """
         known = self.attachments.kinds_on.get(site.machine)
         if known is None:
@@ -110,7 +110,7 @@ class Capacity:
         return None
 
     def too_little(self, node: str, other: OtherSpec | None) -> Refusal | None:
-        """`other_spec` against what jobs leave free. What nodes do not tell cannot be promised."""
+        """Compare `other_spec` with what jobs leave free; values that nodes do not report cannot be promised."""
         description = self.attachments.hosts.nodes.description(node)
         if other is None or description is None:
             return None
@@ -119,12 +119,12 @@ class Capacity:
         )
         free_cpu, free_mib = description.cpu_milli - cpu_milli, description.memory_mib - memory_mib
         if (other.milli_cpu or 0) > free_cpu:
-            return Refusal("other_spec.milli_cpu", f"node {node} has {free_cpu} free, {other.milli_cpu} are asked")
+            return Refusal("other_spec.milli_cpu", f"node {node} has {free_cpu} free, {other.milli_cpu} are requested")
         if (other.memory or 0) > free_mib * MIB:
             return Refusal(
-                "other_spec.memory", f"node {node} has {free_mib * MIB} bytes free, {other.memory} are asked"
+                "other_spec.memory", f"node {node} has {free_mib * MIB} bytes free, {other.memory} are requested"
             )
         for field in ("ephemeral_storage", "allowed_pod_number"):
             if getattr(other, field):
-                return Refusal(f"other_spec.{field}", "nodes do not tell how much of it is free: leave it out")
+                return Refusal(f"other_spec.{field}", "nodes do not report how much of it is free: remove it")
         return None

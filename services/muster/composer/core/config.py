@@ -1,4 +1,4 @@
-"""What the composer is told of fabrics and node groups when it starts. Made from the settings by `app.config_of`."""
+"""Configuration of fabrics and node groups, made from the settings by `app.config_of`."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from muster.composer.core.limits import Bounds
 
 @dataclass(frozen=True, slots=True)
 class FabricConfig:
-    """One fabric. limit: calls at a time, what its manager can take included. call_s: time-out of one call."""
+    """One fabric: `limit` bounds concurrent calls, also those its manager can take; `call_s` is a call's timeout."""
 
     name: str
     driver: str = "fm"
@@ -21,7 +21,7 @@ class FabricConfig:
 class GroupConfig:
     """One composable group: nodes of up to `gpus_max` GPUs of these models, attached by `fabric`.
 
-    machines: that are known to be its own before their nodes join, with the nodes' names.
+    `machines` are known to belong to it before their nodes join, with the nodes' names.
     """
 
     name: str
@@ -33,7 +33,7 @@ class GroupConfig:
 
 @dataclass(frozen=True)
 class ComposerConfig:
-    """fabrics, groups: by their order. may_not_coexist: of each of these sets of models a node has one at most."""
+    """Fabrics and groups in order; a node has at most one model of each set in `may_not_coexist`."""
 
     fabrics: tuple[FabricConfig, ...] = ()
     groups: tuple[GroupConfig, ...] = ()
@@ -42,16 +42,16 @@ class ComposerConfig:
 
     @cached_property
     def fabric_of(self) -> dict[str, FabricConfig]:
-        """Fabrics by name."""
+        """Return fabrics by name."""
         return {fabric.name: fabric for fabric in self.fabrics}
 
     @cached_property
     def group_of(self) -> dict[str, GroupConfig]:
-        """Groups whose fabric is there, by name."""
+        """Return the groups whose fabric is configured, by name."""
         return {group.name: group for group in self.groups if group.fabric in self.fabric_of}
 
     def conflict(self, model: str, others: Iterable[str]) -> str:
-        """A model among `others` beside which this one may not stand; "" if there is none."""
+        """Return a model among `others` with which this one must not coexist; "" for none."""
         for excluded in self.may_not_coexist:
             if model in excluded:
                 for other in others:

@@ -1,4 +1,4 @@
-"""The composer's core: folds the cluster's log, decides which device goes where by which call, keeps its checkpoint."""
+"""The composer's core: fold the log, decide which device goes where by which call, keep the checkpoint."""
 
 from collections.abc import Iterator
 
@@ -71,7 +71,7 @@ def _load_fabric(state: State, fact: Fact, stored: FabricState) -> None:
 
 
 def state_drafts(state: State) -> Iterator[Draft]:
-    """The composer's part of a checkpoint. Requests come in the order in which they ended."""
+    """Yield the composer's part of a checkpoint. Requests come in the order in which they ended."""
     for request in sorted(state.requests.values(), key=lambda request: request.since):
         if request.spec is not None or request.wishes or request.error:
             yield Draft("composability", request.name, STATE_NAME, request.as_body(RequestState), trace=request.trace)
@@ -90,9 +90,9 @@ def _fabric_state(state: State, fabric: Fabric) -> FabricState:
 
 
 class ComposerCore:
-    """Implements `ObservingCore[Look]`: the only writer of requests, attachments and fabrics of one cluster.
+    """The composer's core: the only writer of requests, attachments and fabrics of one cluster.
 
-    state: as folded, for reading. surveys: what this instance saw of fabrics; another instance looks anew.
+    `state` is read-only for others. `surveys` belong to this process; another process surveys again.
     """
 
     def __init__(self, fabrics: Fabrics, config: ComposerConfig) -> None:
@@ -127,11 +127,11 @@ class ComposerCore:
         self._has_more = False
 
     def apply(self, fact: Fact) -> None:
-        """See `Core`; what fits no state is counted in `state.anomalies`."""
+        """Fold a fact; facts that fit no state are counted in `state.anomalies`."""
         FOLDS.apply(self.state, fact)
 
     def decide(self, now: Instant) -> list[Draft]:
-        """See `Core`. About DRAFTS_MAX drafts at most: what is left over follows at once."""
+        """Return about DRAFTS_MAX drafts at most; the rest follows at once."""
         state, decision = self.state, Decision(now)
         self._now = now
         state.worklist.advance(now)
@@ -150,11 +150,11 @@ class ComposerCore:
         return decision.drafts
 
     def observe(self, observation: Look, now: Instant) -> bool:  # noqa: ARG002 - a look says when it began
-        """See `ObservingCore`: a fabric was looked at, or could not be. Late ones are left out."""
+        """Take a survey, or its failure. Late ones are ignored."""
         return self.surveys.take(observation)
 
     def next_wakeup(self) -> Instant | None:
-        """See `Core`."""
+        """Return when to decide again."""
         if self._has_more:
             return self._now
         moments = [self.state.worklist.next_at(), self.state.calls.next_change(), self._orphans.next_due()]
@@ -162,5 +162,6 @@ class ComposerCore:
         return min((moment for moment in moments if moment is not None), default=None)
 
     def snapshot(self) -> Iterator[Draft]:
-        """See `Core`. Nodes come with the agent's part, grants and what jobs hold with the scheduler's."""
+        """Yield the composer's part of a checkpoint. Nodes are in the agent's part, grants and held devices in the
+        scheduler's."""
         yield from state_drafts(self.state)

@@ -1,4 +1,4 @@
-"""One decision under way: what it has said so far, and what that takes from what is left for the rest of it."""
+"""One decision in progress: its facts so far, and what they take from the rest."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -11,9 +11,9 @@ from muster.schemas.base import CAUSES_MAX, Payload
 
 @dataclass(slots=True)
 class Tally:
-    """What requests accepted by this decision take. pools: by fabric and kind; nodes: kinds by node.
+    """What the requests accepted in this decision take: pools by fabric and kind, kinds by node.
 
-    held_by: requests by what no other may ask beside them.
+    `held_by` has requests by their `rival_keys`.
     """
 
     pools: Counter[tuple[str, Kind]] = field(default_factory=Counter)
@@ -21,15 +21,15 @@ class Tally:
     held_by: dict[tuple[str, ...], str] = field(default_factory=dict)
 
     def copy(self) -> "Tally":
-        """For what may yet be refused."""
+        """Return a copy for a request that may still be refused."""
         return Tally(self.pools.copy(), {node: list(kinds) for node, kinds in self.nodes.items()}, dict(self.held_by))
 
 
 @dataclass(slots=True)
 class Decision:
-    """now: the decision's moment. moved: attachments that it said something of; claimed: devices that it gave away.
+    """A decision at `now`. `moved`: attachments with a new fact; `claimed`: devices given away.
 
-    stopped: requests of which no further call is begun; opened: fabrics whose breaker opens.
+    `stopped`: requests without further calls; `opened`: fabrics whose breaker opens.
     """
 
     now: Instant
@@ -42,16 +42,16 @@ class Decision:
 
     @property
     def is_full(self) -> bool:
-        """Whether the rest is left to the next decision."""
+        """Return whether the rest is left to the next decision."""
         return len(self.drafts) >= DRAFTS_MAX
 
     def say(self, attachment: Attachment, name: str, payload: Payload, *causes: str, together: str = "") -> None:
-        """A fact of an attachment. causes: beside the newest fact that moved it."""
+        """Add a fact of an attachment, with its newest fact among the causes."""
         self.moved.add(attachment.id)
         led = causes_of(*causes, attachment.last_fact)
         self.drafts.append(Draft("attachment", attachment.id, name, payload, led, attachment.trace, together))
 
 
 def causes_of(*facts: str) -> tuple[str, ...]:
-    """Each once, without those that are not known."""
+    """Return each known cause once."""
     return tuple(dict.fromkeys(fact for fact in facts if fact))[:CAUSES_MAX]

@@ -1,7 +1,7 @@
-"""Calls to fabrics: which begin now, what they came to, when they are made again, and the circuit breaker.
+"""Calls to fabrics: when they begin, their outcomes, retries, and the circuit breaker.
 
-As many calls begin as a fabric may have under way. Detachments go first: they give devices back that attachments may be
-waiting for. A fabric that fails too often in a row is left alone for a while, then tried with one call.
+Calls begin up to the limit of a fabric. Detachments go first, because attachments may wait for their devices. A fabric
+that fails too often in a row is left alone for a while, then tried with one call.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ from muster.schemas.facts.fabric import BreakerClosed, BreakerOpened
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class FabricCalls:
-    """Begins calls and reports what they came to; opens and closes the breakers of fabrics."""
+    """Begins calls and reports their outcomes; opens and closes the breakers of fabrics."""
 
     config: ComposerConfig
     attachments: Attachments
@@ -42,11 +42,11 @@ class FabricCalls:
     surveys: Surveys
 
     def is_under_way(self, attachment: Attachment) -> bool:
-        """Whether this instance has a call of the attachment under way."""
+        """Return whether this process has a call of the attachment in progress."""
         return self.calls.is_under_way(attachment.id, attachment.attempt)
 
     def settle(self, seen: Outcome, decision: Decision) -> None:
-        """Tell what a call came to, unless it was settled otherwise."""
+        """Report the outcome of a call, unless the call is settled already."""
         attachment = self.attachments.get(seen.order)
         if attachment is None or attachment.attempt != seen.attempt or not attachment.is_calling:
             self.calls.acknowledge(seen.order, seen.attempt)
@@ -73,7 +73,7 @@ class FabricCalls:
                 self.fail(attachment, seen.failure, seen.error, decision)
 
     def detach(self, attachment: Attachment, decision: Decision, *, was_gone: bool, took_s: float = 0.0) -> None:
-        """The device is in the pool again."""
+        """Record that the device is in the pool again."""
         payload = DeviceDetached(
             device_uuid=attachment.device_uuid,
             device_id=attachment.device_id,
@@ -86,7 +86,7 @@ class FabricCalls:
         decision.say(attachment, "detached", payload)
 
     def fail(self, attachment: Attachment, failure: CallFailure, error: str, decision: Decision) -> None:
-        """A call of it went wrong."""
+        """Record a failed call."""
         name = "attach-failed" if attachment.phase is AttachmentPhase.ATTACHING else "detach-failed"
         retry_at = self._retry_at(attachment, failure, decision.now)
         payload = CallFailed(
@@ -107,9 +107,9 @@ class FabricCalls:
         return NEVER if retry_at > attachment.overdue_at(bounds) else retry_at
 
     def _new_one(self, attachment: Attachment, done: AttachDone, decision: Decision) -> MachineDevice | None:
-        """The first that nobody has. One that was taken away since the intent may be named from before that.
+        """Return the first device without an attachment; devices detached since the intent may come from before it.
 
-        Raises FabricNonsenseError for one that no fact could hold.
+        Raises FabricNonsenseError for a device that no fact could hold.
         """
         for device in done.candidates:
             check_device(device, what=f"machine {attachment.machine}")
@@ -127,7 +127,7 @@ class FabricCalls:
     # --- which begin -----------------------------------------------------------------------------------------
 
     def breakers(self, decision: Decision) -> None:
-        """Open and close what has to be."""
+        """Open and close breakers."""
         for config in self.config.fabrics:
             fabric, look = self.fabrics[config.name], self.surveys.at(config.name)
             if not fabric.retry_at:
@@ -150,7 +150,7 @@ class FabricCalls:
 
     def _open(self, fabric: Fabric, failures: int, decision: Decision) -> None:
         look, open_s = self.surveys.at(fabric.name), self.config.bounds.breaker_s
-        if fabric.retry_at:  # it was tried, in vain: a fabric that is gone is not told of every half minute
+        if fabric.retry_at:  # the trial failed: report a lasting failure ever more rarely
             open_s = max(open_s, min(BREAKER_S_MAX, 2 * seconds_between(fabric.opened_at, fabric.retry_at)))
         payload = BreakerOpened(
             failures=failures,
@@ -162,7 +162,7 @@ class FabricCalls:
         decision.drafts.append(Draft("fabric", fabric.name, "breaker-opened", payload, causes_of(fabric.last_fact)))
 
     def dispatch(self, decision: Decision) -> None:
-        """Say the intents for which there is room."""
+        """Add the intents for which there is room."""
         for config in self.config.fabrics:
             attach, detach = self.worklist.attach.get(config.name), self.worklist.detach.get(config.name)
             if attach or detach:
@@ -189,7 +189,7 @@ class FabricCalls:
 def attach(
     attachment: Attachment, device: MachineDevice, decision: Decision, *, took_s: float = 0.0, adopted: bool = False
 ) -> None:
-    """The device is this attachment's."""
+    """Give the device to the attachment."""
     decision.claimed.add((attachment.fabric, device.device_id))
     payload = DeviceAttached(
         device_uuid=device.device_uuid or device.device_id,
@@ -206,7 +206,7 @@ def attach(
 
 
 def _call(attachment: Attachment, config: FabricConfig, decision: Decision) -> None:
-    """The intent. Its deadline leaves the call its whole time, also if it is begun as late as it may be."""
+    """Add the intent. Its deadline leaves the call its whole time, even if it begins as late as allowed."""
     deadline_at = after(decision.now, START_S + config.call_s)
     attempt = attachment.attempt + 1
     if attachment.is_coming:

@@ -1,10 +1,10 @@
 """The port between the composer's fold and the fabrics, real or simulated.
 
-As with the agent's cluster, effects go in and observations come out, both as values. An effect is named by (order,
-attempt); its intent is a fact (`attaching`, `detaching`) before it is carried out. An observation stands until
-`acknowledge` says that the log has it. A backend that does I/O queues calls in `carry_out`, works the queue from a sink
-while its service leads, and drops what is queued in `start_term`: what the log says was begun and this instance does
-not carry out was begun by another leader, and nobody knows its outcome before its deadline.
+Effects go in and observations come out, both as values. An effect is named by (order, attempt); its intent is a fact
+(`attaching`, `detaching`) before it is carried out. An observation is returned until `acknowledge` says that the log
+has it. A backend with I/O queues calls in `carry_out`, works the queue from a sink while its service leads, and drops
+it in `start_term`: a begun call in the log that this process does not carry out is another leader's, with an unknown
+outcome until its deadline.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from muster.schemas.facts.device import CallFailure
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _FabricCall:
-    """One call to a fabric's manager, about one device of a machine."""
+    """One call to a fabric's manager for one device of a machine."""
 
     order: str
     """Id of the attachment."""
@@ -28,9 +28,9 @@ class _FabricCall:
     machine: str
     type: str = GPU
     start_by: Instant
-    """It is not begun later."""
+    """Latest time of its begin."""
     deadline_at: Instant
-    """It is over then, with or without an answer."""
+    """Time at which it is over, with or without an answer."""
     trace: str = ""
 
 
@@ -43,7 +43,7 @@ class AttachCall(_FabricCall):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetachCall(_FabricCall):
-    """Take one device away."""
+    """Detach one device."""
 
     device_id: str
 
@@ -53,7 +53,7 @@ Call = AttachCall | DetachCall
 
 @dataclass(frozen=True, slots=True)
 class AttachDone:
-    """The manager attached one of these: the core takes the first that no other attachment has."""
+    """The manager attached one of these: the core takes the first without an attachment."""
 
     order: str
     attempt: int
@@ -63,7 +63,7 @@ class AttachDone:
 
 @dataclass(frozen=True, slots=True)
 class DetachDone:
-    """The manager took it away, or it was not there any more."""
+    """The manager detached the device, or it was not there."""
 
     order: str
     attempt: int
@@ -73,7 +73,7 @@ class DetachDone:
 
 @dataclass(frozen=True, slots=True)
 class CallWentWrong:
-    """What is known of the call's effect, and in words what happened."""
+    """What is known of a failed call's effect, and a message."""
 
     order: str
     attempt: int
@@ -83,7 +83,7 @@ class CallWentWrong:
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """What the fabric held at a moment not before `began_at`."""
+    """The fabric's devices at a time not before `began_at`."""
 
     fabric: str
     began_at: Instant
@@ -92,7 +92,7 @@ class Surveyed:
 
 @dataclass(frozen=True, slots=True)
 class SurveyWentWrong:
-    """The fabric could not be looked at."""
+    """A survey of the fabric failed."""
 
     fabric: str
     began_at: Instant
@@ -106,28 +106,28 @@ Observation = Outcome | Look
 
 
 class Fabrics(Protocol):
-    """Where calls are made. Methods are called from one thread, in the log's order, and never block."""
+    """Makes calls. Methods are called from one thread, in the log's order, and never block."""
 
     def carry_out(self, call: Call) -> None:
-        """Take on a call; again is no second time. Called when the intent is folded."""
+        """Accept a call when its intent is folded; repeating it changes nothing."""
         ...
 
     def is_under_way(self, order: str, attempt: int) -> bool:
-        """Whether this instance makes this call, will make it, or has an outcome of it that is not acknowledged."""
+        """Return whether this process makes or will make this call, or has an outcome that is not acknowledged."""
         ...
 
     def ask_survey(self, fabric: str, not_before: Instant) -> None:
-        """A look that begins at `not_before` or later is wanted. Harmless, so it needs no intent; may be repeated."""
+        """Request a survey that begins at `not_before` or later. It needs no intent and may be repeated."""
         ...
 
     def observe(self, now: Instant) -> Sequence[Observation]:
-        """All outcomes that are not acknowledged, and the newest look at each fabric; bounded by what is under way."""
+        """Return all unacknowledged outcomes, and the newest survey of each fabric."""
         ...
 
     def acknowledge(self, order: str, attempt: int) -> None:
-        """The log has the outcome of this call, whoever made it."""
+        """Drop the outcome of this call, which the log has, whoever made it."""
         ...
 
     def next_change(self) -> Instant | None:
-        """When `observe` could say something new by time alone; None: never; 0 while something waits to be told."""
+        """Return when `observe` could return more by time alone; None: never; 0 while an outcome waits."""
         ...

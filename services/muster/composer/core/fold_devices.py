@@ -1,4 +1,4 @@
-"""How facts about attachments and fabrics change what the composer believes. Folding an intent carries it out."""
+"""Fold facts about attachments and fabrics. Folding an intent carries it out."""
 
 from muster.composer.core.fabrics import AttachCall, DetachCall
 from muster.composer.core.limits import CROSSING_S, rest_s
@@ -35,7 +35,7 @@ FOLDS = Folds[State, None]()
 
 Phase = AttachmentPhase
 STOOD_BEFORE = (Origin.FOUND, Origin.ORPHAN)
-"""Devices of these origins were on their machine before they were known: they never left the pool as it was told."""
+"""Origins of devices that were on their machine before they were known: they never left the reported pool."""
 
 
 def _known(state: State, fact: Fact, *phases: Phase) -> Attachment | None:
@@ -120,7 +120,7 @@ def _begin(state: State, attachment: Attachment, call: CallStarted, phase: Phase
 
 
 def _start_by(state: State, attachment: Attachment) -> Instant:
-    """The deadline less one call, so that a call that is begun has its whole time."""
+    """Return the deadline less one call, so that a call that begins has its whole time."""
     config = state.config.fabric_of.get(attachment.fabric)
     return after(attachment.deadline_at, -config.call_s) if config is not None else NEVER
 

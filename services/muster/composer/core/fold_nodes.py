@@ -1,4 +1,4 @@
-"""How facts about nodes, their grants and what jobs hold there change what the composer believes."""
+"""Fold facts about nodes, their grants and held devices."""
 
 from muster.composer.core.state import State
 from muster.core import Fact
@@ -94,7 +94,7 @@ def _withheld(state: State, fact: Fact, withheld: Withheld) -> None:
     name = state.attachments.withholding.get(withheld.request_id)
     if name is not None:
         attachment = state.attachments[name]
-        if attachment.withdrawn_id == withheld.request_id:  # it crossed the withdrawal, and stands
+        if attachment.withdrawn_id == withheld.request_id:  # it crossed the withdrawal and is valid
             attachment.request_id, attachment.withdrawn_id = attachment.withdrawn_id, ""
         attachment.is_withheld, attachment.holders = True, withheld.holders
         state.attachments.touch(attachment)
@@ -106,7 +106,7 @@ def _withheld(state: State, fact: Fact, withheld: Withheld) -> None:
 
 @FOLDS.on(("node", "device"), "withhold-withdrawn", WithholdWithdrawn)
 def _withdrawn(state: State, _fact: Fact, withdrawn: WithholdWithdrawn) -> None:
-    """Ours only. One that crossed its answer is ignored by the scheduler: then it is said again, as answered."""
+    """Fold a withdrawal of the composer. The scheduler ignores one that crossed its answer: then it is repeated."""
     name = state.attachments.withholding.get(withdrawn.request_id)
     if name is None:
         return

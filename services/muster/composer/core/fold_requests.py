@@ -1,4 +1,4 @@
-"""How requests, and what people and the scaler ask of them, change what the composer believes."""
+"""Fold requests of people and of the scaler."""
 
 from muster.composer.core.records import Attachment, Request
 from muster.composer.core.state import State
@@ -33,7 +33,7 @@ def _decompose_asked(state: State, fact: Fact, asked: DecomposeRequested) -> Non
 
 @FOLDS.on("device", "detach-forwarded", DetachRequested)
 def _detach_forwarded(state: State, fact: Fact, asked: DetachRequested) -> None:
-    """Who asks with force and may not does without: then it waits, and is given up if it stays held."""
+    """Fold a detachment. Without the right to force, it waits, and is given up if the device stays held."""
     name = state.attachments.by_uuid.get(fact.subject_id)
     if name is None:
         state.anomalies.note("detach of no device")
@@ -46,7 +46,7 @@ def _detach_forwarded(state: State, fact: Fact, asked: DetachRequested) -> None:
 
 @FOLDS.on("scale", ("gpu-attach-chosen", "gpu-remove-chosen"), ScaleChosen)
 def _chosen(state: State, fact: Fact, chosen: ScaleChosen) -> None:
-    """A choice of the scaler: devices that go back at once, and what is attached by all-or-nothing request."""
+    """Fold a decision of the scaler: devices to detach, and devices to attach as an all-or-nothing request."""
     is_whole = True
     for uuid in chosen.devices:
         name = state.attachments.by_uuid.get(uuid)
@@ -61,9 +61,9 @@ def _chosen(state: State, fact: Fact, chosen: ScaleChosen) -> None:
 
 @FOLDS.on("scale", "ended", ScaleEnded)
 def _choice_ended(state: State, fact: Fact, ended: ScaleEnded) -> None:
-    """The scaler is done with its choice: what it asked and nobody answered is void, what is not all there goes back.
+    """Fold the end of a decision: open parts are void, and devices of an incomplete one go back.
 
-    It may choose anew for the same jobs at once, and two choices must not bring what one of them asked.
+    The scaler may decide again for the same jobs at once, and only one decision may bring their devices.
     """
     request = state.requests.get(fact.subject_id)
     if request is None:
@@ -83,7 +83,7 @@ def _wish(state: State, fact: Fact, wish: RequestWish) -> None:
 
 
 def _answered(request: Request, fact: Fact) -> RequestWish | None:
-    """The wish that this fact answers, which is one no more."""
+    """Return and remove the request that this fact answers."""
     return next((wish for cause in fact.causes if (wish := request.wishes.pop(cause, None)) is not None), None)
 
 
@@ -162,7 +162,7 @@ def _moved(state: State, fact: Fact, moved: RequestMoved) -> None:
 
 
 def _give_back(state: State, request: Request, wish: RequestWish | None, fact: Fact, moved: RequestMoved) -> None:
-    """All its devices are to go. Those of a choice that could not be had whole are left to whoever holds them."""
+    """Detach all its devices; those of an incomplete decision stay with the jobs that hold them."""
     asked = wish.decompose if wish is not None else None
     wants_force = asked is not None and (asked.force or (request.spec is not None and request.spec.force_detach))
     reason = asked.reason if asked is not None else moved.error

@@ -1,7 +1,7 @@
-"""What the composer knows of nodes beyond `muster.cluster.Nodes`: their machines, grants, and CPU and memory in use.
+"""The composer's state of nodes beyond `muster.cluster.Nodes`: machines, grants, and CPU and memory in use.
 
-Grants mirror the scheduler's rule: a node is released as a whole, with all that it shows; a device that it shows later,
-or that was withheld, is released by itself.
+Grants mirror the scheduler's rule: a node is released as a whole, with all devices that it shows; a device that it
+shows later, or that was withheld, is released by itself.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,10 +17,10 @@ from muster.schemas.job import JobSpec, Slot
 
 
 class Machines:
-    """All machines whose devices may be taken for the cluster's.
+    """All machines whose devices may belong to the cluster.
 
-    node_on: which node stands on a machine, also one that left or may come. left: machines of nodes that left, by
-    fabric. young: where no call brought anything since their nodes joined first, and when that was, by fabric.
+    `node_on`: the node on a machine, even one that left or may come. `left`: machines of nodes that left, by fabric.
+    `young`: machines without a call since their nodes first joined, and when that was, by fabric.
     """
 
     def __init__(self, configured: Iterable[tuple[str, str]] = ()) -> None:
@@ -30,12 +30,12 @@ class Machines:
         self.young: dict[str, dict[str, Instant]] = {}
 
     def take(self, machine: str, node: str) -> None:
-        """The node stands there."""
+        """Record the node on a machine."""
         if machine:
             self.node_on[machine] = node
 
     def settle_in(self, machine: str, fabric: str, now: Instant, *, young_s: float) -> None:
-        """A node joins there; call it before `take`. What was young for longer than that is young no more."""
+        """Record a node's first join, before `take`. Machines that were young for `young_s` no longer are."""
         for moments in self.young.values():
             while moments and after(moments[oldest := next(iter(moments))], young_s) < now:
                 del moments[oldest]
@@ -44,7 +44,7 @@ class Machines:
             self.young.setdefault(fabric, {})[machine] = now
 
     def abandon(self, machine: str, fabric: str) -> None:
-        """Its node left."""
+        """Record that its node left."""
         self.grow_up(machine, fabric)
         if not machine or machine in self._configured:
             return
@@ -55,18 +55,18 @@ class Machines:
             del left[oldest], self.node_on[oldest]
 
     def grow_up(self, machine: str, fabric: str) -> None:
-        """A call may bring a device there: what comes from now on did not stand there before."""
+        """Record that a call may attach a device: later devices were not found there."""
         self.young.get(fabric, {}).pop(machine, None)
 
     def stored(self, fabric: str) -> Iterator[MachineKnown]:
-        """What nodes do not tell of machines, for a checkpoint."""
+        """Yield what only the composer knows of machines, for a checkpoint."""
         for machine in self.left.get(fabric, ()):
             yield MachineKnown(machine=machine, node=self.node_on[machine])
         for machine, moment in self.young.get(fabric, {}).items():
             yield MachineKnown(machine=machine, node=self.node_on[machine], joined_at=moment)
 
     def load(self, fabric: str, machines: Iterable[MachineKnown]) -> None:
-        """As a checkpoint says."""
+        """Restore from a checkpoint."""
         for known in machines:
             self.node_on.setdefault(known.machine, known.node)
             if known.joined_at:
@@ -81,24 +81,24 @@ class Machines:
 
 @dataclass(slots=True)
 class NodeGrant:
-    """What the scheduler said of a node as a whole."""
+    """The scheduler's grant of a whole node."""
 
     is_released: bool = False
     is_withheld: bool = False
 
 
 class Grants:
-    """Grants of nodes and devices, also of nodes that left."""
+    """Grants of nodes and devices, including nodes that left."""
 
     def __init__(self, nodes: Nodes) -> None:
         self.nodes: dict[str, NodeGrant] = {}
-        """By name. For reading."""
+        """Grants by node. Read-only."""
         self.unreleased: set[str] = set()
-        """UUIDs of devices that are not yet released though their node is. For reading."""
+        """UUIDs of devices that are not released though their node is. Read-only."""
         self._shown = nodes
 
     def change_node(self, change: NodeChange) -> None:
-        """A node joined, is described anew, was lost, returned or left; call it after `Nodes` folded that."""
+        """Handle a change of a node; call it after `Nodes` folded it."""
         grant, before, after = self._node(change.name), change.before, change.after
         if before is None or after is None or before.is_lost or after.is_lost:
             grant.is_released = False
@@ -109,24 +109,24 @@ class Grants:
             self.unreleased.update(change.added)
 
     def release_node(self, name: str) -> None:
-        """Jobs may use it."""
+        """Record that jobs may use the node."""
         grant = self._node(name)
         grant.is_released, grant.is_withheld = True, False
 
     def withhold_node(self, name: str) -> None:
-        """Jobs may use it no more, until it is released."""
+        """Record that jobs may not use the node until it is released."""
         self._node(name).is_withheld = True
 
     def release_device(self, uuid: str) -> None:
-        """Jobs may use the device."""
+        """Record that jobs may use the device."""
         self.unreleased.discard(uuid)
 
     def withhold_device(self, uuid: str) -> None:
-        """Jobs may use the device no more, until it is released."""
+        """Record that jobs may not use the device until it is released."""
         self.unreleased.add(uuid)
 
     def load(self, kind: str, name: str, state: GrantState) -> None:
-        """As a checkpoint says."""
+        """Restore from a checkpoint."""
         if kind == "node":
             self.nodes[name] = NodeGrant(state.released, state.withheld)
         elif state.released and not state.withheld:
@@ -153,19 +153,19 @@ Amounts = tuple[int, int]
 
 
 class HostResources:
-    """What one replica of each live job asks of its node, by group of tasks."""
+    """Requested CPU and memory of one replica of each live job, by task group."""
 
     def __init__(self) -> None:
         self._amounts: dict[str, tuple[Amounts, ...]] = {}
         self._shapes: dict[tuple[Amounts, ...], tuple[Amounts, ...]] = {}
 
     def describe(self, job_id: str, spec: JobSpec) -> None:
-        """Remember what the job asks."""
+        """Remember the job's request."""
         amounts = tuple((group.cpu_milli, group.memory_mib) for group in spec.task_groups)
         self._amounts[job_id] = self._shapes.setdefault(amounts, amounts)
 
     def forget(self, job_id: str) -> None:
-        """Drop the job, which is over."""
+        """Forget a finished job."""
         self._amounts.pop(job_id, None)
 
     def held_by(self, slots: Mapping[str, Sequence[Slot]]) -> Amounts:
@@ -181,7 +181,7 @@ class HostResources:
 
 
 class Hosts:
-    """The nodes and machines that devices go to, with grants and what jobs hold; written by the fold."""
+    """Nodes and machines of devices, with grants and held devices; written by the fold."""
 
     def __init__(self, machines: Iterable[tuple[str, str]]) -> None:
         self.nodes = Nodes()
@@ -191,13 +191,13 @@ class Hosts:
         self.host_resources = HostResources()
 
     def node_of(self, attachment: Attachment) -> str:
-        """Return the node that stands on the machine of an attachment; "" if none ever did."""
+        """Return the node on the machine of an attachment; "" if there never was one."""
         return self.machines.node_on.get(attachment.machine, attachment.requested.node)
 
     def holders(self, attachment: Attachment) -> tuple[str, ...]:
-        """Return the jobs that stand in the way of a detachment.
+        """Return the jobs that hold the device.
 
-        Where the kubelet picks devices: also jobs whose devices are not known.
+        Where the kubelet picks devices: also jobs whose devices are unknown.
         """
         if not attachment.is_gpu:
             return self.holds.jobs_on(self.node_of(attachment))

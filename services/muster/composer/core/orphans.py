@@ -1,7 +1,7 @@
-"""Devices on machines that belong to no attachment: adopted, found, or returned to the pool; and the pool's counts.
+"""Devices on machines without an attachment: adopted, found, or returned to the pool; and the pool's counts.
 
-Adopt before attach: who waits for a device of this model on this machine, and does not know what became of its call,
-takes one that is there. A device that no attachment waits for is an orphan.
+Adoption goes before attaching: an attachment that waits for this model on this machine, with an unknown call outcome,
+takes a device that is there. A device that no attachment waits for is an orphan.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ def attachment_id(type_: str, *parts: str | int) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Orphans:
-    """Settles devices that belong to no attachment, and reports the counts of pools."""
+    """Settles devices without an attachment, and reports the counts of pools."""
 
     config: ComposerConfig
     attachments: Attachments
@@ -42,7 +42,7 @@ class Orphans:
     fabric_calls: FabricCalls
 
     def settle(self, decision: Decision) -> None:
-        """Settle what the newest look at each fabric shows."""
+        """Settle what the newest survey of each fabric shows."""
         for config in self.config.fabrics:
             fabric, look = self.fabrics[config.name], self.surveys.at(config.name)
             if not look.began_at:
@@ -56,7 +56,7 @@ class Orphans:
             self._tell_pool(fabric, decision)
 
     def next_due(self) -> Instant | None:
-        """When an orphan has been watched long enough."""
+        """Return when an orphan has been watched long enough."""
         moments = [
             after(Instant(orphan.at), self.config.bounds.orphan_s)
             for fabric in self.fabrics.values()
@@ -85,9 +85,9 @@ class Orphans:
             decision.drafts.append(Draft("fabric", fabric.name, "orphan-found", payload, causes_of(fabric.last_fact)))
 
     def _who_waits(self, machine: str, device: MachineDevice, decision: Decision) -> tuple[Attachment | None, bool]:
-        """Who takes the device: first whose call is of unknown outcome, oldest first, then who has not called yet.
+        """Return the attachment that takes the device: unknown outcomes first, oldest first, then those without a call.
 
-        And whether a call is under way that may have brought it, of which we shall hear.
+        Also return whether a call in progress may have brought it, whose outcome will come.
         """
         unknown, fresh, is_coming = [], [], False
         for name in self.attachments.on_machine.get(machine, ()):
@@ -116,7 +116,7 @@ class Orphans:
         origin: Origin,
         fact: str = "",
     ) -> None:
-        """An attachment for a device that stands there already."""
+        """Add an attachment for a device that is on its machine already."""
         name = attachment_id(device.type, fabric.name, device.device_id, origin.value, fact)
         node = self.attachments.hosts.machines.node_on.get(machine, "")
         requested = AttachmentRequested(
@@ -140,7 +140,7 @@ class Orphans:
         ]
 
     def _follow(self, fabric: Fabric, orphan: OrphanState, look: Survey, decision: Decision) -> None:
-        """What becomes of an orphan: somebody takes it, it is gone, or it is taken back after its time."""
+        """Adopt an orphan, drop it if it is gone, or detach it after its time."""
         key, causes = (fabric.name, orphan.device_id), causes_of(orphan.fact)
         owner = self.attachments.by_device.get(key)
         if owner is not None:
@@ -162,7 +162,7 @@ class Orphans:
             self._take_over(fabric, orphan.machine, device, decision, origin=Origin.ORPHAN, fact=orphan.fact)
 
     def _tell_pool(self, fabric: Fabric, decision: Decision) -> None:
-        """The pool's counts, when they are not what the log says. Only of a look that no call could blur."""
+        """Report the pool's counts if the log has others, from a survey without concurrent calls."""
         look = self.surveys.at(fabric.name)
         if self.attachments.calling(fabric.name) or not look.is_after(fabric.moved_at):
             return

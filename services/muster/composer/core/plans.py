@@ -1,4 +1,4 @@
-"""What is accepted of a request: on which nodes its devices go, and which go back; or why it cannot be."""
+"""Plan requests: on which nodes devices go, and which go back; or why it is impossible."""
 
 import heapq
 from collections import Counter
@@ -14,7 +14,7 @@ from muster.schemas.devices import CXL_MEMORY, GPU, AllocationPolicy, Attachment
 from muster.schemas.facts.scale import ScaleChosen
 
 ORDERS_MAX = 2_000
-"""New devices of one acceptance: its fact stays far below the size that a fact may have."""
+"""New devices of one acceptance: its fact stays far below the size limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """orders: devices to attach. victims: attachments that go back."""
+    """Devices to attach, and attachments to detach (`victims`)."""
 
     orders: tuple[Order, ...] = ()
     victims: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """It cannot be said yet. reason: what is waited for; field: what it says if that never comes."""
+    """A decision must wait for `reason`; `field` is the refused one if that never comes."""
 
     reason: str
     field: str = "model"
@@ -61,7 +61,7 @@ _CLASSES = {
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Planner:
-    """Judges requests by what there is."""
+    """Judges requests by the current state."""
 
     capacity: Capacity
     attachments: Attachments
@@ -69,12 +69,12 @@ class Planner:
     fabrics: FabricRecords
 
     def compose(self, name: str, spec: ComposabilitySpec, tally: Tally, *, may_force: bool) -> Plan | Refusal | Wait:
-        """Judge a request, new or changed, as if what this decision accepted before stood."""
+        """Judge a new or changed request, after what this decision accepted before."""
         request = self.requests.get(name)
         if request is not None and request.is_live and request.deleting:
-            return Refusal("name", f"request {name} is being deleted: wait until it ended, or take another name")
+            return Refusal("name", f"request {name} is being deleted: wait for its end, or choose another name")
         if request is not None and request.is_live and request.origin is not Origin.REQUEST:
-            return Refusal("name", f"{name} is a choice of the scaler: take another name")
+            return Refusal("name", f"{name} is a choice of the scaler: choose another name")
         own = self._own(request)
         wrong = _changed(request, own, spec) or self._unknown(spec)
         if wrong is not None:
@@ -89,7 +89,7 @@ class Planner:
         return self._grow(name, spec, own, tally)
 
     def parts(self, chosen: ScaleChosen, tally: Tally) -> Plan | Refusal | Wait:
-        """Judge what the scaler chose to attach: exactly these nodes, all or nothing."""
+        """Judge the attachments of a scaling decision: exactly these nodes, all or nothing."""
         orders, left = list[Order](), tally.copy()
         for part in chosen.parts:
             model = part.device_model or chosen.device_model
@@ -117,14 +117,14 @@ class Planner:
         return Plan(tuple(orders))
 
     def _own(self, request: Request | None) -> list[Attachment]:
-        """Attachments that the request has and keeps."""
+        """Return the attachments that the request has and keeps."""
         if request is None or not request.is_live:
             return []
         attachments = (self.attachments[name] for name in request.attachments)
         return [one for one in attachments if one.wish is None and one.phase not in LEAVING]
 
     def _unmet(self, request: Request | None, own: list[Attachment], spec: ComposabilitySpec) -> Refusal | None:
-        """What is wrong with the places of a request that gets no more devices: its target, and a new `other_spec`."""
+        """Return what is wrong with a request that gets no more devices: its target, or a new `other_spec`."""
         if spec.target_node and not own and isinstance(site := self.capacity.site_of(spec.target_node), Refusal):
             return site
         known = request.spec if request is not None and request.is_live else None
@@ -156,7 +156,7 @@ class Planner:
         return Refusal("model", f"no fabric has {spec.type} of model {spec.model}; known: {known}")
 
     def _unsurveyed(self, fabric: str) -> Wait | None:
-        return None if self.fabrics[fabric].surveyed else Wait(f"fabric {fabric} has not yet told what it holds")
+        return None if self.fabrics[fabric].surveyed else Wait(f"fabric {fabric} has not been surveyed yet")
 
     def _rival(self, name: str, spec: ComposabilitySpec, tally: Tally) -> Refusal | None:
         """Return a refusal if another request has the same `rival_keys` (the rule of the CoHDI operator)."""
@@ -172,11 +172,11 @@ class Planner:
         where = f"on {spec.target_node}" if spec.target_node else "over nodes"
         field_name = "target_node" if spec.target_node else "allocation_policy"
         return Refusal(
-            field_name, f"request {rival} asks {spec.type} {spec.model} {where} already: change that one", rival
+            field_name, f"request {rival} asks {spec.type} {spec.model} {where} already: change that request", rival
         )
 
     def _shrink(self, own: list[Attachment], spec: ComposabilitySpec, *, may_force: bool) -> Plan | Refusal:
-        """Victims in the operator's order: not begun, on the way, online, others; among them idle and oldest first."""
+        """Return the victims in the operator's order: not begun, in transition, online, others; idle, then oldest."""
 
         def turn(one: Attachment) -> tuple[int, bool, int, str]:
             return _CLASSES.get(one.phase, 4), bool(self.attachments.hosts.holders(one)), one.requested_at, one.id
@@ -225,9 +225,9 @@ class Planner:
         return Plan(tuple(Order(choice.sites[node], spec.model) for node in nodes))
 
     def _together(self, choice: _Choice, pools: dict[str, int], need: int, *, used: set[str]) -> list[str]:
-        """All on one node if one takes them: first where the request has devices, then where no other such request is.
+        """Return one node for all, if one takes them: with devices of the request first, then without other requests.
 
-        Before all that a fabric that works is better than one whose breaker opened.
+        Above all, a working fabric is preferred to one whose breaker is open.
         """
 
         def turn(node: str) -> tuple[bool, bool, bool, bool, int, str]:
@@ -246,7 +246,7 @@ class Planner:
         return nodes
 
     def _nodes_of_others(self, name: str, spec: ComposabilitySpec) -> set[str]:
-        """Nodes that other samenode requests for the same are on."""
+        """Return the nodes of other samenode requests for the same."""
         found = set()
         for other in self.requests.values():
             if other.name == name or not other.is_live or other.spec is None or other.origin is not Origin.REQUEST:
@@ -256,7 +256,7 @@ class Planner:
         return found
 
     def _short(self, spec: ComposabilitySpec, choice: _Choice, tally: Tally, *, need: int, most: int) -> Refusal:
-        """Whether the pool or the nodes, which take `most`, are too small."""
+        """Return whether the pool or the nodes, which take `most`, are too small."""
         free = sum(
             max(0, self.capacity.free(name, choice.kind) - tally.pools[name, choice.kind]) for name in self.fabrics
         )
@@ -264,26 +264,26 @@ class Planner:
             if not most and choice.reason is not None:
                 return choice.reason
             where = f"node {spec.target_node} has" if spec.target_node else "composable nodes have"
-            return Refusal("size", f"{where} room for {most} more, {need} are asked")
-        return Refusal("size", f"{free} {spec.model} are free in the pools of these nodes, {need} are asked")
+            return Refusal("size", f"{where} room for {most} more, {need} are requested")
+        return Refusal("size", f"{free} {spec.model} are free in the pools of these nodes, {need} are requested")
 
 
 def count(tally: Tally, orders: Iterable[Order], type_: str) -> None:
-    """What these take is taken, for the rest of the decision."""
+    """Count what these orders take, for the rest of the decision."""
     for order in orders:
         tally.pools[order.site.fabric, (type_, order.model)] += 1
         tally.nodes.setdefault(order.site.node, []).append((type_, order.model))
 
 
 def rival_keys(spec: ComposabilitySpec) -> tuple[str, ...]:
-    """By what a request is the only one: its target node, or the spreading, with type and model."""
+    """Return the keys that only one request may have: its target node, or the spreading, with type and model."""
     if spec.allocation_policy is AllocationPolicy.DIFFERENTNODE:
         return "differentnode", spec.type, spec.model
     return ("samenode", spec.target_node, spec.type, spec.model) if spec.target_node else ()
 
 
 def _changed(request: Request | None, own: list[Attachment], spec: ComposabilitySpec) -> Refusal | None:
-    """Of a request that has devices only size, force and other_spec may change."""
+    """Refuse changes of a request with devices other than size, force and other_spec."""
     if request is None or request.spec is None or not own:
         return None
     for name in ("type", "model", "target_node", "allocation_policy"):
@@ -297,12 +297,12 @@ def _changed(request: Request | None, own: list[Attachment], spec: Composability
 
 
 def _may_take(group: GroupConfig, spec: ComposabilitySpec) -> bool:
-    """Whether such a device could ever stand on the group's nodes: else its fabric need not be heard."""
+    """Return whether such a device could be on the group's nodes: otherwise its fabric is not needed."""
     return spec.type != GPU or spec.model in group.gpu_models
 
 
 def _spread(choice: _Choice, pools: dict[str, int], need: int) -> list[str]:
-    """One after another to the node that has fewest of the request's."""
+    """Return nodes one after another, always the one with the fewest devices of the request."""
     heap = [(choice.own[node], node) for node in choice.left]
     heapq.heapify(heap)
     nodes: list[str] = []

@@ -1,4 +1,4 @@
-"""What the composer remembers of attachments, requests and fabrics."""
+"""Records of attachments, requests and fabrics."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,9 +15,9 @@ Kind = tuple[str, str]
 """Type and model of a device."""
 
 UNKNOWN_EFFECT = frozenset({CallFailure.TIMEOUT, CallFailure.NONSENSE, CallFailure.ABANDONED})
-"""After these nobody knows whether the call was, or will yet be, carried out."""
+"""Failures after which it is unknown whether the call was, or will be, carried out."""
 COUNTED = frozenset({CallFailure.TIMEOUT, CallFailure.UNAVAILABLE, CallFailure.NONSENSE})
-"""Failures that speak against the fabric: so many in a row trip its breaker."""
+"""Failures that count for the breaker of the fabric."""
 CALLING = (AttachmentPhase.ATTACHING, AttachmentPhase.DETACHING)
 STANDING = (AttachmentPhase.ATTACHED, AttachmentPhase.VISIBLE, AttachmentPhase.ONLINE)
 LEAVING = (AttachmentPhase.WITHHOLDING, AttachmentPhase.DETACHING)
@@ -25,68 +25,68 @@ LEAVING = (AttachmentPhase.WITHHOLDING, AttachmentPhase.DETACHING)
 
 @dataclass(slots=True, kw_only=True)
 class Attachment(AttachmentState):
-    """One device of a request, from the wish to its return."""
+    """One device of a request, from the request to its return."""
 
     id: str
 
     @property
     def fabric(self) -> str:
-        """Which fabric moves it."""
+        """Return its fabric."""
         return self.requested.fabric
 
     @property
     def machine(self) -> str:
-        """Where it goes, or stands."""
+        """Return its machine."""
         return self.requested.machine
 
     @property
     def kind(self) -> Kind:
-        """What it is."""
+        """Return its kind."""
         return self.requested.type, self.requested.model
 
     @property
     def is_gpu(self) -> bool:
-        """Whether its node shows it by uuid, and the scheduler grants it by itself."""
+        """Return whether its node shows it by uuid, and the scheduler grants it by itself."""
         return self.requested.type == GPU
 
     @property
     def is_calling(self) -> bool:
-        """Whether a call was begun of which the log has no outcome."""
+        """Return whether a call was begun whose outcome is not in the log."""
         return self.failure is None and self.phase in CALLING
 
     @property
     def has_device(self) -> bool:
-        """Whether a device on a machine is its own."""
+        """Return whether it owns a device on a machine."""
         return bool(self.device_id) and not self.phase.is_over
 
     @property
     def is_coming(self) -> bool:
-        """Whether it has no device yet, and one is reserved for it."""
+        """Return whether a device is reserved for it that it does not have yet."""
         return self.phase in (AttachmentPhase.REQUESTED, AttachmentPhase.ATTACHING)
 
     @property
     def is_unsure(self) -> bool:
-        """Whether its last call failed, and may have been carried out all the same."""
+        """Return whether its last call failed with an unknown outcome."""
         return self.failure in UNKNOWN_EFFECT
 
     @property
     def settled_at(self) -> Instant:
-        """When the last call that failed can have no more effect. A look that begins later shows what it did."""
+        """Return when the last failed call can have no more effect: a survey that begins later shows it."""
         return max(self.deadline_at, self.failed_at) if self.is_unsure else self.failed_at
 
     @property
     def calls(self) -> int:
-        """Calls made in the present direction."""
+        """Return the calls made in the current direction."""
         return self.attempt - self.attempts_before
 
     def overdue_at(self, bounds: Bounds) -> Instant:
-        """Return when no further call is begun in the present direction."""
+        """Return when no further call begins in the current direction."""
         if self.phase in LEAVING:
             return after(self.wanted_at, self.withhold_s(bounds) + bounds.detach_s_max)
         return after(self.requested_at, bounds.attach_s_max)
 
     def withhold_s(self, bounds: Bounds) -> float:
-        """Return how long the scheduler may take to withhold it."""
+        """Return how long the scheduler may take to drain it."""
         is_scaler = self.wish is not None and bool(self.wish.scale)
         return bounds.scaler_withhold_s if is_scaler else bounds.withhold_s_max
 
@@ -97,17 +97,17 @@ class Request(RequestState):
 
     name: str
     attachments: dict[str, None] = field(default_factory=dict)
-    """Ids of those that are not over."""
+    """Ids of its attachments that are not over."""
 
     @property
     def is_live(self) -> bool:
-        """Whether it was accepted and is not over."""
+        """Return whether it was accepted and is not over."""
         return self.spec is not None and self.phase not in (RequestPhase.REFUSED, RequestPhase.ENDED)
 
 
 @dataclass(slots=True, kw_only=True)
 class Fabric(FabricState):
-    """One fabric as the log has it."""
+    """One fabric as in the log."""
 
     name: str
     uuids_away: dict[str, str] = field(init=False)
@@ -121,7 +121,7 @@ class Fabric(FabricState):
         return bool(self.retry_at) and now < self.retry_at
 
     def is_probing(self, now: Instant) -> bool:
-        """Return whether the breaker lets one call through, to see."""
+        """Return whether the breaker lets one trial call through."""
         return bool(self.retry_at) and now >= self.retry_at
 
     def breaker_at(self, now: Instant) -> BreakerState:
@@ -131,7 +131,7 @@ class Fabric(FabricState):
         return BreakerState.OPEN if self.is_open(now) else BreakerState.HALF_OPEN
 
     def take_away(self, device: DeviceAway) -> bool:
-        """It went back to the pool. So many are remembered; whether the oldest was forgotten for it."""
+        """Record a device that went back to the pool; return whether the oldest was forgotten."""
         self.away.pop(device.device_id, None)
         self.away[device.device_id] = device
         self.uuids_away[device.device_uuid] = device.device_id
@@ -143,17 +143,17 @@ class Fabric(FabricState):
         return True
 
     def away_at(self, device_id: str) -> Instant:
-        """When the device went back to the pool; NEVER if that is not known."""
+        """Return when the device went back to the pool; NEVER if unknown."""
         known = self.away.get(device_id)
         return Instant(known.at) if known is not None else NEVER
 
     def free(self, kind: Kind) -> int:
-        """Devices in the pool, those included that are reserved."""
+        """Return the devices in the pool, including reserved ones."""
         known = self.pool.get(kind)
         return known.free if known is not None else 0
 
     def move(self, kind: Kind, *, free: int, attached: int) -> None:
-        """So many more are free, and attached."""
+        """Change the numbers of free and attached devices."""
         known = self.pool.get(kind) or PoolModel(type=kind[0], model=kind[1])
         self.pool[kind] = PoolModel(
             type=kind[0],
@@ -167,7 +167,7 @@ Record = TypeVar("Record")
 
 
 class Store(Mapping[str, Record]):
-    """Records by name, in the order in which they came."""
+    """Records by name, in insertion order."""
 
     def __init__(self) -> None:
         self._all: dict[str, Record] = {}
@@ -216,7 +216,7 @@ class Requests(Store[Request]):
                 del self._all[name]
 
     def renew(self, name: str) -> Request:
-        """Begin a request anew, with the wishes that it has."""
+        """Restart a request, with its open parts."""
         known = self._all.get(name)
         self._ended.pop(name, None)
         fresh = Request(name=name)
@@ -235,17 +235,17 @@ class FabricRecords(Store[Fabric]):
             self.put(Fabric(name=name))
 
     def ensure(self, name: str) -> Fabric:
-        """Return the fabric, also one that is not configured any more."""
+        """Return the fabric, even one that is no longer configured."""
         known = self._all.get(name)
         if known is None:
             known = self._all[name] = Fabric(name=name)
         return known
 
     def put(self, fabric: Fabric) -> None:
-        """Set a fabric, also one from a checkpoint."""
+        """Set a fabric, also from a checkpoint."""
         self._all[fabric.name] = fabric
 
 
 def pool_of(models: Mapping[Kind, PoolModel]) -> tuple[PoolModel, ...]:
-    """As facts list them."""
+    """Return the pool as facts list it."""
     return tuple(models[kind] for kind in sorted(models))

@@ -1,4 +1,4 @@
-"""What becomes of requests: answers to what was asked of them, and how they move as their devices do."""
+"""Move requests: answer them, and follow their devices."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from muster.schemas.facts.scale import ScaleChosen
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class RequestSteps:
-    """Answers what was asked of requests, and moves them on."""
+    """Answers and moves requests."""
 
     bounds: Bounds
     requests: Requests
@@ -39,7 +39,7 @@ class RequestSteps:
     worklist: Worklist
 
     def make(self, decision: Decision) -> None:
-        """Say what is due of all requests that are marked."""
+        """Add the next facts of all marked requests."""
         for name in tuple(self.worklist.requests):
             request = self.requests.get(name)
             if request is None:
@@ -56,7 +56,7 @@ class RequestSteps:
                 del self.worklist.requests[name]
 
     def _answer(self, request: Request, decision: Decision) -> Draft | None:
-        """To the oldest wish; None while it has to wait."""
+        """Return the answer to the oldest open part; None while it must wait."""
         wish = next(iter(request.wishes.values()), None)
         if wish is None:
             return None
@@ -90,7 +90,7 @@ class RequestSteps:
         return bounds.attach_s_max
 
     def _judge_choice(self, name: str, chosen: ScaleChosen, decision: Decision) -> Plan | Refusal | Wait:
-        """Devices that move come back first. One that cannot come ends the choice."""
+        """Judge a scaling decision. Moved devices come back first; if one cannot, the decision ends."""
         for uuid in chosen.devices:
             owner = self.attachments.by_uuid.get(uuid)
             if owner is None:
@@ -118,7 +118,7 @@ class RequestSteps:
         return _draft(request, "moved", RequestMoved(phase=RequestPhase.CLEANING), wish)
 
     def deletion_refusal(self, name: str, *, force: bool, may_force: bool) -> Refusal | None:
-        """Why a request may not be deleted so; None if it may."""
+        """Return why a request may not be deleted; None if it may."""
         request = self.requests.get(name)
         if request is None or not request.is_live:
             return Refusal("name", f"there is no request {name}")
@@ -187,7 +187,7 @@ def _accept_choice(request: Request, wish: RequestWish, chosen: ScaleChosen, pla
 
 
 def is_job_id(text: str) -> bool:
-    """Whether it has the form of a job's id."""
+    """Return whether the text has the form of a job id."""
     return len(text) == 26 and all("A" <= char <= "Z" or "2" <= char <= "7" for char in text)
 
 
@@ -217,7 +217,7 @@ def _refuse(request: Request, wish: RequestWish, why: Refusal) -> Draft:
 
 
 def _end(request: Request, attachments: list[Attachment]) -> Draft | None:
-    """Over when nothing of it is left; what a failed choice could not get back is left to who holds it."""
+    """End a request without attachments; devices that a failed decision could not get back stay with their jobs."""
     if any(one.wish is not None or one.is_coming or one.phase in LEAVING for one in attachments):
         return None
     if attachments and not (request.failed and request.all_or_nothing):

@@ -1,6 +1,6 @@
-"""All stores of the composer, with the indexes that keep each decision as small as what changed.
+"""All stores of the composer, with indexes that bound each decision by what changed.
 
-Only folds change them, but for the worklist, which remembers what has to be looked at.
+Only folds change them, except for the worklist of what to evaluate.
 """
 
 from collections import Counter
@@ -19,12 +19,12 @@ from muster.schemas.facts.fabric import DeviceAway
 
 
 def asks_more(wish: DetachWish, known: DetachWish) -> bool:
-    """Whether a wish goes further than another: by force, for good, or a person's beside the scaler's."""
+    """Return whether a request goes further than another: by force, for good, or a person's after the scaler's."""
     return (wish.force and not known.force) or (wish.keep and not known.keep) or (bool(known.scale) and not wish.scale)
 
 
 class Anomalies(Counter[str]):
-    """Facts that fitted no state, by what they were."""
+    """Facts that fit no state, counted by kind."""
 
     def note(self, what: str) -> None:
         """Count one such fact."""
@@ -34,9 +34,9 @@ class Anomalies(Counter[str]):
 
 
 class Attachments(Store[Attachment]):
-    """Attachments by id: those that are not over, and those whose node is still withheld for them.
+    """Attachments by id: those that are not over, and those whose node is still drained for them.
 
-    Invariant: every change of an attachment is followed by `touch`, so that the next decision looks at it.
+    Invariant: every change of an attachment is followed by `touch`, so that the next decision evaluates it.
     """
 
     def __init__(
@@ -49,16 +49,16 @@ class Attachments(Store[Attachment]):
         self._worklist = worklist
         self._anomalies = anomalies
         self.by_uuid: dict[str, str] = {}
-        """Attachments that have a device, by its UUID."""
+        """Attachments with a device, by its UUID."""
         self.by_device: dict[tuple[str, str], str] = {}
-        """The same by fabric and device id."""
+        """Attachments with a device, by fabric and device id."""
         self.on_machine: dict[str, dict[str, None]] = {}
         self.withholding: dict[str, str] = {}
-        """Attachments by the id under which the scheduler was asked to withhold."""
+        """Attachments by the id of their request to drain."""
         self.kinds_on: dict[str, Counter[Kind]] = {}
-        """What stands or comes on each machine, as counted since it changed."""
+        """Present and expected devices of each machine, cached until it changes."""
         self.reserved: Counter[tuple[str, Kind]] = Counter()
-        """Devices of pools that attachments without a device will take."""
+        """Devices of pools reserved for attachments."""
         self._calling: dict[str, dict[str, None]] = {}
 
     # --- calls -----------------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ class Attachments(Store[Attachment]):
         self._calling.setdefault(attachment.fabric, {})[attachment.id] = None
 
     def end_call(self, attachment: Attachment) -> None:
-        """Count the call no more, if there was one."""
+        """Stop counting the call, if there was one."""
         calling = self._calling.get(attachment.fabric, {})
         calling.pop(attachment.id, None)
         if not calling:
@@ -86,7 +86,7 @@ class Attachments(Store[Attachment]):
     # --- changes ---------------------------------------------------------------------------------------------
 
     def add(self, attachment: Attachment) -> None:
-        """A new attachment, or one from a checkpoint."""
+        """Add a new attachment, or one from a checkpoint."""
         self._all[attachment.id] = attachment
         if attachment.requested.node:  # it may have left before the checkpoint that this comes from
             self.hosts.machines.node_on.setdefault(attachment.machine, attachment.requested.node)
@@ -103,17 +103,17 @@ class Attachments(Store[Attachment]):
         self.touch(attachment)
 
     def reserve(self, attachment: Attachment) -> None:
-        """Count the device that is reserved for it, if it has none yet."""
+        """Reserve a device for it, if it has none yet."""
         if attachment.is_coming:
             self.reserved[attachment.fabric, attachment.kind] += 1
 
     def unreserve(self, attachment: Attachment) -> None:
-        """The opposite; before it gets its device or is over."""
+        """End the reservation, before it gets its device or is over."""
         if attachment.is_coming:
             self.reserved[attachment.fabric, attachment.kind] -= 1
 
     def own(self, attachment: Attachment) -> None:
-        """Index the device that it has."""
+        """Index its device."""
         if not attachment.has_device:
             return
         key = attachment.fabric, attachment.device_id
@@ -122,7 +122,7 @@ class Attachments(Store[Attachment]):
         self.by_uuid[attachment.device_uuid] = attachment.id
 
     def disown(self, attachment: Attachment, at: Instant) -> None:
-        """Its device went back to the pool."""
+        """Record that its device went back to the pool."""
         key = attachment.fabric, attachment.device_id
         if self.by_device.get(key) == attachment.id:
             del self.by_device[key]
@@ -134,7 +134,7 @@ class Attachments(Store[Attachment]):
         self.kinds_on.pop(attachment.machine, None)
 
     def drop(self, attachment: Attachment) -> None:
-        """It is over and owes nothing."""
+        """Remove an attachment that is over and owes nothing."""
         del self._all[attachment.id]
         for request_id in (attachment.request_id, attachment.withdrawn_id):
             self.withholding.pop(request_id, None)
@@ -146,7 +146,7 @@ class Attachments(Store[Attachment]):
         self._worklist.forget(attachment.id, attachment.fabric)
 
     def touch(self, attachment: Attachment) -> None:
-        """Something about it changed: look at it, and at its request."""
+        """Mark the attachment and its request for evaluation."""
         self._worklist.look(attachment.id)
         self.kinds_on.pop(attachment.machine, None)
         if attachment.requested.request:
@@ -154,7 +154,7 @@ class Attachments(Store[Attachment]):
         self._worklist.look_waiting(attachment.device_uuid)
 
     def finish(self, attachment: Attachment, phase: AttachmentPhase, at: Instant) -> None:
-        """Nothing more will happen to it, on the fabric."""
+        """End it on the fabric."""
         self.end_call(attachment)
         request = self._requests.get(attachment.requested.request)
         if request is not None:
@@ -163,7 +163,7 @@ class Attachments(Store[Attachment]):
         self.touch(attachment)
 
     def here(self, node: str) -> Iterator[Attachment]:
-        """Attachments of a node's machine that are not over."""
+        """Yield the attachments of a node's machine that are not over."""
         description = self.hosts.nodes.description(node)
         machine = description.machine if description is not None else ""
         for name in self.on_machine.get(machine, ()):
@@ -172,7 +172,7 @@ class Attachments(Store[Attachment]):
                 yield attachment
 
     def want_away(self, attachment: Attachment, wish: DetachWish) -> None:
-        """It is to go: at once, also while it rests from the last time. What was asked before and more is kept."""
+        """Request its detachment at once, even during a wait; a stronger earlier request stays."""
         known = attachment.wish
         if known is None or asks_more(wish, known):
             if known is not None:
@@ -185,7 +185,7 @@ class Attachments(Store[Attachment]):
 
 
 class State:
-    """The stores, and how they hear of each other."""
+    """The stores, connected with each other."""
 
     def __init__(self, fabrics: Fabrics, config: ComposerConfig) -> None:
         self.config = config

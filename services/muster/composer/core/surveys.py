@@ -1,7 +1,7 @@
-"""The newest survey of each fabric, what of it does not agree with the log, and when the next one is due.
+"""The newest survey of each fabric, its differences from the log, and when the next one is due.
 
-Remembered by the instance that surveyed, never part of the log: another leader surveys anew. A fabric is surveyed now
-and then, and as soon as that would settle what became of a call.
+They belong to this process, not to the log: another leader surveys again. A fabric is surveyed periodically, and as
+soon as that would settle the outcome of a call.
 """
 
 from dataclasses import dataclass, field
@@ -20,11 +20,11 @@ from muster.schemas.facts.device import CallFailure
 
 @dataclass(slots=True)
 class Survey:
-    """began_at: of the newest look that succeeded, 0 if none did. unclaimed: devices that no attachment has, by id.
+    """The newest successful survey of a fabric, at `began_at` (0: none), and failures since.
 
-    found_on: machines whose nodes joined a moment ago: what stands there stood there before.
-    missing: attachments whose device is not where it should be. counts: free and attached devices, by kind.
-    failures: looks in a row that failed, the newest of which began at failed_at.
+    `unclaimed`: devices without an attachment, by id. `found_on`: machines of new nodes, whose devices were found
+    there. `missing`: attachments whose device is absent. `counts`: free and attached devices by kind. `failures`:
+    consecutive failed surveys, the newest of which began at `failed_at`.
     """
 
     began_at: Instant = NEVER
@@ -39,16 +39,16 @@ class Survey:
     error: str = ""
 
     def shows(self, machine: str, device_id: str) -> bool:
-        """Whether the device stood on the machine."""
+        """Return whether the device was on the machine."""
         return any(device.device_id == device_id for device in self.inventory.machines.get(machine, ()))
 
     def is_after(self, moment: Instant) -> bool:
-        """Whether it surely began after this moment, of whichever clock."""
+        """Return whether it certainly began after this time, whatever the clocks."""
         return self.began_at > after(moment, SKEW_S)
 
 
 class Surveys:
-    """One look per fabric."""
+    """The newest survey of each fabric."""
 
     def __init__(
         self, config: ComposerConfig, attachments: Attachments, fabrics: FabricRecords, *, worklist: Worklist
@@ -62,11 +62,11 @@ class Surveys:
         self._seen: set[str] = set()
 
     def at(self, fabric: str) -> Survey:
-        """The newest look at a fabric."""
+        """Return the newest survey of a fabric."""
         return self.of.setdefault(fabric, Survey())
 
     def take(self, seen: Surveyed | SurveyWentWrong) -> bool:
-        """A look, new or again. Whether it is new."""
+        """Take a survey; return whether it is new."""
         look = self.at(seen.fabric)
         if isinstance(seen, SurveyWentWrong):
             return _fail(look, seen.began_at, seen.failure, seen.error)
@@ -101,7 +101,7 @@ class Surveys:
                 self._worklist.look(name)
 
     def _first_seen(self, fabric: str, began_at: Instant) -> set[str]:
-        """Machines of nodes that joined a moment ago, at the first look at them."""
+        """Return the machines of new nodes at their first survey."""
         first, bound_s = set(), self._config.bounds.young_s
         for machine, joined_at in self._machines.young.get(fabric, {}).items():
             if machine not in self._seen and began_at <= after(joined_at, bound_s):
@@ -111,7 +111,7 @@ class Surveys:
         return first
 
     def left_over(self, fabric: str, taken: set[tuple[str, str]]) -> list[tuple[str, MachineDevice]]:
-        """Devices on machines that still belong to no attachment, as far as this look can tell."""
+        """Return devices on machines that still have no attachment in this survey."""
         look = self.at(fabric)
         found = []
         for device_id, (machine, device) in tuple(look.unclaimed.items()):
@@ -124,7 +124,7 @@ class Surveys:
         return found
 
     def ask(self, calls: Fabrics, now: Instant) -> None:
-        """Ask for the next look at each fabric. The same again until there is one."""
+        """Request the next survey of each fabric; may be repeated."""
         for config in self._config.fabrics:
             calls.ask_survey(config.name, self._not_before(config.name, self.at(config.name), now))
 
@@ -144,7 +144,7 @@ class Surveys:
 
 
 def _fail(look: Survey, began_at: Instant, failure: CallFailure, error: str) -> bool:
-    """A look that began then failed; the same again is no second one. Whether it is new."""
+    """Record a failed survey; return whether it is new."""
     if began_at <= look.failed_at:
         return False
     look.failures, look.failed_at = look.failures + 1, began_at
@@ -153,7 +153,7 @@ def _fail(look: Survey, began_at: Instant, failure: CallFailure, error: str) -> 
 
 
 def _counts(inventory: Inventory) -> dict[Kind, tuple[int, int]]:
-    """Free and attached devices, by kind."""
+    """Return free and attached devices by kind."""
     found = {kind: (free, 0) for kind, free in inventory.free.items()}
     for devices in inventory.machines.values():
         for device in devices:
@@ -163,5 +163,5 @@ def _counts(inventory: Inventory) -> dict[Kind, tuple[int, int]]:
 
 
 def _settles_at(attachment: Attachment) -> Instant:
-    """A look that begins then shows what its failed call did."""
+    """Return from when a survey shows the effect of its failed call."""
     return Instant(after(attachment.settled_at, SKEW_S if attachment.is_unsure else 0.0) + 1)

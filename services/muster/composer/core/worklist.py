@@ -1,6 +1,6 @@
-"""What has to be looked at: because it changed, or because its time came.
+"""What to evaluate: because it changed, or is due.
 
-Remembers only to save work: an entry too many costs one look. Nothing here is part of what the composer believes.
+It only saves work: an extra entry costs one evaluation, and nothing here is part of the state.
 """
 
 import heapq
@@ -11,11 +11,10 @@ ATTACHMENT, REQUEST = "attachment", "request"
 
 
 class Worklist:
-    """attachments, requests: to be looked at by the next decision.
+    """Attachments and requests for the next decision.
 
-    waiting: requests that wait for a device to come back, by its uuid.
-    attach, detach: attachments that may call as soon as their fabric has room, in turn, by fabric. unsettled: whose
-    call failed, so that the next survey matters to them, by fabric.
+    `waiting`: requests that wait for the return of a device, by its uuid. `attach`, `detach`: attachments ready to call
+    once their fabric has room, in order, by fabric. `unsettled`: attachments with an unknown outcome, by fabric.
     """
 
     def __init__(self) -> None:
@@ -29,29 +28,29 @@ class Worklist:
         self._filed: dict[tuple[str, str], Instant] = {}
 
     def look(self, attachment: str) -> None:
-        """At this attachment."""
+        """Mark an attachment."""
         self.attachments[attachment] = None
 
     def look_request(self, name: str) -> None:
-        """At this request."""
+        """Mark a request."""
         self.requests[name] = None
 
     def wait_for(self, uuid: str, request: str) -> None:
-        """Look at the request when something happens to the device."""
+        """Mark the request when something happens to the device."""
         self.waiting.setdefault(uuid, {})[request] = None
 
     def look_waiting(self, uuid: str) -> None:
-        """Something happened to this device: at the requests that wait for it."""
+        """Mark the requests that wait for this device."""
         self.requests.update(self.waiting.pop(uuid, {}))
 
     def look_at(self, moment: Instant, what: str, name: str) -> None:
-        """When the moment has come. The newest such word for a name counts."""
+        """Mark the name at this time; the newest time counts."""
         if self._filed.get((what, name)) != moment:
             self._filed[what, name] = moment
             heapq.heappush(self._heap, (moment, what, name))
 
     def queue(self, attachment: str, fabric: str, *, attach: bool, detach: bool, unsettled: bool) -> None:
-        """Put it into these queues, where it keeps its turn, and out of the others."""
+        """Put it into these queues, where it keeps its place, and remove it from the others."""
         for queues, belongs in ((self.attach, attach), (self.detach, detach), (self.unsettled, unsettled)):
             if belongs:
                 queues.setdefault(fabric, {}).setdefault(attachment, None)
@@ -59,13 +58,13 @@ class Worklist:
                 queue.pop(attachment, None)
 
     def forget(self, attachment: str, fabric: str) -> None:
-        """It is over."""
+        """Remove an attachment that is over."""
         self.queue(attachment, fabric, attach=False, detach=False, unsettled=False)
         self.attachments.pop(attachment, None)
         self._filed.pop((ATTACHMENT, attachment), None)
 
     def advance(self, now: Instant) -> None:
-        """Mark everything whose time came."""
+        """Mark everything that is due."""
         while self._heap and self._heap[0][0] <= now:
             moment, what, name = heapq.heappop(self._heap)
             if self._filed.get((what, name)) == moment:
@@ -73,7 +72,7 @@ class Worklist:
                 (self.attachments if what == ATTACHMENT else self.requests)[name] = None
 
     def next_at(self) -> Instant | None:
-        """When the next one comes due."""
+        """Return when the next entry is due."""
         while self._heap and self._filed.get(self._heap[0][1:]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None

@@ -1,6 +1,6 @@
-"""What endangers the API servers: one check for each kind of advice, a function from a look to findings.
+"""Find what endangers the API servers: one check for each kind of advice, a function from a look to findings.
 
-Another kind of advice is another check and a row in `CHECKS`.
+To add a kind of advice, write a check and add it to `CHECKS`.
 """
 
 import hashlib
@@ -26,20 +26,20 @@ from muster.guard.core.printable import printable
 from muster.schemas.facts.guard import AdviceRaised, Figure
 
 DEGREE = "degree"
-"""Figure of every advice: how bad it is, 1 at what raises it."""
+"""Figure of every advice: its severity as a number, 1 at the threshold that raises it."""
 _HASH_BYTES = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that endangers the API servers, with the advice that is given for it."""
+    """One problem of the API servers, with its advice."""
 
     degree: float
-    """How bad it is; 1 raises advice, less than limits.BETTER clears it."""
+    """Severity: 1 raises the advice, less than limits.BETTER clears it."""
     subject: str
-    """Subject id of the advice's facts; of a bounded alphabet, whatever a client calls itself."""
+    """Subject id of the advice's facts, from a bounded alphabet."""
     advice: AdviceRaised
-    """As the log takes it."""
+    """Body of the fact."""
 
 
 def finding(
@@ -52,9 +52,9 @@ def finding(
     severity: Literal["info", "warning", "critical"] = "warning",
     figures: Sequence[tuple[str, float]] = (),
 ) -> Finding:
-    """Return a finding. about: what it concerns, "" for the cluster. figures: names, with their units last, and values.
+    """Return a finding about `about` ("" for the cluster). Names in `figures` end with their unit.
 
-    Text of clients is made printable and cut to what a fact may hold.
+    Text from clients is made printable and cut to what a fact may hold.
     """
     about_hash = hashlib.blake2b(about.encode(), digest_size=_HASH_BYTES).hexdigest()
     advice = AdviceRaised(
@@ -69,23 +69,23 @@ def finding(
 
 
 def degree_of(raised: AdviceRaised) -> float:
-    """How bad it was said to be."""
+    """Return the degree with which the advice was raised."""
     return next((figure.value for figure in raised.figures if figure.name == DEGREE), 1.0)
 
 
 Check = Callable[[Look, GuardConfig], Sequence[Finding] | None]
-"""What it finds, the mild things too; None if it cannot tell from this look: then what stands, stands."""
+"""Findings, including those below the threshold; None if the look cannot tell, which leaves the advice unchanged."""
 
 
 LISTS = "lists-too-much"
 _LISTS_HINT = (
-    "let it watch after one list (an informer does), ask for metadata alone, or for pages; until then "
-    "`muster guard apply` lets only a few of its LISTs through at a time"
+    "watch after one list (as informers do), or list metadata only or in pages; until then "
+    "`muster guard apply` limits its concurrent LISTs"
 )
 
 
 def check_lists(look: Look, config: GuardConfig) -> list[Finding] | None:
-    """From the clients' own LISTs; None where nobody reports clients."""
+    """Find clients that list too often; None where no source reports clients."""
     if not look.clients_from:
         return None
     threshold = config.lists_per_minute
@@ -96,7 +96,7 @@ def _of_client(look: Look, client: ClientLists, threshold: float) -> Finding:
     name = client_name(client)
     mib = mib_per_list(look, client.resource)
     size = f", about {mib:.1f} MiB each ({mib * client.per_minute:.0f} MiB a minute)" if mib else ""
-    seen = "" if look.clients_from == "audit" else "; it was seen at work so often, the real number is higher"
+    seen = "" if look.clients_from == "audit" else "; counted from requests in flight, the real number is higher"
     return finding(
         code=LISTS,
         about=f"{name} {client.resource}",
@@ -108,12 +108,12 @@ def _of_client(look: Look, client: ClientLists, threshold: float) -> Finding:
 
 
 def client_name(client: ClientLists) -> str:
-    """For people: "fleet-doctor/1.2 (system:serviceaccount:ops:doctor)"."""
+    """Return the name for display: "fleet-doctor/1.2 (system:serviceaccount:ops:doctor)"."""
     return f"{client.agent} ({client.user})" if client.agent else client.user
 
 
 def mib_per_list(look: Look, resource: str) -> float:
-    """What one LIST of all has to send, by the API server's own estimate; 0 if unknown."""
+    """Return the size of one LIST of all objects, estimated by the API server; 0 if unknown."""
     return max((replica.page.sizes.get(resource, 0.0) for replica in look.up if replica.page), default=0.0) / MIB
 
 
@@ -123,7 +123,7 @@ _ADVISED_CHANCE = 0.001
 
 
 def check_skew(look: Look, config: GuardConfig) -> list[Finding] | None:
-    """Largest over smallest resident memory; None with fewer than two API servers to compare."""
+    """Compare the largest and smallest resident memory; None with fewer than two API servers to compare."""
     up = sorted(look.up, key=lambda replica: (replica.memory_mib, replica.name))
     if len(up) < _TWO:
         return None if len(look.replicas) >= _TWO else []
@@ -149,7 +149,7 @@ def check_skew(look: Look, config: GuardConfig) -> list[Finding] | None:
 
 
 def skew_of(look: Look) -> float:
-    """Largest memory of an API server over the smallest; 1 for a single one."""
+    """Return the ratio of the largest to the smallest memory; 1 for a single API server."""
     found = [replica.memory_mib for replica in look.up if replica.memory_mib > 0]
     return max(found) / min(found) if found else 1.0
 
@@ -157,8 +157,8 @@ def skew_of(look: Look) -> float:
 def _skew_hint(look: Look) -> str:
     chance = look.pods.goaway_chance if look.pods else None
     ours = (
-        "it moves HTTP/2 clients alone; Python clients (HTTP/1.1) have to renew their connections themselves, as "
-        "Muster's do; a restart of the fullest API server evens out for a while"
+        "it moves only HTTP/2 clients; Python clients (HTTP/1.1) must renew their connections, as "
+        "Muster does; restarting the API server with most memory balances them for a while"
     )
     if chance:
         return f"--goaway-chance is {chance:g}: {ours}"
@@ -177,12 +177,12 @@ GARBAGE = "garbage-collection"
 _PERCENT = 100.0
 _GARBAGE_HINT = (
     f"start it with the environment variables GOGC={GOGC_ADVISED} and GOMEMLIMIT={MEMORY_LIMIT_PART:.0%} of its "
-    f"memory limit (there are no flags for them); what keeps a burst of LISTs small is `muster guard apply`"
+    f"memory limit (there are no flags for them); `muster guard apply` limits bursts of LISTs"
 )
 
 
 def check_garbage_collection(look: Look, config: GuardConfig) -> list[Finding] | None:
-    """For each API server that is large enough, has Go's default or more, and no memory limit."""
+    """Find large API servers with Go's default GOGC or more and no memory limit."""
     if not look.up:
         return None
     measured = gogc_effect(look)
@@ -212,7 +212,7 @@ def _of_replica(replica: Replica, measured: str, floor_mib: float) -> Finding:
         severity="info",
         degree=replica.memory_mib / floor_mib,
         detail=(
-            f"{replica.name} has {replica.memory_mib:.0f} MiB with GOGC={page.gogc}: of {live_mib:.0f} MiB that live "
+            f"{replica.name} has {replica.memory_mib:.0f} MiB with GOGC={page.gogc}: from {live_mib:.0f} MiB live "
             f"the heap grows to {goal_mib:.0f} MiB before garbage is collected; with GOGC={GOGC_ADVISED} to "
             f"{advised_mib:.0f} MiB{measured}"
         ),
@@ -227,7 +227,7 @@ def _of_replica(replica: Replica, measured: str, floor_mib: float) -> Finding:
 
 
 def live_mib_of(replica: Replica) -> float:
-    """Live heap at the last collection, from the next one's goal: goal = live * (1 + GOGC/100) (Go's GC guide)."""
+    """Return the live heap at the last collection: goal = live * (1 + GOGC/100) (Go's GC guide)."""
     page = replica.page
     if page is None or page.gogc is None or page.gogc < 0:
         return 0.0
@@ -235,7 +235,7 @@ def live_mib_of(replica: Replica) -> float:
 
 
 def gogc_effect(look: Look) -> str:
-    """What API servers of one cluster that run with different GOGC show: memory over live heap of each."""
+    """Compare API servers with different GOGC: memory over live heap of each; "" with fewer than two values."""
     by_gogc: dict[int, list[float]] = {}
     for replica in look.up:
         live_mib = live_mib_of(replica)
@@ -249,13 +249,13 @@ def gogc_effect(look: Look) -> str:
 
 SECRETS = "secrets-per-workload"
 _SECRETS_HINT = (
-    "put them as keys into one secret of the workload (1 MiB holds them), or mount short-lived tokens; mark those that "
-    "never change `immutable: true`, which kubelets then do not watch"
+    "store them as keys of one secret (up to 1 MiB), or mount short-lived tokens; mark secrets that "
+    "never change `immutable: true`, so that kubelets do not watch them"
 )
 
 
 def check_secrets(look: Look, config: GuardConfig) -> list[Finding] | None:
-    """From the pods alone; None if they may not be read."""
+    """Find workloads with many secrets; None if pods may not be read."""
     if look.pods is None:
         return None
     return [
@@ -264,8 +264,8 @@ def check_secrets(look: Look, config: GuardConfig) -> list[Finding] | None:
             about=one.title,
             degree=one.secrets / config.secrets_per_workload,
             detail=(
-                f"{one.title} has its credentials in {one.secrets} secrets: its {one.pods} pods on {one.nodes} nodes "
-                f"make kubelets send {one.lists} LISTs, and as many WATCHes, at their start and again whenever a "
+                f"{one.title} names {one.secrets} secrets: for its {one.pods} pods on {one.nodes} nodes "
+                f"kubelets send {one.lists} LISTs and as many WATCHes at their start and whenever a "
                 f"kubelet or an API server restarts"
             ),
             cure=_SECRETS_HINT,
@@ -281,16 +281,16 @@ def check_secrets(look: Look, config: GuardConfig) -> list[Finding] | None:
 
 
 UNLIMITED = "lists-unlimited"
-_UNLIMITED_HINT = "run `muster guard apply`, or let the guard do it: setting guard.apply"
+_UNLIMITED_HINT = "run `muster guard apply`, or set guard.apply so that the guard does it"
 _STREAMS_SINCE = (1, 33)
 _ENCODES = (
-    "; these API servers encode a LIST as a whole in memory, so that a burst of large ones can end them (from 1.33 on "
+    "; these API servers encode a whole LIST in memory, so a burst of large LISTs can crash them (from 1.33 on "
     "they stream JSON and Protobuf)"
 )
 
 
 def check_flow_limits(look: Look, config: GuardConfig) -> list[Finding] | None:
-    """None while levels may not be read. The guard that applies flow control itself says `drifted` instead."""
+    """Find unlimited kinds; None while levels may not be read. A guard that applies flow control reports `drifted`."""
     if look.levels is None:
         return None
     if config.apply:
@@ -299,14 +299,14 @@ def check_flow_limits(look: Look, config: GuardConfig) -> list[Finding] | None:
 
 
 def _of_flow(look: Look, flow: FlowLook) -> Finding:
-    has = "there is no level for it" if flow.found is None else f"level {flow.level} has {_seats(flow.found)}"
+    has = "it has no priority level" if flow.found is None else f"level {flow.level} has {_seats(flow.found)}"
     return finding(
         code=UNLIMITED,
         about=flow.resource,
         severity="warning" if _encodes_whole(look) else "info",
         degree=1.0,
         detail=(
-            f"LISTs of {flow.resource} are not held back to {flow.wanted} at a time: {has}"
+            f"LISTs of {flow.resource} are not limited to {flow.wanted} at a time: {has}"
             f"{_ENCODES if _encodes_whole(look) else ''}"
         ),
         cure=_UNLIMITED_HINT if flow.total else flow.reason,
@@ -320,14 +320,14 @@ def _seats(found: tuple[int, int]) -> str:
 
 
 def _encodes_whole(look: Look) -> bool:
-    """Whether some API server is older than streaming encoding."""
+    """Return whether some API server is older than streaming encoding."""
     return any(
         version < _STREAMS_SINCE for replica in look.up if replica.page and (version := minor_of(replica.page.version))
     )
 
 
 def minor_of(version: str) -> tuple[int, int] | None:
-    """(1, 34) of "v1.34.4"; None of what is no version."""
+    """Return (1, 34) for "v1.34.4"; None if it is not a version."""
     parts = version.removeprefix("v").split(".")
     try:
         return int(parts[0]), int("".join(letter for letter in parts[1] if letter.isdecimal()))
@@ -340,7 +340,7 @@ _ROUND = 250
 
 
 def check_streams(look: Look, config: GuardConfig) -> list[Finding] | None:  # noqa: ARG001 - a check
-    """From what the API servers offer in their SETTINGS frame and the busiest node's secrets and config maps."""
+    """Compare the HTTP/2 stream limit with the watches of the busiest node's kubelet."""
     offered = min((replica.streams_max for replica in look.up if replica.streams_max), default=0)
     if look.pods is None or not offered:
         return None
@@ -353,11 +353,11 @@ def check_streams(look: Look, config: GuardConfig) -> list[Finding] | None:  # n
             detail=(
                 f"the kubelet of {look.pods.busiest_node or 'the busiest node'} keeps about {wanted} watches "
                 f"({look.pods.watches_of_node} of secrets and config maps) on one connection, and API servers allow "
-                f"{offered} streams on it: its other requests wait for a free one"
+                f"{offered} streams on it: its other requests wait for a free stream"
             ),
             cure=(
-                f"start API servers with --http2-max-streams-per-connection={advised}, or let workloads have fewer "
-                f"secrets"
+                f"start API servers with --http2-max-streams-per-connection={advised}, or use fewer "
+                f"secrets per workload"
             ),
             figures=(("watches", float(wanted)), ("streams_max", float(offered))),
         )
@@ -368,14 +368,14 @@ ENDED_PODS = "pod-garbage"
 
 
 def check_ended_pods(look: Look, config: GuardConfig) -> list[Finding] | None:  # noqa: ARG001 - a check
-    """From the pods' phases; None if they may not be read."""
+    """Find too many terminated pods; None if pods may not be read."""
     if look.pods is None:
         return None
     pods, ended = look.pods.pods, look.pods.terminated
     if not ended or ended < TERMINATED_PART * pods:
         return []
     known = look.pods.threshold
-    limit = f"{known}" if known is not None else f"{TERMINATED_DEFAULT} unless it was told otherwise"
+    limit = f"{known}" if known is not None else f"{TERMINATED_DEFAULT} by default"
     return [
         finding(
             code=ENDED_PODS,
@@ -403,4 +403,4 @@ CHECKS: Mapping[str, Check] = {
     STREAMS: check_streams,
     ENDED_PODS: check_ended_pods,
 }
-"""By the code of the advice."""
+"""Checks by advice code."""

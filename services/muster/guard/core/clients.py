@@ -1,9 +1,8 @@
-"""Which clients list how much: requests at work, as flow control dumps them, and counts within a sliding window.
+"""Count LISTs by client: parse requests in flight from the dump of flow control, and count in a sliding window.
 
 The dump (`dump_requests?includeRequestDetails=1`) has the columns of apiserver v0.34, util/flowcontrol/
-apf_controller_debug.go. A request is seen only while it waits or is executed, so heavy ones are seen and light ones
-are not: it is the source where no audit log is sent. Field selectors are not shown, so nodes, which list single secrets
-by them, are left out.
+apf_controller_debug.go. It shows a request only while it waits or executes, so it misses light ones; it is the source
+where no audit log is sent. It lacks field selectors, so nodes, which list single secrets by them, are left out.
 """
 
 import re
@@ -25,7 +24,7 @@ _ARRIVED, _USER, _VERB, _NAME, _VERSION, _RESOURCE = 5, 10, 11, 14, 15, 16
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One LIST. arrived: when, in the server's words; with the user it tells one request from another."""
+    """One LIST; `arrived` (the server's text) and `user` identify it."""
 
     arrived: str
     user: str
@@ -33,7 +32,7 @@ class Request:
 
 
 def lists_of(lines: Iterable[str]) -> Iterator[Request]:
-    """LISTs of more than one object by its name."""
+    """Yield the LISTs of a dump, except those of one object by name."""
     for line in lines:
         columns = [column.strip() for column in _COLUMN.split(line.strip() + " ")]
         if len(columns) != _COLUMNS or columns[_VERB] != "list" or columns[_NAME]:
@@ -55,7 +54,7 @@ Client = tuple[str, str, str]
 
 
 class ClientTally:
-    """Counts of LISTs by client in slots of time."""
+    """Counts of LISTs by client in a sliding window."""
 
     def __init__(self) -> None:
         self._slots: deque[tuple[int, Counter[Client]]] = deque(maxlen=SLOTS + 1)
@@ -63,7 +62,7 @@ class ClientTally:
         self._since: Instant | None = None
 
     def add(self, now: Instant, *, agent: str, user: str, resource: str, lists: int = 1) -> None:
-        """So many more LISTs."""
+        """Count `lists` more LISTs of a client."""
         client = (agent, user, resource)
         if client not in self._known and len(self._known) >= CLIENTS_MAX:
             client = (OTHERS, OTHERS, resource)
@@ -77,7 +76,7 @@ class ClientTally:
         self._known[client] += lists
 
     def rates(self, now: Instant) -> tuple[ClientLists, ...]:
-        """By client, the most first."""
+        """Return the rates by client, the highest first."""
         self._forget(now)
         if self._since is None:
             return ()

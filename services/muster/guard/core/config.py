@@ -1,4 +1,4 @@
-"""What the guard is to watch and keep, as its core takes it."""
+"""Configuration of the guard's core."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -6,11 +6,11 @@ from enum import StrEnum
 from muster.guard.core.limits import MEMORY_FLOOR_MIB, SKEW_FLOOR_MIB
 
 LEVEL_PREFIX = "muster-list-"
-"""Of the names of the guard's priority levels and flow schemas."""
+"""Prefix of the names of the guard's priority levels and flow schemas."""
 
 
 class Subjects(StrEnum):
-    """Whose requests are held back. Nodes, the control plane and `system:masters` never are: see flow.PRECEDENCE."""
+    """Users whose requests are limited; never nodes, the control plane or `system:masters` (flow.PRECEDENCE)."""
 
     SERVICE_ACCOUNTS = "service-accounts"
     EVERYBODY = "everybody"
@@ -18,7 +18,7 @@ class Subjects(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind whose LISTs are let through `seats` at a time per API server. group: "" is the core group."""
+    """A kind of which each API server executes at most `seats` LISTs at a time; `group` "" is the core group."""
 
     resource: str = "secrets"
     group: str = ""
@@ -26,20 +26,20 @@ class Kind:
 
     @property
     def title(self) -> str:
-        """As permissions say it: "secrets", "jobs.batch"."""
+        """Return the resource as in permissions: "secrets", "jobs.batch"."""
         return f"{self.resource}.{self.group}" if self.group else self.resource
 
     @property
     def level(self) -> str:
-        """Its priority level and flow schema."""
+        """Return the name of its priority level and flow schema."""
         return f"{LEVEL_PREFIX}{self.title}"
 
 
 @dataclass(frozen=True, slots=True)
 class GuardConfig:
-    """See `GuardSettings`. apply: flow control is kept as wanted; else the guard only tells.
+    """See `GuardSettings`. Without `apply` the guard only reports.
 
-    memory_floor_mib, skew_floor_mib: memory, and a difference in memory, below which nobody needs advice.
+    Below `memory_floor_mib` of memory, or `skew_floor_mib` of difference, no advice is given.
     """
 
     kinds: tuple[Kind, ...] = (Kind(),)

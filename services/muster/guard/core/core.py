@@ -1,4 +1,4 @@
-"""The guard's core: folds the advice it gave and how flow control was left, and compares both with the newest look."""
+"""Fold the guard's advice and flow control, and compare both with the newest look."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ FLOW = "flow"
 
 
 class State:
-    """Folded from the guard's own facts alone. anomalies: facts that fit no state, by name."""
+    """State folded from the guard's own facts; `anomalies` counts facts that fit no state, by name."""
 
     FOLDS = Folds["State", None]()
 
@@ -64,7 +64,7 @@ class State:
         self.flows[fact.subject_id] = flow
 
     def snapshot(self) -> Iterator[Draft]:
-        """State facts, which folded into a new state give this one."""
+        """Yield the state facts that restore this state."""
         for subject, advice in self.advice.items():
             yield Draft(ADVICE, subject, STATE_NAME, advice)
         for subject, flow in self.flows.items():
@@ -72,9 +72,9 @@ class State:
 
 
 def advise(standing: Mapping[str, AdviceState], look: Look, config: GuardConfig, now: Instant) -> Iterator[Draft]:
-    """What is to be said of this look and is not yet.
+    """Yield advice to raise, repeat or clear after this look.
 
-    What a judge cannot tell stays as it is. The worst is raised first where the bound does not allow all.
+    If a check cannot tell, its advice is unchanged. At the bound the worst advice is raised first.
     """
     told: dict[str, Finding] = {}
     silent: set[str] = set()
@@ -111,7 +111,7 @@ def _causes(state: AdviceState) -> tuple[str, ...]:
 
 
 def tell_flows(standing: Mapping[str, FlowState], look: Look) -> Iterator[Draft]:
-    """What is to be said of this look's flows and is not yet. What never was right has not drifted."""
+    """Yield `applied` and `drifted` for the flows that changed. A flow that was never right has not drifted."""
     if look.levels is None or look.server is None:
         return
     for flow in look.flows:
@@ -140,10 +140,10 @@ def _applied(flow: FlowLook, state: FlowState, look: Look) -> Iterator[Draft]:
 
 
 def _why(flow: FlowLook, state: FlowState) -> str:
-    who = "written by the guard" if flow.written else "found so"
+    who = "written by the guard" if flow.written else "found in place"
     if state.applied is None:
         return f"first seen, {who}"
-    return f"other levels changed, {who}" if state.drifted is None else f"mended, {who}"
+    return f"other levels changed, {who}" if state.drifted is None else f"restored, {who}"
 
 
 def _drifted(flow: FlowLook, state: FlowState) -> Iterator[Draft]:
@@ -158,41 +158,40 @@ _AT_ONCE = Instant(0)
 
 
 class GuardCore:
-    """Implements `ObservingCore[Look]`: the only writer of advice and flows of one cluster.
+    """The guard's core: the only writer of advice and flows of one cluster.
 
-    It is hosted on every cluster, simulated ones too, because a checkpoint is complete only with the parts of all
-    services; there it sees nothing.
+    Simulated clusters have it too, because a checkpoint needs the parts of all services; there it observes nothing.
     """
 
     def __init__(self, config: GuardConfig, *, guarded: bool = False) -> None:
         self.state = State()
-        """As folded, for reading."""
+        """Folded state, read-only."""
         self.config = config
         self.guarded = guarded
-        """There is a real cluster to watch."""
+        """Whether a real cluster is observed."""
         self.look: Look | None = None
-        """The newest look at the API servers, None before the first of a term; no part of the state. For reading."""
+        """Newest look, None before the first of a term; not part of the state. Read-only."""
         self._is_new = False
         self._settled: Look | None = None
-        """Everything was said of this look: the log of a busy cluster has the core decide again and again."""
+        """The look for which no draft is left: the log of a busy cluster makes the core decide often."""
 
     def observe(self, observation: Look, now: Instant) -> bool:  # noqa: ARG002 - the newest look counts, whenever it was
-        """See `ObservingCore`: the API servers were looked at."""
+        """Take a look at the API servers."""
         self.look, self._is_new = observation, True
         return True
 
     def forget(self) -> None:
-        """Begin a term, or end one: what was seen before says nothing of what is."""
+        """Forget the look when a term begins or ends."""
         self.look, self._is_new = None, False
 
     def apply(self, fact: Fact) -> None:
-        """See `Core`; what fits no state is counted in `state.anomalies`."""
+        """Fold a fact of the guard; facts that fit no state are counted in `state.anomalies`."""
         if fact in State.FOLDS:
             State.FOLDS.apply(self.state, fact)
             self._settled = None
 
     def decide(self, now: Instant) -> list[Draft]:
-        """See `Core`: nothing before the first look."""
+        """Return advice and flow facts; none before the first look."""
         look, self._is_new = self.look, False
         if look is None or look is self._settled:
             return []
@@ -202,9 +201,9 @@ class GuardCore:
         return drafts
 
     def next_wakeup(self) -> Instant | None:
-        """See `Core`: at once while there is a look that was not decided on."""
+        """Return the time of the next decision: at once after a new look."""
         return _AT_ONCE if self._is_new else None
 
     def snapshot(self) -> Iterator[Draft]:
-        """See `Core`."""
+        """Yield the state facts of a checkpoint."""
         return self.state.snapshot()

@@ -1,4 +1,4 @@
-"""Flow-control objects as they should be, and how what is found differs from them."""
+"""Build the wanted flow-control objects, and compare them with those in the cluster."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,37 +13,36 @@ BALLAST = "muster-ballast"
 MANAGER = "muster-guard"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 PRECEDENCE = 850
-"""After nodes (400, 500), leader election (100 to 200), controllers and scheduler (800), which so keep their levels;
-before the service accounts of kube-system (900) and all others (9000 and on). `exempt` (1) comes before all."""
+"""Nodes (400, 500), leader election (100 to 200), controllers and the scheduler (800) match earlier, so they keep their
+levels; service accounts of kube-system (900) and all others (from 9000) match later. `exempt` (1) matches first."""
 QUEUES, HAND_SIZE, QUEUE_LENGTH = 16, 4, 100
-"""Up to HAND_SIZE * QUEUE_LENGTH requests of one user wait; the server turns away what waited a quarter of
+"""Up to HAND_SIZE * QUEUE_LENGTH requests of one user wait; the server rejects a request that waited a quarter of
 --request-timeout, 15 s."""
 _GROUPS = {Subjects.SERVICE_ACCOUNTS: "system:serviceaccounts", Subjects.EVERYBODY: "system:authenticated"}
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A priority level as it is found. borrowing: percent of its seats that it may borrow, None for no limit.
-
-    managed: it is one of the guard's own.
-    """
+    """A priority level in the cluster."""
 
     name: str
     shares: int
     lendable: int = 0
     borrowing: int | None = None
+    """Percent of its seats that it may borrow; None for no limit."""
     managed: bool = False
+    """Whether it belongs to the guard."""
 
 
 def is_ours(raw: JsonObject) -> bool:
-    """By label and by name: somebody else's object with a copied label is left alone."""
+    """Return whether the guard owns the object, by label and name: a copied label alone does not count."""
     name = name_of(raw)
     labelled = strings(raw, "metadata", "labels").get(MANAGED_BY) == MANAGER
     return labelled and (name == BALLAST or name.startswith(LEVEL_PREFIX))
 
 
 def level_of(raw: JsonObject) -> Level:
-    """What the guard keeps of a PriorityLevelConfiguration; absent numbers are the API's defaults."""
+    """Return the level of a PriorityLevelConfiguration; absent numbers are the API's defaults."""
     is_exempt = text(raw, "spec", "type") == "Exempt"
     spec = mapping(raw, "spec", "exempt" if is_exempt else "limited")
     limit = at(spec, "borrowingLimitPercent")
@@ -57,12 +56,12 @@ def level_of(raw: JsonObject) -> Level:
 
 
 def wants_of(kinds: Sequence[Kind]) -> tuple[Want, ...]:
-    """The levels of these kinds."""
+    """Return the wanted levels of these kinds."""
     return tuple(Want(kind.level, kind.seats) for kind in kinds)
 
 
 def plan_of(kinds: Sequence[Kind], levels: Sequence[Level], *, server: ServerSeats) -> Plan | Impossible:
-    """Shares for these kinds beside the levels of others. What stands and is right stays: nothing is written for it."""
+    """Return shares for these kinds beside the other levels; existing shares that are right are kept."""
     wants = wants_of(kinds)
     own = {want.level for want in wants} | {BALLAST}
     standing = {level.name: level for level in levels if level.name in own}
@@ -77,7 +76,7 @@ def plan_of(kinds: Sequence[Kind], levels: Sequence[Level], *, server: ServerSea
 
 
 def objects_of(kinds: Sequence[Kind], subjects: Subjects, plan: Plan) -> list[JsonObject]:
-    """Every object, in an order in which each finds what it names."""
+    """Return every object, each after the objects that it references."""
     levels = [_level(kind.level, shares) for kind, shares in zip(kinds, plan.shares, strict=True)]
     if plan.ballast:
         levels.append(_level(BALLAST, plan.ballast, lendable=100))
@@ -85,14 +84,14 @@ def objects_of(kinds: Sequence[Kind], subjects: Subjects, plan: Plan) -> list[Js
 
 
 def leftovers(found: Sequence[JsonObject], wanted: Sequence[JsonObject]) -> list[JsonObject]:
-    """The guard's own objects that are wanted no more, schemas first: a level that one names may not go before it."""
+    """Return the guard's objects that are no longer wanted, schemas first: they reference levels."""
     keep = {(text(one, "kind"), name_of(one)) for one in wanted}
     gone = [one for one in found if is_ours(one) and (text(one, "kind"), name_of(one)) not in keep]
     return sorted(gone, key=lambda one: text(one, "kind") != SCHEMA)
 
 
 def differences(found: Sequence[JsonObject], wanted: Sequence[JsonObject]) -> Iterator[JsonObject]:
-    """Those of the wanted objects that are not there as they should be."""
+    """Yield the wanted objects that are missing or differ."""
     known = {(text(one, "kind"), name_of(one)): one for one in found}
     for one in wanted:
         there = known.get((text(one, "kind"), name_of(one)))
@@ -101,7 +100,7 @@ def differences(found: Sequence[JsonObject], wanted: Sequence[JsonObject]) -> It
 
 
 def _covers(found: object, wanted: object) -> bool:
-    """Whether everything wanted is found so; what the server adds by default does not matter."""
+    """Return whether `found` has every wanted value; defaults added by the server are ignored."""
     if isinstance(wanted, dict):
         return isinstance(found, dict) and all(_covers(found.get(key), value) for key, value in wanted.items())
     if isinstance(wanted, list):
@@ -119,7 +118,7 @@ def _object(kind: str, name: str, spec: JsonObject) -> JsonObject:
 
 
 def _level(name: str, shares: int, *, lendable: int = 0) -> JsonObject:
-    """borrowingLimitPercent must be there: without it a level borrows without limit. The ballast lends what it has."""
+    """Return a level. borrowingLimitPercent must be set: without it a level borrows without limit."""
     queuing = {"queues": QUEUES, "handSize": HAND_SIZE, "queueLengthLimit": QUEUE_LENGTH}
     limited: JsonObject = {
         "nominalConcurrencyShares": shares,

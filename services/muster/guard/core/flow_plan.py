@@ -1,4 +1,4 @@
-"""From what is found of flow control to what must be written, and how it stands."""
+"""Plan the writes of flow control from the objects in the cluster."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from muster.kube.objects import JsonObject, name_of, text
 
 @dataclass(frozen=True, slots=True)
 class FlowPlan:
-    """looks: one for each guarded kind. writes, deletes: objects that must be put there or taken away, in order."""
+    """Looks at the guarded kinds, and objects to write and delete, in order."""
 
     looks: tuple[FlowLook, ...]
     writes: tuple[JsonObject, ...] = ()
@@ -20,10 +20,10 @@ class FlowPlan:
 
 
 def server_seats_of(replicas: Sequence[Replica], levels: Sequence[Level]) -> ServerSeats | None:
-    """The fewest and most seats of the API servers that answered; None if none of them tells.
+    """Return the fewest and most seats of the API servers that answered; None if no server shows them.
 
-    A level without a limit on borrowing may have all seats of the server beside its own, so its upper limit says it
-    exactly; where that metric (alpha) is not shown, the nominal seats of all levels leave a few numbers.
+    A level without a borrowing limit may use all seats of the server besides its own, so its upper limit gives the
+    exact number; where that alpha metric is absent, the nominal seats of all levels leave a range.
     """
     found = [
         one
@@ -61,8 +61,7 @@ def flow_plan(
     replicas: Sequence[Replica],
     server: ServerSeats | None,
 ) -> FlowPlan:
-    """found: every FlowSchema and PriorityLevelConfiguration. Without `server` nothing can be computed, so nothing is
-    written."""
+    """Plan from every FlowSchema and PriorityLevelConfiguration in `found`. Without `server` nothing is written."""
     levels = [level_of(one) for one in found if text(one, "kind") == LEVEL]
     if server is None:
         reason = "API servers do not show their seats (metric apiserver_flowcontrol_nominal_limit_seats)"
@@ -93,7 +92,7 @@ def _look(
     found = (min(seats), max(seats)) if seats else None
     is_right = not missing and found == (kind.seats, kind.seats)
     if not is_right and not reason:
-        reason = "its objects are not as they should be" if missing else "API servers have not taken it up"
+        reason = "its objects differ from the wanted ones" if missing else "API servers have not applied it yet"
     return FlowLook(
         level=kind.level,
         resource=kind.title,

@@ -1,4 +1,4 @@
-"""What the guard keeps of an API server's page of metrics (Prometheus text format 0.0.4)."""
+"""Parse the metrics of an API server that the guard uses (Prometheus text format 0.0.4)."""
 
 import math
 import re
@@ -10,7 +10,7 @@ from typing import TypeVar
 
 MIB = 2.0**20
 NO_LIMIT = 2.0**62
-"""GOMEMLIMIT is math.MaxInt64 where there is none."""
+"""GOMEMLIMIT is math.MaxInt64 where no limit is set."""
 _FLOW = b"apiserver_flowcontrol_"
 PREFIXES = (
     b"process_resident_memory_bytes",
@@ -34,25 +34,20 @@ PREFIXES = (
         )
     ),
 )  # fmt: skip
-"""Of the lines that are read; the page has 1.6 MB, most of it histograms."""
+"""Prefixes of the lines that are read; a page has 1.6 MB, most of it histograms."""
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _WAITS = "apiserver_flowcontrol_request_wait_duration_seconds_bucket"
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page. Resources are titles ("secrets", "jobs.batch"), levels names of priority levels.
-
-    gogc: None where the page does not say. memory_limit_bytes: None for none. lists: answered LISTs, those of one
-    object by a field selector too, as kubelets make them. requests: answered ones of all verbs. objects, sizes: of what
-    is stored, estimated. waits: by (level, bucket in seconds), cumulative over buckets as Prometheus' histograms are.
-    All counts since the process started.
-    """
+    """The metrics of one page. Resources are titles ("secrets", "jobs.batch"); counters begin with the process."""
 
     rss_bytes: float = 0.0
     started_at_s: float = 0.0
     cpu_s: float = 0.0
     gogc: int | None = None
+    """None where the page does not show it."""
     memory_limit_bytes: float | None = None
     heap_bytes: float = 0.0
     heap_goal_bytes: float = 0.0
@@ -62,8 +57,10 @@ class Page:
     watches: Mapping[str, int] = field(default_factory=dict)
     requests: float = 0.0
     lists: Mapping[str, float] = field(default_factory=dict)
+    """Answered LISTs, including a kubelet's LISTs of one object by a field selector."""
     objects: Mapping[str, float] = field(default_factory=dict)
     sizes: Mapping[str, float] = field(default_factory=dict)
+    """Estimated size of the stored objects."""
     seats: Mapping[str, int] = field(default_factory=dict)
     upper_seats: Mapping[str, int] = field(default_factory=dict)
     executing: Mapping[str, float] = field(default_factory=dict)
@@ -71,10 +68,11 @@ class Page:
     rejected: Mapping[str, float] = field(default_factory=dict)
     dispatched: Mapping[str, float] = field(default_factory=dict)
     waits: Mapping[tuple[str, float], float] = field(default_factory=dict)
+    """By (level, bucket in seconds), cumulative over buckets as in Prometheus."""
 
 
 def sample_of(line: bytes) -> tuple[str, dict[str, str], float] | None:
-    """Name, labels and value of one line; None for a comment and for what is no sample."""
+    """Return name, labels and value of one line; None for a comment or an invalid line."""
     text = line.decode(errors="replace").strip()
     if not text or text.startswith("#"):
         return None
@@ -92,7 +90,7 @@ def sample_of(line: bytes) -> tuple[str, dict[str, str], float] | None:
 
 
 class PageReader:
-    """Takes the lines of one page as they come, and keeps sums alone."""
+    """Reads the lines of one page as they arrive, and keeps only sums."""
 
     def __init__(self) -> None:
         self._single: dict[str, float] = {}
@@ -106,7 +104,7 @@ class PageReader:
         self._by_level: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
 
     def feed(self, lines: Iterable[bytes]) -> None:
-        """Some more lines."""
+        """Read more lines."""
         for line in lines:
             if line.startswith(PREFIXES) and (found := sample_of(line)) is not None:
                 self._take(*found)
@@ -136,7 +134,7 @@ class PageReader:
             self._single[name] = value
 
     def page(self) -> Page:
-        """What was on it."""
+        """Return the page read so far."""
         single, flow = self._single, self._flow
         gogc, limit = single.get("go_gc_gogc_percent"), single.get("go_gc_gomemlimit_bytes", NO_LIMIT)
         return Page(
@@ -169,7 +167,7 @@ class PageReader:
 
 
 def page_of(lines: Iterable[bytes]) -> Page:
-    """A whole page at once."""
+    """Parse a whole page at once."""
     reader = PageReader()
     reader.feed(lines)
     return reader.page()
@@ -194,7 +192,7 @@ MINUTE_S = 60.0
 def per_minute(
     before: Mapping[K, float], after: Mapping[K, float], *, seconds: float, restarted: bool
 ) -> dict[K, float]:
-    """How fast counters grow; those of a restarted process began at 0. What does not grow is left out."""
+    """Return the growth of counters per minute; those of a restarted process began at 0. Only growing ones."""
     if seconds <= 0:
         return {}
     grown = ((key, value - (0.0 if restarted else before.get(key, 0.0))) for key, value in after.items())
@@ -202,9 +200,10 @@ def per_minute(
 
 
 def quantile_s(buckets: Mapping[tuple[str, float], float], part: float = 0.99) -> dict[str, float]:
-    """By level, the bucket below which that part of its requests waited, in seconds; the last but one for "more".
+    """Return by level the bucket in seconds below which `part` of its requests waited; the last finite bucket for
+    "more".
 
-    buckets: what each (level, bound) grew by, cumulative over bounds.
+    `buckets` holds the growth of each (level, bound), cumulative over bounds.
     """
     by_level: dict[str, list[tuple[float, float]]] = {}
     for (level, bound), number in buckets.items():
@@ -220,5 +219,5 @@ def quantile_s(buckets: Mapping[tuple[str, float], float], part: float = 0.99) -
 
 
 def has_restarted(before: Page, after: Page) -> bool:
-    """Whether another process answers at the same address; clocks are read to the hundredth of a second."""
+    """Return whether another process answers at the address; start times have a resolution of 0.01 s."""
     return abs(before.started_at_s - after.started_at_s) > 1.0

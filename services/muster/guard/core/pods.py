@@ -1,6 +1,4 @@
-"""What pods tell: which workloads have their credentials in many secrets, what ended and stays, how the control plane
-was started. Secrets themselves are never read: pods name them.
-"""
+"""Tally pods: workloads with many secrets, terminated pods, flags of the control plane. Secrets are never read."""
 
 import re
 from collections import defaultdict
@@ -21,22 +19,21 @@ _FLAGS = ("--goaway-chance", "--terminated-pod-gc-threshold")
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """What the guard keeps of a pod. workload: kind and name of who made it. secrets, config_maps: that it names.
-
-    flags: of a control plane's own pod, those that the guard knows.
-    """
+    """What the guard keeps of a pod. `secrets` and `config_maps` are the names that it references."""
 
     namespace: str
     workload: tuple[str, str]
+    """Kind and name of the owner."""
     node: str = ""
     ended: bool = False
     secrets: frozenset[str] = frozenset()
     config_maps: frozenset[str] = frozenset()
     flags: tuple[tuple[str, str], ...] = ()
+    """Known flags of a control-plane pod."""
 
 
 def project_pod(raw: JsonObject) -> PodView:
-    """The fields that count."""
+    """Project a pod to the fields that the guard uses."""
     secrets, config_maps = _named(mapping(raw, "spec"))
     return PodView(
         namespace=namespace_of(raw),
@@ -50,7 +47,7 @@ def project_pod(raw: JsonObject) -> PodView:
 
 
 def tally(views: Iterable[PodView], *, secrets_min: int) -> Pods:
-    """What they tell together. secrets_min: workloads with fewer are left out."""
+    """Tally all pods; workloads with fewer than `secrets_min` secrets are left out."""
     pods = ended = 0
     by_workload: dict[tuple[str, str, str], list[PodView]] = defaultdict(list)
     by_node: dict[str, set[tuple[str, str, str]]] = defaultdict(set)
@@ -101,7 +98,7 @@ def _secrets_of(key: tuple[str, str, str], members: list[PodView]) -> WorkloadSe
 
 
 def _workload(raw: JsonObject) -> tuple[str, str]:
-    """A job of Muster, else who owns it; a ReplicaSet stands for its Deployment, a lone pod for itself."""
+    """Return the Muster job or owner of a pod: the Deployment of a ReplicaSet, the pod itself without an owner."""
     if job := strings(raw, "metadata", "labels").get(_MINE):
         return "MusterJob", job
     for owner in objects(raw, "metadata", "ownerReferences"):
@@ -113,9 +110,9 @@ def _workload(raw: JsonObject) -> tuple[str, str]:
 
 
 def _named(spec: JsonObject) -> tuple[frozenset[str], frozenset[str]]:
-    """Names of secrets and of config maps in volumes, projected volumes, environments and pull secrets.
+    """Return names of secrets and config maps in volumes, projected volumes, environments and pull secrets.
 
-    Of every pod whenever it changes: what most of its parts lack is not asked for twice.
+    It runs for every change of every pod, so absent fields are looked up only once.
     """
     secrets, config_maps = set[str](), set[str]()
     for volume in objects(spec, "volumes"):

@@ -1,4 +1,4 @@
-"""How the API servers are, as people and the dashboard are told."""
+"""Build the report on the API servers for the CLI and the dashboard."""
 
 from muster.core import Instant
 from muster.core.fact import Core
@@ -30,13 +30,13 @@ _MS_PER_S = 1_000.0
 
 
 def report_of(look: Look | None, state: State, config: GuardConfig, *, guarded: bool) -> ApiServerReport:
-    """The report; before the first look what the log says alone. guarded: there is a real cluster to watch."""
+    """Return the report; before the first look only the log's part. `guarded`: a real cluster is observed."""
     advices = tuple(
         StandingAdvice(id=subject, since=one.raised_at, **dict(one.raised))
         for subject, one in sorted(state.advice.items(), key=lambda item: (item[1].raised_at, item[0]))
     )[:ADVICES_MAX]
     if look is None:
-        lacking = ("no look at the API servers yet",) if guarded else ()
+        lacking = ("the API servers were not observed yet",) if guarded else ()
         return ApiServerReport(guarded=guarded, applies=config.apply, advices=advices, lacking=lacking)
     return ApiServerReport(
         guarded=guarded,
@@ -56,7 +56,7 @@ def report_of(look: Look | None, state: State, config: GuardConfig, *, guarded: 
 
 
 def largest(look: Look, limit: int) -> list[tuple[str, float, float]]:
-    """(resource, objects, bytes) of what takes most, by the largest of the API servers' estimates."""
+    """Return (resource, objects, bytes) of the largest kinds, by the largest estimate of the API servers."""
     found: dict[str, tuple[float, float]] = {}
     for replica in look.up:
         assert replica.page is not None
@@ -102,7 +102,7 @@ def _lister(client: ClientLists) -> Lister:
 
 
 def _levels(look: Look) -> tuple[FlowLevel, ...]:
-    """The guarded ones first. API servers go on showing metrics of a level that was deleted: those are left out."""
+    """Return the levels, guarded ones first. API servers keep showing metrics of deleted levels; those are left out."""
     wanted = {flow.level: flow for flow in look.flows}
     names = dict.fromkeys([*wanted, *(level for replica in look.up if replica.page for level in replica.page.seats)])
     if look.levels is not None:
@@ -114,7 +114,7 @@ def _levels(look: Look) -> tuple[FlowLevel, ...]:
 
 
 def _level(look: Look, name: str, wanted: int, is_exempt: bool) -> FlowLevel:
-    """seats: of an API server where they are not as wanted, if there is one."""
+    """Return one level, with the seats of a server that differs from the wanted seats, if any."""
     pages = [replica.page for replica in look.up if replica.page]
     seats = [page.seats[name] for page in pages if name in page.seats]
     odd = [one for one in seats if wanted and one != wanted]
@@ -132,6 +132,6 @@ def _level(look: Look, name: str, wanted: int, is_exempt: bool) -> FlowLevel:
 
 
 def answer_report(core: Core, _ask: Wire, _now: Instant) -> ApiServerReport:
-    """To `report`: the newest look, and what was said."""
+    """Answer `report`: the newest look and the active advice."""
     assert isinstance(core, GuardCore)
     return report_of(core.look, core.state, core.config, guarded=core.guarded)

@@ -1,9 +1,8 @@
-"""Shares that give a priority level exactly the wanted seats, whatever the other levels have.
+"""Compute shares that give a priority level exactly the wanted seats, whatever the other levels have.
 
-The API server gives a level `ceil(server_seats * shares / total_shares)` seats (apiserver v0.34,
-util/flowcontrol/apf_controller.go), so seats cannot be written down: they follow from shares, and change with every
-other level. With few shares in sum even one share is too many; a ballast level, to which no request goes, adds to the
-sum.
+An API server gives a level `ceil(server_seats * shares / total_shares)` seats (apiserver v0.34,
+util/flowcontrol/apf_controller.go), so seats follow from shares and change with every other level. If the sum of shares
+is small, even one share gives too many seats; a ballast level, to which no request goes, then adds to the sum.
 """
 
 from collections.abc import Sequence
@@ -11,16 +10,16 @@ from dataclasses import dataclass
 from itertools import count
 
 TOTAL_SHARES_MAX = 1_000_000
-"""A plan with more shares in sum is not looked for."""
+"""Largest sum of shares of a plan."""
 LOOKS_MAX = 200_000
-"""Sums of shares that are tried for one plan."""
+"""Sums of shares tried for one plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSeats:
     """Seats of one API server, --max-requests-inflight and --max-mutating-requests-inflight together.
 
-    low, high: the fewest and the most of all replicas, or that one can have by what it shows.
+    `low` and `high` are the fewest and most over all replicas, or the range that the metrics allow.
     """
 
     low: int
@@ -28,7 +27,7 @@ class ServerSeats:
 
     def __post_init__(self) -> None:
         if not 1 <= self.low <= self.high:
-            raise ValueError(f"server seats {self.low} to {self.high}: give at least 1, the fewest first")
+            raise ValueError(f"server seats {self.low} to {self.high}: must be at least 1, with the fewest first")
 
     def __str__(self) -> str:
         return str(self.low) if self.low == self.high else f"{self.low} to {self.high}"
@@ -36,7 +35,7 @@ class ServerSeats:
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """seats: that a level shall have on every API server."""
+    """Seats that a level must have on every API server."""
 
     level: str
     seats: int
@@ -44,7 +43,7 @@ class Want:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """shares: by level, in the order of the wants. total: of all levels, the ballast and the others included."""
+    """Shares by level, in the order of the wants; `total` includes the ballast and the other levels."""
 
     shares: tuple[int, ...]
     ballast: int
@@ -53,18 +52,18 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Impossible:
-    """No shares do it. reason: a sentence that says why and what to do."""
+    """No shares give the wanted seats; `reason` says why and what to do."""
 
     reason: str
 
 
 def seats_of(shares: int, *, total: int, server_seats: int) -> int:
-    """Nominal seats of a level on one API server. In whole numbers; the server's floats give the same."""
+    """Return the nominal seats of a level on one API server, as the server's floats give them."""
     return -(-server_seats * shares // total) if total else 0
 
 
 def are_right(shares: Sequence[int], wants: Sequence[Want], *, total: int, server: ServerSeats) -> bool:
-    """Whether such shares give the wanted seats on every API server."""
+    """Return whether these shares give the wanted seats on every API server."""
     return len(shares) == len(wants) and all(
         seats_of(mine, total=total, server_seats=some) == want.seats
         for mine, want in zip(shares, wants, strict=True)
@@ -73,14 +72,14 @@ def are_right(shares: Sequence[int], wants: Sequence[Want], *, total: int, serve
 
 
 def plan_for(wants: Sequence[Want], *, others: int, server: ServerSeats) -> Plan | Impossible:
-    """The shares with the smallest sum, so that other levels keep as many seats as can be.
+    """Return the shares with the smallest sum, so that the other levels (`others` shares) keep as many seats as
+    possible.
 
-    others: shares of all levels but the wanted ones and the ballast.
-    A level has N seats while (N-1)/low < shares/total <= N/high; for one sum that is an interval of shares, and the
-    smallest of it leaves the most. Raises ValueError for seats below 1.
+    A level has N seats while (N-1)/low < shares/total <= N/high: for one sum an interval of shares, of which the
+    smallest leaves the most. Raises ValueError for seats below 1.
     """
     if any(want.seats < 1 for want in wants):
-        raise ValueError("wanted seats: at least 1; a level of 0 seats would never let anything through")
+        raise ValueError("wanted seats: must be at least 1; a level with 0 seats executes no request")
     if (reason := _why_never(wants, server=server)) is not None:
         return Impossible(reason)
     first = max(others + len(wants), *(-(-server.high // want.seats) for want in wants), 1)
@@ -94,12 +93,12 @@ def plan_for(wants: Sequence[Want], *, others: int, server: ServerSeats) -> Plan
             return Plan(shares, ballast, total)
     return Impossible(
         f"no shares up to {TOTAL_SHARES_MAX} in sum give {_said(wants)} of {server} seats beside {others} shares of "
-        f"other levels; want fewer seats, or give the other levels fewer shares"
+        f"other levels; lower the wanted seats or the shares of the other levels"
     )
 
 
 def _why_never(wants: Sequence[Want], *, server: ServerSeats) -> str | None:
-    """Why no sum of shares can do it, however large."""
+    """Return why no sum of shares can fit; None if one may."""
     for want in wants:
         if want.seats * server.low <= (want.seats - 1) * server.high:
             return (
@@ -109,7 +108,7 @@ def _why_never(wants: Sequence[Want], *, server: ServerSeats) -> str | None:
     least = sum(want.seats - 1 for want in wants)
     if least >= server.low:
         return (
-            f"{_said(wants)} are wanted and an API server has {server} in all; want fewer, or raise "
+            f"{_said(wants)} are wanted, but an API server has {server} in total; lower the wanted seats, or raise "
             f"--max-requests-inflight"
         )
     return None
@@ -120,9 +119,9 @@ def _said(wants: Sequence[Want]) -> str:
 
 
 def server_seats_from(nominal: Sequence[tuple[int, int]], *, total: int) -> ServerSeats | None:
-    """What an API server can have whose levels show these seats. nominal: (shares, seats) of levels with shares.
+    """Return the seats of an API server whose levels show the (shares, seats) in `nominal`.
 
-    None if no number gives all of them: levels changed and the server has not yet taken that up.
+    None if no number fits: levels changed and the server has not applied it yet.
     """
     low, high = 1, 0
     for shares, seats in nominal:

@@ -1,4 +1,4 @@
-"""Answers to questions, from the state alone: nothing is appended because somebody asked."""
+"""Answer questions from the state; answers append nothing."""
 
 from itertools import islice
 
@@ -19,7 +19,7 @@ from muster.schemas.conditions import (
 
 
 def answer_conditions(core: Core, asked: Wire, now: Instant) -> ConditionsAnswer:
-    """To `conditions`: what is not healthy, or one node with what was seen of it."""
+    """Answer `conditions`: everything that is not healthy, or one node with its observations."""
     assert isinstance(core, HealthCore)
     assert isinstance(asked, AskConditions)
     state = core.verdicts.state
@@ -48,7 +48,7 @@ def answer_conditions(core: Core, asked: Wire, now: Instant) -> ConditionsAnswer
 
 
 def brake_view(state: State, now: Instant) -> BrakeView:
-    """The brake as it is now."""
+    """Return the current brake."""
     brake = state.brake
     return BrakeView(
         nodes=brake.counted(now),
@@ -60,7 +60,7 @@ def brake_view(state: State, now: Instant) -> BrakeView:
 
 
 def condition_of(unit: Unit) -> Condition:
-    """One unit."""
+    """Return the view of one unit."""
     return Condition(
         kind=unit.kind,
         name=unit.name,

@@ -1,4 +1,4 @@
-"""The brake: where too much of the fleet would be suspected at once, rather what sees is broken than the fleet."""
+"""The brake: if too much of the fleet would be suspected at once, rather the detection is broken than the fleet."""
 
 from dataclasses import dataclass
 from math import ceil
@@ -12,12 +12,12 @@ KIND, SUBJECT = "health", "brake"
 
 @dataclass(slots=True, kw_only=True)
 class Brake(BrakeState):
-    """What is suspected, and whether that was too much."""
+    """The suspected nodes, and whether they are too many."""
 
     config: BrakeConfig
 
     def count(self, node: str, at: Instant) -> None:
-        """A node was suspected."""
+        """Count a suspected node."""
         self.nodes.pop(node, None)
         self.nodes[node] = at
         self._age(at)
@@ -25,20 +25,20 @@ class Brake(BrakeState):
             del self.nodes[next(iter(self.nodes))]
 
     def most(self, fleet: int) -> int:
-        """So many nodes may be suspected within the window."""
+        """Return how many nodes may be suspected within the window."""
         return max(self.config.nodes_min, ceil(self.config.share * fleet))
 
     def counted(self, now: Instant) -> int:
-        """Nodes that were suspected within the window."""
+        """Return how many nodes were suspected within the window."""
         since = after(now, -self.config.window_s)
         return sum(at > since for at in self.nodes.values())
 
     def is_counted(self, node: str, now: Instant) -> bool:
-        """Whether the node is one of those."""
+        """Return whether the node is one of them."""
         return self.nodes.get(node, NEVER) > after(now, -self.config.window_s)
 
     def trip(self, *, more: int, fleet: int, now: Instant) -> Draft:
-        """The brake as it trips, because `more` nodes would come to those that are."""
+        """Return `brake-tripped`, because `more` nodes would be suspected."""
         nodes, most = self.counted(now) + more, self.most(fleet)
         told = BrakeTripped(
             nodes=nodes,
@@ -50,7 +50,7 @@ class Brake(BrakeState):
         return Draft(KIND, SUBJECT, "brake-tripped", told)
 
     def reset(self) -> Draft | None:
-        """The reset that a person asked for, if one waits; also where nothing is tripped: it is answered."""
+        """Return the reset that a person requested, if any; also answered where the brake is off."""
         if self.reset_wish is None:
             return None
         told = BrakeReset(

@@ -1,4 +1,4 @@
-"""What the health core is told: rules, and what it may do by itself."""
+"""Configuration of the health core: rules, and automatic actions."""
 
 from dataclasses import dataclass, field
 
@@ -6,7 +6,7 @@ from muster.health.core.rules import RuleBook
 from muster.schemas.facts.operations import CheckOrder
 
 OPT_OUT_LABEL = "muster.dev/health"
-"""A node with this label and the value `observe` is looked at, and left as it is."""
+"""Label of nodes that are only observed, with the value `observe`."""
 OBSERVE = "observe"
 DAY_S = 86_400.0
 
@@ -22,7 +22,7 @@ class BrakeConfig:
 
 @dataclass(frozen=True, slots=True)
 class LemonConfig:
-    """A node with `incidents` of its own within `window_s`, and `ratio` times as many as nodes have on average."""
+    """A lemon: a node with `incidents` within `window_s`, and `ratio` times the average of nodes."""
 
     incidents: int = 3
     window_s: float = 30 * DAY_S
@@ -31,10 +31,7 @@ class LemonConfig:
 
 @dataclass(frozen=True, slots=True)
 class PatrolConfig:
-    """Checks beside jobs, and deep ones of idle nodes. *_every_s: between two of a node, 0: none. *_s: limit of one.
-
-    deep_at_once: nodes that are deeply checked at a time.
-    """
+    """Periodic checks beside jobs, and deep checks of idle nodes, at most `deep_at_once`. Interval 0: off."""
 
     periodic: tuple[CheckOrder, ...] = ()
     periodic_every_s: float = 0.0
@@ -47,9 +44,9 @@ class PatrolConfig:
 
 @dataclass(frozen=True, slots=True)
 class HealthConfig:
-    """See `HealthSettings`. verify, verify_device: checks that must all pass before a node or a device is given back.
+    """See `HealthSettings`. All checks of `verify` and `verify_device` must pass before a node or device is returned.
 
-    steady_s: how long a page must show that a lasting fault is over; nothing is judged in an exporter's first minute.
+    A page must show for `steady_s` that a lasting fault is over; nothing is judged in an exporter's first minute.
     """
 
     rules: RuleBook = field(default_factory=RuleBook)
@@ -70,4 +67,4 @@ class HealthConfig:
 
 
 NO_RULES = HealthConfig()
-"""Nothing is a fault: for what needs the core's other parts alone."""
+"""No rules: for users of the other parts of the core."""

@@ -1,6 +1,6 @@
-"""The health core: folds the cluster's log by its parts, and joins what they decide.
+"""The health core: fold the log by its parts, and combine their decisions.
 
-Another part (see `part.py`) is another line in `HealthCore.__init__`.
+To add a part (see `part.py`), add a line in `HealthCore.__init__`.
 """
 
 from collections.abc import Iterator
@@ -13,13 +13,13 @@ from muster.health.core.verdicts import NodeVerdicts
 from muster.schemas.telemetry import NodeSample
 
 DRAFTS_MAX = 500
-"""What one decision says at most, about; the rest follows at once."""
+"""Drafts of one decision, approximately; the rest follows at once."""
 
 
 class HealthCore:
-    """Implements `ObservingCore[NodeSample]`: the only writer of health's verdicts in one cluster.
+    """The health core: the only writer of health's verdicts in one cluster.
 
-    verdicts: states of nodes and devices. preflight: verdicts on jobs' checks.
+    `verdicts` are those on nodes and devices, `preflight` those on jobs' checks.
     """
 
     def __init__(self, config: HealthConfig = NO_RULES) -> None:
@@ -30,12 +30,12 @@ class HealthCore:
         self._is_full = False
 
     def apply(self, fact: Fact) -> None:
-        """See `Core`."""
+        """Fold one fact."""
         for part in self._parts:
             part.apply(fact)
 
     def decide(self, now: Instant) -> list[Draft]:
-        """See `Core`. About DRAFTS_MAX drafts at most."""
+        """Return about DRAFTS_MAX drafts at most; the rest follows at once."""
         self._now = now
         drafts: list[Draft] = []
         for part in self._parts:
@@ -46,7 +46,7 @@ class HealthCore:
         return drafts
 
     def next_wakeup(self) -> Instant | None:
-        """See `Core`."""
+        """Return when to decide again."""
         if self._is_full:
             return self._now
         moments = (part.next_wakeup() for part in self._parts)
@@ -65,6 +65,6 @@ class HealthCore:
         return verdicts.detector.look(observation)
 
     def snapshot(self) -> Iterator[Draft]:
-        """See `Core`."""
+        """Yield the state facts of a checkpoint."""
         for part in self._parts:
             yield from part.snapshot()

@@ -42,7 +42,7 @@ def conditions(device: DeviceSample, table: RuleTable) -> Iterable[tuple[str, bo
 
 
 def is_off(device: DeviceSample, code: str) -> bool:
-    """Whether the page says that it is not so: silence says nothing."""
+    """Return whether the page shows that the condition is over; a missing value shows nothing."""
     match code.split("-", 1)[0]:
         case "watch":
             name = code.removeprefix("watch-").removeprefix("warn-")
@@ -71,7 +71,7 @@ Key = tuple[str, str]
 
 @dataclass(slots=True)
 class _Device:
-    """The last reading of one device. counted_at: when a counted code was last seen to be new."""
+    """The last reading of one device; `counted_at` is when a counted code was last new."""
 
     xid: int | None = None
     counts: dict[int, int] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class _Node:
 
 @dataclass(slots=True)
 class _Look:
-    """One reading under work. watched: lasting faults whose end is of interest. shown, over: what the page says."""
+    """One reading being processed."""
 
     sample: NodeSample
     node: _Node
@@ -108,7 +108,7 @@ class _Look:
 
     @property
     def at(self) -> Instant:
-        """When it was read."""
+        """Return the time of the reading."""
         return Instant(self.sample.at)
 
 
@@ -139,7 +139,7 @@ class FaultDetector:
         self.foreign = 0
 
     def look(self, sample: NodeSample) -> bool:
-        """One reading. Whether something new is to be told. Readings older than the last one are left out."""
+        """Process one reading; return whether there is a new signal. Readings older than the last one are ignored."""
         node = self._nodes.setdefault(sample.node, _Node())
         if sample.at <= node.at:
             return False
@@ -168,12 +168,12 @@ class FaultDetector:
         return len(self._signals) > before
 
     def forget(self, node: str) -> None:
-        """The node is gone."""
+        """Forget a node that is gone."""
         self._nodes.pop(node, None)
         self._answering.discard(node)
 
     def _has_exporter(self, node: str) -> bool:
-        """Whether one is to be expected: it answered before, or most nodes' do. A fleet may have none at all."""
+        """Return whether an exporter is expected: it answered before, or most nodes have one. A fleet may have none."""
         return node in self._answering or 2 * len(self._answering) >= len(self._nodes)
 
     def _own(self, sample: NodeSample) -> list[DeviceSample]:
@@ -226,7 +226,7 @@ class FaultDetector:
     def _counted(
         self, counted: dict[int, int], device: DeviceSample, last: _Device, look: _Look, *, is_first: bool
     ) -> Iterator[tuple[str, int]]:
-        """Codes that the exporter counts in a window: a count that grows, or outlives the window, has newer ones."""
+        """Process codes that the exporter counts in a window: one that grows, or outlives the window, has new ones."""
         at, looked_from = look.at, after(look.at, -2 * XID_WINDOW_S)
         for number, count in counted.items():
             before = last.counts.get(number, 0)
@@ -254,7 +254,7 @@ class FaultDetector:
             )
 
     def _begin(self, look: _Look) -> None:
-        """What the page shows, once it has shown it for as long as the rule says."""
+        """Signal conditions that the page has shown for as long as the rule requires."""
         node = look.node
         for key, detail in look.shown.items():
             node.absent.pop(key, None)
@@ -273,7 +273,7 @@ class FaultDetector:
                 node.told.add(key)  # else there is no room now: it is seen again
 
     def _end(self, look: _Look) -> None:
-        """What the page has shown to be over for `steady_s`: in an exporter's first minute nothing is judged."""
+        """Signal the end of conditions that the page has shown to be over for `steady_s`."""
         node = look.node
         for key in sorted(look.over & look.watched):
             if key in look.shown:

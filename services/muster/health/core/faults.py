@@ -1,4 +1,4 @@
-"""From fault signals to facts: what a fault is by the rules, which jobs held the device, which owners are notified."""
+"""Turn fault signals into facts: the meaning by the rules, the jobs that held the device, the owners to notify."""
 
 from collections.abc import Iterable, Sequence
 
@@ -15,7 +15,7 @@ _MENDED = (HealthPhase.HEALTHY, HealthPhase.VERIFYING)
 
 
 def emit(state: State, room: int) -> list[Draft]:
-    """Facts for signals that wait, about `room` at most."""
+    """Return facts for waiting signals, about `room` at most."""
     drafts: list[Draft] = []
     told = set[tuple[str, str]]()
     storms: dict[tuple[str, str], list[FaultSignal]] = {}
@@ -49,7 +49,7 @@ def fault_draft(
     causes: tuple[str, ...] = (),
     teams: tuple[str, ...] = (),
 ) -> Draft:
-    """`fault-observed` of what was seen, by its rule. more: of other devices of the node, told with it."""
+    """Return `fault-observed` for a signal by its rule; `more` are other devices of the node in the same fact."""
     scope = rule.scope if seen.device else FaultScope.NODE
     jobs = tuple(dict.fromkeys(job for one in (seen, *more) for job in _jobs(state, one)))[:JOBS_MAX]
     known = (state.owners.team(job) for job in jobs)
@@ -91,7 +91,7 @@ def _cleared(state: State, seen: FaultSignal) -> Iterable[Draft]:
 
 
 def _observed(state: State, together: Sequence[FaultSignal], told: set[tuple[str, str]]) -> Iterable[Draft]:
-    """One fault; or the same event of several devices of one node, that takes nothing out of use."""
+    """Return one signal, or the same minor event of several devices of one node."""
     rule = state.rules_of(together[0].node).rule(together[0].code)
     fresh = []
     for seen in together:

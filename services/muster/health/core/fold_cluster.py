@@ -1,4 +1,4 @@
-"""How facts of other services, and the parts of a checkpoint in any order, change the state of health."""
+"""Fold facts of other services, and the parts of a checkpoint in any order, into the state of health."""
 
 from collections.abc import Iterator
 
@@ -57,8 +57,8 @@ FOLDS = Folds[State, None]()
 
 PREFLIGHT = "preflight-failed"
 JOBS_OWN = frozenset({"command", "storage"})
-"""Checks before a job's first step that depend on the job: a program of its own, and its own volumes, which it can
-fill. They keep the job off the node, and prove nothing of the node."""
+"""Checks that depend on the job: its own program, and its own volumes, which it can fill. They keep the job off
+the node, and are no evidence against the node."""
 
 
 # --- nodes ---------------------------------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ fill. They keep the job off the node, and prove nothing of the node."""
 @FOLDS.on(NODE, "joined", NodeJoined)
 def _joined(state: State, fact: Fact, _: NodeJoined) -> None:
     change = state.nodes.apply(fact)
-    assert change is not None, "whoever joins is part of the cluster"
+    assert change is not None, "a node that joins is part of the cluster"
     if change.before is None:
         state.fresh.append((fact.subject_id, fact.time))
     _devices_gone(state, change)
@@ -104,7 +104,7 @@ def _returned(state: State, fact: Fact, _: NodeReturned) -> None:
 
 @FOLDS.on(NODE, "left", NodeLeft)
 def _left(state: State, fact: Fact, _: NodeLeft) -> None:
-    """The node is no longer part of the cluster: nothing is remembered of it."""
+    """Forget a node that left the cluster."""
     node, change = fact.subject_id, state.nodes.apply(fact)
     state.signals.drop_node(node)
     state.judged.pop(node, None)
@@ -127,7 +127,7 @@ def _withhold_requested(state: State, fact: Fact, asked: WithholdRequested) -> N
             state.orphans[fact.kind, fact.subject_id, request] = False
         return
     if fact.writer == OWN:
-        # Asked again, more strictly, of who has answered already: no second answer comes.
+        # Repeated more strictly after the answer: no second answer comes.
         unit.is_withheld = unit.is_withheld and request == unit.request_id
         unit.request_id, unit.running = request, asked.running
     else:
@@ -202,7 +202,7 @@ def _held(state: State, fact: Fact, _: Payload) -> None:
 
 @FOLDS.on("job", "pods-exited", PodsExited)
 def _exited(state: State, fact: Fact, exited: PodsExited) -> None:
-    """A program that failed is its owner's matter; where many teams' programs fail, the node is checked."""
+    """Record a failed program: its owner's problem, unless programs of many teams fail there; then check the node."""
     state.holds.apply(fact)
     node = exited.node
     if exited.outcome is not PodsOutcome.FAILED or node not in state.nodes:
@@ -215,7 +215,7 @@ def _exited(state: State, fact: Fact, exited: PodsExited) -> None:
 
 @FOLDS.on("job", "running", JobRunning)
 def _running(state: State, fact: Fact, _: JobRunning) -> None:
-    """Its checks passed, or had none: should they fail another time, that is news, as the scheduler counts as well."""
+    """Forget earlier failures, because the job's checks passed; the scheduler counts in the same way."""
     state.owners.forget(fact.subject_id, PREFLIGHT)
 
 
@@ -243,7 +243,7 @@ def _action_ended(state: State, _fact: Fact, ended: NodeActionEnded) -> None:
 
 @FOLDS.on(NODE, "checks-reported", ChecksReported)
 def _checks_reported(state: State, fact: Fact, report: ChecksReported) -> None:
-    """Of the checks that show whether something is well: only those that passed count. Others may emit a fault."""
+    """Record verification checks, of which only passes count; failures of other checks are faults."""
     unit = _worked_on(state, report.request_id)
     if unit is None:
         _failed_checks(state, fact, report.results)
@@ -263,7 +263,7 @@ def _checks_reported(state: State, fact: Fact, report: ChecksReported) -> None:
 
 @FOLDS.on("job", "preflight-failed", PreflightFailed)
 def _preflight_failed(state: State, fact: Fact, failed: PreflightFailed) -> None:
-    """Evidence against the nodes that are blamed; only once for each job: what fails wherever it goes is the job."""
+    """Record evidence against the blamed nodes, once for each job: a job that fails everywhere is itself the cause."""
     if state.owners.notified_at(fact.subject_id, PREFLIGHT) is not None:
         return
     state.owners.emit(fact.subject_id, PREFLIGHT, fact.time)
@@ -298,7 +298,7 @@ def _worked_on(state: State, request_id: str) -> Unit | None:
 
 @FOLDS.on(NODE, "verify-forwarded", VerifyRequested)
 def _verify(state: State, fact: Fact, asked: VerifyRequested) -> None:
-    """A person looked after a node, or after what is ill of it."""
+    """Verify a node at a person's request."""
     ill = [unit for unit in (state.node_unit(fact.subject_id), *state.devices_of(fact.subject_id)) if unit is not None]
     for unit in ill:
         if not unit.is_healthy:
@@ -361,7 +361,7 @@ def _load_job(state: State, fact: Fact, job: JobState) -> None:
 
 
 def state_drafts(state: State) -> Iterator[Draft]:
-    """Health's part of a checkpoint. Nodes come with the agent's part, jobs with the scheduler's."""
+    """Yield health's part of a checkpoint. Nodes are in the agent's part, jobs in the scheduler's."""
     for unit in state.units.values():
         if not unit.is_empty:
             yield Draft(unit.kind, unit.name, STATE_NAME, unit.as_body(UnitState))

@@ -1,4 +1,4 @@
-"""How health's own facts change what it believes: faults, moves between states, requests, the brake."""
+"""Fold health's own facts: faults, phases, requests, the brake."""
 
 from muster.core import NEVER, Fact, Instant
 from muster.core.folding import Folds
@@ -22,7 +22,7 @@ FOLDS = Folds[State, None]()
 
 OWN = "health"
 LEMON = "lemon"
-"""The fault of a node that is ill much more often than others."""
+"""Fault of a node that fails much more often than others."""
 MOVES = tuple(phase.value for phase in HealthPhase)
 
 
@@ -128,13 +128,13 @@ def _recovered(state: State, unit: Unit, fact: Fact) -> None:
 
 
 def _came_through(device: Unit) -> None:
-    """The whole node was checked: what had happened to the device is over, what lasts still lasts."""
+    """Clear events of a device whose node passed its checks; lasting faults stay."""
     device.faults = {key: one for key, one in device.faults.items() if one.told.is_condition}
     device.attempt, device.needs_person, device.needs_checks = 0, False, False
 
 
 def take_back(state: State, fact: Fact, withdrawn: WithholdWithdrawn) -> None:
-    """Follow a withdrawal of health's own request."""
+    """Fold a withdrawal of health's own request."""
     unit = state.units.get((fact.kind, fact.subject_id))
     request, orphan = withdrawn.request_id, (fact.kind, fact.subject_id, withdrawn.request_id)
     if withdrawn.after_withheld or not state.orphans.get(orphan, True):

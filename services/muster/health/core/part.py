@@ -1,9 +1,9 @@
-"""What the health service's core is made of: parts that fold the same log and decide each for itself.
+"""Parts of health's core, which fold the same log and decide independently.
 
-A part is added by a line in `HealthCore.__init__` (core.py). Every part is given every fact, in the order of the parts.
-`decide`, `next_wakeup` and `snapshot` are as in `muster.core.Core`: what a part says comes back to it as facts, and
-nothing else changes what it believes. The parts never call each other: one learns of another's verdicts
-(`preflight-failed`) from the log, as any service does.
+A part is added by a line in `HealthCore.__init__` (core.py). Every part folds every fact, in the order of the parts.
+`decide`, `next_wakeup` and `snapshot` are as in `muster.core.Core`: decisions come back as facts, and nothing else
+changes the state. Parts never call each other: one learns another's verdicts (`preflight-failed`) from the log, as any
+service.
 """
 
 from collections.abc import Iterator
@@ -16,17 +16,17 @@ class Part(Protocol):
     """One subject of health: the states of nodes and devices, or the verdicts on pre-flight checks."""
 
     def apply(self, fact: Fact) -> None:
-        """Fold one fact; one that the part has no use for costs one look-up."""
+        """Fold one fact; an unused one costs one look-up."""
         ...
 
     def decide(self, now: Instant, room: int) -> list[Draft]:
-        """See `Core.decide`. room: about so many drafts at most; what is left over follows at once."""
+        """Return about `room` drafts at most; the rest follows at once."""
         ...
 
     def next_wakeup(self) -> Instant | None:
-        """See `Core.next_wakeup`; a moment of the past means at once."""
+        """Return when to decide again; a past time means at once."""
         ...
 
     def snapshot(self) -> Iterator[Draft]:
-        """See `Core.snapshot`."""
+        """Yield the state facts of a checkpoint."""
         ...

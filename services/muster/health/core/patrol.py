@@ -1,7 +1,7 @@
-"""Checks that nobody asked for: light ones of every node now and then, beside its jobs; deep ones of nodes that idle.
+"""Periodic checks: light ones of every node beside its jobs; deep ones of idle nodes.
 
-A node that is due for deep checks has the fault `deep-due`: it is withheld, checked and given back as a sick one is.
-Neither the brake nor its history counts that.
+A node that is due for deep checks has the fault `deep-due`: it is drained, checked and returned as a faulty one is, but
+neither the brake nor its history counts it.
 """
 
 import heapq
@@ -16,13 +16,13 @@ from muster.schemas.facts.operations import ChecksRequested
 DEEP = "deep-due"
 PERIODIC = "periodic"
 AGAIN_S = 300.0
-"""A node that cannot be checked now is looked at again after this."""
+"""Before a node is tried again that could not be checked."""
 
 
 class Rounds:
-    """Which node's turn it is when. Remembers only to save work: what was checked when, its unit says.
+    """The schedule of periodic checks. It only saves work: units have the times of their last checks.
 
-    _turns: when, by what and node; entries of `_due` that say otherwise are of a node that left, and stale.
+    Entries of `_due` that differ from `_turns` are stale: their node left.
     """
 
     def __init__(self) -> None:
@@ -30,9 +30,9 @@ class Rounds:
         self._turns: dict[tuple[str, str], Instant] = {}
 
     def join(self, state: State, node: str, at: Instant) -> None:
-        """The first rounds of a node, spread over the interval by its name, so that a fleet is not checked at once.
+        """Schedule the first checks of a node, spread by its name, so that a fleet is not checked at once.
 
-        The moments are the same whoever begins, and whenever: else each restart would put the first round off again.
+        The times do not depend on the process: otherwise each restart would postpone the first check.
         """
         config = state.config.patrol
         share = crc32(node.encode()) / 2**32
@@ -50,12 +50,12 @@ class Rounds:
             heapq.heappop(self._due)
 
     def next_at(self) -> Instant | None:
-        """When the next one comes due."""
+        """Return when the next check is due."""
         self._drop_stale()
         return self._due[0][0] if self._due else None
 
     def go(self, state: State, now: Instant, room: int) -> list[Draft]:
-        """What is due. A word that is lost on its way is said again after AGAIN_S."""
+        """Return the checks that are due. A lost request is repeated after AGAIN_S."""
         drafts: list[Draft] = []
         while (moment := self.next_at()) is not None and moment <= now and len(drafts) < room:
             _, what, node = heapq.heappop(self._due)
@@ -73,7 +73,7 @@ class Rounds:
 
 
 def is_deep_alone(unit: Unit) -> bool:
-    """Whether deep checks are all that is to be done to it."""
+    """Return whether it is only due for deep checks."""
     return bool(unit.grave) and all(one.told.code == DEEP for one in unit.grave)
 
 
@@ -95,7 +95,7 @@ def _may_be_checked(state: State, node: str) -> bool:
 
 
 def light_checks(state: State, node: str, now: Instant, *, reason: str) -> list[Draft]:
-    """The checks that may run beside jobs: what programs do raises a doubt about a node, and only checks answer it."""
+    """Return light checks for a node, because failing programs raised doubts about it."""
     return _checks(state, node, now, reason=reason) if _may_be_checked(state, node) else []
 
 
@@ -113,7 +113,7 @@ def _checks(state: State, node: str, now: Instant, *, reason: str = PERIODIC) ->
 
 
 def _deep(state: State, node: str, now: Instant, drafts: list[Draft]) -> list[Draft]:
-    """Of a node that nobody uses, a few at a time."""
+    """Return deep checks of an unused node, a few nodes at a time."""
     rule = state.rules_of(node).rule(DEEP)
     under_way = sum(is_deep_alone(state.units[key]) for key in state.ill)
     under_way += sum(draft.name == "fault-observed" for draft in drafts)

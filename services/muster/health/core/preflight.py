@@ -1,8 +1,8 @@
-"""Verdicts on pre-flight checks, a part of the health core (see `part.py`): from what the agent reports come
-`preflight-passed` and `preflight-failed`.
+"""Pre-flight verdicts, a part of the health core (see `part.py`): reports of the agent become `preflight-passed` and
+`preflight-failed`.
 
-What a check found counts for its job at once if it failed, and whole once all is reported, or the plan's limit is over.
-A check that could not run is neither a pass nor a failure: the plan says whether it lets the job pass, with a warning.
+A failed check counts at once, passes when all is reported or the plan's limit is over. A check that could not run is
+neither pass nor failure: the plan says whether the job passes with a warning.
 """
 
 import heapq
@@ -27,17 +27,17 @@ from muster.schemas.job import Phase
 from muster.schemas.registry import STATE_NAME
 
 GANG_BLAMED_MAX = 4
-"""Nodes of a gang that are all left alone when together they failed, and nothing says which; of more, none is: a
-hundred good nodes would be lost to one bad link, and idle-time checks find it."""
+"""Nodes of a gang that are all avoided when a check of the gang fails without a culprit; of a larger gang none is:
+a hundred good nodes would be lost to one bad link, and idle-time checks find it."""
 SLOW_SHARE = 0.9
-"""Of the largest value: a node of a gang that measured less than that is the one to blame."""
+"""Part of the best value below which a node of a gang is blamed."""
 
 
 def blamed(plan: PreflightPlan, failed: Sequence[CheckResult], nodes: Collection[str]) -> tuple[str, ...]:
-    """The nodes that the job is to be kept away from, sorted; () if nothing says which.
+    """Return the nodes that the job must avoid, sorted; () if unknown.
 
-    A check of a node by itself says it. One of the gang fails everywhere when one node is bad: then whoever was slower
-    than the others is blamed, else all of a small gang.
+    A check of a single node blames it. A check of the gang fails everywhere when one node is bad: then the nodes that
+    were slower than the others are blamed, otherwise all of a small gang.
     """
     together = {order.check for order in plan.checks if order.scope is CheckScope.GANG}
     alone = {result.node for result in failed if result.check not in together}
@@ -50,7 +50,7 @@ def blamed(plan: PreflightPlan, failed: Sequence[CheckResult], nodes: Collection
 
 
 def describe_result(result: CheckResult, *, more: int = 0) -> str:
-    """One result in words. more: how many others there are."""
+    """Return a description of one result, and of how many more there are."""
     measured = ""
     if result.value is not None:
         asked = "" if result.least is None else f" of {result.least:g}"
@@ -64,22 +64,22 @@ def describe_result(result: CheckResult, *, more: int = 0) -> str:
 
 
 def _slower(failed: Sequence[CheckResult]) -> set[str]:
-    """Those that measured distinctly less than the best of them."""
+    """Return the nodes that measured distinctly less than the best."""
     values = [result.value for result in failed if result.value is not None]
     most = max(values, default=0.0)
     return {one.node for one in failed if one.value is not None and one.value < SLOW_SHARE * most}
 
 
 REPORT_S = 10.0
-"""Beyond the plan's limit: what ended in time may be told so much later."""
+"""After the plan's limit, for the report of checks that ended in time."""
 FAILED_MAX = 100
-"""Results that a verdict carries; the facts of the agent have all of them."""
+"""Results in a verdict; the agent's facts have all."""
 WARNINGS_MAX = 20
 OVER = (
     "preflight-passed", "preflight-failed", "pods-exited", "stop-requested", "queued", "returned",
     *(phase.value for phase in Phase if phase.is_terminal),
 )  # fmt: skip
-"""After which nobody waits for a verdict on the attempt."""
+"""Facts after which no verdict on the attempt is needed."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,11 +90,11 @@ class _Checked(PreflightState):
 
     @property
     def deadline(self) -> Instant:
-        """When nothing more is waited for."""
+        """Return when to stop waiting for reports."""
         return after(self.started_at, self.plan.limit_s + REPORT_S)
 
     def unreported(self) -> Iterator[CheckResult]:
-        """Checks of nodes that nobody told of: they could not run, as far as anybody knows."""
+        """Yield results for checks without a report: they count as not run."""
         reported = {one.node for one in self.results}
         for node in self.nodes:
             for order in self.plan.checks if node not in reported else ():
@@ -103,7 +103,7 @@ class _Checked(PreflightState):
 
 
 class PreflightVerdicts:
-    """Implements `Part`."""
+    """Pre-flight verdicts."""
 
     FOLDS = Folds["PreflightVerdicts", None]()
 
@@ -113,11 +113,11 @@ class PreflightVerdicts:
         self._deadlines: list[tuple[Instant, str, int]] = []  # entries of attempts that are over are stale
 
     def apply(self, fact: Fact) -> None:
-        """See `Part.apply`."""
+        """Fold one fact."""
         self.FOLDS.apply(self, fact)
 
     def decide(self, now: Instant, room: int) -> list[Draft]:
-        """See `Part.decide`."""
+        """Return the verdicts that are ready."""
         self._look(now)
         drafts: list[Draft] = []
         for job_id in self._ready:
@@ -127,7 +127,7 @@ class PreflightVerdicts:
         return drafts
 
     def next_wakeup(self) -> Instant | None:
-        """See `Part.next_wakeup`."""
+        """Return the next deadline."""
         if self._ready:
             return NEVER
         while self._deadlines and self._is_stale(*self._deadlines[0]):
@@ -135,12 +135,12 @@ class PreflightVerdicts:
         return self._deadlines[0][0] if self._deadlines else None
 
     def snapshot(self) -> Iterator[Draft]:
-        """See `Part.snapshot`."""
+        """Yield the state facts of a checkpoint."""
         for job_id, one in self._jobs.items():
             yield Draft("preflight", job_id, STATE_NAME, one.as_body(PreflightState), trace=one.trace)
 
     def _look(self, now: Instant) -> None:
-        """Whose time is over has a verdict to get."""
+        """Mark attempts whose deadline is over as ready."""
         while self._deadlines and self._deadlines[0][0] <= now:
             moment, job_id, attempt = heapq.heappop(self._deadlines)
             if not self._is_stale(moment, job_id, attempt):
@@ -194,7 +194,7 @@ class PreflightVerdicts:
 
 
 def _verdict(job_id: str, one: _Checked) -> Draft:
-    """Whoever is ready gets one: it failed, or all is known that will be."""
+    """Return the verdict of an attempt that is ready: it failed, or its reports are complete or late."""
     failed = [result for result in one.results if result.outcome is CheckOutcome.FAIL]
     unable = [result for result in one.results if result.outcome is CheckOutcome.CANNOT_RUN]
     took_s = max(0.0, seconds_between(one.started_at or one.reported_at, one.reported_at))

@@ -1,4 +1,4 @@
-"""Rules as values: what a code means on a GPU model, and what repeated codes amount to. `rule_files.py` reads them."""
+"""Rules as values: the meaning of a code on a GPU model, and of repeated codes. `rule_files.py` reads them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from muster.schemas.facts.node import RunningJobs
 from muster.schemas.facts.operations import NodeAction
 
 WINDOW_S_MAX = 366 * 86_400.0
-"""Longest time that a rule may name."""
+"""Longest time in a rule."""
 
 Code = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,79}\*?$")]
 Seconds = Annotated[float, Field(ge=0, le=WINDOW_S_MAX)]
@@ -24,7 +24,7 @@ RUNNING_BY_CLASS = {
     FaultClass.DEGRADED: RunningJobs.FINISH,
     FaultClass.FATAL: RunningJobs.REQUEUE,
 }
-"""What becomes of jobs on hardware with such a fault, where the rule says nothing else."""
+"""Treatment of jobs on hardware with such a fault, unless the rule says otherwise."""
 
 
 class _Part(BaseModel):
@@ -32,7 +32,7 @@ class _Part(BaseModel):
 
 
 class Meaning(_Part):
-    """What a rule says of its codes."""
+    """The meaning of a rule's codes."""
 
     fault_class: Annotated[FaultClass, Field(alias="class")]
     because: Text
@@ -40,17 +40,17 @@ class Meaning(_Part):
     for_s: Seconds = 0.0
     """How long a page must show a lasting fault before it is one."""
     burst_s: Seconds = 60.0
-    """The same code on the same device within this time is one fault."""
+    """Within this time the same code on the same device is one fault, in seconds."""
     clears: tuple[Code, ...] = ()
     """Codes whose fault this one ends."""
     least: float | None = None
-    """Of codes that stand for a measurement (`gpu-hot`), from which value on."""
+    """For codes of a measurement (`gpu-hot`): the value from which it is a fault."""
     store_only: bool = False
-    """It is recorded alone."""
+    """Only record the fault."""
 
 
 class Rule(Meaning):
-    """What one code means, with every default filled in."""
+    """The meaning of one code, with all defaults."""
 
     model_config = ConfigDict(populate_by_name=True)
 
@@ -61,22 +61,22 @@ class Rule(Meaning):
 
 
 class Escalation(_Part):
-    """Faults that together mean more than each: the fault `code` is then observed, by the rule of that code."""
+    """Faults that together mean more: then the fault `code` is observed, with its own rule."""
 
     code: Code
     within_s: Annotated[float, Field(gt=0, le=WINDOW_S_MAX)]
     codes: tuple[Code, ...] = ()
-    """Codes of observations that count."""
+    """Codes that count."""
     classes: tuple[FaultClass, ...] = ()
-    """Classes of observations that count, too."""
+    """Classes that count, too."""
     per: FaultScope = FaultScope.DEVICE
-    """Those of one device count together, or those of the whole node."""
+    """Whether faults of one device or of the whole node are counted together."""
     times: Annotated[int, Field(ge=1, le=100)] = 1
-    """So many of them within `within_s`."""
+    """Minimum number within `within_s`."""
     teams: Annotated[int, Field(ge=0, le=16)] = 0
-    """Of so many different teams."""
+    """Minimum number of different teams."""
     devices: Annotated[int, Field(ge=0, le=64)] = 0
-    """On so many devices."""
+    """Minimum number of devices."""
 
     @model_validator(mode="after")
     def _counts_something(self) -> Self:
@@ -87,7 +87,7 @@ class Escalation(_Part):
         return self
 
     def counts(self, code: str, fault_class: FaultClass) -> bool:
-        """Whether an observation is one of those that it counts."""
+        """Return whether an observation counts."""
         if fault_class in self.classes:
             return code != self.code
         return any(fnmatchcase(code, pattern) for pattern in self.codes)
@@ -95,7 +95,7 @@ class Escalation(_Part):
 
 @dataclass(frozen=True, slots=True)
 class ModelRules:
-    """Rules of the models that match one of `models` (shell patterns over what the exporter prints)."""
+    """Rules of the models that match one of `models` (shell patterns over the exporter's model name)."""
 
     models: tuple[str, ...]
     rules: tuple[Rule, ...] = ()
@@ -105,7 +105,7 @@ class ModelRules:
 
 @dataclass(slots=True)
 class RuleBook:
-    """All rules, least special first: of two sets that match a model, what the later one says of a code counts."""
+    """All rules, least specific first: of two sets that match a model, the later one wins."""
 
     sets: tuple[ModelRules, ...] = ()
     _tables: dict[str, "RuleTable"] = field(default_factory=dict)

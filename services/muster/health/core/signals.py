@@ -1,6 +1,6 @@
-"""The port between the detectors (pages, checks) and the fold: fault signals wait here until their facts are folded.
+"""Queue of fault signals between the detectors (pages, checks) and the fold, until their facts are folded.
 
-A signal is no part of the state: an instance that takes over detects anew.
+Signals are not part of the state: a new leader detects them again.
 """
 
 from collections import Counter
@@ -14,26 +14,27 @@ from muster.health.core.limits import SIGNALS_MAX, SIGNALS_PER_DECISION, TOGETHE
 
 @dataclass(frozen=True, slots=True)
 class FaultSignal:
-    """Something that was seen of a node or of a device of it ("" else).
-
-    is_lasting: a condition that the page goes on showing. is_over: its end. count: events of it since it was told last.
-    at: when first. jobs: who holds the device, as the page or its reader says; may be empty.
-    """
+    """An observation about a node or one of its devices (`device`)."""
 
     node: str
     code: str
     at: Instant
+    """Time of the first event."""
     device: str = ""
     is_lasting: bool = False
+    """Whether the page keeps showing the condition."""
     is_over: bool = False
+    """Whether it is the end of the condition."""
     count: int = 1
+    """Events since the last report."""
     detail: str = ""
     jobs: tuple[str, ...] = ()
+    """Holders of the device according to the page; may be empty."""
     is_minor: bool = False
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """By which it waits: newer ones of the same are joined with it."""
+        """Return its key in the queue: signals with equal keys are combined."""
         return self.node, self.device, self.code
 
 
@@ -41,10 +42,10 @@ _Row = dict[tuple[str, str, str], FaultSignal]
 
 
 class FaultSignals:
-    """Those that wait, by node, so that a storm on one node does not keep others waiting.
+    """Waiting signals by node, so that a storm on one node does not delay others.
 
-    parked: of nodes that others work on just now, until that ends. is_fresh: something came since the last decision.
-    dropped: for want of room, by code.
+    `parked` ones belong to nodes in maintenance. `is_fresh`: something arrived since the last decision. `dropped`
+    counts signals without room, by code.
     """
 
     def __init__(self, *, most: int = SIGNALS_MAX) -> None:
@@ -60,11 +61,11 @@ class FaultSignals:
 
     @property
     def has_ready(self) -> bool:
-        """Whether some wait to be told now."""
+        """Return whether some can be reported now."""
         return bool(self._waiting)
 
     def add(self, seen: FaultSignal) -> bool:
-        """False if there is no room for it. A lasting fault and its end take each other's place."""
+        """Queue a signal; False if there is no room. A lasting fault and its end replace each other."""
         self.is_fresh = True
         for rows in (self._waiting, self._parked):
             row = rows.get(seen.node)
@@ -83,13 +84,13 @@ class FaultSignals:
         return True
 
     def waiting(self, most: int = SIGNALS_PER_DECISION) -> list[FaultSignal]:
-        """Some of those that wait to be told, of each node in turn; severe ones first."""
+        """Return some waiting signals, of each node in turn, severe ones first."""
         found = list(islice(self._in_turn(most), 2 * most))
         found.sort(key=lambda seen: seen.is_minor)
         return found[:most]
 
     def park(self, seen: FaultSignal) -> None:
-        """Not now: somebody works on its node or device."""
+        """Keep a signal until the maintenance of its node or device ends."""
         row = self._waiting.get(seen.node)
         if row is not None and row.pop(seen.key, None) is not None:
             self._parked.setdefault(seen.node, {})[seen.key] = seen
@@ -97,14 +98,14 @@ class FaultSignals:
                 del self._waiting[seen.node]
 
     def unpark(self, node: str) -> None:
-        """Those of the node wait to be told again."""
+        """Queue the parked signals of the node."""
         row = self._parked.pop(node, None)
         if row:
             self.is_fresh = True
             self._waiting.setdefault(node, {}).update(row)
 
     def take(self, node: str, device: str, code: str) -> None:
-        """It was told, or is of no interest any more."""
+        """Remove a signal that was reported or is obsolete."""
         for rows in (self._waiting, self._parked):
             row = rows.get(node)
             if row is not None and row.pop((node, device, code), None) is not None:
@@ -113,7 +114,7 @@ class FaultSignals:
                     del rows[node]
 
     def drop_node(self, node: str) -> None:
-        """The node is gone."""
+        """Forget a node that is gone."""
         self._count -= len(self._waiting.pop(node, {})) + len(self._parked.pop(node, {}))
 
     def _in_turn(self, nodes_most: int) -> Iterator[FaultSignal]:

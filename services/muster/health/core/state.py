@@ -32,7 +32,7 @@ UnitKey = tuple[str, str]
 """(kind, name): ("node", its name) or ("device", its uuid)."""
 
 SEVERITY = (None, NodeAction.RESET, NodeAction.REBOOT, NodeAction.REPLACE)
-"""Repairs, the mildest first; what does not help is followed by the next."""
+"""Repairs, mildest first; each is followed by the next if it does not help."""
 STRICTNESS = (RunningJobs.FINISH, RunningJobs.MOVE, RunningJobs.REQUEUE)
 
 
@@ -45,37 +45,37 @@ class Unit(UnitState):
 
     @property
     def key(self) -> UnitKey:
-        """Under which it is kept."""
+        """Return its key."""
         return self.kind, self.name
 
     @property
     def is_healthy(self) -> bool:
-        """Whether health has nothing against its use."""
+        """Return whether health allows its use."""
         return self.phase is HealthPhase.HEALTHY
 
     @property
     def grave(self) -> list[OpenFault]:
-        """Faults that keep it from jobs."""
+        """Return the faults that keep jobs off it."""
         return [one for one in self.faults.values() if one.told.fault_class.is_hardware and not one.told.store_only]
 
     @property
     def wanted_running(self) -> RunningJobs:
-        """The strictest treatment of jobs that one of its faults asks for."""
+        """Return the strictest treatment of jobs among its faults."""
         return max((one.told.running for one in self.grave), key=STRICTNESS.index, default=RunningJobs.FINISH)
 
     @property
     def wanted_action(self) -> NodeAction | None:
-        """The most thorough repair that one of its faults asks for."""
+        """Return the most thorough repair among its faults."""
         return max((one.told.action for one in self.grave), key=SEVERITY.index, default=None)
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing has to be remembered of it."""
+        """Return whether nothing about it must be remembered."""
         kept = (self.faults, self.marks, self.incidents, self.asked_by, self.maintained_by, self.reported)
         return self.is_healthy and not any(kept) and not (self.incident or self.checked_at or self.deep_at)
 
     def observe(self, told: FaultObserved, *, at: Instant, fact: str) -> None:
-        """A fault was told, or told again: the newest word counts, the first moment stays."""
+        """Record a fault; a repeated one keeps the time of its first observation."""
         key = (told.code, told.device)
         known = self.faults.get(key)
         if known is None and len(self.faults) >= OPEN_MAX:
@@ -87,25 +87,25 @@ class Unit(UnitState):
             self.needs_checks = True
 
     def mark(self, mark: FaultMark) -> None:
-        """Remember an observation; the oldest ones go."""
+        """Remember an observation; the oldest are dropped."""
         self.marks = (*self.marks, mark)[-MARKS_MAX:]
 
     def began(self, at: Instant) -> int:
-        """Another illness, or loss; returns by how many more are remembered."""
+        """Record a new fault episode, or a loss; return by how many more are remembered."""
         before = len(self.incidents)
         self.incidents = (*self.incidents, at)[-INCIDENTS_MAX:]
         return len(self.incidents) - before
 
 
 def worst(units: Iterable[Unit]) -> Unit | None:
-    """The one that is furthest from use: needing a person first, then by how early in its way back it is."""
+    """Return the unit furthest from use: one that needs a person, then the earliest phase."""
     ranks = {HealthPhase.QUARANTINED: 4, HealthPhase.SUSPECT: 3, HealthPhase.REPAIRING: 2, HealthPhase.VERIFYING: 1}
     ill = [unit for unit in units if not unit.is_healthy]
     return max(ill, key=lambda unit: (unit.needs_person, ranks[unit.phase], unit.kind, unit.name), default=None)
 
 
 def mark_of(told: FaultObserved, device: str, at: Instant) -> FaultMark:
-    """What is remembered of an observation."""
+    """Return what is remembered of an observation."""
     return FaultMark(
         code=told.code,
         fault_class=told.fault_class,
@@ -118,27 +118,27 @@ def mark_of(told: FaultObserved, device: str, at: Instant) -> FaultMark:
 
 
 class Owners:
-    """Owners of jobs that are not over. Only what they were told is health's own."""
+    """Owners of unfinished jobs, and the faults reported to them."""
 
     def __init__(self) -> None:
         self._team: dict[str, str] = {}
         self._owner_notice: dict[str, dict[str, Instant]] = {}
 
     def describe(self, job: str, team: str) -> None:
-        """Whose job it is."""
+        """Set the team of a job."""
         self._team[job] = team
 
     def end(self, job: str) -> None:
-        """It is over."""
+        """Forget a finished job."""
         self._team.pop(job, None)
         self._owner_notice.pop(job, None)
 
     def team(self, job: str) -> str:
-        """Whose job it is; "" if that is not known."""
+        """Return the team of a job; "" if unknown."""
         return self._team.get(job, "")
 
     def emit(self, job: str, code: str, at: Instant) -> None:
-        """Its owner was told of an application fault."""
+        """Record that the owner was notified of an application fault."""
         if job not in self._team:
             return
         told = self._owner_notice.setdefault(job, {})
@@ -148,21 +148,21 @@ class Owners:
             del told[next(iter(told))]
 
     def forget(self, job: str, code: str) -> None:
-        """What its owner was told of this fault was another matter."""
+        """Forget that the owner was notified of this fault."""
         told = self._owner_notice.get(job)
         if told is not None:
             told.pop(code, None)
 
     def notified_at(self, job: str, code: str) -> Instant | None:
-        """When its owner was told of this fault last."""
+        """Return when the owner was last notified of this fault."""
         return self._owner_notice.get(job, {}).get(code)
 
     def load_notices(self, job: str, stored: OwnerToldState) -> None:
-        """What a checkpoint says, before or after it says whose job it is."""
+        """Restore notifications, before or after the job's team is known."""
         self._owner_notice[job] = {code: Instant(at) for code, at in stored.told}
 
     def stored(self) -> Iterator[tuple[str, OwnerToldState]]:
-        """Jobs whose owners were told of something, for a checkpoint."""
+        """Yield jobs with notifications, for a checkpoint."""
         for job, told in self._owner_notice.items():
             if told:
                 yield job, OwnerToldState(told=tuple(told.items()))
@@ -172,14 +172,13 @@ NODE, DEVICE = "node", "device"
 
 
 class State:
-    """units: nodes and devices of which something has to be remembered; others are healthy.
+    """The state: `units` has nodes and devices with something to remember; all others are healthy.
 
-    fresh: nodes that joined since the last decision, and when. on_node: units of devices, by node. ill: units that are
-    not healthy. work: by the id of an action or of checks that health asked for, whose they are. requests: by the id of
-    a request to withhold, of whichever service. orphans: requests of health for what is gone, as (kind, name, request),
-    and whether they were answered. dirty: units to be looked at by the next decision; judged: nodes whose
-    observations may amount to more. incidents: that are remembered of all nodes. counted: observations by code and
-    class, since this instance began.
+    `fresh`: nodes that joined since the last decision. `on_node`: units of devices by node. `ill`: units that are not
+    healthy. `work`: units by the id of an action or checks of health. `requests`: requests to drain by id, of any
+    service. `orphans`: health's requests for units that are gone, and whether they were answered. `dirty`: units for
+    the next decision. `judged`: nodes whose observations may escalate. `incidents`: number remembered of all nodes.
+    `counted`: observations by code and class, since this process began.
     """
 
     def __init__(self, config: HealthConfig, signals: FaultSignals) -> None:
@@ -207,19 +206,19 @@ class State:
     # --- units ---------------------------------------------------------------------------------------------------
 
     def unit(self, kind: str, name: str, node: str) -> Unit:
-        """The unit, made if nothing was remembered of it."""
+        """Return the unit, created if it is unknown."""
         known = self.units.get((kind, name))
         return known if known is not None else self.put(Unit(node, kind=kind, name=name))
 
     def put(self, unit: Unit) -> Unit:
-        """A new one, or one from a checkpoint; returns it."""
+        """Add a unit, and return it."""
         self.units[unit.key] = unit
         if unit.kind == DEVICE:
             self.on_node.setdefault(unit.node, {})[unit.name] = None
         return unit
 
     def touch(self, unit: Unit) -> None:
-        """It changed: it is looked at, and the units that wait for it."""
+        """Mark a changed unit, and the units that wait for it, for the next decision."""
         self.dirty[unit.key] = None
         if unit.kind == NODE:
             self.dirty.update({(DEVICE, name): None for name in self.on_node.get(unit.name, ())})
@@ -231,7 +230,7 @@ class State:
             self.ill[unit.key] = None
 
     def drop(self, unit: Unit) -> None:
-        """Nothing has to be remembered of it any more."""
+        """Forget a unit."""
         self.units.pop(unit.key, None)
         self.ill.pop(unit.key, None)
         self.dirty.pop(unit.key, None)
@@ -246,15 +245,15 @@ class State:
                 self.on_node.pop(unit.node, None)
 
     def devices_of(self, node: str) -> list[Unit]:
-        """Units of the node's devices."""
+        """Return the units of the node's devices."""
         return [self.units[DEVICE, name] for name in self.on_node.get(node, ())]
 
     def node_unit(self, node: str) -> Unit | None:
-        """The node's own unit, if something is remembered of it."""
+        """Return the node's own unit, if it has one."""
         return self.units.get((NODE, node))
 
     def is_in_maintenance(self, node: str, device: str = "") -> bool:
-        """Whether another service has the node, or this device of it: what is seen then is its doing."""
+        """Return whether another service drained the node or device: then it causes what is observed."""
         unit = self.units.get((NODE, node))
         if unit is not None and unit.maintained_by:
             return True
@@ -262,21 +261,21 @@ class State:
         return own is not None and bool(own.maintained_by)
 
     def observes_only(self, node: str) -> bool:
-        """Whether what is seen there is recorded, and nothing follows."""
+        """Return whether observations of the node are only recorded."""
         if self.config.dry_run or node in self.config.opt_out:
             return True
         description = self.nodes.description(node)
         return description is not None and dict(description.labels).get(OPT_OUT_LABEL) == OBSERVE
 
     def rules_of(self, node: str) -> RuleTable:
-        """The rules of the node's GPU model."""
+        """Return the rules of the node's GPU model."""
         description = self.nodes.description(node)
         return self.config.rules.of(description.gpu_model if description is not None else "")
 
     def holders(self, node: str, device: str = "") -> tuple[str, ...]:
-        """Jobs that hold the device, or the whole node without one; JOBS_MAX at most.
+        """Return the jobs that hold the device, or the whole node, at most JOBS_MAX.
 
-        Where the kubelet picks and nobody was seen with the device: those that may hold it.
+        Where the kubelet picks and the holder is unknown: the jobs that may hold it.
         """
         if not device:
             return self.holds.jobs_on(node)[:JOBS_MAX]
@@ -285,11 +284,11 @@ class State:
         return (found.known or found.possible)[:JOBS_MAX]
 
     def note_incident(self, node: str, at: Instant) -> None:
-        """A node fell ill, or was lost: what lemons are found by."""
+        """Record a fault episode or loss of a node, for finding lemons."""
         self.incidents += self.unit(NODE, node, node).began(at)
 
     def unit_with(self, node: str, device: str, code: str) -> Unit | None:
-        """The unit of which this fault stands, the device's or its node's."""
+        """Return the unit with this open fault, the device or its node."""
         for key in ((DEVICE, device), (NODE, node)):
             unit = self.units.get(key)
             if unit is not None and (code, device) in unit.faults:
@@ -297,7 +296,7 @@ class State:
         return None
 
     def standing(self, node: str) -> set[tuple[str, str]]:
-        """Lasting faults that stand of the node and its devices, as (device, code)."""
+        """Return the open lasting faults of the node and its devices, as (device, code)."""
         found = set[tuple[str, str]]()
         own = self.units.get((NODE, node))
         if own is not None:
@@ -308,7 +307,7 @@ class State:
         return found
 
     def was_reported(self, node: str, device: str, code: str, since: Instant) -> bool:
-        """Whether the fault was told of the device since that moment, as far as is remembered."""
+        """Return whether the fault of the device was reported since then, as far as remembered."""
         unit = self.units.get((NODE, node))
         if unit is None:
             return False
@@ -317,18 +316,18 @@ class State:
     # --- time ----------------------------------------------------------------------------------------------------
 
     def look_at(self, moment: Instant, unit: Unit) -> None:
-        """Look at the unit when the moment has come; once too often does no harm."""
+        """Evaluate the unit at this time; an extra evaluation does no harm."""
         heapq.heappush(self._due, (moment, unit.key))
 
     def advance(self, now: Instant) -> None:
-        """Mark every unit whose time came."""
+        """Mark the units that are due."""
         while self._due and self._due[0][0] <= now:
             _, key = heapq.heappop(self._due)
             if key in self.units:
                 self.dirty[key] = None
 
     def next_due(self) -> Instant | None:
-        """When the next one comes due."""
+        """Return when the next unit is due."""
         return self._due[0][0] if self._due else None
 
 
@@ -337,7 +336,7 @@ GONE = "what it was asked for is gone"
 
 
 def abandon_requests(state: State, unit: Unit) -> None:
-    """The unit is about to be dropped. What was answered goes with it, unless another node shows the device by now."""
+    """Withdraw the requests of a unit before it is dropped, unless another node shows the device now."""
     stays = unit.kind == DEVICE and unit.name in state.nodes.node_of
     for request, answered in ((unit.request_id, unit.is_withheld), (unit.withdrawn_id, unit.crossed)):
         if request and (stays if answered else request == unit.request_id):
@@ -345,19 +344,19 @@ def abandon_requests(state: State, unit: Unit) -> None:
 
 
 def is_own_request(name: str, request: str) -> bool:
-    """Whether health asked under this id to withhold what has this name."""
+    """Return whether the request id to drain `name` is health's."""
     return request.startswith(f"{OWN}.{name}.")
 
 
 def load_orphans(state: State, kind: str, name: str, grant: GrantState) -> None:
-    """What a checkpoint says of requests; those of units that come with it, before or after, are no orphans."""
+    """Restore requests from a checkpoint; those of units in it are not orphans."""
     for wish in grant.wishes:
         if is_own_request(name, wish.request_id) and wish.by in (OWN, "") and wish.request_id not in state.requests:
             state.orphans[kind, name, wish.request_id] = wish.answered
 
 
 def orphan_withdrawals(state: State, room: int) -> list[Draft]:
-    """At most `room` of them."""
+    """Return at most `room` withdrawals of orphaned requests."""
     found = list(state.orphans.items())[: max(0, room)]
     return [
         Draft(

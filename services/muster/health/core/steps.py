@@ -1,5 +1,6 @@
-"""One step of each unit: from suspicion to quarantine, repair, checks and back to health. Each answers what should be
-said now and is not; what it says comes back as facts. See docs/concepts/health.md for the states.
+"""One step of each unit: suspect, quarantine, repair, verification and back to health.
+
+Each returns what must be reported now; it comes back as facts. See docs/concepts/health.md for the states.
 """
 
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from muster.schemas.facts.operations import ChecksRequested, NodeAction, NodeAct
 
 
 def step(state: State, unit: Unit, now: Instant) -> list[Draft]:
-    """What is to be said of the unit now. Nothing while another service has it, or the brake is on."""
+    """Return the next facts of the unit; none while another service has drained it, or the brake is on."""
     if unit.node not in state.nodes:
         return []
     if unit.crossed:
@@ -37,7 +38,7 @@ def step(state: State, unit: Unit, now: Instant) -> list[Draft]:
 
 
 def wants_suspicion(state: State, unit: Unit) -> bool:
-    """Whether it is healthy and has a fault that keeps it from jobs."""
+    """Return whether it is healthy and has a fault that keeps jobs off."""
     return unit.is_healthy and bool(unit.grave) and not state.is_in_maintenance(unit.node)
 
 
@@ -99,7 +100,7 @@ def _try(state: State, unit: Unit, now: Instant) -> Iterator[Draft]:
 
 
 def _its_nodes_matter(state: State, unit: Unit, now: Instant) -> Iterator[Draft]:
-    """What can be done to a device alone did not help: its node is repaired, once in an illness of the device."""
+    """Suspect the node of a device that was not repaired by itself, once in a fault episode of the device."""
     rule, node = state.rules_of(unit.node).rule(UNREPAIRED), state.node_unit(unit.node)
     if state.unit_with(unit.node, unit.name, UNREPAIRED):
         return
@@ -121,15 +122,15 @@ def _at_operator_request(state: State, unit: Unit, now: Instant) -> Iterator[Dra
 
 
 _BEYOND = NodeAction.COMMAND
-"""Stands for: nothing is left to try."""
+"""Stands for: no repair is left."""
 UNREPAIRED = "unrepaired"
-"""The fault of a node with a device that a reset did not help."""
+"""Fault of a node with a device that a reset did not repair."""
 
 
 def next_action(unit: Unit) -> NodeAction | None:
-    """The repair that its faults ask for, and after each attempt that did not help the next more thorough one.
+    """Return the repair for its faults, a more thorough one after each attempt; None: only checks.
 
-    None: checks alone. A device alone can be reset and no more.
+    A device can only be reset.
     """
     rung = SEVERITY.index(unit.wanted_action) + unit.attempt
     most = len(SEVERITY) - 1 if unit.kind == NODE else SEVERITY.index(NodeAction.RESET)
@@ -137,13 +138,13 @@ def next_action(unit: Unit) -> NodeAction | None:
 
 
 def _is_only_waiting(unit: Unit) -> bool:
-    """Whether nothing can be done but wait for the page to show that it is over."""
+    """Return whether only the end of the condition on the page is awaited."""
     grave = unit.grave
     return bool(grave) and unit.wanted_action is None and all(one.told.is_condition for one in grave)
 
 
 def _waited(state: State, unit: Unit, now: Instant) -> Iterator[Draft]:
-    """What the page shows for so long does not go by itself."""
+    """Ask for a person after a condition was shown for PAGE_WAIT_S."""
     due_at = after(unit.since, PAGE_WAIT_S)
     if now >= due_at:
         because = f"the page has shown {unit.grave[0].told.code} for {PAGE_WAIT_S / 3600:g} h"
@@ -153,7 +154,7 @@ def _waited(state: State, unit: Unit, now: Instant) -> Iterator[Draft]:
 
 
 def _must_wait(state: State, unit: Unit) -> bool:
-    """One works on a node at a time: its devices wait for it, and it for a device that is being repaired."""
+    """Return whether it must wait: a node and its devices are repaired one at a time."""
     if state.is_in_maintenance(unit.node, unit.name):
         return True
     if unit.kind != NODE:
@@ -179,12 +180,12 @@ def _repair(state: State, unit: Unit, action: NodeAction, now: Instant) -> Itera
 
 
 def _repair_id(unit: Unit, attempt: int) -> str:
-    """Of what came again after it was gone, incidents count anew, and the agent does nothing twice under one id."""
+    """Return the id of a repair, unique for each incident, because the agent runs an id only once."""
     return f"health.{unit.name}.{unit.incident}.{attempt}.{unit.since}.repair"
 
 
 def _device_of(unit: Unit) -> str:
-    """The one device that a node's faults are about, "" for several or none: then all are reset."""
+    """Return the only device of a node's faults, "" for several or none: then all are reset."""
     devices = {one.told.device for one in unit.grave}
     return devices.pop() if len(devices) == 1 else ""
 
@@ -222,7 +223,7 @@ def _checks(
 
 
 def _while_verifying(state: State, unit: Unit, now: Instant) -> Iterator[Draft]:
-    """Back only on evidence: all checks passed, the pages show that what lasted is over, and nothing new came."""
+    """Return to health only on evidence: all checks passed, conditions are over, and no new fault came."""
     fresh = [one for one in unit.grave if not one.told.is_condition and one.seen_at > unit.since]
     if fresh:
         yield _moved(unit, "quarantined", because=f"{fresh[0].told.code} came while it was checked")

@@ -1,6 +1,6 @@
-"""States of nodes and devices, a part of the health core: folds what was observed, decides what follows.
+"""States of nodes and devices, a part of the health core: fold observations, decide the next steps.
 
-Several observations may amount to more: escalations of the rules over a node's marks, and lemons by its history.
+Several observations may mean more: escalations of the rules over a node's marks, and lemons by its history.
 """
 
 from collections.abc import Iterator
@@ -21,11 +21,11 @@ from muster.health.core.steps import step, wants_suspicion
 from muster.schemas.facts.health import FaultClass, FaultMark, FaultScope
 
 FRESH_S = 3600.0
-"""A node is judged by its history when it falls ill, and so long afterwards at the most."""
+"""How long after a fault episode began a node is judged by its history."""
 
 
 def escalate(state: State, now: Instant, room: int) -> list[Draft]:
-    """Faults that nodes have by what was observed of them lately. A node is judged once after each observation."""
+    """Return faults that follow from recent observations. A node is judged once after each observation."""
     drafts: list[Draft] = []
     for node in tuple(state.judged):
         if len(drafts) >= room:
@@ -83,7 +83,7 @@ def _describe(escalation: Escalation, marks: list[FaultMark]) -> str:
 
 
 def _of_history(state: State, unit: Unit, now: Instant) -> Iterator[Draft]:
-    """A lemon: ill often, and much more often than others."""
+    """Find a lemon: a node that fails often, and much more often than others."""
     config = state.config.lemon
     rule = state.rules_of(unit.node).rule(LEMON)
     since = after(now, -config.window_s)
@@ -108,9 +108,9 @@ FOLDS = Folds[State, None](fold_health.FOLDS, fold_cluster.FOLDS)
 
 
 class NodeVerdicts:
-    """Implements `Part`.
+    """Verdicts on nodes and devices.
 
-    state: as folded, for reading. detector: reads exporters' pages; what it finds waits in `signals` to be emitted.
+    `state` is read-only for others. `detector` reads exporters' pages; its findings wait in `signals`.
     """
 
     def __init__(self, config: HealthConfig) -> None:
@@ -129,13 +129,13 @@ class NodeVerdicts:
         self._has_more = False
 
     def apply(self, fact: Fact) -> None:
-        """See `Part.apply`."""
+        """Fold one fact."""
         FOLDS.apply(self.state, fact)
         if fact.kind == NODE and fact.name == "left":
             self.detector.forget(fact.subject_id)
 
     def decide(self, now: Instant, room: int) -> list[Draft]:
-        """See `Part.decide`. First what sick hardware still does to jobs, then what is new, then what repeats."""
+        """Return drafts: first what faulty hardware still does to jobs, then new faults, then periodic checks."""
         state = self.state
         self._now, self.signals.is_fresh = now, False
         state.advance(now)
@@ -149,14 +149,14 @@ class NodeVerdicts:
         return drafts
 
     def next_wakeup(self) -> Instant | None:
-        """See `Part.next_wakeup`."""
+        """Return when to decide again."""
         if self._has_more or self.signals.is_fresh:
             return self._now
         moments = (self.state.next_due(), self._rounds.next_at())
         return min((moment for moment in moments if moment is not None), default=None)
 
     def snapshot(self) -> Iterator[Draft]:
-        """See `Part.snapshot`."""
+        """Yield the state facts of a checkpoint."""
         return fold_cluster.state_drafts(self.state)
 
     def _patrol(self, now: Instant, room: int) -> list[Draft]:
@@ -199,7 +199,7 @@ class NodeVerdicts:
         return step(state, unit, now)
 
     def _of_checks(self, unit: Unit) -> list[Draft]:
-        """Failed checks that nobody had asked for to give something back."""
+        """Return faults of failed checks that were not verifications."""
         drafts = []
         table = self.state.rules_of(unit.name)
         for one in unit.reported.values():

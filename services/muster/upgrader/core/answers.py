@@ -1,9 +1,8 @@
-"""Answers to questions about campaigns.
+"""Answer questions about campaigns.
 
-What a campaign would come to, and what draining by hand would: simulated over the jobs that run now. Pure.
-
-The fleet is taken as full: where a job ends, one like it begins at once, unless the node is kept for its turn. Jobs
-are thought to run to their limits, so a campaign ends no later than is said here, if nothing new is wrong.
+Simulates a campaign, and draining by hand, over the jobs that run now. Pure.
+The fleet is assumed full: when a job ends, a similar one begins at once, unless the node is kept for its turn. Jobs are
+assumed to run to their limits, so a campaign ends no later than estimated if no new problem appears.
 """
 
 from collections import Counter
@@ -40,7 +39,7 @@ HOUR_S = 3600.0
 
 @dataclass(slots=True)
 class _Cost:
-    """Hours of GPUs, and jobs."""
+    """GPU hours, and jobs."""
 
     idle_gpu_s: float = 0.0
     redone_gpu_s: float = 0.0
@@ -61,7 +60,7 @@ class _Cost:
 
 
 def courses(state: State, campaign: Campaign, now: Instant) -> tuple[Course, Course, Course]:
-    """The campaign as it is planned at this moment; as many nodes at a time evicted by name; and waited for by name."""
+    """Return the plan of the campaign, and the costs of draining the same number of nodes by evicting or by waiting."""
     return (
         in_turns(state, campaign, now),
         _by_name(state, campaign, now, evict=True),
@@ -70,7 +69,7 @@ def courses(state: State, campaign: Campaign, now: Instant) -> tuple[Course, Cou
 
 
 def in_turns(state: State, campaign: Campaign, now: Instant) -> Course:
-    """Nodes idle from when they come free to the end of their turn; jobs that are moved do a restart's work again."""
+    """Return the cost of the plan: nodes idle until their turn ends, and moved jobs repeat a restart."""
     cost, takes_s = _Cost(), campaign.spec.takes_s
     starts, moved, patience_s = planned(state, campaign, now), set[str](), state.config.patience_s
     for name, start in starts.items():
@@ -90,10 +89,10 @@ def in_turns(state: State, campaign: Campaign, now: Instant) -> Course:
 
 
 def _by_name(state: State, campaign: Campaign, now: Instant, *, evict: bool) -> Course:
-    """As many nodes at a time as may be out of use, in the order of their names.
+    """Return the cost of draining batches of nodes by name.
 
-    evict: jobs are stopped; work since the last checkpoint is lost, on average half an interval, or all of the run.
-    Else each few nodes wait until all of their jobs have ended, and idle meanwhile.
+    With `evict`, jobs are stopped; work since the last checkpoint is lost, on average half an interval, or the whole
+    run. Otherwise each batch waits until all of its jobs have ended, and idles meanwhile.
     """
     cost, takes_s, evicted = _Cost(), campaign.spec.takes_s, set[str]()
     moment = now
@@ -132,7 +131,7 @@ def _evict(state: State, cost: _Cost, job: Job, moment: Instant, now: Instant) -
 
 
 def _next_end(job: Job, moment: Instant, now: Instant) -> Instant:
-    """When the job that runs there at a later moment ends: this one, or one like it that followed."""
+    """Return when the job that runs there at a later time ends: this one, or a similar successor."""
     end = job.ends_by(now)
     if moment <= end:
         return end
@@ -141,7 +140,7 @@ def _next_end(job: Job, moment: Instant, now: Instant) -> Instant:
 
 
 def _worked_s(job: Job, moment: Instant, now: Instant) -> float:
-    """For how long the job that runs there at a later moment has run."""
+    """Return for how long the job that runs there at a later time has run."""
     left_s = seconds_between(moment, _next_end(job, moment, now))
     return max(0.0, job.total_s - left_s) if moment > job.ends_by(now) else max(0.0, job.total_s - job.ran_s - left_s)
 
@@ -151,11 +150,11 @@ def _gpus(state: State, job: Job) -> float:
 
 
 NO_ROOM = "as many nodes are out of use as may be"
-"""Why a node has no turn though nothing is wrong with it."""
+"""Reason of a node that has no turn although nothing is wrong with it."""
 
 
 def answer_campaigns(core: Core, ask: Wire, now: Instant) -> CampaignsAnswer:
-    """To `campaigns`."""
+    """Answer `campaigns`."""
     assert isinstance(core, UpgraderCore)
     assert isinstance(ask, AskCampaigns)
     state = core.state
@@ -166,7 +165,7 @@ def answer_campaigns(core: Core, ask: Wire, now: Instant) -> CampaignsAnswer:
 
 
 def answer_check(core: Core, ask: Wire, _now: Instant) -> CampaignCheckAnswer:
-    """To `campaign-check`: what would be answered if it were asked now."""
+    """Answer `campaign-check`: the answer that a request would get now."""
     assert isinstance(core, UpgraderCore)
     assert isinstance(ask, AskCampaignCheck)
     wish = CampaignWish(fact="", name=ask.name, ask=CampaignAsk(ask.ask), spec=ask.spec)
@@ -176,7 +175,7 @@ def answer_check(core: Core, ask: Wire, _now: Instant) -> CampaignCheckAnswer:
 
 
 def answer_preview(core: Core, ask: Wire, now: Instant) -> CampaignPreview:
-    """To `preview`: the campaign as it would be planned now, beside two ways to drain by hand."""
+    """Answer `preview`: the campaign as planned now, beside two ways to drain by hand."""
     assert isinstance(core, UpgraderCore)
     assert isinstance(ask, AskPreview)
     state, spec = core.state, ask.spec
@@ -203,7 +202,7 @@ def answer_preview(core: Core, ask: Wire, now: Instant) -> CampaignPreview:
 
 
 def view_of(state: State, campaign: Campaign, now: Instant, *, with_nodes: bool) -> CampaignView:
-    """One campaign as it stands."""
+    """Return the view of one campaign."""
     starts = planned(state, campaign, now)
     steps = Counter(turn.step.value for turn in campaign.turns.values())
     ended = campaign.ended
@@ -236,7 +235,7 @@ def view_of(state: State, campaign: Campaign, now: Instant, *, with_nodes: bool)
 
 
 def course_of(campaign: Campaign) -> str:
-    """One word for how it goes."""
+    """Return the state of a campaign as one word."""
     if campaign.ended is not None:
         return "ended"
     if campaign.aborted:

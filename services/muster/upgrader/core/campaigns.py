@@ -1,4 +1,4 @@
-"""Campaigns: requests are answered; a campaign stops by itself after failures, and ends when nothing is left to do."""
+"""Decide on campaigns: requests are answered; a campaign stops itself after failures, and ends when all is done."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _DONE = {CampaignAsk.PAUSE: "paused", CampaignAsk.RESUME: "resumed", CampaignAsk
 
 
 def answer_requests(state: State) -> Iterator[Draft]:
-    """The answer to the oldest request of each campaign; the next one follows once that was folded."""
+    """Return the answer to the oldest request of each campaign; the next follows after its fold."""
     answered, started = set[str](), 0
     for wish in state.wishes.values():
         if wish.name in answered:
@@ -41,7 +41,7 @@ def answer_requests(state: State) -> Iterator[Draft]:
 
 
 def refusal(state: State, wish: CampaignWish, *, started: int = 0) -> tuple[str, str] | None:
-    """(field, why) of what cannot be; None if it can. started: campaigns that are accepted in the same breath."""
+    """Return (field, reason) of an impossible request; None if it is possible, besides the campaigns in `started`."""
     campaign = state.campaigns.get(wish.name)
     live = campaign is not None and campaign.ended is None
     if wish.spec is not None:
@@ -67,7 +67,7 @@ def _start_refusal(state: State, spec: CampaignSpec, *, live: bool, started: int
 
 
 def selected(state: State, spec: CampaignSpec) -> list[str]:
-    """Nodes that a campaign would have, by name."""
+    """Return the nodes that a campaign would have, by name."""
     thought = Campaign(name=spec.name, spec=spec)
     return sorted(name for name, node in state.nodes.items() if thought.selects(name, node.description))
 
@@ -98,7 +98,7 @@ SECONDS_PER_HOUR = 3600.0
 
 
 def course(state: State, campaign: Campaign, now: Instant) -> list[Draft]:
-    """`ended` once nothing is left to do, else `stopped` once it must not go on by itself."""
+    """Return `ended` once all is done, or `stopped` once the campaign must not continue by itself."""
     if _is_over(campaign):
         return [_draft(campaign, "ended", summary(campaign, now))]
     if not campaign.goes_on:
@@ -114,7 +114,7 @@ def course(state: State, campaign: Campaign, now: Instant) -> list[Draft]:
 
 
 def summary(campaign: Campaign, now: Instant) -> CampaignEnded:
-    """How it stands at this moment, as its end would say."""
+    """Return the result of the campaign at this time."""
     tally = Counter(turn.step for turn in campaign.turns.values())
     lost_gpu_s = sum(turn.lost_gpu_s for turn in campaign.turns.values())
     ended = tally[Step.DONE] + tally[Step.FAILED] + tally[Step.ROLLED_BACK]
@@ -132,7 +132,7 @@ def summary(campaign: Campaign, now: Instant) -> CampaignEnded:
 
 
 def failed_nodes(campaign: Campaign) -> tuple[str, ...]:
-    """Nodes that are withheld because their upgrade failed."""
+    """Return the nodes that stay drained because their upgrade failed."""
     failed = (name for name, turn in campaign.turns.items() if turn.step is Step.FAILED and turn.request_id)
     return tuple(sorted(failed)[:FAILED_TOLD_MAX])
 

@@ -1,4 +1,4 @@
-"""Settings as the upgrader's core takes them."""
+"""Settings of the upgrader's core."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from muster.schemas.facts.operations import CheckOrder
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """Checks of a node after its upgrade. limit_s: of all together. cannot_run_passes: those that could not run."""
+    """Checks of a node after its upgrade, with their total limit; `cannot_run_passes` accepts those that cannot run."""
 
     checks: tuple[CheckOrder, ...]
     limit_s: float = 900.0
@@ -17,8 +17,9 @@ class Validation:
 
 @dataclass(frozen=True, slots=True)
 class UpgradeConfig:
-    """campaigns_max: that go on at the same time. suites: checks by name. patience_s: a node that is not full is kept
-    for its turn at most so long before. rack_level: the level of topology that `per_rack` counts by.
+    """Limits, and suites of checks by name.
+
+    A node that is not full is kept for its turn at most `patience_s` before. `per_rack` counts by `rack_level`.
     """
 
     campaigns_max: int = 4

@@ -1,6 +1,6 @@
-"""The upgrader's core: folds the cluster's log, decides which node is taken, and what is done to it.
+"""The upgrader's core: fold the log, decide which node is taken, and what is done to it.
 
-The table says which fact changes the state how. What fits no state is counted, nothing else.
+Facts that fit no state are counted.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ FOLDS = Folds[State, None](fold_cluster.FOLDS, fold_campaigns.FOLDS)
 
 @FOLDS.on("node", STATE_NAME, NodeTurnsState)
 def _load_turns(state: State, fact: Fact, stored: NodeTurnsState) -> None:
-    """Turns are kept until their campaign comes, which may be later."""
+    """Restore a turn; it is kept until its campaign is restored."""
     for turn in stored.turns:
         campaign, found = state.campaigns.get(turn.campaign), Turn.restored(turn, node=fact.subject_id)
         if campaign is not None:
@@ -32,7 +32,7 @@ def _load_turns(state: State, fact: Fact, stored: NodeTurnsState) -> None:
 
 
 def states(state: State) -> Iterator[Draft]:
-    """Campaigns, requests without an answer, and turns by node."""
+    """Yield campaigns, open requests, and turns by node."""
     asked: dict[str, tuple[CampaignWish, ...]] = {}
     for wish in state.wishes.values():
         asked[wish.name] = (*asked.get(wish.name, ()), wish)
@@ -62,9 +62,9 @@ LATE = "it was given after it had been asked for no longer"
 
 
 class UpgraderCore:
-    """The only writer of campaigns of one cluster. Without one it says nothing, and folds who holds which node.
+    """The upgrader's core: the only writer of campaigns of one cluster. Without one it only folds who holds which node.
 
-    What it remembers of its last decision is a cache: turns are planned anew at most every `REPLAN_S`.
+    Its memory of the last decision is a cache: turns are planned again at most every `REPLAN_S`.
     """
 
     def __init__(self, config: UpgradeConfig) -> None:
@@ -79,13 +79,13 @@ class UpgraderCore:
         self._turn_at: Instant | None = None
 
     def apply(self, fact: Fact) -> None:
-        """Fold one fact; one that fits no state is counted in `state.anomalies`."""
+        """Fold one fact; facts that fit no state are counted in `state.anomalies`."""
         FOLDS.apply(self.state, fact)
         if fact.name == STATE_NAME:
             self.state.moves += 1
 
     def decide(self, now: Instant) -> list[Draft]:
-        """What should be true and is not yet; the same until something is folded, or time brings more."""
+        """Return the missing facts; the same until something is folded, or time brings more."""
         state = self.state
         if state.moves == self._moves and (self._wake is None or now < self._wake):
             return list(self._said)
@@ -98,18 +98,18 @@ class UpgraderCore:
         return list(self._said)
 
     def next_wakeup(self) -> Instant | None:
-        """When a turn comes, turns are to be planned anew, or an answer is overdue."""
+        """Return when a turn comes, turns are planned again, or an answer is overdue."""
         if self.state.moves != self._moves and self.state.live:
             soonest = after(self._planned_at, limits.REPLAN_S)
             return soonest if self._wake is None else min(self._wake, soonest)
         return self._wake
 
     def snapshot(self) -> Iterator[Draft]:
-        """Campaigns that go on or that a person has still to look at, and the turns of their nodes."""
+        """Yield campaigns that continue or wait for a person, and the turns of their nodes."""
         return states(self.state)
 
     def _steps(self, now: Instant) -> Iterator[Draft]:
-        """What turns that have come need, what failed nodes that a person freed do, and how campaigns end."""
+        """Return what due turns need, withdrawals for failed nodes that a person freed, and ends of campaigns."""
         state = self.state
         for campaign in state.campaigns.values():
             halted = campaign.ended is None and (not campaign.goes_on or bool(state.braked))
@@ -126,7 +126,7 @@ class UpgraderCore:
                 yield from course(state, campaign, now)
 
     def _planning(self, now: Instant) -> list[Draft]:
-        """What turns to come need; planned anew once something changed or a turn has come, but not too often."""
+        """Return what coming turns need; planned again after a change or a turn, but not too often."""
         state = self.state
         stale = state.moves != self._planned_moves or (self._turn_at is not None and now >= self._turn_at)
         rested = state.courses != self._planned_courses or now >= after(self._planned_at, limits.REPLAN_S)
@@ -142,7 +142,7 @@ class UpgraderCore:
         return self._turns if state.moves == self._planned_moves else []
 
     def _given_back(self) -> Iterator[Draft]:
-        """Nodes that the scheduler gave for a request that had been withdrawn may be used again."""
+        """Return withdrawals for nodes that were granted for a request that had been withdrawn."""
         state = self.state
         for name in state.strays:
             grant = state.grants.get(name)
@@ -152,7 +152,7 @@ class UpgraderCore:
                     yield Draft("node", name, "withhold-withdrawn", back, (wish.fact,) if wish.fact else ())
 
     def _next(self, now: Instant) -> Instant | None:
-        """When `decide` could answer differently by time alone."""
+        """Return when `decide` could answer differently by time alone."""
         state = self.state
         moments = [due_at(state, campaign, campaign.turns[name]) for campaign in state.live for name in campaign.open]
         if state.live:

@@ -1,4 +1,4 @@
-"""How campaigns, and the steps of their nodes, change what the upgrader believes."""
+"""Fold campaigns and the steps of their nodes."""
 
 from muster.core import Fact
 from muster.core.folding import Folds
@@ -132,7 +132,7 @@ def _stepped(state: State, fact: Fact, stepped: NodeStepped) -> None:
 
 
 def note_node(state: State, fact: Fact, described: NodeJoined) -> None:
-    """The node came, or is described otherwise: campaigns that fit take it, and one that has the version is done."""
+    """Update campaigns after a node joined or changed: fitting ones take it, and one with the version is done."""
     node = fact.subject_id
     for campaign in state.live:
         turn = campaign.turns.get(node)
@@ -174,7 +174,7 @@ def _answered(state: State, fact: Fact) -> None:
 
 
 def _forget_oldest(state: State) -> None:
-    """Of campaigns that are over, those without a node that waits for a person go first."""
+    """Forget ended campaigns, first those without a node that waits for a person."""
     over = [campaign for campaign in state.campaigns.values() if campaign.ended is not None and not campaign.turns]
     for campaign in over[: -limits.ENDED_KEPT]:
         del state.campaigns[campaign.name]

@@ -1,4 +1,4 @@
-"""How facts of jobs and nodes change the state: who holds which node and until when, and who asked to drain it."""
+"""Fold facts of jobs and nodes: who holds which node until when, and who asked to drain it."""
 
 from collections import Counter
 
@@ -81,7 +81,7 @@ def _job_ended(state: State, fact: Fact, _: JobFinished | JobReturned) -> None:
 
 @FOLDS.on("job", STATE_NAME, JobState)
 def _load_job(state: State, fact: Fact, stored: JobState) -> None:
-    """A job as a checkpoint says."""
+    """Restore a job from a checkpoint."""
     if stored.phase.is_terminal:
         return
     spec = stored.job.spec
@@ -103,7 +103,7 @@ def _held(state: State, fact: Fact, _: Payload) -> None:
 
 
 def _job_held(state: State, fact: Fact) -> None:
-    """What is held changes; up to then, what was not held of a node that is kept was idle."""
+    """Update held devices; until then, the free ones of a kept node were idle."""
     change = state.holds.apply(fact)
     if change is None:
         return
@@ -138,7 +138,7 @@ def _lost(state: State, fact: Fact, _: NodeLost | NodeReturned) -> None:
 
 @FOLDS.on("node", "left", NodeLeft)
 def _node_left(state: State, fact: Fact, _: NodeLeft) -> None:
-    """Its turns are over; if it comes again, it gets new ones."""
+    """End the turns of a node that left; if it comes again, it gets new ones."""
     name = fact.subject_id
     state.count_idle(name, fact.time)
     if state.nodes.apply(fact) is None:
@@ -238,7 +238,7 @@ def _cordoned(state: State, fact: Fact, asked: CordonRequested) -> None:
 
 @FOLDS.on("node", "resume-forwarded", CordonRequested)
 def _resumed(state: State, fact: Fact, _: CordonRequested) -> None:
-    """A person wants the node used again; that frees one whose upgrade failed, too."""
+    """Record a person's request to use the node again, which also frees a node whose upgrade failed."""
     name = fact.subject_id
     if not state.knows(name):
         return
@@ -268,7 +268,8 @@ def _version_wanted(spec: CampaignSpec, turn: Turn) -> str:
 
 @FOLDS.on("node", "checks-reported", ChecksReported)
 def _checks_reported(state: State, fact: Fact, report: ChecksReported) -> None:
-    """What failed ends the checks, and what could not run where the suite says so; else the last report does."""
+    """Record the end of checks: at a failure, at a check that could not run if the suite says so, or at the last
+    report."""
     for turn in state.turns_on(fact.subject_id):
         if not turn.work_id or turn.work_id != report.request_id or turn.outcome is not None:
             continue
@@ -294,7 +295,7 @@ def _settle_turn(state: State, turn: Turn, fact: Fact, outcome: ActionOutcome, d
 
 @FOLDS.on("node", STATE_NAME, GrantState)
 def _load_grant(state: State, fact: Fact, stored: GrantState) -> None:
-    """Who keeps jobs from a node, as a checkpoint says."""
+    """Restore requests to drain a node from a checkpoint."""
     if stored.wishes or stored.cordon is not None:
         state.grants[fact.subject_id] = Grant(stored.wishes, stored.cordon)
         if any(wish.by == MINE and wish.answered for wish in stored.wishes):

@@ -1,21 +1,21 @@
-"""Bounds of the upgrader's core, in one place."""
+"""Bounds of the upgrader's core."""
 
 ENDED_KEPT = 16
-"""Campaigns that are over and are still shown; those with nodes that failed and wait for a person stay besides."""
+"""Ended campaigns that are still shown, besides those with failed nodes that wait for a person."""
 
 DRAFTS_MAX = 512
-"""Drafts of one decision; what is left over comes with the next."""
+"""Drafts of one decision; the rest follows with the next."""
 
 REPLAN_S = 5.0
-"""Turns are planned anew at most so often: in between, what began goes on."""
+"""Minimum time between two plans of turns; turns that began continue in between."""
 
 RESAY_S = 60.0
-"""A turn that moved by less than that is not announced anew."""
+"""A turn that moved by less is not announced again."""
 
 MARGIN_S = 300.0
-"""A node is asked for so much later than its turn is planned, and a turn that is late is thought to last so much
-longer: the scheduler gives a node when its moment comes, also if the turn before it is not over then.
+"""Margin after a turn's planned time, at which the node is requested, and by which a late turn is assumed to last
+longer: the scheduler grants a node at its time even if the turn before it is late.
 """
 
 ANSWER_SLACK_S = 120.0
-"""So long after its limit an action or a check that was not answered counts as failed."""
+"""Time after its limit at which an unanswered action or check counts as failed."""

@@ -1,4 +1,4 @@
-"""What a campaign sees of its nodes: who is out of use, who may be taken, and when each comes free of jobs."""
+"""A campaign's view of its nodes: which are out of use, which may be taken, and when each comes free of jobs."""
 
 from muster.core import Instant, after
 from muster.schemas.facts.node import RunningJobs
@@ -9,14 +9,14 @@ from muster.upgrader.core.state import Campaign, State, Turn, domain
 
 
 def nodes_of(share: str, selected: int) -> int:
-    """Nodes that may be out of use: `share` is a number, or a part of `selected` like "5%", at least one node."""
+    """Return how many nodes may be out of use: a number, or a part of `selected` like "5%", at least one."""
     if share.endswith("%"):
         return max(1, selected * int(share[:-1]) // 100)
     return int(share)
 
 
 def room_of(campaign: Campaign) -> Room:
-    """Its limits, in nodes."""
+    """Return its limits, in nodes."""
     spec, selected = campaign.spec, len(campaign.turns)
     return Room(
         total=nodes_of(spec.max_unavailable, selected),
@@ -27,7 +27,7 @@ def room_of(campaign: Campaign) -> Room:
 
 
 def is_out(state: State, node: str, now: int) -> bool:
-    """Whether no new job can start there, whoever is the reason."""
+    """Return whether no new job can start there, for any reason."""
     return bool(state.is_lost(node) or state.cordon(node) or state.taken_by_others(node, now)) or any(
         turn.is_open or turn.is_withheld or (turn.step is Step.FAILED and turn.request_id)
         for turn in state.turns_on(node)
@@ -35,7 +35,7 @@ def is_out(state: State, node: str, now: int) -> bool:
 
 
 def hindrance(state: State, campaign: Campaign, node: str, now: int) -> str:
-    """Why the node cannot be taken at this moment, whatever the limits; "" if it can."""
+    """Return why the node cannot be taken now, whatever the limits; "" if it can."""
     if node not in state.nodes:
         return "it is not part of the cluster"
     if state.is_lost(node):
@@ -50,14 +50,14 @@ def hindrance(state: State, campaign: Campaign, node: str, now: int) -> str:
 
 
 def free_at(state: State, campaign: Campaign, node: str, now: Instant) -> tuple[Instant, str]:
-    """When no job holds the node any more, at the latest, and the job for which it waits longest ("": none)."""
+    """Return when the node comes free of jobs at the latest, and the job that it waits for ("": none)."""
     moving = campaign.spec.running is RunningJobs.MOVE
     ends = [(job.leaves_by(now, moving=moving), job.id) for job in state.jobs_on(node)]
     return max(ends, default=(now, ""))
 
 
 def busy_of(state: State, campaign: Campaign, now: Instant) -> list[Busy]:
-    """Nodes of a campaign that are out of use; those that could be taken all the same stay so until they are."""
+    """Return the nodes of a campaign that are out of use; those that can be taken stay so until they are."""
     found, level = list[Busy](), state.config.rack_level
     for name, turn in campaign.turns.items():
         if not is_out(state, name, now):
@@ -69,12 +69,12 @@ def busy_of(state: State, campaign: Campaign, now: Instant) -> list[Busy]:
 
 
 def is_candidate(state: State, campaign: Campaign, turn: Turn, now: Instant) -> bool:
-    """Whether the node waits for its turn and could be taken."""
+    """Return whether the node waits for its turn and can be taken."""
     return turn.step is Step.PLANNED and not hindrance(state, campaign, turn.node, now)
 
 
 def candidates(state: State, campaign: Campaign, now: Instant) -> list[Candidate]:
-    """Nodes of a campaign that wait for their turn and could be taken."""
+    """Return the nodes of a campaign that wait for their turn and can be taken."""
     found, level = list[Candidate](), state.config.rack_level
     for name, turn in campaign.turns.items():
         if not is_candidate(state, campaign, turn, now):
@@ -88,7 +88,7 @@ def candidates(state: State, campaign: Campaign, now: Instant) -> list[Candidate
 
 
 def _until(state: State, campaign: Campaign, turn: Turn, now: Instant) -> int | None:
-    """When a node that is out of use comes back, as far as that can be said."""
+    """Return when a node that is out of use comes back, as far as known."""
     if not turn.is_open:
         return None
     began = turn.since

@@ -1,8 +1,8 @@
-"""When each node gets its turn: a plan over the moments at which nodes come free of jobs. Pure, and of no campaign.
+"""Plan when each node gets its turn, from the times at which nodes come free of jobs. Pure, for any campaign.
 
-Time is walked through from one moment to the next at which a node comes free, a turn ends or a window opens. At each,
-those that are free take their turns in order, as far as the limits allow. Nodes that come free of one gang together
-have their turns together, if the limits leave room for all of them at any time; else as many as there is room for.
+Time advances to each moment at which a node comes free, a turn ends or a window opens. There, free nodes take their
+turns in order, within the limits. Nodes of one gang have their turns together if the limits ever have room for all of
+them; otherwise as many as there is room for.
 """
 
 from bisect import insort
@@ -15,14 +15,14 @@ from itertools import groupby
 from muster.core import Instant
 
 MOMENTS_MAX = 100_000
-"""Moments that are walked through at the most; what has no turn by then has none."""
+"""Moments that are walked through; nodes without a turn by then have none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A node that waits for its turn. free_at: when no job holds it any more. gang: whose end that is.
+    """A node that waits for its turn, free of jobs at `free_at`, with the end of `gang`.
 
-    rank: of those that are free, the lower ones go first. is_out: it is out of use already: its turn takes nothing.
+    Among free nodes the lowest `rank` is first. `is_out`: it is out of use already, so its turn takes nothing.
     """
 
     node: str
@@ -35,13 +35,13 @@ class Candidate:
 
     @property
     def order(self) -> tuple[bool, int, int, str, str]:
-        """Its place among those that are free."""
+        """Return its order among the free nodes."""
         return not self.is_out, self.free_at, self.rank, self.gang, self.node
 
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """A node that is out of use until then; None: nobody knows. is_ours: it is in the campaign's hands."""
+    """A node that is out of use until then; None: unknown. `is_ours`: the campaign has taken it."""
 
     until: int | None
     rack: str = ""
@@ -51,7 +51,7 @@ class Busy:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Nodes that may be out of use at one time: in all, in one rack, in one group; parallel: in our hands. 0: any."""
+    """Limits of nodes out of use at a time: total, per rack, per group, and taken in parallel. 0: no limit."""
 
     total: int
     parallel: int = 0
@@ -61,7 +61,7 @@ class Room:
 
 @dataclass(slots=True)
 class _Use:
-    """What is out of use at a moment."""
+    """The nodes out of use at a time."""
 
     room: Room
     total: int = 0
@@ -84,7 +84,7 @@ class _Use:
 
     @property
     def is_full(self) -> bool:
-        """Whether nobody fits who is not out of use already."""
+        """Return whether there is room only for nodes that are out of use already."""
         return self.total >= self.room.total or bool(self.room.parallel and self.ours >= self.room.parallel)
 
     def fits(self, one: Candidate) -> bool:
@@ -94,14 +94,14 @@ class _Use:
         return one.is_out or (self.total < room.total and self.is_open(one.rack, one.group))
 
     def is_open(self, rack: str, group: str) -> bool:
-        """Whether rack and group have room for another node."""
+        """Return whether rack and group have room for another node."""
         room = self.room
         return not (room.per_rack and rack and self.racks[rack] >= room.per_rack) and not (
             room.per_group and group and self.groups[group] >= room.per_group
         )
 
     def fits_all(self, together: Sequence[Candidate]) -> bool:
-        """Whether all of them fit at once."""
+        """Return whether all of them fit at once."""
         taken = 0
         for one in together:
             if not self.fits(one):
@@ -122,9 +122,9 @@ def plan(
     takes_ns: int,
     opens: Callable[[Instant], Instant],
 ) -> dict[str, Instant]:
-    """When each candidate's turn begins; those for whom the limits never leave room have none.
+    """Return when each candidate's turn begins; candidates without room have none.
 
-    takes_ns: how long a turn lasts. opens: the first moment from a given one on at which turns may begin.
+    A turn lasts `takes_ns`; `opens` returns the first time from a given one on at which turns may begin.
     """
     use, ends = _Use(room), list[tuple[int, int, Candidate | Busy]]()
     lasting, number = _Use(room), 0
@@ -163,9 +163,9 @@ def plan(
 
 
 def _chosen(ready: list[Candidate], use: _Use, lasting: _Use, *, places: Iterable[tuple[str, str]]) -> list[Candidate]:
-    """Those that take their turn at this moment, of those that are free, in order; they count as out of use.
+    """Return which free nodes take their turn now, in order, and count them as out of use.
 
-    places: racks and groups of those that are not out of use yet.
+    `places` are the racks and groups of nodes that are not out of use yet.
     """
     chosen = list[Candidate]()
     if not ready or (not ready[0].is_out and not _has_room(use, places)):
@@ -184,7 +184,7 @@ def _chosen(ready: list[Candidate], use: _Use, lasting: _Use, *, places: Iterabl
 
 
 def _has_room(use: _Use, places: Iterable[tuple[str, str]]) -> bool:
-    """Whether a node in one of these places, which is not out of use already, fits: else nobody need be looked at."""
+    """Return whether a node in one of these places fits that is not out of use already."""
     return not use.is_full and any(use.is_open(rack, group) for rack, group in places)
 
 

@@ -1,4 +1,4 @@
-"""The state of the upgrader: campaigns with the turns of their nodes, jobs, and the requests to drain nodes.
+"""The state of the upgrader: campaigns with the turns of their nodes, jobs, and requests to drain nodes.
 
 Folds change it (`fold*.py`), decisions only read it.
 """
@@ -24,7 +24,7 @@ MILLI = 1000
 
 
 def gpus(described: NodeJoined | None) -> int:
-    """Return the number of devices that are there."""
+    """Return the number of present devices."""
     return 0 if described is None else len(described.present)
 
 
@@ -34,15 +34,16 @@ def domain(described: NodeJoined | None, level: str) -> str:
 
 
 def version(described: NodeJoined | None, component: str) -> str:
-    """Return the version of one of the node's components, "" if that is not known."""
+    """Return the version of a component of the node, "" if unknown."""
     return "" if described is None else dict(described.versions).get(component, "")
 
 
 @dataclass(slots=True)
 class Job:
-    """One live job. ran_s: over its ended runs; exited_s: of the run that ended and is not answered for yet.
+    """One live job.
 
-    total_s: over all runs, slice_s: of each at the least, as its queue allows. running_at: 0 before its run begins.
+    `ran_s`: run time of ended attempts; `exited_s`: of an ended attempt without an answer. `total_s` limits all
+    attempts, `slice_s` is the minimum of each, as its queue allows. `running_at` is 0 before the attempt begins.
     """
 
     id: str
@@ -55,22 +56,22 @@ class Job:
 
     @property
     def can_move(self) -> bool:
-        """Whether it allows to be stopped after a checkpoint and queued again."""
+        """Return whether it may be stopped after a checkpoint and queued again."""
         spec = self.spec
         return spec.checkpointing is not None and spec.preemptible and spec.kind is not JobKind.INFERENCE
 
     def ends_by(self, now: Instant) -> Instant:
-        """When its run is over at the latest: then it is ended as timed-out."""
+        """Return when it ends at the latest, as timed-out."""
         began = self.running_at or now
         return max(now, after(Instant(began), max(0.0, self.total_s - self.ran_s)))
 
     def slice_ends(self, now: Instant) -> Instant:
-        """Until when it is not to be stopped."""
+        """Return until when it must not be stopped."""
         began = self.running_at or now
         return max(now, after(Instant(began), self.slice_s))
 
     def leaves_by(self, now: Instant, *, moving: bool) -> Instant:
-        """When its nodes are free of it: at the end of its run, or of its slice if it may be moved."""
+        """Return when its nodes come free: at the end of its run, or of its slice if it may be moved."""
         end = self.ends_by(now)
         return min(end, self.slice_ends(now)) if moving and self.can_move else end
 
@@ -83,21 +84,21 @@ class Grant:
     """The grant of one node."""
 
     wishes: tuple[WithholdWish, ...] = ()
-    """Who asked to withhold it, in the order of the requests."""
+    """Requests to drain it, in order."""
     cordon: Cordon | None = None
-    """By a person, while it stands."""
+    """Cordon of a person."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody keeps jobs from the node, and nobody asked to."""
+        """Return whether nothing keeps jobs off the node."""
         return not self.wishes and self.cordon is None
 
     def taken_by_others(self, now: int) -> str:
-        """Which other service keeps jobs from it at this moment; "" if none does."""
+        """Return which other service keeps jobs off it now; "" for none."""
         return next((wish.by or "a service" for wish in self.wishes if wish.by != MINE and wish.from_at <= now), "")
 
     def ask(self, asked: WithholdRequested, *, fact: str, by: str) -> None:
-        """A request, or the same once more, with another moment or treatment."""
+        """Record a request, or its repetition with another time or treatment."""
         known = self.wish(asked.request_id)
         if known is not None and known.answered:
             return
@@ -112,13 +113,13 @@ class Grant:
         self.wishes = (*(one for one in self.wishes if one is not known), wish)
 
     def answer(self, request_id: str, *, fact: str) -> None:
-        """`withheld` was said: the answer stands, also of a request that was withdrawn meanwhile."""
+        """Record `withheld`: the answer is valid, even for a request that was withdrawn meanwhile."""
         known = self.wish(request_id) or WithholdWish(request_id=request_id, fact=fact, by=MINE)
         answered = known.model_copy(update={"answered": True})
         self.wishes = (*(one for one in self.wishes if one.request_id != request_id), answered)
 
     def withdraw(self, request_id: str, *, after_withheld: bool) -> bool:
-        """Nobody asks for it any more; False if the answer stands."""
+        """Record a withdrawal; False if the answer is still valid."""
         known = self.wish(request_id)
         if known is None or (known.answered and not after_withheld):
             return False
@@ -126,11 +127,11 @@ class Grant:
         return True
 
     def drop_answered(self) -> None:
-        """It was released, or left: requests that were answered are settled."""
+        """Record its release or departure: answered requests are settled."""
         self.wishes = tuple(one for one in self.wishes if not one.answered)
 
     def wish(self, request_id: str) -> WithholdWish | None:
-        """The request of this id that stands."""
+        """Return the open request of this id."""
         return next((one for one in self.wishes if one.request_id == request_id), None)
 
 
@@ -142,7 +143,7 @@ class Turn(TurnState):
 
     @property
     def is_open(self) -> bool:
-        """Whether its turn has come and is not over."""
+        """Return whether its turn has come and is not over."""
         return self.step is not Step.PLANNED and not self.step.is_end
 
 
@@ -153,17 +154,17 @@ class Campaign(CampaignState):
     name: str
     spec: CampaignSpec
     turns: dict[str, Turn] = field(default_factory=dict)
-    """By node."""
+    """Turns by node."""
     open: dict[str, None] = field(default_factory=dict)
     """Nodes whose turn has come and is not over."""
 
     @property
     def goes_on(self) -> bool:
-        """Whether further nodes may be taken."""
+        """Return whether further nodes may be taken."""
         return self.ended is None and not (self.paused or self.stopped or self.aborted)
 
     def move(self, turn: Turn, step: Step, at: Instant) -> None:
-        """The turn is at this step from now on."""
+        """Move the turn to this step."""
         turn.step, turn.since = step, at
         if turn.is_open:
             self.open[turn.node] = None
@@ -171,29 +172,30 @@ class Campaign(CampaignState):
             self.open.pop(turn.node, None)
 
     def put(self, turn: Turn) -> None:
-        """A turn as a checkpoint says."""
+        """Restore a turn from a checkpoint."""
         self.turns[turn.node] = turn
         self.move(turn, turn.step, turn.since)
 
     def drop(self, node: str) -> None:
-        """The node is none of this campaign's any more."""
+        """Remove the node from this campaign."""
         self.turns.pop(node, None)
         self.open.pop(node, None)
 
     @property
     def request_prefix(self) -> str:
-        """How ids of its requests begin: campaign and number hold no dots."""
+        """Return the prefix of ids of its requests: campaign and number contain no dots."""
         return f"{self.name}.{self.number}."
 
     def request_id(self, turn: Turn, what: str) -> str:
-        """Id of the next request of a turn: unique for the node, the campaign, the attempt, and when the node came.
+        """Return the id of a turn's next request, unique for the node, the campaign, the attempt, and the node's
+        arrival.
 
-        A node that left and came again has another turn, and the agent has not forgotten what it did in the first one.
+        A node that left and came again has another turn, and the agent still remembers the ids of the first.
         """
         return f"{self.request_prefix}{turn.number}.{turn.attempt}.{turn.asks}.{what}.{turn.node}"[:LABEL_CHARS_MAX]
 
     def selects(self, node: str, described: NodeJoined) -> bool:
-        """Whether the node is one of this campaign."""
+        """Return whether the node belongs to this campaign."""
         select = self.spec.select
         labels = dict(described.labels)
         return (
@@ -204,19 +206,18 @@ class Campaign(CampaignState):
         )
 
     def is_at_version(self, described: NodeJoined) -> bool:
-        """Whether nothing is to be done there."""
+        """Return whether nothing is to be done there."""
         return bool(self.spec.version) and version(described, self.spec.component.value) == self.spec.version
 
 
 @dataclass(slots=True)
 class State:
-    """wishes: not answered yet, by the fact that asked. braked: why health does nothing by itself, "" if it does.
+    """The state.
 
-    grants: of nodes, by name, as far as anybody keeps jobs from one or asked to.
-    early: turns of a checkpoint whose campaign did not come yet.
-    strays: nodes that may have been given for a request that was withdrawn before.
-    anomalies: facts that fitted nothing, by what. moves: grows with every fact by which a decision could change,
-    courses: with those of campaigns as a whole.
+    `wishes`: open requests by their fact. `braked`: why health takes no action, "" if it does. `grants`: drained nodes
+    and requests to drain, by name. `early`: restored turns whose campaign is not restored yet. `strays`: nodes that may
+    have been granted for a withdrawn request. `anomalies`: facts that fit no state. `moves`: grows with every fact that
+    could change a decision; `courses`: with those of campaigns.
     """
 
     config: UpgradeConfig
@@ -235,11 +236,11 @@ class State:
 
     @property
     def live(self) -> list[Campaign]:
-        """Campaigns that are not over, in the order in which they were accepted."""
+        """Return the campaigns that are not over, in the order of their acceptance."""
         return [campaign for campaign in self.campaigns.values() if campaign.ended is None]
 
     def knows(self, node: str) -> bool:
-        """Return whether anything is known of a node: it is there, a job holds it, or somebody keeps jobs from it."""
+        """Return whether anything is known of a node: it is present, held or drained."""
         return node in self.nodes or node in self.grants or bool(self.holds.slots_on(node))
 
     def grant(self, node: str) -> Grant:
@@ -263,16 +264,16 @@ class State:
         return None if grant is None else grant.cordon
 
     def taken_by_others(self, node: str, now: int) -> str:
-        """Return which other service keeps jobs from a node at this moment; "" if none does."""
+        """Return which other service keeps jobs off a node now; "" for none."""
         grant = self.grants.get(node)
         return "" if grant is None else grant.taken_by_others(now)
 
     def turns_on(self, node: str) -> list[Turn]:
-        """Its turns in all campaigns that are kept."""
+        """Return its turns in all kept campaigns."""
         return [campaign.turns[node] for campaign in self.campaigns.values() if node in campaign.turns]
 
     def turn_asking(self, node: str, request_id: str) -> Turn | None:
-        """Whose request to withhold the node this is, if it is one of ours."""
+        """Return the campaign and turn of a request to drain, if it is the upgrader's."""
         campaign = self.campaigns.get(request_id.partition(".")[0])
         turn = campaign.turns.get(node) if campaign is not None else None
         return turn if turn is not None and turn.request_id == request_id else None
@@ -282,14 +283,14 @@ class State:
         return [self.jobs[name] for name in self.holds.slots_on(node) if name in self.jobs]
 
     def is_full(self, node: str) -> bool:
-        """Return whether no more GPUs can be had; a node without GPUs is full if a job holds it."""
+        """Return whether no GPU is free; a node without GPUs is full if a job holds it."""
         return bool(self.holds.slots_on(node)) and self._milli_held(node) >= self._milli(node)
 
     def count_idle(self, node: str, at: int, *, taken_milli: int = 0) -> None:
-        """Add what no job used up to this moment to the turn for which the node is kept. Before its devices change.
+        """Add the idle time until now to the turn for which the node is kept, before its devices change.
 
-        taken_milli: how much more is held since this moment; negative if it is less. A node that is kept for several
-        campaigns counts for the first of them.
+        `taken_milli` is how much more is held from now on; negative if less. A node kept for several campaigns counts
+        for the first of them.
         """
         turn = next((turn for turn in self.turns_on(node) if turn.request_id), None)
         if turn is None:

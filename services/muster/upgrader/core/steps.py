@@ -1,4 +1,4 @@
-"""What follows for a node whose turn has come: one step after the other, each as facts that stand together."""
+"""Decide the next step of a node whose turn has come, each as facts in one batch."""
 
 from muster.core import Draft, Instant, after, seconds_between
 from muster.schemas.base import Payload
@@ -12,14 +12,14 @@ from muster.upgrader.core.state import Campaign, State, Turn
 NO_SUITE = "no such suite of checks any more"
 SECOND_STEP = ".back-checks."
 _IDLE = frozenset({Step.CORDONED, Step.WAITING, Step.DRAINED})
-"""Its turn has come, and nothing was done to the node yet."""
+"""Steps before any work on the node."""
 
 
 def next_step(state: State, campaign: Campaign, turn: Turn, now: Instant) -> list[Draft]:
-    """What its turn needs now; nothing while it waits for somebody.
+    """Return what its turn needs now; nothing while it waits.
 
-    A node that another service wants goes back before anything was done to it: that one may wait for us to give it up,
-    and two that wait for each other would do so for ever. Its turn comes again once the other one is done.
+    A node that another service wants goes back before any work: that service may wait for the upgrader, and both would
+    wait forever. Its turn comes again once the other service is done.
     """
     other = state.taken_by_others(turn.node, now)
     if other and turn.step in _IDLE:
@@ -38,7 +38,7 @@ def next_step(state: State, campaign: Campaign, turn: Turn, now: Instant) -> lis
 
 
 def due_at(state: State, campaign: Campaign, turn: Turn) -> Instant | None:
-    """When work on the node that was not answered counts as failed; None while none is under way."""
+    """Return when unanswered work on the node counts as failed; None without work."""
     if not turn.work_id or turn.outcome is not None:
         return None
     limit_s = campaign.spec.action_limit_s
@@ -49,7 +49,7 @@ def due_at(state: State, campaign: Campaign, turn: Turn) -> Instant | None:
 
 
 def take(state: State, campaign: Campaign, turn: Turn, now: Instant) -> list[Draft]:
-    """Its turn has come: nothing new starts there from now on, and who allows it is moved."""
+    """Begin a turn: nothing new starts there from now on, and jobs that allow it are moved."""
     cordon = state.cordon(turn.node)
     by = cordon.principal if cordon is not None else ""
     said = NodeStepped(campaign=campaign.name, step=Step.CORDONED, attempt=turn.attempt, cordoned_by=by)
@@ -60,7 +60,7 @@ def take(state: State, campaign: Campaign, turn: Turn, now: Instant) -> list[Dra
 
 
 def ask(campaign: Campaign, turn: Turn, *, from_at: int, running: RunningJobs) -> Draft:
-    """Ask the scheduler for the node, or for another moment under the request that stands."""
+    """Request the node from the scheduler, or another time under the open request."""
     asked = WithholdRequested(
         request_id=turn.request_id or campaign.request_id(turn, "hold"),
         reason=f"upgrade: campaign {campaign.name}",
@@ -71,7 +71,7 @@ def ask(campaign: Campaign, turn: Turn, *, from_at: int, running: RunningJobs) -
 
 
 def give_back(campaign: Campaign, turn: Turn, because: str) -> list[Draft]:
-    """The node goes back to jobs before anything was done to it; it stays planned."""
+    """Return the node to jobs before any work; it stays planned."""
     drafts = list[Draft]()
     if turn.step is not Step.PLANNED:
         said = NodeStepped(campaign=campaign.name, step=Step.PLANNED, attempt=turn.attempt, detail=because)
@@ -97,7 +97,7 @@ def _until_drained(state: State, campaign: Campaign, turn: Turn, now: Instant) -
 
 
 def _drained(state: State, campaign: Campaign, turn: Turn) -> list[Draft]:
-    """Only on a node that is empty and answers."""
+    """Start work, only on a node that is empty and answers."""
     if not turn.is_withheld or state.holds.slots_on(turn.node) or state.is_lost(turn.node):
         return []
     spec = campaign.spec
@@ -113,7 +113,7 @@ def _drained(state: State, campaign: Campaign, turn: Turn) -> list[Draft]:
 
 
 def _worked(state: State, campaign: Campaign, turn: Turn, now: Instant) -> list[Draft]:
-    """The action or the checks were answered, or not within their time."""
+    """Continue after the answer of an action or of checks, or after their time limit."""
     due = due_at(state, campaign, turn)
     if turn.outcome is None:
         if due is None or now < due:
@@ -146,7 +146,7 @@ def _check(state: State, campaign: Campaign, turn: Turn, step: Step, what: str) 
 
 
 def _over(campaign: Campaign, turn: Turn, step: Step, detail: str) -> list[Draft]:
-    """The turn is over, and jobs may have the node again; a person's cordon stands by itself."""
+    """End the turn and return the node to jobs; a person's cordon is separate."""
     said = NodeStepped(
         campaign=campaign.name, step=step, attempt=turn.attempt, detail=detail, cordoned_by=turn.cordoned_by
     )
@@ -154,7 +154,7 @@ def _over(campaign: Campaign, turn: Turn, step: Step, detail: str) -> list[Draft
 
 
 def _failed(campaign: Campaign, turn: Turn, detail: str) -> list[Draft]:
-    """It is brought back to the version before, if the campaign says so; else it stays away from jobs."""
+    """Roll back to the version before, if the campaign says so; otherwise the node stays drained."""
     spec = campaign.spec
     version = spec.roll_back_to or turn.version_before
     if spec.roll_back and version and turn.step is not Step.ROLLING_BACK:
@@ -172,7 +172,7 @@ def _failed(campaign: Campaign, turn: Turn, detail: str) -> list[Draft]:
 def _work(
     campaign: Campaign, turn: Turn, step: Step, asked: NodeActionRequested | ChecksRequested, *, detail: str = ""
 ) -> list[Draft]:
-    """The step, and what the agent is asked to do in it."""
+    """Yield the step and its request to the agent."""
     said = NodeStepped(
         campaign=campaign.name, step=step, attempt=turn.attempt, request_id=asked.request_id, detail=detail
     )

@@ -1,4 +1,4 @@
-"""Which nodes wait for which turn: asked for ahead of time, so that nothing starts there that would end later."""
+"""Schedule turns: nodes are requested ahead of time, so that no job starts there that would end later."""
 
 from collections.abc import Iterator, Sequence
 
@@ -18,7 +18,7 @@ _EPOCH_WEEKDAY = 3
 
 
 def open_at(windows: Sequence[Window], moment: Instant) -> Instant:
-    """The first moment, not before this one, at which a node may be taken. No windows: this one."""
+    """Return the first time from `at` on at which a node may be taken; `at` itself without windows."""
     if not windows:
         return moment
     week_start, into = _week(moment)
@@ -37,7 +37,7 @@ def open_at(windows: Sequence[Window], moment: Instant) -> Instant:
 
 
 def _week(moment: Instant) -> tuple[int, int]:
-    """The Monday, 00:00, before a moment, and how far into its week that is. Nanoseconds."""
+    """Return the Monday, 00:00, before a time, and the nanoseconds since."""
     since_monday = moment + _EPOCH_WEEKDAY * DAY_MIN * _MINUTE_NS
     into = since_monday % (_WEEK_MIN * _MINUTE_NS)
     return moment - into, into
@@ -48,7 +48,7 @@ CLOSED = "it cannot be taken now"
 
 
 def planned(state: State, campaign: Campaign, now: Instant) -> dict[str, Instant]:
-    """When each node that waits has its turn, the earliest first; none has while the campaign does not go on."""
+    """Return when each waiting node has its turn, earliest first; none while the campaign is stopped."""
     spec = campaign.spec
     if not campaign.goes_on or state.braked:
         return {}
@@ -112,7 +112,7 @@ def _kept(state: State, campaign: Campaign, starts: dict[str, Instant], now: Ins
 
 
 def _is_to_be_said(turn: Turn, moment: Instant) -> bool:
-    """Whether it is another moment than was asked for, by so much that it is worth to say."""
+    """Return whether the time differs enough from the requested one to be announced."""
     if not turn.request_id:
         return True
     return not turn.is_withheld and abs(moment - turn.from_at) > limits.RESAY_S * NS_PER_S

@@ -256,7 +256,7 @@ def allocation(device: str, *uids: str) -> JsonObject:
 
 def test_a_pod_with_a_claim_is_not_bound_where_kubelets_pick() -> None:
     agent = adopted()
-    assert ["not given by claims" in reason for reason in agent.refused.values()] == [True]
+    assert ["not allocated by claims" in reason for reason in agent.refused.values()] == [True]
 
 
 def test_a_claim_of_an_attempt_before_is_given_back_before_it_is_allocated_anew() -> None:
@@ -287,7 +287,7 @@ def test_a_claim_of_a_pod_of_others_that_runs_is_asked_about_by_the_pods_own_nam
     second = Allocator(first.store)
     second.prepare(order(0))
     second.settle()
-    assert ["holds a device that was placed" in reason for reason in second.refused.values()] == [True]
+    assert ["holds a device of this placement" in reason for reason in second.refused.values()] == [True]
     assert holding(first.store) == ["gpu-0"]
 
 
@@ -304,7 +304,7 @@ def test_a_claim_for_another_number_of_devices_is_refused() -> None:
     }
     agent.store.make(Create(Kind.CLAIMS, "muster-jobs", "made", body))
     agent.settle()
-    assert ["asks for 2 devices, and 1 were chosen" in reason for reason in agent.refused.values()] == [True]
+    assert ["asks for 2 devices, but 1 were chosen" in reason for reason in agent.refused.values()] == [True]
 
 
 def services(store: ClaimStore) -> list[JsonObject]:
@@ -435,7 +435,7 @@ def test_a_claim_that_is_deleted_before_it_was_looked_at_is_refused() -> None:
     agent.store.events[:] = agent.store.events[-1:]  # the rest was never told
     agent.settle()
     assert agent.ready == []
-    assert ["taken back" in reason for reason in agent.refused.values()] == [True]
+    assert ["deallocated" in reason for reason in agent.refused.values()] == [True]
 
 
 def test_a_claim_that_is_gone_before_it_was_looked_at_is_refused() -> None:

@@ -1,7 +1,7 @@
-"""What is to be done at the API server, as values; and what came of it.
+"""Calls to the API server, as values, and their outcomes.
 
 A call is safe to repeat: names are deterministic, deletions and bindings carry the uid, replacements the version that
-was read. Who made a call is told its outcome exactly once, also when another leader may have done the same.
+was read. The owner of a call gets its outcome exactly once, even if another leader did the same.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from muster.kube.objects import JsonObject
 
 
 class Kind(StrEnum):
-    """Kinds that the agent writes, as permissions title them."""
+    """Kinds that the agent writes, as titled in permissions."""
 
     PODS = "pods"
     NODES = "nodes"
@@ -42,7 +42,7 @@ class _OnObject:
 
 @dataclass(frozen=True, slots=True)
 class Create(_OnObject):
-    """A new object. body: with kind, metadata and all. brief: of the reply nothing but its metadata is wanted."""
+    """Create an object; `brief`: only its metadata is returned."""
 
     body: JsonObject = field(compare=False)
     brief: bool = False
@@ -50,7 +50,7 @@ class Create(_OnObject):
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """Bind a pod to a node, if it still is the pod of this uid."""
+    """Bind a pod to a node, if it still has this uid."""
 
     namespace: str
     name: str
@@ -60,9 +60,9 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Delete(_OnObject):
-    """Delete an object, if it still is the one of this uid ("": whichever).
+    """Delete an object, if it still has this uid ("": any).
 
-    grace_s: of a pod; None: its own, 0: at once, without waiting for the kubelet.
+    `grace_s` is that of a pod; None: its own, 0: at once, without waiting for the kubelet.
     """
 
     uid: str = ""
@@ -71,7 +71,7 @@ class Delete(_OnObject):
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Ask a pod to leave as a disruption budget allows: refused by `code` 429 as long as it does not."""
+    """Evict a pod: refused with `code` 429 while a disruption budget forbids it."""
 
     namespace: str
     name: str
@@ -81,7 +81,7 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class Replace(_OnObject):
-    """Put `body` in the object's place if it still has the version that `body` says. subresource: "status" or ""."""
+    """Replace an object that still has the version in `body`. `subresource` is "status" or ""."""
 
     body: JsonObject = field(compare=False)
     subresource: str = ""
@@ -89,7 +89,7 @@ class Replace(_OnObject):
 
 @dataclass(frozen=True, slots=True)
 class Merge(_OnObject):
-    """A merge patch (RFC 7386). subresource: "status" or ""."""
+    """Apply a merge patch (RFC 7386). `subresource` is "status" or ""."""
 
     body: JsonObject = field(compare=False)
     subresource: str = ""
@@ -97,7 +97,7 @@ class Merge(_OnObject):
 
 @dataclass(frozen=True, slots=True)
 class Read(_OnObject):
-    """The object as it is now."""
+    """Read an object."""
 
 
 Call = Create | Bind | Delete | Evict | Replace | Merge | Read
@@ -105,7 +105,7 @@ Call = Create | Bind | Delete | Evict | Replace | Merge | Read
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """It was done. reply: the object as it is now, or a Status."""
+    """The call succeeded; `reply` is the new object or a Status."""
 
     reply: Mapping[str, object] = field(default_factory=dict)
 
@@ -115,10 +115,10 @@ NOT_FOUND, CONFLICT = 404, 409
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The server answered that it will not; the same call again will be refused again, unless something changes.
+    """The server refused the call, and will refuse it again unless something changes.
 
-    code: of HTTP (409 conflict or exists already, 404 not there, 403, 422, 429 by a disruption budget). reason: of its
-    Status ("AlreadyExists", "Conflict"); message: what a person may read.
+    `code` is HTTP's (409 conflict or exists, 404 not found, 403, 422, 429 by a disruption budget), `reason` that of the
+    Status ("AlreadyExists", "Conflict").
     """
 
     code: int
@@ -128,9 +128,9 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """Nobody knows whether it was done: the server does not answer, or is overloaded. It may be repeated.
+    """The result is unknown: the server does not answer, or is overloaded. The call may be repeated.
 
-    reached: the server answered, with an error of its own (5xx, 429), which may concern this call alone.
+    `reached`: the server answered with an error of its own (5xx, 429), which may concern only this call.
     """
 
     message: str = ""

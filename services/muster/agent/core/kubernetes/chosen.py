@@ -1,7 +1,9 @@
-"""Devices that Muster chooses one by one (DRA): all parts of it in one, as the cluster and its shell see them."""
+"""Devices that Muster chooses one by one (DRA): the facade for the cluster and its sink."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+
+from typing_extensions import override
 
 from muster.agent.core.cluster import CreatePods
 from muster.agent.core.kubernetes.claims import ClaimView, Holders, Key
@@ -19,31 +21,32 @@ from muster.core import Instant, seconds_between
 from muster.schemas.job import Slot
 
 SILENCE_S = 300.0
-"""A node stays Muster's alone for so long after its driver's slices went: one that starts anew wipes them first."""
+"""How long Muster keeps a node after its driver's slices disappeared: a restarting driver removes them first."""
 
 
 @dataclass(frozen=True, slots=True)
 class DevicePolicy:
-    """The part of a cluster's settings that devices follow from.
-
-    driver: whose devices. models: our name by what the driver says. reserved: CPUs kept for the system on every node.
-    threads: of a core. own_nodes: nodes with devices are Muster's alone. namespace: its own, where the policies' list
-    is.
-    """
+    """Settings for devices."""
 
     driver: str = "gpu.nvidia.com"
+    """Driver whose devices are chosen."""
     models: Mapping[str, str] = field(default_factory=dict)
+    """Muster's model name by the driver's."""
     reserved: frozenset[int] = frozenset()
+    """CPUs reserved for the system on every node."""
     threads: int = 2
+    """Threads of a core."""
     own_nodes: bool = True
+    """Whether nodes with devices are reserved for Muster."""
     namespace: str = "muster"
+    """Muster's own namespace, which has the list for the admission policies."""
 
 
 class ChosenDevices(AuxiliaryObjects, Devices):
-    """Implements `ports.AuxiliaryObjects`, also for pods without devices, and `describing.Devices`.
+    """Auxiliary objects of pods, with or without devices, and the devices of nodes.
 
-    After the cluster is made, tell `belongs_to` its nodes. Where no slice is ever seen, no device is published, every
-    kubelet picks, and what is left are the gangs' Services. on_claim, on_claim_gone: whoever else follows claims.
+    Call `belongs_to` once the cluster is created. Without any ResourceSlice, kubelets pick the devices, and only the
+    gangs' Services remain. `on_claim` and `on_claim_gone` are called for other users of claims.
     """
 
     def __init__(self, policy: DevicePolicy, worklist: Worklist, orders: PodOrders, own_pods: AdoptedPods) -> None:
@@ -63,26 +66,26 @@ class ChosenDevices(AuxiliaryObjects, Devices):
         self.on_claim_gone: Callable[[ClaimView], None] = lambda _: None
 
     def belongs_to(self, nodes: Nodes) -> None:
-        """Whose devices these are."""
+        """Set the nodes of the devices."""
         self._nodes = nodes
         self.needs.names = nodes
         self._published.told = nodes.told
 
     @property
     def nodes(self) -> frozenset[str]:
-        """Nodes whose driver speaks for them."""
+        """Return the nodes whose driver publishes devices."""
         return self._index.nodes
 
     def slice_seen(self, view: SliceView) -> None:
-        """A ResourceSlice is so."""
+        """Handle a new state of a ResourceSlice."""
         self._changed(self._index.put(view))
 
     def slice_gone(self, name: str) -> None:
-        """A ResourceSlice is no more."""
+        """Handle a deleted ResourceSlice."""
         self._changed(self._index.remove(name))
 
     def claim_seen(self, view: ClaimView, now: Instant) -> None:
-        """A ResourceClaim is so, in the order of the watch. What others hold is not there for us."""
+        """Handle a new state of a ResourceClaim, in watch order. Devices of foreign claims are unavailable."""
         before = self._holders.claims.get(view.key)
         self.needs.claim_seen(view, now)
         self.on_claim(view)
@@ -90,7 +93,7 @@ class ChosenDevices(AuxiliaryObjects, Devices):
             self._moved(before, view)
 
     def claim_gone(self, key: Key, now: Instant) -> None:
-        """A ResourceClaim is no more."""
+        """Handle a deleted ResourceClaim."""
         before = self._holders.claims.get(key)
         self.needs.claim_gone(key, now)
         if before is not None:
@@ -98,7 +101,7 @@ class ChosenDevices(AuxiliaryObjects, Devices):
             self._moved(before, None)
 
     def settle(self, now: Instant) -> None:
-        """After a batch: the nodes that have devices are Muster's, as soon as all nodes and slices were seen."""
+        """After a batch: reserve the nodes with devices for Muster, once all nodes and slices were seen."""
         if self.own_nodes is None or self._nodes is None or not self._nodes.is_synced:
             return
         if self._is_dirty or self._silent:
@@ -107,7 +110,7 @@ class ChosenDevices(AuxiliaryObjects, Devices):
         self.own_nodes.settle(now)
 
     def _own(self, now: Instant) -> frozenset[str]:
-        """Nodes whose driver speaks, or spoke a moment ago - it starts anew - or where pods of ours hold devices."""
+        """Return the nodes whose driver publishes devices, or did recently, or whose devices Muster's pods hold."""
         speaking = self._index.nodes
         for node in self._spoke - speaking:
             self._silent.setdefault(node, now)
@@ -118,29 +121,29 @@ class ChosenDevices(AuxiliaryObjects, Devices):
         self._spoke = speaking | self._silent.keys()
         return self._spoke
 
+    @override
     def of_node(self, node: NodeView, *, cpu_milli: int) -> DescribedDevices | None:
-        """See `Devices`."""
         self._is_dirty = True
         return self._published.of_node(node, cpu_milli=cpu_milli)
 
+    @override
     def watched_by(self, watcher: Watcher) -> None:
-        """See `AuxiliaryObjects`."""
         self.needs.watched_by(watcher)
 
+    @override
     def prepare(self, order: CreatePods, slot: Slot, *, name: str, uid: str, now: Instant) -> bool:
-        """See `AuxiliaryObjects`."""
         return self.needs.prepare(order, slot, name=name, uid=uid, now=now)
 
+    @override
     def release(self, order: CreatePods, slot: Slot, now: Instant) -> None:
-        """See `AuxiliaryObjects`."""
         self.needs.release(order, slot, now)
 
+    @override
     def end(self, order: CreatePods, now: Instant) -> None:
-        """See `AuxiliaryObjects`."""
         self.needs.end(order, now)
 
     def clear(self) -> None:
-        """See `AuxiliaryObjects`: everything is to be seen again."""
+        """Forget everything, to be seen again."""
         self._index.clear()
         self._holders.clear()
         self.needs.clear()
@@ -150,7 +153,7 @@ class ChosenDevices(AuxiliaryObjects, Devices):
             self.own_nodes.clear()
 
     def _moved(self, before: ClaimView | None, after: ClaimView | None) -> None:
-        """What others hold is not there for us; what we hold keeps a device in sight that otherwise would not be."""
+        """Mark nodes whose claims changed: foreign claims remove devices, Muster's keep them in the description."""
         is_others = any(view is not None and not view.job for view in (before, after))
         nodes = _pools(before) | _pools(after)
         self._changed(nodes if is_others else frozenset(filter(self._published.follows_claims, nodes)))
@@ -163,5 +166,5 @@ class ChosenDevices(AuxiliaryObjects, Devices):
 
 
 def _pools(view: ClaimView | None) -> frozenset[str]:
-    """Pools of devices at nodes are called as their nodes."""
+    """Return the pools of a claim, which are named like their nodes."""
     return frozenset(place.pool for place in view.places) if view is not None else frozenset()

@@ -1,8 +1,8 @@
 """The steps of one claim, each a call that is safe to repeat.
 
-It is made with its finalizer (or, where another made it, given one), read, allocated and reserved at the version that
-was read, and seen to stand alone (`holders`): only then its pod may be bound. A step that is refused for good takes the
-gang back to the queue, and gives back what was allocated.
+A claim is created with its finalizer (or given one, if another controller created it), read, allocated and reserved at
+the version that was read, and checked for conflicts (`Holders`): only then is its pod bound. If a step is refused for
+good, the gang is queued again, and the allocation is removed.
 """
 
 from collections.abc import Mapping
@@ -34,38 +34,38 @@ from muster.kube.objects import JsonObject, text, uid_of
 from muster.schemas.job import Slot
 
 TRIES_MAX = 8
-"""Of making or writing one claim against what others do to it at the same time."""
+"""Attempts to create or write one claim while others change it."""
 AGAIN_S = 0.5
-"""Before a name is asked for again that a claim still has which is being deleted."""
+"""Before a name is tried again whose claim is being deleted."""
 
 
 class Step(Enum):
-    """Where a claim stands."""
+    """State of a claim."""
 
-    WORKING = auto()  # a call is asked for
-    ABSENT = auto()  # somebody else is to make the claim
-    WRITTEN = auto()  # until the watch shows it
+    WORKING = auto()  # a call is in progress
+    ABSENT = auto()  # another controller will create the claim
+    WRITTEN = auto()  # the watch does not show it yet
     READY = auto()
     OVER = auto()
 
 
 class Action(Enum):
-    """What a call about a claim does."""
+    """What a call on a claim does."""
 
     CREATE = auto()
     READ = auto()
-    READ_ANEW = auto()  # it could not be made, for one of its name is there: that may be on its way out
-    CHANGE = auto()  # give it the finalizer, or take back what it was given
+    READ_ANEW = auto()  # after a name conflict: that claim may be terminating
+    CHANGE = auto()  # add the finalizer, or remove an allocation
     ALLOCATE = auto()
     READ_TO_GIVE_BACK = auto()
     GIVE_BACK = auto()
     DELETE = auto()
-    LET_GO = auto()  # take the finalizer away
+    LET_GO = auto()  # remove the finalizer
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimPurpose(Purpose):
-    """Something is to be done about a claim that a pod needs."""
+    """A call on a claim that a pod needs."""
 
     pod: PodKey
     uid: str
@@ -73,22 +73,23 @@ class ClaimPurpose(Purpose):
 
 @dataclass(frozen=True, slots=True)
 class ChangeClaim(ClaimPurpose):
-    """One call at a time per claim. uid: of the pod; one that comes anew under the same name has calls of its own."""
+    """One call at a time per claim and pod uid; a new pod of the same name has its own calls."""
 
     action: Action = field(default=Action.READ, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class ExamineHolder(ClaimPurpose):
-    """See whether the pod runs whose claim holds the same devices. uid: of that claim."""
+    """Check whether the pod runs whose claim (`uid`) holds the same devices."""
 
     other: ClaimView = field(compare=False, repr=False)
 
 
 @dataclass(slots=True, eq=False)
 class Need:
-    """A claim that a pod needs. claim: "" while it is not known how another calls it. labels: by which a claim that
-    another made is known as Muster's.
+    """A claim that a pod needs; `claim` is "" while its name is unknown.
+
+    `labels` mark a claim of another controller as used by Muster.
     """
 
     key: PodKey
@@ -101,29 +102,26 @@ class Need:
     step: Step = Step.WORKING
     tries: int = 0
     uid: str = ""  # of the claim, once it is known
-    version: int = 0  # of our own write
+    version: int = 0  # of the agent's last write
     is_released: bool = False
     slot: Slot | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
-    manifest: JsonObject = field(default_factory=dict)  # by which it is made
+    manifest: JsonObject = field(default_factory=dict)  # for its creation
 
     @property
     def at(self) -> Key:
-        """Namespace and name."""
+        """Return namespace and name."""
         return self.namespace, self.claim
 
     @property
     def work(self) -> ChangeClaim:
-        """What its calls are for."""
+        """Return the purpose of its calls."""
         return ChangeClaim(self.key, self.pod[1])
 
 
 @dataclass(slots=True)
 class Counts:
-    """Since the start. conflicts: another claim held a device that was placed. unserved: services that were refused.
-
-    last: the newest reason of either.
-    """
+    """Counts since the start: devices held by another claim, refused Services, and the last reason."""
 
     conflicts: int = 0
     unserved: int = 0
@@ -132,29 +130,29 @@ class Counts:
 
 @dataclass(slots=True, eq=False)
 class ClaimSteps:
-    """known: claims of needs that are known here, with the pod of each; leaving: that are on their way out.
-
-    asked: needs about which something is asked.
-    """
+    """Runs the steps of claims."""
 
     worklist: Worklist
     holders: Holders
     counts: Counts = field(default_factory=Counts)
     known: dict[Key, PodKey] = field(default_factory=dict)
+    """Claims of known needs, with their pods."""
     leaving: dict[Key, None] = field(default_factory=dict)
+    """Claims that are being deleted."""
     watcher: Watcher | None = None
     asked: dict[ClaimPurpose, Need] = field(default_factory=dict)
+    """Needs with a call in progress."""
 
     def __post_init__(self) -> None:
         self.worklist.serve(self, ClaimPurpose)
 
     def name(self, need: Need, claim: str) -> None:
-        """The claim is called so."""
+        """Set the name of the claim."""
         need.claim = claim
         self.known[need.at] = need.key
 
     def wait(self, need: Need, now: Instant) -> None:
-        """The claim is made for the pod by another: from the template that its object names."""
+        """Wait for the claim that another controller creates from the template of the pod's object."""
         made = [view for view in self.holders.of_pod(need.pod[1]) if not view.deleting]
         if made:
             self.name(need, made[0].name)
@@ -163,7 +161,7 @@ class ClaimSteps:
             need.step = Step.ABSENT
 
     def make(self, need: Need, manifest: JsonObject, now: Instant) -> None:
-        """Make it, unless an earlier leader did, and all that follows."""
+        """Create the claim, unless an earlier leader did, and continue."""
         known = self.holders.claims.get(need.at)
         if known is not None and is_right(known, need):
             need.step, need.version = Step.WRITTEN, known.version
@@ -173,22 +171,22 @@ class ClaimSteps:
             self._create(need, now)
 
     def seen(self, need: Need, view: ClaimView, now: Instant) -> None:
-        """Its claim is so, in the order of the watch. What we wrote may have been taken back by somebody else."""
+        """Handle a new state of its claim, in watch order; others may have removed the allocation."""
         if need.step is Step.ABSENT and view.owner == need.pod[1]:
             self.wait(need, now)
         elif need.step in (Step.WRITTEN, Step.READY) and not is_right(view, need):
             if view.deleting or view.version > need.version:
-                self._lose(need, now, f"claim {need.claim} was taken back by somebody else")
+                self._lose(need, now, f"claim {need.claim} was deallocated by another client")
         elif need.step is Step.WRITTEN:
             self._look(need, now)
 
     def gone(self, need: Need, now: Instant) -> None:
-        """Its claim is no more."""
+        """Handle the deletion of its claim."""
         if need.step in (Step.WRITTEN, Step.READY):
-            self._lose(need, now, f"claim {need.claim} was deleted by somebody else")
+            self._lose(need, now, f"claim {need.claim} was deleted by another client")
 
     def release(self, need: Need) -> None:
-        """Its pod ended, or was never made."""
+        """Release the claim of a pod that ended or was never created."""
         need.step = Step.OVER
         self.known.pop(need.at, None)
         if need.is_adopted or not need.claim:
@@ -197,29 +195,29 @@ class ClaimSteps:
         self.leaving[need.at] = None
         if self.worklist.cancel(need.work):
             self.asked.pop(need.work, None)
-            self._delete(need)  # else its outcome does
+            self._delete(need)  # otherwise its outcome does
 
     def drop(self, view: ClaimView, key: PodKey) -> None:
-        """Take back a claim of ours of which no need is known."""
+        """Delete a claim of Muster without a known need."""
         need = Need(key, view.node, view.namespace, view.name, ("", view.owner), view.places, is_adopted=False)
         need.step, need.uid, need.is_released = Step.OVER, view.uid, True
         self.leaving[need.at] = None
         self._delete(need)
 
     def refused(self, key: PodKey, now: Instant, reason: str, *, uid: str) -> None:
-        """The pod cannot have what was placed."""
+        """Report that the pod cannot get its devices."""
         self.counts.last = reason
         if self.watcher is not None:
             self.watcher.is_refused(key, now, reason=reason, uid=uid)
 
     def clear(self) -> None:
-        """Another leads."""
+        """Forget everything: another process leads."""
         self.known.clear()
         self.leaving.clear()
         self.asked.clear()
 
     def answered(self, purpose: ClaimPurpose, outcome: Outcome, now: Instant) -> None:
-        """See `Asker`. What a pod was released from in the meantime is deleted instead of what was to come next."""
+        """Continue after a call; the claim of a released pod is deleted instead."""
         need = self.asked.pop(purpose, None)
         if need is None:
             return
@@ -262,7 +260,7 @@ class ClaimSteps:
         self._ask(need, Create(Kind.CLAIMS, *need.at, need.manifest), Action.CREATE, now, after_s=after_s)
 
     def _was_read(self, need: Need, outcome: Outcome, now: Instant, *, may_create: bool) -> None:
-        """The claim as it is. One of a former pod of this name is on its way out: the name is asked for again."""
+        """Continue with the claim as read; if it is a terminating one of a former pod, create it again later."""
         is_gone = isinstance(outcome, Refused) and outcome.code == NOT_FOUND
         if not is_gone and isinstance(outcome, Done):
             view = claims.project_claim(dict(outcome.reply))
@@ -270,12 +268,12 @@ class ClaimSteps:
         if is_gone and may_create and need.tries < TRIES_MAX:
             self._create(need, now, after_s=AGAIN_S)
         elif is_gone:
-            self._refuse(need, now, f"claim {need.claim} belongs to another pod, or is gone")
+            self._refuse(need, now, f"claim {need.claim} belongs to another pod or was deleted")
         else:
             self._claim_is(need, outcome, now)
 
     def _claim_is(self, need: Need, outcome: Outcome, now: Instant) -> None:
-        """The claim at a version: protected first, then allocated, each at exactly this version."""
+        """Protect the claim, then allocate it, each at exactly this version."""
         if not isinstance(outcome, Done):
             self._refuse(need, now, _words(need, outcome))
             return
@@ -288,7 +286,7 @@ class ClaimSteps:
         if protection is not None:
             self._ask(need, Merge(Kind.CLAIMS, *need.at, protection), Action.CHANGE, now)
             return
-        if view.places:  # of an attempt before: what a claim was given does not change, it is given back first
+        if view.places:  # of an earlier attempt: an allocation must be removed before another
             self._free(need, view, claim, now)
             return
         try:
@@ -299,7 +297,7 @@ class ClaimSteps:
         self._ask(need, Replace(Kind.CLAIMS, *need.at, body, subresource="status"), Action.ALLOCATE, now)
 
     def _free(self, need: Need, view: ClaimView, claim: JsonObject, now: Instant) -> None:
-        """Take back what the claim was given, unless a pod has it that is not this one."""
+        """Remove the claim's allocation, unless another pod uses it."""
         if set(view.reserved) - {need.pod[1]}:
             self._refuse(need, now, f"claim {need.claim} is in use by another pod")
             return
@@ -311,7 +309,7 @@ class ClaimSteps:
         self._look(need, now)
 
     def _look(self, need: Need, now: Instant) -> None:
-        """Ready as soon as the watch shows our own write, and with it all that was written before."""
+        """Become ready once the watch shows the agent's write, and with it all earlier writes."""
         view = self.holders.claims.get(need.at)
         if view is None or not is_right(view, need):
             return
@@ -326,7 +324,7 @@ class ClaimSteps:
             self._conflict(need, others[0], now)
 
     def _examine(self, need: Need, other: ClaimView) -> None:
-        """A claim of ours that nobody here knows: of a pod that an earlier leader made. Is that pod over?"""
+        """Check whether the pod of an unknown claim of Muster, from an earlier leader, is over."""
         pod = other.pod or names.pod_of_claim(other.name)
         self._put(need, ExamineHolder(need.key, other.uid, other), Read(Kind.PODS, other.namespace, pod))
 
@@ -342,10 +340,10 @@ class ClaimSteps:
 
     def _conflict(self, need: Need, other: ClaimView, now: Instant) -> None:
         self.counts.conflicts += 1
-        self._refuse(need, now, f"claim {other.namespace}/{other.name} holds a device that was placed")
+        self._refuse(need, now, f"claim {other.namespace}/{other.name} holds a device of this placement")
 
     def _refuse(self, need: Need, now: Instant, reason: str) -> None:
-        """The gang cannot have it: what was allocated is given back at once, for whoever else looks."""
+        """Refuse the placement, and remove the allocation at once."""
         need.step = Step.OVER
         view = self.holders.claims.get(need.at)
         if view is not None and view.places and need.pod[1] in view.reserved:
@@ -353,7 +351,7 @@ class ClaimSteps:
         self.refused(need.key, now, reason, uid=need.pod[1])
 
     def _lose(self, need: Need, now: Instant, reason: str) -> None:
-        """Somebody else took it. A pod that is bound runs on: whoever watches knows which are."""
+        """Report a lost claim. A bound pod keeps running; the watcher knows it."""
         if need.step is Step.WRITTEN:
             need.step = Step.OVER
         self.refused(need.key, now, reason, uid=need.pod[1])
@@ -362,7 +360,7 @@ class ClaimSteps:
         self._ask(need, Read(Kind.CLAIMS, *need.at), Action.READ_TO_GIVE_BACK, now)
 
     def _delete(self, need: Need) -> None:
-        """A claim of unknown uid was never made, or not by this life: the garbage collector takes it with its pod."""
+        """Delete the claim; one of unknown uid was not created by this process, and goes with its pod."""
         known = self.holders.claims.get(need.at)
         uid = need.uid or (known.uid if known is not None and known.owner == need.pod[1] else "")
         if not uid:
@@ -372,7 +370,7 @@ class ClaimSteps:
         self._put(need, ChangeClaim(need.key, need.pod[1], Action.DELETE), call)
 
     def _deleted(self, need: Need, outcome: Outcome) -> None:
-        """It goes once the finalizer is taken away: nobody else has to notice first."""
+        """Remove the finalizer of a deleted claim, so that it goes at once."""
         reply = dict(outcome.reply) if isinstance(outcome, Done) else {}
         patch = claims.protection(reply, wanted=False) if uid_of(reply) else None
         if patch is None:
@@ -382,7 +380,7 @@ class ClaimSteps:
         self._put(need, ChangeClaim(need.key, need.pod[1], Action.LET_GO), call)
 
     def _ask(self, need: Need, call: Call, action: Action, now: Instant, *, after_s: float = 0.0) -> None:
-        """Have this done about the claim, but not for ever again."""
+        """Make a call on the claim, at most TRIES_MAX times."""
         need.tries += 1
         if need.tries > TRIES_MAX:
             self._refuse_tired(need, now)
@@ -391,24 +389,24 @@ class ClaimSteps:
         self._put(need, ChangeClaim(need.key, need.pod[1], action), call, at=at)
 
     def _put(self, need: Need, purpose: ClaimPurpose, call: Call, *, at: Instant = AT_ONCE) -> None:
-        if self.worklist.ask(purpose, call, at=at, is_urgent=True):  # before more is begun
+        if self.worklist.ask(purpose, call, at=at, is_urgent=True):  # before new gangs
             self.asked[purpose] = need
 
     def _refuse_tired(self, need: Need, now: Instant) -> None:
         if need.step is not Step.OVER:
             need.step = Step.OVER
-            reason = f"claim {need.claim} changed {TRIES_MAX} times under our hands"
+            reason = f"claim {need.claim} was changed by other clients {TRIES_MAX} times"
             self.refused(need.key, now, reason, uid=need.pod[1])
 
 
 def is_right(view: ClaimView, need: Need) -> bool:
-    """Whether the claim gives this pod exactly its devices."""
+    """Return whether the claim gives this pod exactly its devices."""
     uid = need.pod[1]
     return uid in view.reserved and set(view.places) == set(need.places) and not view.deleting and view.owner == uid
 
 
 def _is_over(outcome: Outcome, uid: str) -> bool:
-    """Whether the pod of this uid, as it was read, runs no more."""
+    """Return whether the pod of this uid, as read, is over."""
     if isinstance(outcome, Refused):
         return outcome.code == NOT_FOUND
     pod = dict(outcome.reply) if isinstance(outcome, Done) else {}

@@ -1,7 +1,7 @@
-"""ResourceClaims of pods as `resource.k8s.io/v1` has them: made, allocated and taken back by us, by exact rules.
+"""ResourceClaims of pods as in `resource.k8s.io/v1`: created, allocated and deallocated by exact rules.
 
-A claim is made with the finalizer that keeps an allocated claim, then `status.allocation` and `reservedFor` are written
-at the version that was read, and only then its pod is bound. Sources: api/resource/v1 types.go and the
+A claim is created with the finalizer that protects an allocated claim, then `status.allocation` and `reservedFor` are
+written at the version that was read, and only then its pod is bound. Sources: api/resource/v1 types.go and the
 `dynamicresources` plugin of kube-scheduler 1.34.
 """
 
@@ -31,39 +31,40 @@ Key = tuple[str, str]
 """Namespace and name of a claim."""
 _Where = TypeVar("_Where", Place, str)
 REQUEST = "gpus"
-"""Name of the one request of a claim of ours."""
+"""Name of the only request of a claim of Muster."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimView:
-    """A claim. owner: uid of the pod that it was made for; pod: its name. places: that it was given. reserved: uids of
-    pods.
-
-    node: of which it was given them, if its allocation says one. job: as our labels say it, "" for others' claims.
-    deleting: it is to go as soon as nobody needs it. version: grows with every change, and is none
-    by itself.
-    """
+    """A claim."""
 
     namespace: str
     name: str
     uid: str
     owner: str = ""
+    """Uid of the pod that owns it."""
     job: str = ""
+    """Job in Muster's label, "" for foreign claims."""
     places: tuple[Place, ...] = ()
     reserved: tuple[str, ...] = ()
+    """Uids of pods."""
     deleting: bool = False
+    """Whether it is being deleted."""
     node: str = ""
+    """Node of the allocation, if it names one."""
     pod: str = ""
+    """Name of the pod that owns it."""
     version: int = field(default=0, compare=False)
+    """Grows with every change; ignored by comparisons."""
 
     @property
     def key(self) -> tuple[str, str]:
-        """Namespace and name."""
+        """Return namespace and name."""
         return self.namespace, self.name
 
 
 def project_claim(raw: JsonObject) -> ClaimView:
-    """Raises nothing: what is absent counts as its default. Devices for administrators are held by nobody."""
+    """Project a claim. Absent fields have their defaults; administrators' devices count as free."""
     results = objects(raw, "status", "allocation", "devices", "results")
     reserved, owner = objects(raw, "status", "reservedFor"), _owning_pod(raw)
     return ClaimView(
@@ -90,7 +91,7 @@ def claim_manifest(
     device_class: str,
     count: int,
 ) -> JsonObject:
-    """A claim for `count` GPUs of one pod. pod: its name and uid; when it goes, the claim goes."""
+    """Return a claim for `count` GPUs of one pod (name and uid), which owns it."""
     pod_name, pod_uid = pod
     owner: JsonObject = {"apiVersion": "v1", "kind": "Pod", "name": pod_name, "uid": pod_uid}
     exactly: JsonObject = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": count}
@@ -109,7 +110,7 @@ def claim_manifest(
 
 
 def allocated(claim: JsonObject, *, node: str, pod: tuple[str, str], places: Sequence[Place]) -> JsonObject:
-    """The claim, as it was read, with these devices, reserved for this pod: the body of a replacement of its status."""
+    """Return the body that allocates these devices and reserves them for the pod, at the version that was read."""
     pod_name, pod_uid = pod
     results = [
         {"request": request, "driver": place.driver, "pool": place.pool, "device": place.device}
@@ -126,14 +127,14 @@ def allocated(claim: JsonObject, *, node: str, pod: tuple[str, str], places: Seq
 
 
 def deallocated(claim: JsonObject) -> JsonObject:
-    """The claim, as it was read, with no device: the body of a replacement of its status."""
+    """Return the body that removes the allocation, at the version that was read."""
     return {**_without_status(claim), "status": {}}
 
 
 def protection(claim: JsonObject, *, wanted: bool, labels: Mapping[str, str] | None = None) -> JsonObject | None:
-    """A merge patch, for the version that was read, that adds or takes away the finalizer; None if it is so already.
+    """Return a merge patch that adds or removes the finalizer at the version that was read; None if nothing changes.
 
-    labels: that the claim is to have beside those that it has, so that it is known as Muster's.
+    `labels` are added, to mark the claim as used by Muster.
     """
     now = [one for one in sequence(claim, "metadata", "finalizers") if isinstance(one, str)]
     said = strings(claim, "metadata", "labels")
@@ -149,7 +150,7 @@ def protection(claim: JsonObject, *, wanted: bool, labels: Mapping[str, str] | N
 
 
 def counts(claim: JsonObject) -> tuple[tuple[str, int], ...]:
-    """Name and number of devices of each request of a claim; one that asks for all, or for one of several: 0."""
+    """Return name and number of devices of each request; 0 for requests of all, or of alternatives."""
     return tuple((text(one, "name"), _count(one)) for one in objects(claim, "spec", "devices", "requests"))
 
 
@@ -162,10 +163,10 @@ def _count(request: JsonObject) -> int:
 
 
 def _requested(claim: JsonObject, devices: int) -> Iterable[str]:
-    """The request that each device answers. Raises ValueError if the claim asks for another number."""
+    """Return the request of each device. Raises ValueError if the claim asks for another number."""
     answered = [name for name, number in counts(claim) for _ in range(number)]
     if len(answered) != devices:
-        raise ValueError(f"claim {name_of(claim)} asks for {len(answered)} devices, and {devices} were chosen")
+        raise ValueError(f"claim {name_of(claim)} asks for {len(answered)} devices, but {devices} were chosen")
     return answered
 
 
@@ -174,13 +175,13 @@ def _without_status(claim: JsonObject) -> JsonObject:
 
 
 def _owning_pod(raw: JsonObject) -> JsonObject:
-    """The reference to the pod that a claim was made for; {} if there is none."""
+    """Return the reference to the owning pod; {} if there is none."""
     owners = objects(raw, "metadata", "ownerReferences")
     return next((one for one in owners if text(one, "kind") == "Pod" and one.get("controller") is True), {})
 
 
 def _node(raw: JsonObject) -> str:
-    """The one node that an allocation is for, "" if it does not say one."""
+    """Return the only node of an allocation, "" if there is none."""
     for term in objects(raw, "status", "allocation", "nodeSelector", "nodeSelectorTerms"):
         for match in objects(term, "matchFields"):
             values = sequence(match, "values")
@@ -190,7 +191,7 @@ def _node(raw: JsonObject) -> str:
 
 
 def _number(version: str) -> int:
-    """Of a resourceVersion: clients may compare it since Kubernetes 1.35, and it was etcd's number ever before."""
+    """Return a resourceVersion as a number; clients may compare it since Kubernetes 1.35, and it always was etcd's."""
     return int(version) if version.isdecimal() and len(version) <= _DIGITS_MAX else 0
 
 
@@ -200,20 +201,20 @@ def _place(result: JsonObject) -> Place:
 
 @dataclass(slots=True)
 class Holders:
-    """All claims of the cluster, as watched: which hold which devices.
+    """All claims of the cluster, as watched, by the devices that they hold.
 
-    The API server does not refuse two claims that name one device. So whoever allocates writes first, and looks when
-    its own write comes back by the watch: events of one kind come in the order in which they were written, so of two
-    who wrote at the same time the later one sees the earlier, and gives way.
+    The API server does not refuse two claims for one device. So a writer checks for conflicts once the watch shows its
+    write: events of one kind arrive in write order, so of two concurrent writers the later sees the earlier, and gives
+    way.
     """
 
     claims: dict[Key, ClaimView] = field(default_factory=dict)
     _by_place: dict[Place, dict[Key, None]] = field(default_factory=dict)
     _by_owner: dict[str, dict[Key, None]] = field(default_factory=dict)
-    _at: dict[str, int] = field(default_factory=dict)  # claims of ours by node
+    _at: dict[str, int] = field(default_factory=dict)  # Muster's claims by node
 
     def put(self, view: ClaimView) -> None:
-        """A claim is so."""
+        """Add or update a claim."""
         self.remove(view.key)
         self.claims[view.key] = view
         for place in view.places:
@@ -224,7 +225,7 @@ class Holders:
             self._by_owner.setdefault(view.owner, {})[view.key] = None
 
     def remove(self, key: Key) -> None:
-        """A claim is no more."""
+        """Remove a claim."""
         view = self.claims.pop(key, None)
         if view is None:
             return
@@ -237,32 +238,32 @@ class Holders:
                 self._at[view.node] = left
 
     def clear(self) -> None:
-        """Forget all of them: they are to be seen again."""
+        """Forget all claims."""
         self.claims.clear()
         self._by_place.clear()
         self._by_owner.clear()
         self._at.clear()
 
     def of_pod(self, uid: str) -> list[ClaimView]:
-        """Claims that were made for this pod."""
+        """Return the claims of this pod."""
         return [self.claims[key] for key in self._by_owner.get(uid, ())]
 
     def others(self, places: Iterable[Place], *, than: Key) -> list[ClaimView]:
-        """Other claims that hold one of these devices; one of ours that is being deleted holds nothing any more."""
+        """Return other claims that hold one of these devices; a terminating claim of Muster holds none."""
         keys = dict.fromkeys(key for place in places for key in self._by_place.get(place, ()) if key != than)
         found = (self.claims[key] for key in keys)
         return [claim for claim in found if not (claim.job and claim.deleting)]
 
     def ours(self, place: Place) -> bool:
-        """Whether a claim of Muster's holds it."""
+        """Return whether a claim of Muster holds the device."""
         return any(self.claims[key].job for key in self._by_place.get(place, ()))
 
     def hold_at(self, node: str) -> bool:
-        """Whether claims of Muster's hold devices of this node."""
+        """Return whether claims of Muster hold devices of this node."""
         return self._at.get(node, 0) > 0
 
     def foreign(self, places: Iterable[Place]) -> list[ClaimView]:
-        """Claims of others than Muster that hold one of these devices."""
+        """Return foreign claims that hold one of these devices."""
         return [claim for claim in self.others(places, than=("", "")) if not claim.job]
 
 

@@ -1,8 +1,8 @@
-"""A real cluster behind the agent's port, without I/O: effects and views in, calls and observations out.
+"""A Kubernetes cluster behind the agent's port, without I/O: effects and views in, calls and observations out.
 
-The shell feeds what its watches see (`pod_seen`, `node_seen`, ...), says when it has seen all (`synced`), works the
-calls that `take` gives and tells `finished`, and calls `settle` after each batch. All of it belongs to one leader's
-time: `reset` forgets it, and what the log says stays.
+The sink feeds its watches (`pod_seen`, `node_seen`, ...), calls `synced` when it has seen all, works the calls of
+`take` and reports them to `finished`, and calls `settle` after each batch. All of it is state of one leader term:
+`reset` forgets it; what the log says stays.
 """
 
 import itertools
@@ -47,13 +47,11 @@ from muster.schemas.facts.control import ClusterDescribed
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """cluster: as Muster calls it. namespace: of its pods, `{team}` for the team. bind_s, lost_s: see the settings.
-
-    kept_s: ended pods stay so long.
-    """
+    """Options of the cluster named `cluster`; see `KubernetesSettings` for `bind_s`, `lost_s` and `kept_s`."""
 
     cluster: str
     namespace: str = "muster-jobs"
+    """Namespace of its pods, with `{team}` for the team."""
     nodes: NodePolicy = field(default_factory=NodePolicy)
     bind_s: float = 60.0
     lost_s: float = 40.0
@@ -61,10 +59,7 @@ class ClusterOptions:
 
 
 class KubernetesCluster:
-    """Implements `Cluster`. manifests: makes pods; the others are context that may be absent, and share the worklist.
-
-    works: how nodes are worked on. notes: for the shell's log and metrics.
-    """
+    """A Kubernetes cluster. Optional features share its worklist; `works` configures node work."""
 
     def __init__(
         self,
@@ -78,8 +73,9 @@ class KubernetesCluster:
         machines: Machines | None = None,
         works: WorkPolicy | None = None,
     ) -> None:
-        self.worklist = Worklist() if worklist is None else worklist  # an empty one is false
+        self.worklist = Worklist() if worklist is None else worklist  # an empty worklist is false
         self.notes = Notes()
+        """Messages for the log, and counts for metrics."""
         self.manifests = manifests
         self.machines = self._machines = machines or NoMachines()
         self.nodes = Nodes(options.nodes, devices or Devices(), self._machines, lost_s=options.lost_s)
@@ -98,13 +94,13 @@ class KubernetesCluster:
         self.auxiliary = context.auxiliary
         self._adopted = context.adopted
         self.is_broken = False
-        """Whether what feeds this has ended: then there is always something to look at."""
+        """Whether the sink has failed: then the shell must be woken."""
         self._tell_at: Instant | None = None
-        self._described: ClusterDescribed | None = None  # as it is
-        self._told: ClusterDescribed | None = None  # as the log has it
+        self._described: ClusterDescribed | None = None  # current
+        self._told: ClusterDescribed | None = None  # in the log
 
     def carry_out(self, effect: Effect) -> None:
-        """See `Cluster`."""
+        """Accept an effect."""
         if isinstance(effect, PodsEffect):
             self.gangs.carry_out(effect)
         elif isinstance(effect, WorkOnNode):
@@ -113,14 +109,14 @@ class KubernetesCluster:
             self._machines.carry_out(effect)
 
     def observe(self, now: Instant) -> Sequence[Observation]:
-        """See `Cluster`."""
+        """Return unacknowledged observations."""
         self.settle(now)
         if self._tell_at is not None:
             self._tell_at = max(self._tell_at, Instant(on_grid(now) + GRID_NS))
         return tuple(itertools.islice(self._observations(), OBSERVATIONS_MAX))
 
     def acknowledge(self, observation: Observation, at: Instant) -> None:
-        """See `Cluster`."""
+        """Record that the log has an observation."""
         if isinstance(observation, ClusterSeen):
             self._told = observation.description
         elif isinstance(observation, WorkSeen):
@@ -136,7 +132,8 @@ class KubernetesCluster:
             self.gangs.acknowledge(observation, at)
 
     def next_change(self) -> Instant | None:
-        """See `Cluster`. News are told together on a grid, because every batch of facts is a guarded write."""
+        """Return when to observe. News are reported together on a grid, because every batch of facts is a guarded
+        write."""
         if self.is_broken:
             return AT_ONCE
         if self._tell_at is not None:
@@ -152,7 +149,7 @@ class KubernetesCluster:
 
     @property
     def has_news(self) -> bool:
-        """Whether there is anything to tell, as of the last `settle`."""
+        """Return whether there is anything to report, as of the last `settle`."""
         is_described = self._described is not None and self._described != self._told
         moves = self._machines.next_change() == AT_ONCE
         return (
@@ -165,7 +162,7 @@ class KubernetesCluster:
         )
 
     def settle(self, now: Instant) -> None:
-        """Look at all that changed since the last time, or whose moment has come: calls and news follow."""
+        """Evaluate what changed or is due: calls and news follow."""
         self.gangs.settle(now)
         self.nodes.settle(now)
         self._machines.settle(now)
@@ -178,22 +175,22 @@ class KubernetesCluster:
             self._tell_at = on_grid(now)
 
     def take(self, now: Instant) -> Task | None:
-        """The next call to make, None if there is none now; tell `finished` what came of it."""
+        """Return the next call to make, None for none; report its outcome to `finished`."""
         return self.worklist.take(now)
 
     def finished(self, task: Task, outcome: Outcome, now: Instant) -> None:
-        """What came of a call."""
+        """Take the outcome of a call."""
         self.worklist.finished(task, outcome, now)
 
     def describe(self, description: ClusterDescribed) -> None:
-        """The cluster is so, and can do this."""
+        """Set the description of the cluster."""
         self._described = description
 
     def pod_seen(self, view: PodView, now: Instant) -> None:
-        """A pod is so. Others' count as use of their node."""
+        """Handle a new state of a pod. Foreign pods count as use of their node."""
         self._adopted.seen(view)
         if self.gangs.seen(view):
-            self.nodes.pod_gone(view.key)  # it is counted by whoever placed it
+            self.nodes.pod_gone(view.key)  # the scheduler counts it
             return
         if view.plugin:
             self._machines.plugin_seen(view)
@@ -204,7 +201,7 @@ class KubernetesCluster:
         self.nodes.pod_seen(view)
 
     def pod_gone(self, view: PodView) -> None:
-        """A pod, as it was last seen, is no more."""
+        """Handle a deleted pod, given its last state."""
         self._adopted.gone(view)
         self.gangs.gone(view)
         if view.plugin:
@@ -215,20 +212,20 @@ class KubernetesCluster:
         self.nodes.pod_gone(view.key)
 
     def node_seen(self, view: NodeView, now: Instant) -> None:
-        """A node is so."""
+        """Handle a new state of a node."""
         self.nodes.seen(view, now)
         self._machines.node_seen(view)
         self.works.node_seen(view)
 
     def node_gone(self, name: str) -> None:
-        """A node is no more."""
+        """Handle a deleted node."""
         self.nodes.gone(name)
         self._machines.node_gone(name)
         self.works.node_gone(name)
         self.gangs.node_lost(name)
 
     def synced(self) -> None:
-        """Everything that there is was seen: from now on absence means something."""
+        """Record that everything was seen: from now on absence means deletion."""
         self._adopted.synced()
         self.gangs.synced()
         self.nodes.synced()
@@ -236,11 +233,11 @@ class KubernetesCluster:
         self.works.synced()
 
     def outage(self, now: Instant) -> None:
-        """The API server does not answer: deadlines of what only it can do begin anew."""
+        """Restart deadlines because the API server does not answer."""
         self.gangs.outage(now)
 
     def reset(self) -> None:
-        """This process leads no longer: nothing is under way, and what is there must be seen again."""
+        """Forget everything that was seen, because the leader term ended."""
         self.worklist.clear()
         self.gangs.reset()
         self.nodes.reset()
@@ -253,14 +250,14 @@ class KubernetesCluster:
         self.is_broken = False
 
     def has_namespace(self, namespace: str) -> bool:
-        """Whether pods of Muster's own may be there."""
+        """Return whether Muster's own pods may be in the namespace."""
         before, _, behind = self._namespace.partition("{team}")
         if before == self._namespace:
             return namespace == before
         return namespace.startswith(before) and namespace.endswith(behind)
 
     def _is_ours(self, view: PodView) -> bool:
-        """Made by this Muster: its name and namespace say so, not only labels, which people copy."""
+        """Return whether this Muster created the pod, by name and namespace: labels may be copied."""
         member = view.member
         if member is None or member.cluster != self.name or view.name != pod_name(member.key):
             return False

@@ -1,4 +1,4 @@
-"""What those who work on attempts share: the ports, notes for people, which attempts are due, purposes of calls."""
+"""Shared by the parts that work on attempts: ports, messages, due attempts, purposes of calls."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -11,16 +11,12 @@ from muster.core import Instant
 
 NOTES_MAX = 1000
 AttemptKey = tuple[str, int]
-"""Job and attempt."""
+"""Job id and attempt."""
 
 
 @dataclass(slots=True)
 class Notes:
-    """What the shell writes to its log for people, newest last; the oldest go first where nobody reads.
-
-    rolled_back: gangs that could not run as they were placed. vanished: of these, because a pod was gone or moved.
-    refused: calls that the API server will not do. orphans: pods of Muster that belong to no attempt.
-    """
+    """Messages for the log, oldest dropped first, and counts: gangs rolled back, calls refused, orphaned pods."""
 
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=NOTES_MAX))
     rolled_back: int = 0
@@ -28,39 +24,39 @@ class Notes:
     orphans: int = 0
 
     def say(self, line: str) -> None:
-        """One line."""
+        """Add a message."""
         self.lines.append(line)
 
     def drain(self) -> list[str]:
-        """All lines since the last time."""
+        """Return and remove all messages."""
         lines = list(self.lines)
         self.lines.clear()
         return lines
 
 
 class NodesSeen(Protocol):
-    """What the gangs ask of the nodes."""
+    """The part of the nodes that gangs use."""
 
     def is_lost(self, node: str) -> bool:
-        """Whether no kubelet there will confirm anything: the node does not answer, or is no more."""
+        """Return whether no kubelet will confirm an end there: the node is lost or gone."""
         ...
 
     def turned_away(self, node: str, now: Instant, *, why: str) -> None:
-        """A pod cannot be had there, whatever the books say: nothing new for a while, longer if it happens again."""
+        """Keep new pods off a node that refused one, longer if it happens again soon."""
         ...
 
     def gpus(self, node: str) -> int:
-        """Of the node, as the log has it, that can be given whole."""
+        """Return the number of whole GPUs of the node in the log."""
         ...
 
     def uuids(self, node: str, devices: tuple[int, ...]) -> tuple[str, ...]:
-        """Of the devices at these places, where the scheduler picks them; () where the kubelet does."""
+        """Return the uuids of devices by index, where the scheduler picks them; () where the kubelet does."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What attempts are worked with."""
+    """The ports for work on attempts."""
 
     worklist: Worklist
     manifests: Manifests
@@ -73,16 +69,16 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class PodPurpose(Purpose):
-    """Something is to be done about one pod."""
+    """A call on one pod."""
 
     pod: PodKey
     number: int = field(default=0, compare=False)
-    """`LivePod.number`: of those that have this key in turn, only the one that asked is told."""
+    """`LivePod.number`: tells apart successive pods with this key."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreatePod(PodPurpose):
-    """Make its object."""
+    """Create its object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +98,7 @@ class OpenPodGate(PodPurpose):
 
 @dataclass(frozen=True, slots=True)
 class EndPod(PodPurpose):
-    """Have it end."""
+    """End it."""
 
     grace_s: int | None = field(default=None, compare=False)
-    """None: it was not seen, and perhaps never made; what is there is taken away."""
+    """None: it was not seen, and maybe never created; an existing object is deleted."""

@@ -1,4 +1,4 @@
-"""What a node offers to jobs: its allocatable resources, less what pods of others use, less what the system keeps."""
+"""Describe what a node offers: allocatable resources, less use by foreign pods and reserved CPUs."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,34 +11,36 @@ from muster.schemas.facts.node import GPUS_PER_NODE_MAX, NodeJoined
 
 @dataclass(frozen=True, slots=True)
 class NodePolicy:
-    """The part of a cluster's settings by which nodes are described.
-
-    resource: what the device plugin calls a GPU. model_label: node label with the GPUs' model; models: our name by its
-    value. levels: (level, node label), widest first. group_label: with the node group. machine_annotation: what the
-    fabric calls the machine; machine_is_node: as the node is called. reserved_cpus: how many CPUs are kept for the
-    system. sharing: thousandths of a GPU by
-    extended resource.
-    """
+    """Settings by which nodes are described."""
 
     resource: str = "nvidia.com/gpu"
+    """Extended resource of a GPU."""
     model_label: str = "nvidia.com/gpu.product"
+    """Node label of the GPU model."""
     models: Mapping[str, str] = field(default_factory=dict)
+    """Muster's model name by that label's value."""
     levels: tuple[tuple[str, str], ...] = ()
+    """(level, node label), widest first."""
     group_label: str = "muster.dev/node-group"
+    """Node label of the node group."""
     machine_annotation: str = "cluster-manager.cdi.io/machine"
+    """Node annotation with the fabric's name of the machine."""
     machine_is_node: bool = False
+    """Whether that name is the node's."""
     reserved_cpus: int = 0
+    """Number of CPUs reserved for the system."""
     sharing: Mapping[str, int] = field(default_factory=dict)
+    """Thousandths of a GPU by extended resource."""
 
     @property
     def labels(self) -> frozenset[str]:
-        """Of nodes, that must be kept."""
+        """Return the node labels that must be kept."""
         return frozenset({self.model_label, self.group_label, *(label for _, label in self.levels)})
 
 
 @dataclass(frozen=True, slots=True)
 class DescribedDevices:
-    """GPUs of a node whose uuids are known, as `NodeJoined` has them."""
+    """GPUs of a node with known uuids; fields of `NodeJoined`."""
 
     gpu_uuids: tuple[str, ...] = ()
     gpu_model: str = ""
@@ -49,10 +51,10 @@ class DescribedDevices:
 
 
 class Devices:
-    """Knows the devices of nodes, where their drivers publish them; by itself, of a cluster of device plugins."""
+    """The published devices of nodes; this base class is for clusters with device plugins, which publish none."""
 
     def of_node(self, node: NodeView, *, cpu_milli: int) -> DescribedDevices | None:  # noqa: ARG002 - the port
-        """None: the node's driver publishes none, and its kubelet picks. cpu_milli: that the node gives to jobs."""
+        """Return the devices; None if none are published, and the kubelet picks. `cpu_milli` is the node's offer."""
         return None
 
 
@@ -65,12 +67,12 @@ def described(
     scale: str = "",
     attached: Callable[[str, int], CountedDevices] = lambda *_: NO_DEVICES,
 ) -> NodeJoined:
-    """The node as jobs see it. used: by pods of others. scale: the scaler's choice by which it was added.
+    """Return the node's description. `used` is the use by foreign pods, `scale` the scaling decision that added it.
 
-    attached: knows what a fabric attached to a node whose kubelet picks, by its name and capacity.
+    `attached` returns, by name and capacity, what a fabric attached to a node whose kubelet picks.
     """
     offer = node.allocatable
-    # a kubelet told to reserve CPUs has taken them off already: capacity says how many there were
+    # a kubelet with reserved CPUs has subtracted them already: use the capacity
     cpu = min(offer.cpu_milli, node.capacity_cpu_milli - 1000 * policy.reserved_cpus)
     cpu_milli = max(0, cpu - used.cpu_milli)
     known = devices.of_node(node, cpu_milli=cpu_milli)
@@ -91,7 +93,7 @@ def described(
             "device_domains": known.device_domains,
             "memory_uuids": known.memory_uuids,
             "socket_cpu_milli": known.socket_cpu_milli,
-            "share_milli": (),  # what is shared is given by a device plugin, on nodes of its own
+            "share_milli": (),  # device plugins serve shared GPUs on other nodes
         }
         return common.model_copy(update=update)
     return common.model_copy(update=_counted(node, used, policy, attached))
@@ -100,10 +102,10 @@ def described(
 def _counted(
     node: NodeView, used: Requests, policy: NodePolicy, attached: Callable[[str, int], CountedDevices]
 ) -> dict[str, object]:
-    """GPUs that the kubelet picks: a number, and names of places. What pods of others hold is not there.
+    """Return the GPUs that the kubelet picks: a number, and names of indexes. Foreign pods' GPUs are left out.
 
-    Of what a fabric attached the uuids are known: they stand before the places, for they are asked for by name. A node
-    without whole GPUs may have parts of them.
+    Attached devices have known uuids and come first, because they are requested by uuid. A node without whole GPUs may
+    have shares.
     """
     have, gone = dict(node.allocatable.extended), dict(used.extended)
     capacity = 0 if policy.resource in policy.sharing else have.get(policy.resource, 0)

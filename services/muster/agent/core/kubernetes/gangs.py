@@ -1,8 +1,8 @@
-"""Attempts on a real cluster: effects become calls, what is seen of their pods becomes observations.
+"""Attempts on a Kubernetes cluster: effects become calls, the state of their pods becomes observations.
 
-Everything follows from the attempt as asked and its pods as seen, so that it does not matter which leader made which
-part: names are deterministic, and only what is missing is asked for. Attempts are looked at in batches, after what was
-seen and what was told, never per event: a gang of 4,096 pods costs one walk per batch.
+Everything follows from the attempt as requested and its pods as seen, so any leader can continue: names are
+deterministic, and only missing pods are created. Attempts are evaluated in batches, never per event: a gang of 4,096
+pods costs one walk per batch.
 """
 
 import itertools
@@ -36,10 +36,7 @@ from muster.core import Instant
 
 
 class Gangs:
-    """Implements `ports.AdoptionWatcher`. bind_s: how long a gang may be bound only in part.
-
-    leave: told of objects that outlive their attempt.
-    """
+    """The attempts. A gang may be bound in part for `bind_s`; `leave` gets pods that outlive their attempt."""
 
     def __init__(self, context: Context, leave: Callable[[PodView, Instant], None], *, bind_s: float) -> None:
         self.attempts: dict[AttemptKey, LiveAttempt] = {}
@@ -68,7 +65,7 @@ class Gangs:
         context.adopted.watched_by(self)
 
     def carry_out(self, effect: PodsEffect) -> None:
-        """See `Cluster`."""
+        """Accept an effect."""
         one = self.attempts.get((effect.job_id, effect.attempt))
         match effect:
             case CreatePods() if one is None:
@@ -82,7 +79,7 @@ class Gangs:
                 self._due.mark(one.key)
 
     def acknowledge(self, seen: PodsObservation, at: Instant) -> None:
-        """See `Cluster`."""
+        """Record that the log has an observation."""
         key = (seen.job_id, seen.attempt)
         one = self.attempts.get(key)
         if one is None:
@@ -108,7 +105,7 @@ class Gangs:
         self._due.mark(key)
 
     def settle(self, now: Instant) -> None:
-        """Look at every attempt of which something changed, or whose moment has come."""
+        """Evaluate every attempt that changed or is due."""
         while due := self._due.take(now):
             for key in due:
                 one = self.attempts.get(key)
@@ -119,42 +116,42 @@ class Gangs:
                 self._retell(one)
 
     def observations(self) -> Iterator[PodsObservation]:
-        """What is so and not acknowledged, oldest first; as of the last `settle`."""
+        """Yield unacknowledged observations, oldest first, as of the last `settle`."""
         for key in self._news:
             seen = _next_observation(self.attempts[key], self._context.nodes)
-            assert seen is not None, "news are what there is to tell"
+            assert seen is not None, "an attempt with news has an observation"
             yield seen
 
     @property
     def has_news(self) -> bool:
-        """Whether there is anything to tell."""
+        """Return whether there is anything to report."""
         return bool(self._news)
 
     def next_change(self) -> Instant | None:
-        """When `settle` could find something by time alone."""
+        """Return when `settle` could find something by time alone."""
         return self._due.next_at()
 
     def seen(self, view: PodView) -> bool:
-        """The pod is so. False if it is no pod of an attempt."""
+        """Handle a new state of a pod. False if it belongs to no attempt."""
         return self._slots.see(view)
 
     def gone(self, view: PodView) -> None:
-        """The pod, as it was last seen, is no more."""
+        """Handle a deleted pod, given its last state."""
         self._slots.lose(view)
 
     def synced(self) -> None:
-        """All pods were seen: what is not among them is not there."""
+        """Record that all pods were seen: missing ones do not exist."""
         self.is_synced = True
         self._due.mark(*self.attempts)
 
     def node_lost(self, node: str) -> None:
-        """A node was lost, or is gone: pods there that are to end wait for no kubelet."""
+        """Evaluate ending attempts on a lost node: no kubelet will confirm their end."""
         for key, one in self.attempts.items():
             if one.is_ending and any(pod.slot.node == node for pod in one.pods.values()):
                 self._due.mark(key)
 
     def reset(self) -> None:
-        """Another leads: nothing is under way here, and nothing is known of pods until they are seen again."""
+        """Forget what was seen, because another process leads."""
         self.is_synced = False
         self._slots.clear()
         self._due.clear()
@@ -165,14 +162,14 @@ class Gangs:
             self._slots.empty(one)
 
     def answered(self, purpose: PodPurpose, outcome: Outcome, now: Instant) -> None:
-        """See `Asker`."""
+        """Continue after a call on a pod."""
         key = purpose.pod
         one = self.attempts.get((key.job_id, key.attempt))
         if one is None:
             return
         pod = one.pod_for(key, purpose.number)
         if pod is None:
-            self._due.mark(one.key)  # another one may have waited until its key is free
+            self._due.mark(one.key)  # another pod may wait for its key
             return
         match purpose:
             case EndPod():
@@ -184,12 +181,12 @@ class Gangs:
                 self._creator.answered(one, pod, purpose, outcome, now)
 
     def outage(self, now: Instant) -> None:
-        """The API server does not answer: deadlines of what only it can do begin anew."""
+        """Restart deadlines because the API server does not answer."""
         for one in self.attempts.values():
             self._reconciler.put_off(one, now)
 
     def is_ready(self, key: PodKey, *, uid: str) -> None:
-        """See `Watcher`."""
+        """Record that the pod has everything it needs to be bound."""
         one = self.attempts.get((key.job_id, key.attempt))
         pod = None if one is None else one.pods.get((key.group, key.replica))
         if one is not None and pod is not None and pod.uid == uid and pod.state is PodState.PREPARING:
@@ -197,17 +194,17 @@ class Gangs:
             self._due.mark(one.key)
 
     def is_refused(self, key: PodKey, now: Instant, *, reason: str, uid: str = "") -> None:
-        """See `Watcher`."""
+        """Record that the pod cannot get what it needs."""
         one = self.attempts.get((key.job_id, key.attempt))
         pod = None if one is None else one.pods.get((key.group, key.replica))
         if one is not None and pod is not None and uid in ("", pod.uid) and pod.state < PodState.BOUND:
-            if pod.exists:  # else its object cannot be let go, which is no fault of the node
+            if pod.exists:  # otherwise its object cannot start, which is not the node's fault
                 self._context.nodes.turned_away(pod.slot.node, now, why=reason)
             self._verdicts.refuse(one, pod, reason=reason, most=FOR_NODES_MAX if pod.exists else FOR_PODS_MAX)
             self._due.mark(one.key)
 
     def goes_on(self, attempt: AttemptKey, *, reason: str) -> None:
-        """See `AdoptionWatcher`."""
+        """Evaluate an attempt whose pods are ended one by one."""
         one = self.attempts.get(attempt)
         if one is not None:
             self._context.notes.say(f"job {attempt[0]} attempt {attempt[1]}: pods are ended one by one: {reason}")
@@ -219,7 +216,7 @@ class Gangs:
         self._due.mark(one.key)
 
     def _open(self, one: LiveAttempt, at: Instant) -> None:
-        """Its first step may begin. One that ends already goes on ending."""
+        """Begin the first step of an attempt that is not ending."""
         if one.opened_at:
             return
         one.opened_at = at
@@ -230,7 +227,7 @@ class Gangs:
         self._due.mark(one.key)
 
     def _delete(self, one: LiveAttempt, deletion: DeletePods) -> None:
-        """An end that was seen before it stands; a loss while they obey ends them at once."""
+        """End the pods. An end seen before stays; a loss during a stop ends them at once."""
         if one.deletion is None:
             one.verdict = one.verdict or judged(one)
             one.deletion = deletion
@@ -239,14 +236,14 @@ class Gangs:
         self._due.mark(one.key)
 
     def _retell(self, one: LiveAttempt) -> None:
-        """Whether there is something to tell of it."""
+        """Update whether the attempt has something to report."""
         if _next_observation(one, self._context.nodes) is None:
             self._news.pop(one.key, None)
         else:
             self._news.setdefault(one.key)
 
     def _forget(self, one: LiveAttempt, now: Instant) -> None:
-        """The log has its exit."""
+        """Forget an attempt whose exit is in the log."""
         for pod in itertools.chain(one.pods.values(), one.leaving):
             self._creator.forget(pod)
             self._gates.forget(pod)
@@ -255,7 +252,7 @@ class Gangs:
                 self._leave(pod.view, now)
         self._slots.unhost(one)
         self._context.adopted.forget(one.order)
-        if self.is_synced:  # who only follows has nobody to ask; what is left then goes with its owner
+        if self.is_synced:  # a follower makes no calls; remaining objects go with their owner
             self._context.auxiliary.end(one.working_order, now)
         self._news.pop(one.key, None)
         self._due.drop(one.key)
@@ -265,7 +262,7 @@ class Gangs:
 def _next_observation(one: LiveAttempt, nodes: NodesSeen) -> PodsObservation | None:
     """Return what to report next: start, checks, checkpoint, resize or exit.
 
-    A deletion overtakes a start that was not told.
+    A deletion overtakes a start that was not reported.
     """
     job_id, attempt = one.key
     if not one.started_at and one.running_at and one.deletion is None:
@@ -281,9 +278,9 @@ def _next_observation(one: LiveAttempt, nodes: NodesSeen) -> PodsObservation | N
 
 
 def _device_uuids(one: LiveAttempt, nodes: NodesSeen) -> tuple[tuple[str, ...], ...]:
-    """Of each slot: as its node describes the devices that it names, or as the kubelet tells; () if it does not.
+    """Return the device uuids of each slot: from the node's description, or from the kubelet; () if unknown.
 
-    What the kubelet gave a pod that only checks, it may not give the job's, unless that was all that the node has.
+    Devices of a check pod are only the job's if the node has no others.
     """
     told: list[tuple[str, ...]] = []
     for slot in one.order.slots:

@@ -1,4 +1,4 @@
-"""What is known of one attempt's pods: what was asked, what was seen, how it ended. Data and questions, no deeds."""
+"""State of one attempt's pods: requests, what was seen, and the end. Data and queries, no effects."""
 
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, auto
@@ -13,13 +13,13 @@ from muster.schemas.job import Slot
 
 NEVER = Instant(0)
 CANNOT_START = 128
-"""Exit code of pods that cannot be: their manifest, or the API server's answer, says why."""
+"""Exit code of pods that cannot be created; the message says why."""
 ADMISSION = frozenset({"UnexpectedAdmissionError", "NodeAffinity", "NodePorts", "PodOSNotSupported"})
-"""Reasons of pods that the kubelet would not admit, beside "OutOf…" and "…AffinityError" (pkg/kubelet/lifecycle)."""
+"""Reasons of pods that the kubelet did not admit, beside "OutOf…" and "…AffinityError" (pkg/kubelet/lifecycle)."""
 DISRUPTED = frozenset({"Preempting", "NodeShutdown", "Terminated", "Shutdown", "NodeLost"})
-"""Reasons of pods that the kubelet, or what keeps nodes, ended without their doing. `Evicted` alone is none of them:
-for want of something on the node the kubelet adds the condition `DisruptionTarget`; without it the pod wrote more than
-it may, which is the job's failure."""
+"""Reasons of pods that the kubelet or node maintenance ended. `Evicted` alone is not among them: for node
+pressure the kubelet adds the condition `DisruptionTarget`; without it the pod exceeded its own limits, which is the
+job's failure."""
 HELD_UP = frozenset(
     {
         "ErrImagePull",
@@ -30,97 +30,97 @@ HELD_UP = frozenset(
         "CreateContainerError",
     }
 )
-"""What a container waits for that seldom comes by itself: an image, a Secret or a ConfigMap that is not there."""
+"""Container waiting reasons that rarely resolve: a missing image, Secret or ConfigMap."""
 REASON_CHARS_MAX = 512
-"""Of why an attempt ended: servers and kubelets write long sentences."""
+"""Length of the reason of an end."""
 CONTAINERS_RAN_SLACK_S = 1.0
-"""Kubelets tell seconds."""
+"""Kubelets report whole seconds."""
 
 
 class PodState(IntEnum):
-    """How far a pod has come, in order. A pod that is seen again after it was lost comes back from GONE."""
+    """Progress of a pod, in order. A pod that is seen again returns from GONE."""
 
     WANTED = auto()
-    """It has no object, as far as is known."""
+    """No object is known."""
     UNSURE = auto()
-    """Its creation was not answered: the object may exist."""
+    """The creation was not answered: the object may exist."""
     MADE = auto()
     PREPARING = auto()
-    """It waits for what it needs before it may be bound: claims, services."""
+    """It waits for claims or Services before its binding."""
     READY = auto()
     BOUND = auto()
     ENDED = auto()
     """Its processes ended; the object exists."""
     GONE = auto()
-    """The object is deleted, or will never be made."""
+    """The object is deleted, or will never be created."""
 
 
 class AttemptState(IntEnum):
-    """How far the work on an attempt's pods has come. Checks that ended take it back to WANTED once."""
+    """Progress of an attempt. Finished checks return it to WANTED once."""
 
     WANTED = auto()
     BEGUN = auto()
-    """What its pods share was asked for, and its pods are created and bound."""
+    """Shared objects are requested, and pods are created and bound."""
     ENDING = auto()
-    """Its pods are told to end."""
+    """Its pods are ending."""
     ENDED = auto()
-    """No pod runs any more: its exit may be reported."""
+    """No pod runs anymore: its exit can be reported."""
 
 
 @dataclass(slots=True, eq=False)
 class LivePod:
-    """One pod, as it was asked and seen."""
+    """One pod, as requested and seen."""
 
     key: PodKey
     slot: Slot
     namespace: str
     name: str
     uid: str = ""
-    """Of its object, "" before it is known."""
+    """Uid of its object, "" while unknown."""
     state: PodState = PodState.WANTED
     view: PodView | None = None
-    """As watched; None before that, and when it is gone."""
+    """As watched; None while absent."""
     end: End | None = None
-    """How it ended; kept when the object is gone."""
+    """Its end; kept after the object is gone."""
     own_end: bool = False
-    """It ended by itself, not because it was asked to."""
+    """It ended by itself, not on request."""
     is_adopted: bool = False
-    """Somebody else made it, or is to make it."""
+    """Another controller creates it."""
     is_released: bool = False
-    """What it needed was taken back."""
+    """Its auxiliary objects were released."""
     is_late: bool = False
-    """A resize that is not reported yet adds it."""
+    """A resize adds it that is not reported yet."""
     is_opened: bool = False
     """The gate before its first step was opened."""
     ending_s: int | None = None
-    """Grace of the deletion that was asked for."""
+    """Grace of the requested deletion."""
     bind_at: Instant = NEVER
-    """Not before, since its binding was refused."""
+    """Earliest time of its next binding, after a refusal."""
     refusals: int = 0
-    """Of its creation for want of quota, or of its binding."""
+    """Refused creations for lack of quota, or refused bindings."""
     unmade: str = ""
-    """Why there can be no such pod, of one that checks: the job does without."""
+    """Why a check pod cannot be created: the job runs without it."""
     number: int = 0
-    """In the order in which the attempt's pods were first known: tells apart those that have one key in turn."""
+    """Sequence number within the attempt: tells apart successive pods with one key."""
 
     @property
     def is_check(self) -> bool:
-        """It is not the job's: it checks a place before others make the pod that is to run there."""
+        """Return whether it only checks the place of a pod that another controller creates."""
         return self.key.is_check
 
     @property
     def exists(self) -> bool:
-        """There is an object that was not seen to go."""
+        """Return whether its object exists."""
         return PodState.MADE <= self.state <= PodState.ENDED
 
     @property
     def is_over(self) -> bool:
-        """No process of it runs any more, or ever will."""
+        """Return whether none of its processes runs or will run."""
         return self.state >= PodState.ENDED
 
     @property
     def has_run(self) -> bool:
-        """It runs, or ran, if only its checks; a pod that the kubelet did not admit never did."""
+        """Return whether it runs or ran, if only its checks; a pod that was not admitted never ran."""
         if self.unmade:
             return True
         if self.end is not None:
@@ -129,26 +129,26 @@ class LivePod:
 
     @property
     def is_checked(self) -> bool:
-        """Whether something checks, or checked, before the program of this pod."""
+        """Return whether checks run before its program."""
         return self.is_check or (self.view is not None and self.view.preflight is not None)
 
     @property
     def is_elsewhere(self) -> bool:
-        """It was bound to another node than ours."""
+        """Return whether it was bound to another node."""
         return self.view is not None and self.view.node not in ("", self.slot.node)
 
     @property
     def held_up(self) -> str:
-        """Why its containers do not start, "" if nothing holds them up that time alone would not cure."""
+        """Return why its containers do not start, "" if only time is needed."""
         return self.view.waiting if self.view is not None and self.view.waiting in HELD_UP else ""
 
     @property
     def is_gated(self) -> bool:
-        """Somebody holds it back (schedulingGates): it cannot be bound yet."""
+        """Return whether scheduling gates prevent its binding."""
         return self.view is not None and self.view.gated
 
     def see(self, view: PodView) -> None:
-        """It is so."""
+        """Handle a new state."""
         self.uid, self.view = view.uid, view
         if view.end is not None and self.end is None:
             self.end = view.end
@@ -161,132 +161,132 @@ class LivePod:
             self.state = PodState.MADE
 
     def made(self, uid: str) -> None:
-        """Its creation was answered; the watch tells the rest."""
+        """Record its creation; the watch brings the rest."""
         self.uid = uid
         self.state = max(self.state, PodState.MADE)
 
     def doubt(self) -> None:
-        """Its creation was not answered."""
+        """Record that its creation was not answered."""
         if self.state is PodState.WANTED:
             self.state = PodState.UNSURE
 
     def lose(self, *, unmade: str = "") -> None:
-        """Its object is no more. unmade: why there can be none, of a pod that the job does without."""
+        """Record that its object is gone; `unmade` is why a check pod cannot exist."""
         self.view, self.unmade = None, self.unmade or unmade
         self.state = PodState.GONE
 
 
 @dataclass(slots=True, eq=False)
 class LiveAttempt:
-    """The pods of one attempt, as they were asked and seen."""
+    """The pods of one attempt, as requested and seen."""
 
     order: CreatePods
-    """With the slots that shall run."""
+    """With the slots that should run."""
     state: AttemptState = AttemptState.WANTED
     pods: dict[tuple[int, int], LivePod] = field(default_factory=dict)
     leaving: list[LivePod] = field(default_factory=list)
-    """Pods that a resize ends, or that checked the places of others."""
+    """Pods that a resize ends, or finished check pods."""
     known_pods: int = 0
-    """How many there were."""
+    """Number of pods known so far."""
     deletion: DeletePods | None = None
     verdict: PodsExited | None = None
-    """How it ended by itself, or by what happened to it."""
+    """How it ended by itself or by a disruption."""
     resize: ResizePods | None = None
     resized: bool = False
     started_at: Instant = NEVER
-    """Since when the log has the start."""
+    """Time of the start in the log."""
     running_at: Instant = NEVER
     """Since when all its pods run."""
     ended_at: Instant = NEVER
-    """Since when none runs any more."""
+    """Since when none runs anymore."""
     bound_at: Instant = NEVER
-    """Since when only part of it is bound."""
+    """Since when it is bound only in part."""
     held_up_at: Instant = NEVER
-    """Since when a container cannot be started."""
+    """Since when a container cannot start."""
     held_at: Instant = NEVER
-    """Since when the job's pods wait until those that checked are gone."""
+    """Since when the job's pods wait until the check pods are gone."""
     checkpoint: Instant = NEVER
-    """The newest that its pods report."""
+    """The newest checkpoint that its pods report."""
     checkpoint_offered: Instant = NEVER
     checkpoint_told: Instant = NEVER
-    """The newest that the log has."""
+    """The newest checkpoint in the log."""
     opened_at: Instant = NEVER
-    """Since when its first step may begin, where it is checked before."""
+    """Since when its first step may begin, if it has checks."""
     awaits_first_step: bool = False
-    """It is looked at again after its opening."""
+    """It is evaluated again after its opening."""
     found_told: set[tuple[str, str]] = field(default_factory=set)
-    """Nodes and checks of which the log has what they found."""
+    """Nodes and checks whose results are in the log."""
     checks_told: bool = False
-    """The log has what all checks found."""
+    """The log has all results."""
     checks_apart: bool = False
-    """Others make its pods, and pods of Muster's own check their places before: so from the begin on."""
+    """Another controller creates its pods, and check pods of Muster run before."""
     is_checking: bool = False
-    """`pods` are those that check."""
+    """`pods` are check pods."""
 
     def pod_for(self, key: PodKey, number: int) -> LivePod | None:
-        """The pod that has this key and number; None if it was forgotten."""
+        """Return the pod of this key and number; None if it was forgotten."""
         there = self.pods.get((key.group, key.replica))
         if there is not None and (there.key, there.number) == (key, number):
             return there
         return next((pod for pod in self.leaving if (pod.key, pod.number) == (key, number)), None)
 
     def next_number(self) -> int:
-        """Of a pod that was not known before."""
+        """Return the number of a new pod."""
         self.known_pods += 1
         return self.known_pods
 
     @property
     def key(self) -> tuple[str, int]:
-        """Job and attempt."""
+        """Return job id and attempt."""
         return self.order.job_id, self.order.attempt
 
     @property
     def is_ending(self) -> bool:
-        """Its pods shall be no more."""
+        """Return whether its pods are to end."""
         return self.deletion is not None or self.verdict is not None
 
     @property
     def has_begun(self) -> bool:
-        """The job's own program may run: what is checked before passed."""
+        """Return whether the job's own program may run: its checks passed."""
         return self.order.preflight is None or (bool(self.opened_at) and not self.is_checking)
 
     @property
     def is_held(self) -> bool:
-        """The job's pods have to wait: those that checked are not gone, and hold its devices."""
+        """Return whether the job's pods wait for check pods that still hold its devices."""
         return any(pod.is_check for pod in self.leaving)
 
     @property
     def working_order(self) -> CreatePods:
-        """As `pods` are made now, see `order_of`."""
+        """Return the order of the current `pods`, see `order_of`."""
         return self.order_of(is_check=self.is_checking)
 
     def order_of(self, *, is_check: bool) -> CreatePods:
-        """As those who make pods, and what they need, are to see it: pods that check stand for no object."""
+        """Return the order for manifests and auxiliary objects: check pods represent no object."""
         return replace(self.order, origin=None) if is_check else self.order
 
     @property
     def is_whole(self) -> bool:
-        """All its pods run or ran, and none that leaves is left."""
+        """Return whether all its pods run or ran."""
         return all(pod.has_run for pod in self.pods.values())
 
     @property
     def has_succeeded(self) -> bool:
-        """The pods whose end is the job's end ended well, by themselves."""
+        """Return whether the deciding pods succeeded by themselves."""
         if self.is_checking or all(pod.end is None for pod in self.pods.values()):
-            return False  # asked after every change, and mostly so
+            return False  # the common case, checked after every change
         deciding = deciding_groups(self.order.spec)
         ends = [pod for (group, _), pod in self.pods.items() if group in deciding]
         return bool(ends) and all(pod.end is not None and pod.end.succeeded and pod.own_end for pod in ends)
 
     def exited(self) -> PodsExitedSeen:
-        """How it ended, once no pod runs."""
+        """Return how it ended, once no pod runs."""
         verdict = self.verdict
         if verdict is None:
             verdict = self._obeyed()
         return PodsExitedSeen(self.key[0], verdict.model_copy(update={"ran_s": self._ran_s()}))
 
     def _obeyed(self) -> PodsExited:
-        """It was told to end; how it had ended by itself before it obeyed stands."""
+        """Return the end after a deletion; an own end before it stays."""
         deletion, own = self.deletion, own_end_of(self)
         lost_node = deletion.lost_node if deletion is not None else ""
         if own is not None and (own.outcome is PodsOutcome.SUCCEEDED or not lost_node):
@@ -294,12 +294,12 @@ class LiveAttempt:
         return self.says(PodsOutcome.NODE_LOST, node=lost_node) if lost_node else self.says(PodsOutcome.STOPPED)
 
     def says(self, outcome: PodsOutcome, *, exit_code: int = 0, node: str = "", reason: str = "") -> PodsExited:
-        """This outcome of this attempt."""
+        """Return this outcome of the attempt."""
         words = reason[:REASON_CHARS_MAX]
         return PodsExited(attempt=self.key[1], outcome=outcome, exit_code=exit_code, node=node, reason=words)
 
     def _ran_s(self) -> float:
-        """From when the log had the start (or all ran) to the end; no longer than the containers say that they ran."""
+        """Return the run time from the start in the log to the end, at most that of the containers."""
         since = self.started_at or self.running_at
         if self.order.preflight is not None:
             since = self.opened_at
@@ -311,19 +311,19 @@ class LiveAttempt:
 
 
 def was_turned_away(end: End) -> bool:
-    """The kubelet did not admit the pod: none of its containers was ever started."""
+    """Return whether the kubelet did not admit the pod: no container was started."""
     return not end.succeeded and (
         end.reason.startswith("OutOf") or end.reason.endswith("AffinityError") or end.reason in ADMISSION
     )
 
 
 def was_disrupted(end: End) -> bool:
-    """The pod ended through no doing of its own."""
+    """Return whether the pod was ended by a disruption."""
     return not end.succeeded and (was_turned_away(end) or end.reason in DISRUPTED or end.disrupted)
 
 
 def first_failure(one: LiveAttempt) -> LivePod | None:
-    """The first pod, by time, that failed by itself."""
+    """Return the first pod, by time, that failed by itself."""
     failed: LivePod | None = None
     for pod in one.pods.values():
         if pod.end is None or pod.end.succeeded or not pod.own_end or was_disrupted(pod.end):
@@ -334,9 +334,9 @@ def first_failure(one: LiveAttempt) -> LivePod | None:
 
 
 def own_end_of(one: LiveAttempt) -> PodsExited | None:
-    """How the attempt ended by itself: the first pod that failed fails it; None if it did not.
+    """Return how the attempt ended by itself: the first failed pod fails it; None if it did not.
 
-    A failure before the first step is what checks the job, and no end of its own.
+    A failure before the first step is a failed check, not an end of the attempt.
     """
     failed = first_failure(one) if one.has_begun else None
     if failed is not None and failed.end is not None:
@@ -346,10 +346,10 @@ def own_end_of(one: LiveAttempt) -> PodsExited | None:
 
 
 def judged(one: LiveAttempt) -> PodsExited | None:
-    """How an attempt that nobody told to end ends by what its pods show; None as long as nothing ends it.
+    """Return how an attempt without a deletion ends, by its pods; None while it does not.
 
-    A pod that was turned away by its kubelet, was disrupted, or vanished behind Muster's back takes the gang back to
-    the queue as a lost node does.
+    A pod that was not admitted, was disrupted, or disappeared without Muster returns the gang to the queue, as a lost
+    node does.
     """
     own = own_end_of(one)
     if own is not None:
@@ -359,7 +359,7 @@ def judged(one: LiveAttempt) -> PodsExited | None:
 
 
 def _is_taken(pod: LivePod) -> bool:
-    """Somebody or something else ended it, or is about to."""
+    """Return whether something else ended the pod, or is about to."""
     if pod.unmade:
         return False
     if pod.end is not None:
@@ -369,7 +369,7 @@ def _is_taken(pod: LivePod) -> bool:
 
 
 def _how_taken(pod: LivePod) -> str:
-    """In words, of a pod that is taken."""
+    """Return why the pod is taken."""
     if pod.end is not None:
         return pod.end.told or "its pod was ended"
     if pod.is_elsewhere and pod.view is not None:

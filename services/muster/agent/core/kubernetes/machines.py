@@ -1,7 +1,9 @@
-"""Who adds nodes to a cluster and takes them away, and who moves devices: a port, and what does neither."""
+"""The port that adds and removes nodes and moves devices, and an implementation without any."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+from typing_extensions import override
 
 from muster.agent.core.cluster import AddNode, NodeEffect, NodeObservation, ProvisionFailedSeen, WordSeen
 from muster.agent.core.kubernetes.views import NodeView, PodView
@@ -10,89 +12,90 @@ from muster.core import Instant
 
 @dataclass(frozen=True, slots=True)
 class CountedDevices:
-    """Of a node whose kubelet picks: uuids of attached GPUs that it surely has; gone: how many its capacity may count
-    that it has not any more. model: of the attached ones, for a node that says nothing of it.
-    """
+    """Attached devices of a node whose kubelet picks."""
 
     uuids: tuple[str, ...] = ()
+    """Uuids of attached GPUs that it has for sure."""
     gone: int = 0
+    """Detached GPUs that its capacity may still count."""
     model: str = ""
+    """Model of the attached GPUs, for a node that reports none."""
 
 
 NO_DEVICES = CountedDevices()
 
 
 class Machines:
-    """Carries out what concerns nodes. Calls go to the worklist that it was made with."""
+    """Carries out effects on nodes. Calls go to its worklist."""
 
     def carry_out(self, effect: NodeEffect) -> None:
-        """See `Cluster`."""
+        """Accept an effect."""
 
     def acknowledge(self, seen: NodeObservation | WordSeen, at: Instant) -> None:
-        """See `Cluster`: every observation of nodes, also those that others made."""
+        """Record that the log has an observation of a node, whoever made it."""
 
     def node_seen(self, view: NodeView) -> None:
-        """A node is so."""
+        """Handle a new state of a node."""
 
     def plugin_seen(self, view: PodView) -> None:
-        """A pod of a device plugin, or of what goes with it, is so."""
+        """Handle a new state of a pod of a device plugin or its companions."""
 
     def plugin_gone(self, view: PodView) -> None:
-        """It is no more."""
+        """Handle a deleted plugin pod."""
 
     def devices_of(self, node: str, capacity: int) -> CountedDevices:  # noqa: ARG002 - the port
-        """What is known of the devices of a node whose kubelet picks. capacity: that it has by itself."""
+        """Return the known devices of a node whose kubelet picks; `capacity` is its own."""
         return NO_DEVICES
 
     def node_gone(self, name: str) -> None:
-        """A node is no more."""
+        """Handle a deleted node."""
 
     def synced(self) -> None:
-        """All that there is was seen."""
+        """Record that everything was seen."""
 
     def settle(self, now: Instant) -> None:
-        """Look at what changed, or whose moment has come."""
+        """Evaluate what changed or is due."""
 
     def observations(self) -> Iterator[NodeObservation | WordSeen]:
-        """What is so and not acknowledged; as of the last `settle`."""
+        """Yield unacknowledged observations, as of the last `settle`."""
         return iter(())
 
     def scale_of(self, node: str) -> str:  # noqa: ARG002 - the port
-        """The scaler's choice by which this node was added, "" if none."""
+        """Return the scaling decision that added the node, "" for none."""
         return ""
 
     def next_change(self) -> Instant | None:
-        """When `settle` could find something by time alone; a past moment where there is something to tell."""
+        """Return when `settle` could find something by time alone; a past time if there is something to report."""
         return None
 
     def reset(self) -> None:
-        """Another leads."""
+        """Forget what was seen, because another process leads."""
 
 
 class NoMachines(Machines):
-    """Where nodes come and go without Muster: a node that is asked for is seen not to come.
+    """For clusters whose nodes come and go without Muster: an added node is seen to fail.
 
-    What a fabric plugs and unplugs is seen at the node itself.
+    Devices that a fabric plugs and unplugs are seen at the node itself.
     """
 
     def __init__(self) -> None:
         self._failed: dict[str, ProvisionFailedSeen] = {}
 
+    @override
     def carry_out(self, effect: NodeEffect) -> None:
-        """See `Machines`."""
         if isinstance(effect, AddNode):
-            reason = f"no MachineSet is named for node group {effect.group}: name it in kubernetes.scaling.names"
+            reason = f"node group {effect.group} has no MachineSet: set it in kubernetes.scaling.names"
             self._failed[effect.scale] = ProvisionFailedSeen(effect.scale, effect.group, effect.node, reason)
 
-    def acknowledge(self, seen: NodeObservation | WordSeen, at: Instant) -> None:  # noqa: ARG002 - the port
-        """See `Machines`."""
+    @override
+    def acknowledge(self, seen: NodeObservation | WordSeen, at: Instant) -> None:
         if isinstance(seen, ProvisionFailedSeen):
             self._failed.pop(seen.scale, None)
 
+    @override
     def observations(self) -> Iterator[NodeObservation | WordSeen]:
-        """See `Machines`."""
         yield from self._failed.values()
 
+    @override
     def next_change(self) -> Instant | None:
-        """See `Machines`."""
         return Instant(0) if self._failed else None

@@ -1,10 +1,12 @@
-"""What pods of the agent need beside themselves: the Service of their gang, and the claim of their devices.
+"""Auxiliary objects of the agent's pods: the Service of their gang, and the claim of their devices.
 
-A Service is to have an owner, with which it goes: it is asked for with the first pod, not when the gang begins.
+A Service needs an owner, with which it is deleted: it is created after the first pod.
 """
 
 from dataclasses import dataclass
 from typing import Protocol
+
+from typing_extensions import override
 
 from muster.agent.core.cluster import CreatePods
 from muster.agent.core.kubernetes import names
@@ -23,15 +25,15 @@ _NOBODY = PodKey("", 0, 0, 0)
 
 
 class DeviceNames(Protocol):
-    """What the log calls the devices of nodes."""
+    """The log's names of devices."""
 
     def uuids(self, node: str, devices: tuple[int, ...]) -> tuple[str, ...]:
-        """Of the devices at these places of a node; fewer if it has not all of them."""
+        """Return the uuids of devices by index; fewer if some are absent."""
         ...
 
 
 class PodNeeds(AuxiliaryObjects):
-    """Implements `ports.AuxiliaryObjects`. index, holders: fed by whoever watches. names: of devices, by the log."""
+    """Auxiliary objects of pods; watches feed `index` and `holders`, the log `names`."""
 
     def __init__(
         self,
@@ -54,24 +56,26 @@ class PodNeeds(AuxiliaryObjects):
         self._needs: dict[PodKey, Need] = {}
         self._by_pod: dict[str, PodKey] = {}
 
+    @override
     def watched_by(self, watcher: Watcher) -> None:
-        """See `AuxiliaryObjects`."""
         self._steps.watcher = watcher
 
-    def end(self, order: CreatePods, now: Instant) -> None:  # noqa: ARG002 - the port
-        """See `AuxiliaryObjects`."""
+    @override
+    def end(self, order: CreatePods, now: Instant) -> None:
         if not self._own_pods.makes_own_pods(order):
             self._services.end(order)
 
+    @override
     def prepare(self, order: CreatePods, slot: Slot, *, name: str, uid: str, now: Instant) -> bool:
-        """See `AuxiliaryObjects`."""
         is_adopted = self._own_pods.makes_own_pods(order)
         if not is_adopted:
             self._services.serve(order, slot, (name, uid))
         key = PodKey(order.job_id, order.attempt, slot.group, slot.replica)
         if not self.orders.is_claimed(order, slot):
-            if is_adopted and self.index.nodes and order.spec.task_groups[slot.group].gpus:  # they have claims here
-                reason = f"GPUs of {slot.node} are not given by claims, and its pod has one"
+            if (
+                is_adopted and self.index.nodes and order.spec.task_groups[slot.group].gpus
+            ):  # nodes with claims exist here
+                reason = f"GPUs of {slot.node} are not allocated by claims, but its pod has one"
                 self._steps.refused(key, now, reason, uid=uid)
                 return False
             return True
@@ -80,7 +84,7 @@ class PodNeeds(AuxiliaryObjects):
             return need.step is Step.READY
         places, missing = self._places(slot)
         if missing:
-            self._steps.refused(key, now, f"{slot.node} has no device {missing} any more", uid=uid)
+            self._steps.refused(key, now, f"{slot.node} no longer has device {missing}", uid=uid)
             return False
         need = Need(key, slot.node, self.orders.namespace(order), "", (name, uid), places, is_adopted, slot=slot)
         need.labels = self.orders.claim_labels(order) if is_adopted else {}
@@ -92,35 +96,36 @@ class PodNeeds(AuxiliaryObjects):
             self._steps.make(need, self.orders.claim(order, slot, name=name, uid=uid), now)
         return need.step is Step.READY
 
-    def release(self, order: CreatePods, slot: Slot, now: Instant) -> None:  # noqa: ARG002 - the port
-        """See `AuxiliaryObjects`. A claim that another made goes with its pod, which is not ours to end.
+    @override
+    def release(self, order: CreatePods, slot: Slot, now: Instant) -> None:
+        """Release the claim of a pod. A claim of another controller is deleted with its pod.
 
-        Of a pod that an earlier leader bound no need is known: its claim is found by its name.
+        The claim of a pod that an earlier leader bound is found by its name.
         """
         key = PodKey(order.job_id, order.attempt, slot.group, slot.replica)
         need = self._needs.get(key)
-        if need is None or need.slot != slot:  # the one that is known is of the pod that comes anew in its place
+        if need is None or need.slot != slot:  # the known need is that of its successor
             self._release_unknown(order, slot, key, but=need)
             return
         del self._needs[key]
         self._by_pod.pop(need.pod[1], None)
         self._steps.release(need)
 
+    @override
     def clear(self) -> None:
-        """See `AuxiliaryObjects`."""
         self._needs.clear()
         self._by_pod.clear()
         self._steps.clear()
 
     def claim_seen(self, view: ClaimView, now: Instant) -> None:
-        """A claim is so: told in the order of the watch."""
+        """Handle a new state of a claim, in watch order."""
         self.holders.put(view)
         need = self._needs.get(self._steps.known.get(view.key) or self._by_pod.get(view.owner) or _NOBODY)
         if need is not None:
             self._steps.seen(need, view, now)
 
     def claim_gone(self, key: Key, now: Instant) -> None:
-        """A claim is no more."""
+        """Handle a deleted claim."""
         self.holders.remove(key)
         self._steps.leaving.pop(key, None)
         need = self._needs.get(self._steps.known.get(key) or _NOBODY)
@@ -136,7 +141,7 @@ class PodNeeds(AuxiliaryObjects):
             self._steps.drop(view, key)
 
     def _places(self, slot: Slot) -> tuple[tuple[Place, ...], str]:
-        """Where the slot's devices are, or the one that is not there."""
+        """Return the places of the slot's devices, or a missing device."""
         uuids = () if self.names is None else self.names.uuids(slot.node, slot.devices)
         if len(uuids) < len(slot.devices):
             return (), f"at one of the places {slot.devices}"
@@ -147,7 +152,7 @@ class PodNeeds(AuxiliaryObjects):
 
 @dataclass(frozen=True, slots=True)
 class ChangeService(Purpose):
-    """Make an attempt's Service, or delete it."""
+    """Create or delete an attempt's Service."""
 
     job_id: str
     attempt: int
@@ -156,7 +161,7 @@ class ChangeService(Purpose):
 
 @dataclass(slots=True, eq=False)
 class GangServices:
-    """counts: of what is refused; a gang whose pods need no names runs without."""
+    """Services of gangs. If one is refused, a gang that needs no names runs without it."""
 
     worklist: Worklist
     orders: PodOrders
@@ -166,9 +171,9 @@ class GangServices:
         self.worklist.serve(self, ChangeService)
 
     def serve(self, order: CreatePods, slot: Slot, pod: tuple[str, str]) -> None:
-        """Made once the first pod exists, which owns it; of a gang that may lose that pod and go on, nobody does.
+        """Create the Service once the first pod exists, which owns it; that of an elastic gang has no owner.
 
-        pod: name and uid of the pod of this slot.
+        `pod` is name and uid of the slot's pod.
         """
         service = self.orders.service(order, owner=pod) if self.orders.is_first(order, slot) else None
         if service is not None:
@@ -177,7 +182,7 @@ class GangServices:
             self.worklist.ask(ChangeService(order.job_id, order.attempt, is_wanted=True), call)
 
     def end(self, order: CreatePods) -> None:
-        """No pod of the gang is left."""
+        """Delete the Service once no pod is left."""
         if self.orders.service(order) is None:
             return
         self.worklist.cancel(ChangeService(order.job_id, order.attempt, is_wanted=True))
@@ -186,7 +191,7 @@ class GangServices:
         self.worklist.ask(ChangeService(order.job_id, order.attempt, is_wanted=False), call)
 
     def answered(self, purpose: ChangeService, outcome: Outcome, now: Instant) -> None:  # noqa: ARG002 - the port
-        """See `Asker`."""
+        """Count a Service that was refused."""
         if isinstance(outcome, Refused) and outcome.code != (CONFLICT if purpose.is_wanted else NOT_FOUND):
             self.counts.unserved += purpose.is_wanted
             self.counts.last = outcome.message

@@ -1,4 +1,4 @@
-"""How work on nodes is done at the API server: Jobs pinned to the node, or words that others act on. Pure."""
+"""Work on nodes at the API server: Jobs pinned to the node, or labels and annotations for others. Pure."""
 
 import base64
 import hashlib
@@ -11,42 +11,42 @@ from muster.kube.objects import JsonObject
 from muster.schemas.facts.operations import ChecksRequested, NodeAction, NodeActionRequested, PreflightPlan
 
 WORK_ANNOTATION, BOOT_ANNOTATION = "muster.dev/node-work", "muster.dev/node-work-boot"
-"""Of a node, or of a Job: which request it is about, and what the node called its boot when it was begun."""
+"""Annotations of a node or Job: the request, and the node's boot id at its begin."""
 DEADLINE_S_LEAST = 1
 _NAME_CHARS = 26
 
 
 class WorkPolicy(NodeWorkSettings):
-    """How nodes of one cluster are worked on."""
+    """Settings for work on nodes of one cluster."""
 
     cluster: str = ""
-    """As Muster calls it."""
+    """Name of the cluster."""
 
     @property
     def is_any(self) -> bool:
-        """Whether anything can be done to nodes, or checked on them."""
+        """Return whether any action or check is configured."""
         return bool(self.image or self.actions)
 
     @property
     def labels(self) -> frozenset[str]:
-        """Labels of nodes that say how an action is."""
+        """Return the node labels that report actions."""
         return frozenset(key for way in self.actions.values() if way.by == "label" for key in (*way.done, *way.failed))
 
     @property
     def annotations(self) -> frozenset[str]:
-        """The same of annotations, with our own."""
+        """Return the node annotations that report actions, and Muster's own."""
         ways = [way for way in self.actions.values() if way.by == "annotation"]
         return frozenset({WORK_ANNOTATION, BOOT_ANNOTATION, *(key for way in ways for key in (*way.done, *way.failed))})
 
 
 def job_name(cluster: str, node: str, request_id: str) -> str:
-    """The same for the same request, whoever asks: so that it is made once."""
+    """Return the Job's name, which depends only on the request, so that it is created once."""
     digest = hashlib.sha256("\x1f".join((cluster, node, request_id)).encode()).digest()
     return "mw-" + base64.b32encode(digest).decode().lower()[:_NAME_CHARS]
 
 
 def filled(text: str, asked: NodeActionRequested) -> str:
-    """A value of the settings for this request."""
+    """Return a value of the settings with the request's values."""
     pairs = (("{version}", asked.version), ("{device}", asked.device), ("{request}", asked.request_id))
     for placeholder, value in pairs:
         text = text.replace(placeholder, value)
@@ -54,8 +54,10 @@ def filled(text: str, asked: NodeActionRequested) -> str:
 
 
 def filled_command(command: Sequence[str], asked: NodeActionRequested) -> list[str]:
-    """A command of the settings for this request. An argument that is a placeholder for nothing is left out, with the
-    option before it: a reset of no device in particular is one of all.
+    """Return a command of the settings with the request's values.
+
+    An argument whose placeholder is empty is left out with the option before it: without a device, a reset is one of
+    all.
     """
     words: list[str] = []
     for one in command:
@@ -68,7 +70,7 @@ def filled_command(command: Sequence[str], asked: NodeActionRequested) -> list[s
 
 
 def words_on_node(way: NodeActionSettings, asked: NodeActionRequested, *, boot: str) -> JsonObject:
-    """A merge patch by which somebody else is asked to act on the node."""
+    """Return a merge patch of the node that requests an action from another component."""
     wanted = {key: filled(value, asked) for key, value in way.set.items()}
     ours = {WORK_ANNOTATION: asked.request_id, BOOT_ANNOTATION: boot}
     if way.by == "label":
@@ -77,9 +79,7 @@ def words_on_node(way: NodeActionSettings, asked: NodeActionRequested, *, boot: 
 
 
 def words_off_node(way: NodeActionSettings) -> JsonObject:
-    """A merge patch that says that nothing of ours is under way there. What others read stays as they left it, but for
-    what the way says it shall be afterwards.
-    """
+    """Return a merge patch that ends the request; others' values stay, except those in `after` of the settings."""
     ours: JsonObject = {WORK_ANNOTATION: None, BOOT_ANNOTATION: None}
     if way.by == "label":
         return {"metadata": {"annotations": ours, "labels": dict(way.after)}}
@@ -89,7 +89,7 @@ def words_off_node(way: NodeActionSettings) -> JsonObject:
 def action_job(
     policy: WorkPolicy, way: NodeActionSettings, effect: WorkOnNode, asked: NodeActionRequested, *, boot: str
 ) -> JsonObject:
-    """The Job of an action."""
+    """Return the Job of an action."""
     command = asked.command if asked.action is NodeAction.COMMAND and asked.command else way.command
     told = {
         "MUSTER_ACTION": asked.action.value,
@@ -110,9 +110,9 @@ def action_job(
 
 
 def checks_job(policy: WorkPolicy, effect: WorkOnNode, asked: ChecksRequested, *, gpus: int = 0) -> JsonObject:
-    """The Job of checks. It asks for no GPU, since it is to see all of the node's, whoever holds them.
+    """Return the Job of checks. It requests no GPU, because it must see all GPUs of the node.
 
-    gpus: that the node has as the log knows it, which are to be there; 0: that is not known.
+    `gpus` is the number in the log, which the checks expect; 0: unknown.
     """
     plan = PreflightPlan(suite=asked.reason[:200] or "node", checks=asked.checks, limit_s=asked.limit_s)
     told = {"MUSTER_PREFLIGHT_PLAN": plan.model_dump_json(exclude_defaults=True), "NVIDIA_VISIBLE_DEVICES": "all"}
@@ -136,7 +136,7 @@ def _job(
     labels = {names.WORK_LABEL: name, names.CLUSTER_LABEL: policy.cluster}
     deadline_s = max(DEADLINE_S_LEAST, round(effect.asked.limit_s))
     spec: JsonObject = {
-        "backoffLimit": 0,  # once is once: who asked decides whether to ask again
+        "backoffLimit": 0,  # never retried: the requester decides
         "activeDeadlineSeconds": deadline_s,
         "ttlSecondsAfterFinished": policy.kept_s,
         "template": {
@@ -168,7 +168,7 @@ def _pod(
     if command:
         container["command"] = command
     pod: JsonObject = {
-        "nodeName": node,  # past every scheduler: the node is closed to them
+        "nodeName": node,  # without a scheduler: the node is cordoned
         "restartPolicy": "Never",
         "enableServiceLinks": False,
         "automountServiceAccountToken": bool(policy.service_account),

@@ -1,7 +1,7 @@
-"""Work on nodes of a real cluster: each request becomes one Job pinned to its node, or words that others act on.
+"""Work on nodes of a Kubernetes cluster: each request is one Job pinned to its node, or labels that others act on.
 
-Names follow from the request, and what was begun says so at the API server: a new leader finds it and begins nothing
-twice. Only once a Job was cleaned away (`kept_s` after its end) while no agent looked could it be made again.
+Names follow from the request, and the API server has what was begun: a new leader finds it and begins nothing twice,
+unless the Job was deleted (`kept_s` after its end) while no agent watched.
 """
 
 import heapq
@@ -35,41 +35,41 @@ from muster.schemas.facts.operations import (
     NodeActionRequested,
 )
 
-NO_WAY = "this cluster's settings say no way to do it (preflight.nodes)"
+NO_WAY = "this action is not configured for the cluster; set it in preflight.nodes"
 _Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class WorkPurpose(Purpose):
-    """Something is to be done about work on a node."""
+    """A call for work on a node."""
 
     node: str
 
 
 @dataclass(frozen=True, slots=True)
 class BeginWork(WorkPurpose):
-    """Make its Job, or put its words on the node."""
+    """Create its Job, or set its labels or annotations on the node."""
 
     request_id: str
     boot: str = field(default="", compare=False)
-    """Of the node, when it was asked."""
+    """Boot id of the node at the call."""
 
 
 @dataclass(frozen=True, slots=True)
 class FindWork(WorkPurpose):
-    """Another leader made its Job: that knows the node's boot of then."""
+    """Read a Job of another leader, which has the boot id of its begin."""
 
     request_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class TakeWordsOff(WorkPurpose):
-    """Remove from a node the words of work that is over."""
+    """Remove labels or annotations of ended work from a node."""
 
 
 @dataclass(slots=True)
 class _Work:
-    """One request. name: of its Job. is_begun: the API server has it; boot: of the node when it was begun."""
+    """One request, its Job's name, and whether the API server has it; `boot` is the node's boot id at the begin."""
 
     effect: WorkOnNode
     name: str
@@ -79,29 +79,27 @@ class _Work:
 
     @property
     def key(self) -> _Key:
-        """Node and request."""
+        """Return node and request."""
         return self.effect.node, self.effect.request_id
 
     @property
     def deadline(self) -> Instant:
-        """When it ends, whatever became of it."""
+        """Return when it ends at the latest."""
         return after(self.effect.at, self.effect.asked.limit_s)
 
     @property
     def by_words(self) -> bool:
-        """Whether others act on words on the node."""
+        """Return whether others act on labels or annotations of the node."""
         return self.way is not None and self.way.by != "job"
 
 
 class NodeWorks:
-    """A part of `KubernetesCluster`. policy: how it is done. may_work: whether the API server lets the agent do it.
-
-    gpus_of: how many GPUs a node has, as the log knows it; 0 where it does not.
-    """
+    """Work on nodes, a part of `KubernetesCluster`. `gpus_of` returns a node's GPUs in the log; 0 if unknown."""
 
     def __init__(self, policy: WorkPolicy, worklist: Worklist, gpus_of: Callable[[str], int] = lambda _: 0) -> None:
         self._gpus_of = gpus_of
         self.may_work = True
+        """Whether the API server permits it."""
         self.policy = policy
         self._worklist = worklist
         worklist.serve(self, WorkPurpose)
@@ -117,7 +115,7 @@ class NodeWorks:
     # --- what is asked, and what is seen -------------------------------------------------------------------------
 
     def carry_out(self, effect: WorkOnNode) -> None:
-        """See `Cluster`."""
+        """Accept a request."""
         key = (effect.node, effect.request_id)
         if key in self._open:
             return
@@ -129,7 +127,7 @@ class NodeWorks:
         heapq.heappush(self._deadlines, (work.deadline, key))
 
     def acknowledge(self, seen: WorkSeen) -> None:
-        """The log has it."""
+        """Record that the log has the end of a request."""
         key = (seen.node, seen.request_id)
         self._seen.pop(key, None)
         self._dirty.pop(key, None)
@@ -145,33 +143,33 @@ class NodeWorks:
         self._look_at_node(seen.node)
 
     def pod_seen(self, view: PodView) -> None:
-        """A pod that works on a node is so."""
+        """Handle a new state of a pod that works on a node."""
         if view.work and view.end is not None and view.namespace == self.policy.namespace:
             self._ends[view.work] = view.end
             self._look_at(view.work)
 
     def pod_gone(self, view: PodView) -> None:
-        """A pod that worked is no more."""
+        """Handle a deleted pod that worked on a node."""
         if view.work and view.namespace == self.policy.namespace:
             self._ends.pop(view.work, None)
 
     def node_seen(self, view: NodeView) -> None:
-        """A node is so."""
+        """Handle a new state of a node."""
         self._nodes[view.name] = view
         self._look_at_node(view.name)
 
     def node_gone(self, name: str) -> None:
-        """A node is no more."""
+        """Handle a deleted node."""
         self._nodes.pop(name, None)
         self._look_at_node(name)
 
     def synced(self) -> None:
-        """Everything that there is was seen."""
+        """Record that everything was seen."""
         self._is_synced = True
         self._dirty.update(dict.fromkeys(self._open))
 
     def reset(self) -> None:
-        """Another leads: what it began is found again."""
+        """Forget what was seen, because another process leads."""
         self._is_synced = False
         self._nodes.clear()
         self._ends.clear()
@@ -179,13 +177,13 @@ class NodeWorks:
         for work in self._open.values():
             work.is_begun, work.boot = False, ""
         self._dirty = dict.fromkeys(self._open)
-        self._deadlines = [(work.deadline, key) for key, work in self._open.items()]  # one may have passed untold
+        self._deadlines = [(work.deadline, key) for key, work in self._open.items()]  # one may have passed unreported
         heapq.heapify(self._deadlines)
 
     # --- what follows --------------------------------------------------------------------------------------------
 
     def settle(self, now: Instant) -> None:
-        """Begin what was asked, and look at what changed."""
+        """Begin requests, and evaluate what changed."""
         if not self._is_synced:
             return
         while self._deadlines and self._deadlines[0][0] <= now:
@@ -200,15 +198,15 @@ class NodeWorks:
 
     @property
     def has_news(self) -> bool:
-        """Whether there is anything to tell."""
+        """Return whether there is anything to report."""
         return bool(self._seen)
 
     def observations(self) -> Iterator[WorkSeen]:
-        """What has ended and is not acknowledged."""
+        """Yield unacknowledged ends."""
         return iter(self._seen.values())
 
     def next_change(self) -> Instant | None:
-        """When `settle` could find something by time alone."""
+        """Return when `settle` could find something by time alone."""
         if not self._is_synced:
             return None
         if self._dirty:
@@ -236,7 +234,7 @@ class NodeWorks:
             self._begin(work)
 
     def _ended_by_node(self, work: _Work) -> NodeActionEnded | ChecksReported | None:
-        """A node that is no more: that is what who asked for another one wanted."""
+        """Return the end of a request whose node is gone; a replacement is then done."""
         if work.effect.node in self._nodes:
             return None
         asked = work.effect.asked
@@ -245,11 +243,11 @@ class NodeWorks:
         return _unable(work, "the node is no more") if work.is_begun else _unable(work, "there is no such node")
 
     def _obstacle(self, work: _Work) -> NodeActionEnded | ChecksReported | None:
-        """Why it cannot be done at all."""
+        """Return why it cannot be done at all, if so."""
         if work.is_begun:
             return None
         if not self.may_work:
-            return _unable(work, "Muster may not work on nodes of this cluster (see `muster kubernetes rbac`)")
+            return _unable(work, "permission to work on nodes is missing; grant it with `muster kubernetes rbac`")
         if isinstance(work.effect.asked, NodeActionRequested):
             if work.way is None:
                 return _unable(work, NO_WAY)
@@ -258,7 +256,7 @@ class NodeWorks:
         return None if self.policy.image else _unable(work, "no image is named (preflight.nodes.image)")
 
     def _begin(self, work: _Work) -> None:
-        """Others may act on one wish for a node at a time."""
+        """Begin a request; labels and annotations of a node serve one request at a time."""
         asked, node = work.effect.asked, self._nodes[work.effect.node]
         if work.by_words and work.way is not None and isinstance(asked, NodeActionRequested):
             if node.annotation(WORK_ANNOTATION) == asked.request_id:
@@ -277,9 +275,9 @@ class NodeWorks:
         self._worklist.ask(BeginWork(*work.key, node.boot), call)
 
     def _has_words(self, node: str) -> bool:
-        """Whether words of ours stand on the node, are on their way there, or are being taken off.
+        """Return whether labels or annotations of Muster are on the node, being set or being removed.
 
-        Calls for two purposes run side by side: what is taken off could be the words that were put on meanwhile.
+        Calls of two purposes run concurrently: a removal could remove what was just set.
         """
         return self._worklist.asks(TakeWordsOff(node)) or any(
             one.by_words and (one.is_begun or self._worklist.asks(BeginWork(*one.key)))
@@ -288,7 +286,7 @@ class NodeWorks:
         )
 
     def answered(self, purpose: WorkPurpose, outcome: Outcome, now: Instant) -> None:
-        """See `Asker`. A call that is answered after the log got the end has nothing left to end."""
+        """Continue after a call; for an acknowledged request nothing is left to do."""
         match purpose:
             case BeginWork() if work := self._open.get((purpose.node, purpose.request_id)):
                 self._was_begun(work, purpose.boot, outcome, now)
@@ -347,7 +345,7 @@ class NodeWorks:
 def _by_job(
     work: _Work, way: NodeActionSettings, asked: NodeActionRequested, node: NodeView, end: End | None
 ) -> NodeActionEnded | None:
-    """A Job that ended ends the action. A node that restarts takes its Job along: then another boot does."""
+    """Return the end of the action by its Job; an action that restarts the node ends with a new boot."""
     if way.restarts:
         return _restarted(work, node)
     if end is None:
@@ -362,7 +360,7 @@ def _by_job(
 def _by_words(
     work: _Work, way: NodeActionSettings, asked: NodeActionRequested, node: NodeView
 ) -> NodeActionEnded | None:
-    """What others say counts from when our words stand on the node: before, it is about something else."""
+    """Return the end by others' labels or annotations, which count once Muster's annotation is on the node."""
     if node.annotation(WORK_ANNOTATION) != asked.request_id:
         return None
     is_label = way.by == "label"

@@ -1,8 +1,8 @@
-"""Nodes of a real cluster: what the log should know of them, and does not yet.
+"""Nodes of a Kubernetes cluster: observations that the log lacks.
 
-A node joins when it is first ready, is lost when it was not for `lost_s`, returns when it is ready again, and leaves
-when its object is gone. What pods of others use is taken off its description, told at most once a second. A node that
-is closed (cordoned, or tainted against all) is asked to be withheld, and given back when it is open again.
+A node joins when it is first ready, is lost when it was not ready for `lost_s`, rejoins when it is ready again, and
+leaves when its object is gone. Use by foreign pods is subtracted from its description, which changes at most once a
+second. A closed node (cordoned, or tainted against all pods) is drained, and schedulable once it is open again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,14 +25,14 @@ from muster.core import Instant, after
 from muster.schemas.facts.node import NodeJoined
 
 AWAY_S_MIN, AWAY_S_MAX = 30.0, 480.0
-"""A node that turned a pod away gets nothing new for so long; doubled while it happens again soon after."""
+"""How long a node that refused a pod gets no new pods; doubled if it happens again soon."""
 TELL_AGAIN_S = 1.0
-"""Between two descriptions of one node: pods of others come and go in bursts."""
+"""Between two descriptions of one node: foreign pods come and go in bursts."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Away:
-    """A node that turned pods away: until when nothing new goes there, which is `seconds` after the last time."""
+    """A node that refused pods gets none for `seconds`, until `until`."""
 
     until: Instant
     seconds: float
@@ -40,30 +40,30 @@ class _Away:
 
 
 class Nodes:
-    """Implements `context.NodesSeen`. devices: who knows uuids. lost_s: unready for so long is lost."""
+    """The nodes; a node that is not ready for `lost_s` is lost."""
 
     def __init__(self, policy: NodePolicy, devices: Devices, machines: Machines, *, lost_s: float) -> None:
         self.views: dict[str, NodeView] = {}
         self.is_synced = False
-        """Whether all nodes, all pods and all devices were seen: before, absence means nothing."""
+        """Whether all nodes, pods and devices were seen: before, absence means nothing."""
         self._policy = policy
         self._devices = devices
         self._machines = machines
         self._lost_s = lost_s
-        self._told: dict[str, NodeJoined] = {}  # as the log has them
+        self._told: dict[str, NodeJoined] = {}  # in the log
         self.told_changes = 0
         self._told_at: dict[str, Instant] = {}
         self._lost: set[str] = set()
         self._closed: dict[str, str] = {}
         self._unready_since: dict[str, Instant] = {}
         self._away: dict[str, _Away] = {}
-        self._pods: dict[tuple[str, str], tuple[str, Requests]] = {}  # of others, with their nodes
+        self._pods: dict[tuple[str, str], tuple[str, Requests]] = {}  # foreign pods, with their nodes
         self._used: dict[str, dict[tuple[str, str], Requests]] = {}
         self._due: Due[str] = Due()
         self._news: dict[str, NodeObservation] = {}
 
     def seen(self, view: NodeView, now: Instant) -> None:
-        """The node is so."""
+        """Handle a new state of a node."""
         self.views[view.name] = view
         if view.ready:
             self._unready_since.pop(view.name, None)
@@ -72,13 +72,13 @@ class Nodes:
         self._due.mark(view.name)
 
     def gone(self, name: str) -> None:
-        """The node's object is no more."""
+        """Handle a deleted node."""
         self.views.pop(name, None)
         self._unready_since.pop(name, None)
         self._due.mark(name)
 
     def pod_seen(self, view: PodView) -> None:
-        """A pod of others is so: it counts where it is bound, until it ended."""
+        """Handle a new state of a foreign pod: it counts on its node until its end."""
         node = "" if view.end is not None else view.node
         known = self._pods.get(view.key)
         if known is not None and known == (node, view.requests):
@@ -90,30 +90,30 @@ class Nodes:
             self._due.mark(node)
 
     def pod_gone(self, key: tuple[str, str]) -> None:
-        """A pod of others is no more."""
+        """Handle a deleted foreign pod."""
         known = self._pods.pop(key, None)
         if known is not None:
             del self._used[known[0]][key]
             self._due.mark(known[0])
 
     def devices_changed(self, node: str) -> None:
-        """Who knows the devices would describe this node otherwise now."""
+        """Evaluate a node whose devices changed."""
         self._due.mark(node)
 
     def synced(self) -> None:
-        """All that there is was seen."""
+        """Record that everything was seen."""
         self.is_synced = True
         self._due.mark(*self.views, *self._told)
 
     def reset(self) -> None:
-        """Another leads: nothing is known of nodes until they are seen again; what the log has stays known."""
+        """Forget what was seen, because another process leads; what is in the log stays."""
         self.is_synced = False
         for held in (self.views, self._unready_since, self._pods, self._used, self._news):
             held.clear()
         self._due.clear()
 
     def acknowledge(self, seen: NodeObservation, at: Instant) -> None:
-        """See `Cluster`."""
+        """Record that the log has an observation."""
         match seen:
             case NodeSeen():
                 self._told[seen.node], self._told_at[seen.node] = seen.description, at
@@ -137,7 +137,7 @@ class Nodes:
         self._due.mark(seen.node)
 
     def settle(self, now: Instant) -> None:
-        """Look at every node of which something changed, or whose moment has come."""
+        """Evaluate every node that changed or is due."""
         for name in self._due.take(now) if self.is_synced else ():
             seen = self._observation(name, now)
             if seen is None:
@@ -146,24 +146,24 @@ class Nodes:
                 self._news[name] = seen
 
     def observations(self) -> Iterator[NodeObservation]:
-        """What is so and not acknowledged; as of the last `settle`."""
+        """Yield unacknowledged observations, as of the last `settle`."""
         yield from self._news.values()
 
     @property
     def has_news(self) -> bool:
-        """Whether there is anything to tell."""
+        """Return whether there is anything to report."""
         return bool(self._news)
 
     def next_change(self) -> Instant | None:
-        """When `settle` could find something by time alone."""
+        """Return when `settle` could find something by time alone."""
         return self._due.next_at() if self.is_synced else None
 
     def is_lost(self, node: str) -> bool:
-        """See `NodesSeen`."""
+        """Return whether no kubelet will confirm an end there."""
         return node in self._lost or (self.is_synced and node not in self.views)
 
     def turned_away(self, node: str, now: Instant, *, why: str) -> None:
-        """See `NodesSeen`. Else the scheduler, whose books have room there, would place it there again at once."""
+        """Close the node for a while: otherwise the scheduler, whose ledger has room there, would choose it again."""
         before = self._away.get(node)
         if before is not None and now < before.until:
             return
@@ -173,20 +173,20 @@ class Nodes:
         self._due.mark(node)
 
     def uuids(self, node: str, devices: tuple[int, ...]) -> tuple[str, ...]:
-        """See `NodesSeen`."""
+        """Return the uuids of devices by index; () if the kubelet picks."""
         told = self._told.get(node)
         if told is None or told.kubelet_picks:
             return ()
         return tuple(told.gpu_uuids[place] for place in devices if place < len(told.gpu_uuids))
 
     def gpus(self, node: str) -> int:
-        """See `NodesSeen`."""
+        """Return the number of whole GPUs of the node in the log."""
         told = self._told.get(node)
         return 0 if told is None or told.parts_only else len(told.present)
 
     @property
     def told(self) -> Mapping[str, NodeJoined]:
-        """Descriptions as the log has them."""
+        """Return the descriptions in the log."""
         return self._told
 
     def _observation(self, name: str, now: Instant) -> NodeObservation | None:
@@ -198,7 +198,7 @@ class Nodes:
         if name in self._lost:
             return NodeReturnedSeen(name)
         if told is None and view.closed:
-            return None  # it joins when it is open: else jobs could be placed there before it is withheld
+            return None  # it joins once it is open: otherwise jobs could be placed before it is drained
         closed = view.closed or self._kept_away(name, now)
         if closed and told is not None and name not in self._closed:
             return NodeClosedSeen(name, closed)
@@ -206,7 +206,7 @@ class Nodes:
         return NodeOpenSeen(name) if seen is None and not closed and name in self._closed else seen
 
     def _kept_away(self, name: str, now: Instant) -> str:
-        """Why nothing new is to go there for a while."""
+        """Return why the node gets no new pods for a while; "" if it does."""
         away = self._away.get(name)
         if away is None or now >= away.until:
             return ""

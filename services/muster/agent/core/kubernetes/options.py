@@ -1,4 +1,4 @@
-"""Options of a job's pods as parts of a manifest: volumes, variables, devices between nodes, networks, privileges."""
+"""Build options of pods for manifests: volumes, variables, RDMA devices, networks, security."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -13,52 +13,54 @@ from muster.schemas.job import JobSpec, PodOptions, TaskGroup
 SCRATCH = "/scratch"
 SHM = "/dev/shm"  # noqa: S108 - where POSIX puts shared memory
 OURS = ("MUSTER_", "JOB_COMPLETION_INDEX", "NVIDIA_VISIBLE_DEVICES")
-"""Beginnings of variables that a job cannot set: they say which pod it is, and which GPUs it sees."""
+"""Prefixes of variables that a job cannot set: they identify the pod and its GPUs."""
 LOCK_MEMORY = "IPC_LOCK"
-"""Registering memory with an RDMA device locks it, as far as the limit of the container's runtime goes, or without end
-with this capability: outside a user namespace only, and not under the profile `baseline`.
+"""Registering memory with an RDMA device locks it, up to the limit of the container runtime, or without a limit
+with this capability, which counts only outside a user namespace and violates the profile `baseline`.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class PodPolicy:
-    """The part of a cluster's settings that pods follow from.
-
-    cluster: as Muster calls it. namespace: `{team}` stands for the team. resource: what a GPU is called as an extended
-    resource. device_class: of our claims. sharing: thousandths of a GPU by extended resource. rdma: extended resources
-    that a pod gets, and how many. lock_memory: pods with them may lock memory. networks: annotations by network. image:
-    of jobs that name none; preflight_image: of what checks them before their first step, "": nothing does.
-    user_namespaces, shm: whether pods get them. run_as: user id in the containers; None: the
-    image's own. With one, pods obey the pod-security profile `restricted`. names_objects: jobs may name
-    Secrets, claims and service accounts there.
-    """
+    """Settings for pods."""
 
     cluster: str
     namespace: str = "muster-jobs"
+    """Namespace of pods; `{team}` stands for the team."""
     resource: str = "nvidia.com/gpu"
+    """Extended resource of a GPU."""
     device_class: str = "gpu.muster.dev"
+    """Device class of Muster's claims."""
     sharing: Mapping[str, int] = field(default_factory=dict)
+    """Thousandths of a GPU by extended resource."""
     rdma: Mapping[str, int] = field(default_factory=dict)
+    """Extended resources of RDMA devices, with the number that a pod gets."""
     lock_memory: bool = False
+    """Whether pods with RDMA devices may lock memory."""
     networks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Annotations by network."""
     image: str = ""
+    """Image of jobs that name none."""
     preflight_image: str = ""
+    """Image of the checks before the first step; "" for no checks."""
     user_namespaces: bool = True
     shm: bool = True
     run_as: int | None = None
+    """User id in the containers, for the pod-security profile `restricted`; None: the image's own."""
     names_objects: bool = False
+    """Whether jobs may name Secrets, claims and service accounts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """One volume and where the container sees it."""
+    """One volume and its mount."""
 
     volume: JsonObject
     mount: JsonObject
 
 
 def storage(options: PodOptions, *, memory_mib: int, policy: PodPolicy, has_hosts: bool) -> list[Storage]:
-    """All volumes of a pod."""
+    """Return all volumes of a pod."""
     found = [*_memory(options, memory_mib=memory_mib, policy=policy), *_scratch(options)]
     for index, mount in enumerate(options.volumes):
         name = f"claim-{index}"
@@ -75,7 +77,7 @@ def storage(options: PodOptions, *, memory_mib: int, policy: PodPolicy, has_host
 
 
 def _memory(options: PodOptions, *, memory_mib: int, policy: PodPolicy) -> Iterator[Storage]:
-    """Shared memory of a size: it counts as the container's, so it cannot take more than that from the node."""
+    """Yield shared memory, limited to the container's memory, as which it counts."""
     size_mib = memory_mib // 2 if options.shm_mib is None else options.shm_mib
     if size_mib and policy.shm:
         limit = min(size_mib, memory_mib) if memory_mib else size_mib
@@ -94,7 +96,7 @@ def _scratch(options: PodOptions) -> Iterator[Storage]:
 
 
 def _hosts() -> Storage:
-    """The host file comes from the pod's own annotation: no ConfigMap to make, to own and to clean up."""
+    """Return the volume of the host file, which is an annotation of the pod: no ConfigMap is needed."""
     folder, _, file = HOSTS_FILE.rpartition("/")
     item: JsonObject = {"path": file, "fieldRef": {"fieldPath": f"metadata.annotations['{names.HOSTS}']"}}
     return Storage(
@@ -104,7 +106,7 @@ def _hosts() -> Storage:
 
 
 def environment(options: PodOptions, told: Mapping[str, str]) -> list[JsonObject]:
-    """Variables of the container. told: by Muster; the job may set any but those that say which pod it is."""
+    """Return the container's variables: Muster's (`told`) and the job's, which cannot override the pod's identity."""
     chosen = {name: value for name, value in options.env.items() if not name.startswith(OURS)}
     found: list[JsonObject] = [{"name": name, "value": value} for name, value in {**told, **chosen}.items()]
     for secret in options.secret_env:
@@ -116,10 +118,10 @@ def environment(options: PodOptions, told: Mapping[str, str]) -> list[JsonObject
 
 
 def quantities(spec: JobSpec, group: TaskGroup, *, devices: Mapping[str, int]) -> JsonObject:
-    """requests and limits. devices: extended resources.
+    """Return requests and limits; `devices` are extended resources.
 
-    Memory is limited to what is asked, so that one job never takes another's. CPU is limited only with whole cores
-    (Guaranteed: the kubelet's static policy then gives cores of their own, near the GPUs); else a limit throttles.
+    Memory is limited to the request. CPU is limited only for whole cores (Guaranteed: the kubelet's static policy then
+    assigns exclusive cores near the GPUs); otherwise a limit would throttle.
     """
     asked: dict[str, str] = {}
     if group.cpu_milli:
@@ -130,10 +132,10 @@ def quantities(spec: JobSpec, group: TaskGroup, *, devices: Mapping[str, int]) -
         cores = math.ceil(group.cpu_milli / 1000)
         if cores * 1000 != group.cpu_milli or not group.memory_mib:
             raise ImpossiblePodError(
-                f"whole cores need a whole number of them and memory, not {group.cpu_milli} milli and"
+                f"whole cores need a whole number of cores and a memory size, not {group.cpu_milli / 1000:g} cores and"
                 f" {group.memory_mib} MiB",
                 field=f"task_groups.{group.name}.cpu_milli",
-                cure=f"ask for {max(1, cores) * 1000}, or leave pod.whole_cores out",
+                cure=f"set it to {max(1, cores) * 1000}, or remove pod.whole_cores",
             )
         asked["cpu"] = str(cores)
     limits = {name: value for name, value in asked.items() if name == "memory" or spec.pod.whole_cores}
@@ -142,11 +144,11 @@ def quantities(spec: JobSpec, group: TaskGroup, *, devices: Mapping[str, int]) -
 
 
 def between_nodes(spec: JobSpec, *, pods: int, launches: bool, policy: PodPolicy) -> Mapping[str, int]:
-    """Devices of the fabric between nodes that one pod gets: extended resources. Raises ImpossiblePodError."""
+    """Return the RDMA devices of one pod as extended resources. Raises ImpossiblePodError."""
     wanted = spec.pod.rdma
     if wanted and not policy.rdma:
         raise ImpossiblePodError(
-            "this cluster has no RDMA devices", field="pod.rdma", cure="leave it out, or name them in network.rdma"
+            "this cluster has no RDMA devices", field="pod.rdma", cure="remove it, or set network.rdma of the cluster"
         )
     if wanted is None:
         wanted = pods > 1 and not launches
@@ -154,7 +156,7 @@ def between_nodes(spec: JobSpec, *, pods: int, launches: bool, policy: PodPolicy
 
 
 def network_annotations(options: PodOptions, policy: PodPolicy) -> dict[str, str]:
-    """Annotations that attach the secondary networks; the same one from two of them is joined by a comma."""
+    """Return the annotations that attach secondary networks; values of the same key are joined by commas."""
     found: dict[str, str] = {}
     for name in options.networks:
         annotations = policy.networks.get(name)
@@ -163,7 +165,7 @@ def network_annotations(options: PodOptions, policy: PodPolicy) -> dict[str, str
             raise ImpossiblePodError(
                 f"this cluster has no network {name!r}, but {known}",
                 field="pod.networks",
-                cure="choose one of those, or name it in network.annotations",
+                cure="choose an existing network, or add it to network.annotations",
             )
         for key, value in annotations.items():
             found[key] = f"{found[key]},{value}" if key in found else value
@@ -171,12 +173,12 @@ def network_annotations(options: PodOptions, policy: PodPolicy) -> dict[str, str
 
 
 def is_inside(options: PodOptions, policy: PodPolicy, *, locks_memory: bool) -> bool:
-    """Whether the pod has a user namespace of its own, in which no capability counts outside."""
+    """Return whether the pod has a user namespace of its own, where capabilities do not count outside."""
     return options.user_namespace and policy.user_namespaces and not locks_memory
 
 
 def check_named(options: PodOptions, policy: PodPolicy) -> None:
-    """Raises ImpossiblePodError where a job names objects of a namespace that is not its team's alone."""
+    """Raise ImpossiblePodError if a job names objects of a namespace that teams share."""
     named = {
         "pod.secret_env": bool(options.secret_env),
         "pod.volumes": bool(options.volumes),
@@ -185,7 +187,7 @@ def check_named(options: PodOptions, policy: PodPolicy) -> None:
     for name, is_named in named.items():
         if is_named and not policy.names_objects:
             raise ImpossiblePodError(
-                f"all teams' jobs share the namespace {policy.namespace}, and could so use each other's objects",
+                f"jobs of all teams share namespace {policy.namespace} and could use each other's objects",
                 field=name,
                 cure="give each team a namespace ({team} in kubernetes.namespace), submit an object in your own"
                 " namespace, or set kubernetes.shared_objects where teams trust each other",
@@ -193,20 +195,20 @@ def check_named(options: PodOptions, policy: PodPolicy) -> None:
 
 
 def pod_security(policy: PodPolicy) -> JsonObject:
-    """What holds for the whole pod."""
+    """Return the security context of the pod."""
     context: JsonObject = {"seccompProfile": {"type": "RuntimeDefault"}}
     if policy.run_as is not None:
         user = policy.run_as
         context |= {"runAsNonRoot": True, "runAsUser": user, "runAsGroup": user, "fsGroup": user}
-        context["fsGroupChangePolicy"] = "OnRootMismatch"  # else a large volume is walked at every start
+        context["fsGroupChangePolicy"] = "OnRootMismatch"  # otherwise every start walks the whole volume
     return context
 
 
 def container_security(options: PodOptions, policy: PodPolicy, *, locks_memory: bool) -> JsonObject:
-    """What holds for the container.
+    """Return the security context of the container.
 
-    In a user namespace root and its capabilities count for nothing outside, and package managers and sshd work as
-    people know them. Without one nobody gains privileges; with a user of its own there are none.
+    In a user namespace root has no rights outside, so package managers and sshd work as usual. Without one, privilege
+    escalation is off; with `run_as`, all capabilities are dropped.
     """
     added: JsonObject = {"add": [LOCK_MEMORY]} if locks_memory else {}
     if policy.run_as is not None:

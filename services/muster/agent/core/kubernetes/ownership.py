@@ -1,7 +1,7 @@
-"""Nodes with devices of ours are Muster's alone: a taint keeps other pods away, a list tells the admission policies.
+"""Reserve nodes with devices for Muster: a taint keeps other pods away, a list informs the admission policies.
 
-Whoever leads keeps both. A node is tainted first and listed then, so that the list says which are done; what is listed
-and ours no longer is set free. So a new leader reads one object, and not every node.
+The leader keeps both. A node is tainted before it is listed, so the list has the finished ones; listed nodes that are
+no longer Muster's are released. So a new leader reads one object instead of every node.
 """
 
 from collections.abc import Iterable
@@ -14,17 +14,17 @@ from muster.core import Instant, after
 from muster.kube.objects import JsonObject, objects, strings, text, version_of
 
 LIST_NAME = "muster-own-nodes"
-"""ConfigMap of Muster's own namespace: driver by node."""
+"""ConfigMap in Muster's own namespace: driver by node."""
 LOOK_AGAIN_S = 300.0
-"""Before what was refused is tried again: permissions and policies may be installed later."""
+"""Before a refused change is tried again: permissions and policies may be installed later."""
 NODES_AT_ONCE = 500
-"""Nodes that are tainted at a time, and that one change of the list names."""
+"""Nodes tainted at a time, and in one change of the list."""
 _NEVER = Instant(0)
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeOwn(Purpose):
-    """Read a node, then change its taints; "": read or change the list."""
+    """Read a node, then change its taints; node "" reads or changes the list."""
 
     node: str = ""
     is_read: bool = field(default=False, compare=False)
@@ -32,17 +32,15 @@ class ChangeOwn(Purpose):
 
 @dataclass(slots=True, eq=False)
 class OwnNodes:
-    """driver: of the devices. namespace: Muster's own, where the list is.
-
-    refused: what the API server would not do, in its words, by node ("": the list); it is tried again after a while.
-    """
+    """Keeps the taints and the list in `namespace`."""
 
     worklist: Worklist
     driver: str
     namespace: str = "muster"
     refused: dict[str, str] = field(default_factory=dict)
+    """Messages of refused changes by node ("" for the list); they are tried again later."""
     _wanted: frozenset[str] = frozenset()
-    _tainted: set[str] = field(default_factory=set)  # with our taint, as far as we know
+    _tainted: set[str] = field(default_factory=set)  # known to have the taint
     _listed: frozenset[str] | None = None  # None: not read yet
     _again_at: Instant = _NEVER
     _is_due: bool = False  # something changed since the last look
@@ -51,18 +49,18 @@ class OwnNodes:
         self.worklist.serve(self, ChangeOwn)
 
     def want(self, nodes: Iterable[str]) -> None:
-        """Exactly these nodes are Muster's."""
+        """Reserve exactly these nodes."""
         wanted = frozenset(nodes)
         self._is_due = self._is_due or wanted != self._wanted
         self._wanted = wanted
 
     @property
     def wanted(self) -> frozenset[str]:
-        """Nodes that are to be Muster's."""
+        """Return the nodes to reserve."""
         return self._wanted
 
     def settle(self, now: Instant) -> None:
-        """Ask for what is missing."""
+        """Make the missing changes."""
         if self.refused and now >= self._again_at:
             self.refused.clear()
             self._is_due = True
@@ -78,17 +76,17 @@ class OwnNodes:
         self._list()
 
     def next_change(self) -> Instant | None:
-        """When `settle` could do more by time alone."""
+        """Return when `settle` could do more by time alone."""
         return self._again_at if self.refused else None
 
     def clear(self) -> None:
-        """Another leads."""
+        """Forget everything, because another process leads."""
         self.refused.clear()
         self._tainted.clear()
         self._wanted, self._listed, self._is_due = frozenset(), None, False
 
     def _list(self) -> None:
-        """What is tainted is listed, and nothing else."""
+        """List exactly the tainted nodes."""
         listed = self._listed or frozenset()
         if "" in self.refused or listed == self._tainted:
             return
@@ -100,7 +98,7 @@ class OwnNodes:
         self.worklist.ask(ChangeOwn(), call)
 
     def answered(self, purpose: ChangeOwn, outcome: Outcome, now: Instant) -> None:
-        """See `Asker`."""
+        """Continue after a call."""
         match purpose:
             case ChangeOwn(""):
                 self._was_listed(outcome, now)
@@ -146,7 +144,7 @@ class OwnNodes:
 
 
 def taint_patch(node: JsonObject, *, wanted: bool) -> JsonObject | None:
-    """A merge patch, for the version that was read, that adds or takes away our taint; None if it is so already."""
+    """Return a merge patch that adds or removes the taint at the version that was read; None if nothing changes."""
     now = objects(node, "spec", "taints")
     others = [taint for taint in now if text(taint, "key") != names.OWN_TAINT]
     if wanted == (len(others) < len(now)):

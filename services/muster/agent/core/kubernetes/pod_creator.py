@@ -1,4 +1,4 @@
-"""How the pods of an attempt come to be: created all, then bound all, so that no node waits for half a gang."""
+"""Create all pods of an attempt, then bind all, so that no node waits for half a gang."""
 
 from muster.agent.core.kubernetes.calls import (
     CONFLICT,
@@ -22,15 +22,15 @@ from muster.core import Instant, after
 from muster.kube.objects import uid_of
 
 HELD_UP_S = 600.0
-"""A gang of which a container cannot be started (its image is not there) for so long fails."""
+"""Time after which a gang fails whose container cannot start, for example for a missing image."""
 REFUSALS_MAX = 6
-"""Of one pod for the namespace's quota, or of its binding: then its gang makes room for others, and is queued again."""
+"""Refusals of one pod by quota, or of its binding, after which its gang is queued again."""
 AGAIN_S = 5.0
-"""Until a pod is asked for again whose namespace was not there, or whose object was not found after all."""
+"""Before another attempt to create a pod after a missing namespace or object."""
 
 
 class PodCreator:
-    """Asked only when all pods were seen, so that what is absent may be made. touch: have it looked at again."""
+    """Creates and binds pods; used only once all pods were seen, so that missing pods are known."""
 
     def __init__(self, context: Context, verdicts: Verdicts) -> None:
         self._context = context
@@ -38,7 +38,7 @@ class PodCreator:
         self._project = PodProjection()
 
     def make(self, one: LiveAttempt, now: Instant) -> None:
-        """Ask for what is missing of the gang: objects first, and bindings once all objects are there and ready."""
+        """Create the missing pods, and bind all once all exist and are ready."""
         if one.state is AttemptState.WANTED:
             if why := self._context.adopted.refusal(one.order):
                 self._verdicts.fail(one, next(iter(one.pods.values())), reason=why)
@@ -61,7 +61,7 @@ class PodCreator:
             self._bind_all(one)
 
     def _begin(self, one: LiveAttempt, now: Instant) -> None:
-        """What the pods have in common is due; what those that checked had is not any more."""
+        """Begin the shared auxiliary objects of the pods, and end those of the check pods."""
         if one.checks_apart and not one.is_checking:
             self._context.auxiliary.end(one.order_of(is_check=True), now)
         self._context.auxiliary.begin(one.working_order, now)
@@ -69,29 +69,31 @@ class PodCreator:
             self._context.adopted.begin(one.order, now)
 
     def wait_for(self, one: LiveAttempt, now: Instant) -> None:
-        """Containers that cannot be started hold nodes for nothing; but an image or a Secret may still come."""
+        """Wait for containers that cannot start, since an image or Secret may still appear; fail after HELD_UP_S."""
         pod = next((pod for pod in one.pods.values() if pod.held_up), None)
         if pod is None:
             one.held_up_at = NEVER
         elif not one.held_up_at:
             one.held_up_at = now
-            self._context.notes.say(f"job {one.key[0]} attempt {one.key[1]} waits: pod {pod.name}: {pod.held_up}")
+            self._context.notes.say(
+                f"job {one.key[0]} attempt {one.key[1]} is waiting for pod {pod.name}: {pod.held_up}"
+            )
             self._context.due.mark_at(one.key, after(now, HELD_UP_S))
         elif now >= after(one.held_up_at, HELD_UP_S):
             reason = f"{pod.held_up} for {HELD_UP_S:g} s"
-            if pod.is_check:  # it holds its place, so that the gang cannot go on without it here
-                self._verdicts.refuse(one, pod, reason=f"what checks it does not start: {reason}")
+            if pod.is_check:  # the gang cannot start while it holds its place
+                self._verdicts.refuse(one, pod, reason=f"its check pod does not start: {reason}")
             else:
                 self._verdicts.fail(one, pod, reason=reason)
             self._context.due.mark(one.key)
 
     def forget(self, pod: LivePod) -> None:
-        """Nothing more is to be made of it."""
+        """Cancel the calls of a pod."""
         for purpose in (CreatePod(pod.key), BindPod(pod.key), ReadPod(pod.key)):
             self._context.worklist.cancel(purpose)
 
     def answered(self, one: LiveAttempt, pod: LivePod, purpose: PodPurpose, outcome: Outcome, now: Instant) -> None:
-        """What came of a call that was asked here."""
+        """Continue after a call of this class."""
         match purpose:
             case CreatePod():
                 self._created(one, pod, outcome, now)
@@ -102,11 +104,11 @@ class PodCreator:
 
     def _create(self, one: LiveAttempt, pod: LivePod) -> None:
         if pod.is_check and one.checks_told:
-            self._verdicts.impossible(one, pod, reason="it is gone, and nobody needs it any more")
+            self._verdicts.impossible(one, pod, reason="it is gone and no longer needed")
         elif pod.is_check and one.started_at:
-            self._ask_create(one, pod)  # there was none if the API server still refuses it: only trying tells
+            self._ask_create(one, pod)  # it may never have existed: another attempt shows
         elif one.started_at and not pod.is_late and not (pod.is_adopted and one.checks_apart):
-            pod.lose()  # it ran, and is not there: it was taken away while nobody looked
+            pod.lose()  # it ran and is absent: it was deleted unseen
             self._context.due.mark(one.key)
         elif not pod.is_adopted and not self._context.worklist.asks(ReadPod(pod.key)):
             self._ask_create(one, pod)
@@ -131,7 +133,7 @@ class PodCreator:
         match outcome:
             case Done() if not pod.uid:
                 pod.made(uid_of(outcome.reply))
-                if pod.is_check and one.started_at:  # the others did not wait for this one
+                if pod.is_check and one.started_at:  # the others started without it
                     self._verdicts.roll_back(one, pod, reason="its pod is gone")
             case Refused(code=409, reason="AlreadyExists") if not pod.uid:
                 self._read(pod)
@@ -140,11 +142,11 @@ class PodCreator:
             case Unanswered():
                 pod.doubt()
             case _:
-                pass  # it was seen before the answer came, or is not wanted any more
+                pass  # it was seen before the answer, or is no longer wanted
 
     def _refused(self, one: LiveAttempt, pod: LivePod, refusal: Refused, now: Instant) -> None:
         self._context.notes.refused += 1
-        if refusal.code == NOT_FOUND and not pod.is_check:  # its namespace: somebody has to make it
+        if refusal.code == NOT_FOUND and not pod.is_check:  # its namespace is missing
             self._context.notes.say(f"pod {pod.name}: {refusal.message}")
             self._ask_create(one, pod, at=after(now, AGAIN_S))
         elif "exceeded quota" in refusal.message and pod.refusals < REFUSALS_MAX:
@@ -160,12 +162,12 @@ class PodCreator:
         self._context.worklist.ask(ReadPod(pod.key, pod.number), call, is_urgent=True)
 
     def _found(self, one: LiveAttempt, pod: LivePod, outcome: Outcome) -> None:
-        """What stands where we wanted to create, or to bind: ours if it says so."""
+        """Handle a read of the pod that may already exist or be bound: Muster's if its labels say so."""
         match outcome:
             case Done():
                 view = self._project(dict(outcome.reply))
                 if view.member is None or view.member.key != pod.key:
-                    reason = f"another pod of this name is in namespace {pod.namespace}; delete it"
+                    reason = f"another pod of this name exists in namespace {pod.namespace}; delete it"
                     self._verdicts.impossible(one, pod, reason=reason)
                 elif pod.view is None or pod.uid == view.uid:
                     pod.see(view)
@@ -175,7 +177,7 @@ class PodCreator:
                 self._ask_create(one, pod)
 
     def _prepare(self, one: LiveAttempt, pod: LivePod, now: Instant) -> None:
-        """Ask for what it needs before it may be bound; it may have that already."""
+        """Request its auxiliary objects before its binding; they may be ready already."""
         pod.state = PodState.PREPARING
         order = one.order_of(is_check=pod.is_check)
         if self._context.auxiliary.prepare(order, pod.slot, name=pod.name, uid=pod.uid, now=now):
@@ -195,11 +197,11 @@ class PodCreator:
                 pod.state = PodState.BOUND
             case Refused(code=409):
                 pod.bind_at = after(now, AGAIN_S)
-                self._read(pod)  # perhaps by a call whose answer was lost
+                self._read(pod)  # maybe bound by a call whose answer was lost
             case Refused(code=404):
                 self._context.notes.refused += 1
                 self._verdicts.roll_back(one, pod, reason=outcome.message)
-            case Refused():  # by a policy: that is about the pod, and may be about a moment
+            case Refused():  # by an admission policy, maybe temporarily
                 self._context.notes.refused += 1
                 pod.refusals += 1
                 pod.bind_at = after(now, AGAIN_S)

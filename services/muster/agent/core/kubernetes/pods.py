@@ -1,4 +1,4 @@
-"""The manifest of one pod: a pure function of the job, its place and the cluster's settings."""
+"""Build the manifest of one pod: a pure function of the job, its slot and the cluster's settings."""
 
 import math
 import re
@@ -19,76 +19,75 @@ from muster.schemas.labels import EXIT_CODE, RUN_S
 
 CONTAINER = "main"
 CLAIM = "gpus"
-"""What the pod calls its ResourceClaim."""
+"""Name of the ResourceClaim within the pod."""
 WHOLE_MILLI = 1000
 _SIMULATED = ((RUN_S, "muster.dev/run-s"), (EXIT_CODE, "muster.dev/exit-code"))
-"""What a job says to simulated clusters, and where simulated kubelets (KWOK, with Muster's stages) look for it."""
+"""Labels of a job for simulations, and the annotations in which simulated kubelets (KWOK) find them."""
 _NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?")
 GRACE_S_MIN = 1
-"""The shortest termination that Kubernetes does not read as "at once"."""
+"""The shortest grace that Kubernetes does not treat as "at once"."""
 
 
 @dataclass(frozen=True)
 class PodOrder:
-    """One pod that shall be. gang: its attempt, shared by the orders of all its pods.
-
-    claimed: its GPUs come by a ResourceClaim (DRA) of the name `claim_name(order.name)`; else as extended resources.
-    resumed_s: seconds of work that checkpoints keep. checks: what is checked before its first step. is_check: it does
-    nothing else.
-    """
+    """One wanted pod; all pods of an attempt share `gang`."""
 
     gang: Gang
     slot: Slot
     policy: PodPolicy
     claimed: bool = False
+    """Whether its GPUs come by a ResourceClaim (DRA) instead of extended resources."""
     trace: str = ""
     resumed_s: float = 0.0
+    """Seconds of work that checkpoints keep."""
     checks: PreflightPlan | None = None
+    """Checks before its first step."""
     is_check: bool = False
+    """Whether it only runs checks."""
 
     @property
     def key(self) -> names.PodKey:
-        """Which pod of which attempt."""
+        """Return the key of the pod."""
         return names.PodKey(self.gang.job_id, self.gang.attempt, self.slot.group, self.slot.replica, self.is_check)
 
     @property
     def name(self) -> str:
-        """Of the pod."""
+        """Return the pod's name."""
         return names.pod_name(self.key)
 
     @property
     def namespace(self) -> str:
-        """Of the pod, its claim and its gang's Service."""
+        """Return the namespace of the pod, its claim and its gang's Service."""
         return names.namespace_for(self.policy.namespace, self.gang.spec.team)
 
     @property
     def group(self) -> TaskGroup:
-        """The shape that it is one of."""
+        """Return its task group."""
         return self.gang.spec.task_groups[self.slot.group]
 
     @property
     def gpus(self) -> int:
-        """Whole GPUs that it gets; a job that takes whole nodes may hold more than it asks for."""
+        """Return the number of whole GPUs; a job with whole nodes may hold more than it requests."""
         return 0 if is_share(self.slot, self.group) else self.slot.gpu_count or self.group.gpus
 
     @property
     def share_milli(self) -> int:
-        """The part of a GPU that it gets; 0: none."""
+        """Return the share of a GPU in thousandths; 0 for none."""
         return (self.slot.gpu_milli or self.group.gpu_milli) if is_share(self.slot, self.group) else 0
 
     @property
     def has_claim(self) -> bool:
-        """Whether a ResourceClaim of its own belongs to it."""
+        """Return whether it has a ResourceClaim."""
         return self.claimed and bool(self.gpus)
 
 
 def is_share(slot: Slot, group: TaskGroup) -> bool:
-    """Whether the slot holds a part of a GPU."""
+    """Return whether the slot holds a share of a GPU."""
     return 0 < (slot.gpu_milli or group.gpu_milli) < WHOLE_MILLI
 
 
 def pod_labels(order: PodOrder) -> dict[str, str]:
-    """By which the pod is found again."""
+    """Return the labels that identify the pod."""
     return {
         **_attempt_labels(order.gang, order.policy),
         **({names.CHECK_POD_LABEL: "true"} if order.is_check else {}),
@@ -100,7 +99,7 @@ def pod_labels(order: PodOrder) -> dict[str, str]:
 
 
 def gang_service(gang: Gang, policy: PodPolicy, *, owner: tuple[str, str] = ("", "")) -> JsonObject | None:
-    """The headless Service of an attempt; None for one that has a single pod. owner: a pod's name and uid, if any."""
+    """Return the headless Service of an attempt; None for a single pod. `owner` is a pod's name and uid."""
     if not gang.has_service:
         return None
     namespace = names.namespace_for(policy.namespace, gang.spec.team)
@@ -108,7 +107,7 @@ def gang_service(gang: Gang, policy: PodPolicy, *, owner: tuple[str, str] = ("",
 
 
 def pod_manifest(order: PodOrder) -> JsonObject:
-    """The pod, without a node: it is bound when the whole gang exists. Raises ImpossiblePodError."""
+    """Return the pod without a node: it is bound once the whole gang exists. Raises ImpossiblePodError."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -133,7 +132,8 @@ def _attempt_labels(gang: Gang, policy: PodPolicy) -> dict[str, str]:
 
 
 def _annotations(order: PodOrder) -> dict[str, str]:
-    """Of the job's labels only those for simulations: annotations tell runtimes and networks what to give a pod."""
+    """Return the annotations. Of the job's labels only those for simulations: annotations configure runtimes and
+    networks."""
     gang, slot = order.gang, order.slot
     simulated = ((said, gang.spec.labels.get(label, "")) for label, said in _SIMULATED)
     found = {said: value for said, value in simulated if _NUMBER.fullmatch(value)}
@@ -153,7 +153,7 @@ def _spec(order: PodOrder) -> JsonObject:
         "schedulerName": names.SCHEDULER_NAME,
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": max(GRACE_S_MIN, math.ceil(gang.spec.grace_s)),
-        "enableServiceLinks": False,  # else every Service of the namespace is several variables of every pod
+        "enableServiceLinks": False,  # otherwise every Service of the namespace adds variables
         "automountServiceAccountToken": asked.service_account is not None,
         "securityContext": options.pod_security(policy),
         "tolerations": _tolerations(order),
@@ -177,7 +177,7 @@ def _spec(order: PodOrder) -> JsonObject:
 
 
 def _container(order: PodOrder) -> tuple[JsonObject, list[JsonObject]]:
-    """The one container, and the volumes that it mounts."""
+    """Return the only container, and its volumes."""
     gang, group, policy, asked = order.gang, order.group, order.policy, order.gang.spec.pod
     launches = gang.launches(order.slot)
     resources = options.quantities(gang.spec, group, devices={**_gpus(order), **_fabric(order)})
@@ -200,10 +200,10 @@ def _container(order: PodOrder) -> tuple[JsonObject, list[JsonObject]]:
 
 
 def _checking(order: PodOrder, plan: PreflightPlan, container: JsonObject) -> list[JsonObject]:
-    """Containers that run before the job's: they see its devices, and none of its programs, files and variables.
+    """Return the init containers for checks: they see the job's devices, but none of its programs, files and variables.
 
-    Of its volumes only one that a check writes to. Another one could stand where the tools of the checks are, and what
-    they say is evidence against the node.
+    They mount only volumes that a check writes to. Others could hide the tools of the checks, whose results are
+    evidence against the node.
     """
     paths = tuple(one.parameters["path"] for one in plan.checks if one.parameters.get("path"))
     return _init_containers(
@@ -219,7 +219,7 @@ def _checking(order: PodOrder, plan: PreflightPlan, container: JsonObject) -> li
 
 
 def _is_written(mount: str, paths: Sequence[str]) -> bool:
-    """Whether the volume is shared memory, or what a check of the administrator's suite writes to."""
+    """Return whether the volume is shared memory, or one that a check writes to."""
     below = mount.rstrip("/") + "/"
     return mount == options.SHM or (mount != "/" and any(f"{path}/".startswith(below) for path in paths))
 
@@ -238,7 +238,7 @@ def _locks_memory(order: PodOrder) -> bool:
 def _image(order: PodOrder) -> str:
     image = order.group.image or order.gang.spec.image or order.policy.image
     if not image:
-        raise ImpossiblePodError("no image is named", field="image", cure="name one, or set the cluster's `image`")
+        raise ImpossiblePodError("no image is set", field="image", cure="set it, or `image` of the cluster")
     return image
 
 
@@ -249,12 +249,12 @@ def _told(order: PodOrder) -> dict[str, str]:
     if order.resumed_s:
         told["MUSTER_RESUMED_S"] = f"{order.resumed_s:.0f}"
     if not order.gpus and not order.share_milli:
-        told["NVIDIA_VISIBLE_DEVICES"] = "void"  # CUDA images say "all", and would see GPUs that others hold
+        told["NVIDIA_VISIBLE_DEVICES"] = "void"  # CUDA images default to "all", and would see GPUs of others
     return told
 
 
 def _gpus(order: PodOrder) -> dict[str, int]:
-    """GPUs, or the part of one, as extended resources."""
+    """Return the GPUs, or the share, as extended resources."""
     group = order.group
     if order.gpus and not order.claimed:
         return {order.policy.resource: order.gpus}
@@ -263,9 +263,9 @@ def _gpus(order: PodOrder) -> dict[str, int]:
     profile = resources.profile_for(order.share_milli, order.policy.sharing)
     if profile is None:
         raise ImpossiblePodError(
-            f"this cluster gives no part of a GPU as large as {order.share_milli} milli",
+            f"this cluster has no GPU share of {order.share_milli / WHOLE_MILLI:g} GPUs or more",
             field=f"task_groups.{group.name}.gpu_milli",
-            cure="ask for a whole GPU (`gpus`), or name a larger profile in the cluster's `sharing`",
+            cure="set `gpus` for a whole GPU, or add a larger profile to the cluster's `sharing`",
         )
     return {profile: 1}
 
@@ -288,9 +288,7 @@ def _init_containers(
     security: JsonObject,
     mounts: list[JsonObject],
 ) -> list[JsonObject]:
-    """Both containers. told: variables by which pods of the gang find each other. resources: with the devices, which
-    the kubelet gives to the job's container after these; plain: without.
-    """
+    """Return both containers. `told` are the gang's variables; `resources` include the devices, `plain` do not."""
     orders = orders_for(plan, gpus=gpus)
     mine = plan.model_copy(update={"checks": orders}) if orders else None
     variables = {**told, "MUSTER_PREFLIGHT_GPUS": str(gpus)}
@@ -318,11 +316,11 @@ def _init_containers(
 
 
 def _gate_volume() -> JsonObject:
-    """The pod's own annotation, as a file."""
+    """Return a volume with the pod's gate annotation as a file."""
     item: JsonObject = {"path": GATE_FILE, "fieldRef": {"fieldPath": f"metadata.annotations['{GATE_ANNOTATION}']"}}
     return {"name": GATE_VOLUME, "downwardAPI": {"items": [item]}}
 
 
 def plan_apart(plan: PreflightPlan) -> PreflightPlan:
-    """What of a plan says anything in a pod that only checks: its own file system is no storage of the job's."""
+    """Return the checks that a check pod can run: its file system is not the job's storage."""
     return plan.model_copy(update={"checks": tuple(one for one in plan.checks if one.check != catalogue.STORAGE)})

@@ -1,6 +1,6 @@
-"""What pods need beside themselves: claims whose devices are chosen, services by which the pods of a gang meet.
+"""Ports for auxiliary objects of pods (claims, Services) and for pods that other controllers create.
 
-The gangs know nothing of it but this port. Parts that have calls of their own ask the worklist for them.
+Gangs use only these ports. Implementations put their calls on the worklist.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from muster.schemas.job import Slot
 
 
 class ImpossiblePodError(Exception):
-    """The cluster cannot have such a pod. field: of the job; cure: what to do. It would never get better by itself."""
+    """The cluster cannot create such a pod, now or later; `field` is the job's, `cure` the hint."""
 
     def __init__(self, message: str, *, field: str, cure: str) -> None:
         super().__init__(f"{field}: {message}; {cure}")
@@ -24,130 +24,127 @@ class ImpossiblePodError(Exception):
 
 
 class Manifests(Protocol):
-    """Makes the objects of pods: pure, the same for the same order."""
+    """Builds manifests of pods: pure, the same for the same order."""
 
     def namespace(self, order: CreatePods) -> str:
-        """Where the pods of this attempt are."""
+        """Return the namespace of the attempt's pods."""
         ...
 
     def pod(self, order: CreatePods, slot: Slot, peers: Sequence[Slot]) -> JsonObject:
-        """The pod of one slot, unbound: named by `PodKey.name`, with the labels of `names`. peers: all slots."""
+        """Return the unbound pod of one slot, with the name of its `PodKey` and the labels of `names`."""
         ...
 
     @property
     def makes_check_pods(self) -> bool:
-        """Whether `check_pod` can be asked: there is an image for it."""
+        """Return whether check pods have an image."""
         ...
 
     def check_pod(self, order: CreatePods, slot: Slot, peers: Sequence[Slot]) -> JsonObject:
-        """The pod that runs the checks of the order's plan at the slot's place, before others make the job's own.
-
-        order: see `LiveAttempt.order_of`.
-        """
+        """Return the check pod for the slot, for an order of `LiveAttempt.order_of`."""
         ...
 
 
 class Watcher(Protocol):
-    """Who is told when a pod has what it needs. The gangs are."""
+    """Receives whether pods have what they need; implemented by the gangs."""
 
     def is_ready(self, key: PodKey, *, uid: str) -> None:
-        """The pod whose object has this uid may be bound."""
+        """Allow the binding of the pod whose object has this uid."""
         ...
 
     def is_refused(self, key: PodKey, now: Instant, *, reason: str, uid: str = "") -> None:
-        """It cannot have it there: unless it is bound already, the gang is rolled back whole and queued again.
+        """Refuse the pod: unless it is bound, the whole gang is rolled back and queued again.
 
-        uid: of the pod's object; "" for whichever pod has the key.
+        `uid` is that of the pod's object; "" for any pod with the key.
         """
         ...
 
 
 class AdoptionWatcher(Watcher, Protocol):
-    """Who is told of objects as well. The gangs are."""
+    """Receives events of objects, too; implemented by the gangs."""
 
     def goes_on(self, attempt: tuple[str, int], *, reason: str) -> None:
-        """The object of an attempt (job and number) does not end its pods: somebody else has to."""
+        """Have the pods ended one by one, because the attempt's object does not end them."""
         ...
 
 
 class AuxiliaryObjects:
-    """Keeps what pods need; by itself, of pods that need nothing.
+    """Auxiliary objects of pods; this base class is for pods without any.
 
-    Every call may come again: after a change of leader all of them do.
+    Every call may be repeated: after a change of leader all are.
     """
 
     def watched_by(self, watcher: Watcher) -> None:
-        """Tell this one, from now on."""
+        """Set the receiver of events."""
 
     def begin(self, order: CreatePods, now: Instant) -> None:
-        """The gang's pods are about to be made: what they have in common (a service) is due."""
+        """Request what the gang's pods share (a Service) before they are created."""
 
     def prepare(self, order: CreatePods, slot: Slot, *, name: str, uid: str, now: Instant) -> bool:  # noqa: ARG002 - the port
-        """The pod exists, unbound. True: it has what it needs; False: `is_ready` or `is_refused` will say."""
+        """Request what an unbound pod needs. True if it has it; otherwise `is_ready` or `is_refused` follows."""
         return True
 
     def release(self, order: CreatePods, slot: Slot, now: Instant) -> None:
-        """The pod ended, or is gone, or was never made: take back what was its own."""
+        """Release what a pod needed that ended, is gone or was never created."""
 
     def end(self, order: CreatePods, now: Instant) -> None:
-        """No pod of the gang is left and the log has that: take back what they had in common."""
+        """Release what the gang shared; no pod is left and the log has that."""
 
     def clear(self) -> None:
-        """Another leads: forget what was under way."""
+        """Forget everything, because another process leads."""
 
 
 class AdoptedPods:
-    """Pods that others made for a job - a person, or an object's controller: which is whose, and how they end.
+    """Pods that a person or an object's controller created for a job: their slots and their end.
 
-    By itself, where every pod is Muster's own.
+    This base class is for clusters where Muster creates every pod.
     """
 
     def watched_by(self, watcher: AdoptionWatcher) -> None:
-        """Tell this one of pods that will never be made, or never end, from now on."""
+        """Set the receiver of pods that will never be created, or never end."""
 
     @property
     def has_news(self) -> bool:
-        """Whether objects were seen of which the log has to hear."""
+        """Return whether objects have news for the log."""
         return False
 
     def seen(self, pod: PodView) -> None:
-        """A pod is so, whosever it is: it may ask to run by itself."""
+        """Handle a new state of any pod, which may ask to run by itself."""
 
     def gone(self, pod: PodView) -> None:
-        """A pod, as it was last seen, is no more."""
+        """Handle a deleted pod, given its last state."""
 
     def synced(self) -> None:
-        """All objects and pods were seen: what is not among them is not there."""
+        """Record that all objects and pods were seen: missing ones do not exist."""
 
     def clear(self) -> None:
-        """Another leads: nothing is known of objects until they are seen again."""
+        """Forget everything, because another process leads."""
 
     def refusal(self, order: CreatePods) -> str:  # noqa: ARG002 - the port
-        """Why the job must have no pods here: the object that it stands for never asked for it. "" if it may."""
+        """Return why the job must have no pods, because its object never asked for it; "" if it may."""
         return ""
 
     def makes_own_pods(self, order: CreatePods) -> bool:  # noqa: ARG002 - the port
-        """Whether the job's object makes its pods itself, so that they are waited for and bound, never created."""
+        """Return whether the job's object creates its pods, so that they are awaited and bound, never created."""
         return False
 
     def keys_of_order(self, order: CreatePods) -> tuple[str, ...]:  # noqa: ARG002 - the port
-        """By which pods of this attempt may be known: uids or names of objects that own them."""
+        """Return keys by which pods of this attempt are found: uids or names of owners."""
         return ()
 
     def keys_of_pod(self, pod: PodView) -> tuple[str, ...]:  # noqa: ARG002 - the port
-        """The same of a pod: it may be the attempt's where one key is equal."""
+        """Return the keys of a pod: it may belong to an attempt with an equal key."""
         return ()
 
     def place_of(self, order: CreatePods, pod: PodView) -> tuple[int, int] | None:  # noqa: ARG002 - the port
-        """Group and replica of the attempt that this pod is; None: it is none of them."""
+        """Return group and replica of the pod in the attempt; None if it belongs to another."""
         return None
 
     def begin(self, order: CreatePods, now: Instant) -> None:
-        """The attempt's pods may come: let its object make them. May come again."""
+        """Let the object create the attempt's pods. May be repeated."""
 
     def stop(self, order: CreatePods, *, grace_s: float, now: Instant) -> bool:  # noqa: ARG002 - the port
-        """End the attempt's pods by its object (suspend it). False: delete them one by one. May come again."""
+        """End the attempt's pods by suspending the object. False: delete them one by one. May be repeated."""
         return False
 
     def forget(self, order: CreatePods) -> None:
-        """The log has the attempt's end."""
+        """Forget an attempt whose end is in the log."""

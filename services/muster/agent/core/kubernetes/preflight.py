@@ -1,8 +1,8 @@
-"""What the checks before the first step of a job's pods found, and the gate that waits for the verdict.
+"""Results of the checks before the first step of a job's pods, and the gate that waits for the verdict.
 
-`muster-preflight` runs the checks and leaves what they found as its termination message; it ends well whatever they
-found, so that the gang stands until there is a verdict. `muster-gate` waits until the agent writes the verdict into an
-annotation, which a downward-API volume shows it: no token, no network and no exec is needed in the pod.
+`muster-preflight` runs the checks and leaves the results in its termination message; it always succeeds, so that the
+gang stays until there is a verdict. `muster-gate` waits until the agent writes the verdict into an annotation, which it
+reads through a downward-API volume: the pod needs no token, network or exec.
 """
 
 from collections.abc import Iterator
@@ -24,18 +24,18 @@ from muster.kube.objects import JsonObject
 from muster.schemas.facts.operations import CheckOrder, CheckOutcome, CheckResult, PreflightPlan
 
 AGAIN_S = 15.0
-"""Until a gate is opened again whose opening the API server refused: somebody has to grant it."""
+"""Before a gate is opened again after the API server refused it: a permission may be granted."""
 STUCK_S = 60.0
-"""After the gate was opened: checks that run on then, though their limit is over, hang in the kernel (a wedged GPU)."""
-NO_IMAGE = "no image of the administrator is named that could check the nodes: `preflight.image`"
-NO_GATE = "the agent may not open gates (`described`)"
+"""After the opening of a gate: checks that still run then hang in the kernel (a wedged GPU)."""
+NO_IMAGE = "no image for checks is set (`preflight.image`)"
+NO_GATE = "the agent lacks the permission to open gates"
 _WORST = {CheckOutcome.PASS: 0, CheckOutcome.CANNOT_RUN: 1, CheckOutcome.FAIL: 2}
 
 
 def next_report(one: LiveAttempt) -> ChecksSeen | None:
-    """What there is to tell of the attempt's checks now: a failure at once, the rest when all is known.
+    """Return the results to report now: failures at once, the rest when all are known.
 
-    Pods of one node speak with one voice: the worst that one of them found.
+    Pods of one node are combined: the worst result of a check counts.
     """
     plan = one.order.preflight
     is_late = one.checks_apart and not one.is_checking
@@ -60,7 +60,7 @@ def next_report(one: LiveAttempt) -> ChecksSeen | None:
 
 
 def found_of(plan: PreflightPlan, pod: LivePod, *, gpus: int) -> tuple[CheckResult, ...] | None:
-    """What the pod's checks found; None: that is not known yet."""
+    """Return the results of the pod's checks; None while unknown."""
     node, view = pod.slot.node, pod.view
     if pod.is_adopted:
         return tuple(cannot_run(plan.checks, node=node, why=NO_IMAGE))
@@ -69,7 +69,7 @@ def found_of(plan: PreflightPlan, pod: LivePod, *, gpus: int) -> tuple[CheckResu
     seen = view.preflight if view is not None else None
     if seen is None and view is not None and (view.is_running or pod.end is not None) and not _is_refused(pod):
         return tuple(
-            cannot_run(plan.checks, node=node, why=f"its pod was made without checks: {NO_GATE}, or {NO_IMAGE}")
+            cannot_run(plan.checks, node=node, why=f"its pod was created without checks: {NO_GATE}, or {NO_IMAGE}")
         )
     if seen is None or seen.report is None:
         return None
@@ -81,10 +81,10 @@ def found_of(plan: PreflightPlan, pod: LivePod, *, gpus: int) -> tuple[CheckResu
 
 
 def _found_apart(plan: PreflightPlan, pod: LivePod, *, gpus: int) -> tuple[CheckResult, ...] | None:
-    """What a pod found that does nothing else: it says so as it ends. One that fails ends its gang."""
+    """Return the results of a check pod, in its termination message. One that fails ends its gang."""
     node = pod.slot.node
     if pod.unmade:
-        why = f"the pod that would run them cannot be made: {pod.unmade}"
+        why = f"the check pod cannot be created: {pod.unmade}"
         return tuple(cannot_run(plan.checks, node=node, why=why))
     if pod.end is None or not pod.end.succeeded:
         return None
@@ -94,12 +94,12 @@ def _found_apart(plan: PreflightPlan, pod: LivePod, *, gpus: int) -> tuple[Check
     return (
         *load(pod.end.said, mine, node=node),
         *_not_here(here.checks, mine, node),
-        *cannot_run(not_tried, node=node, why="the pod that checks has none of the job's volumes"),
+        *cannot_run(not_tried, node=node, why="the check pod has no volumes of the job"),
     )
 
 
 def _not_here(all_orders: tuple[CheckOrder, ...], mine: tuple[CheckOrder, ...], node: str) -> Iterator[CheckResult]:
-    """Of a pod without the devices that a check is about nobody waits for more."""
+    """Yield passes for checks of devices that the pod does not have."""
     for order in all_orders:
         if order not in mine:
             yield CheckResult(node=node, check=order.check, outcome=CheckOutcome.PASS, detail="nothing to check here")
@@ -120,13 +120,13 @@ def _gpus(one: LiveAttempt, pod: LivePod) -> int:
 
 
 class PreflightGates:
-    """Opens the gates of attempts whose first step may begin. touch: have an attempt looked at again."""
+    """Opens the gates of attempts whose first step may begin."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
 
     def open(self, one: LiveAttempt) -> None:
-        """Of every pod that has one and is not known to have passed it; again is no second time."""
+        """Open the gate of every pod that has not passed it; may be repeated."""
         for pod in one.pods.values():
             seen = pod.view.preflight if pod.view is not None else None
             if seen is not None and not seen.is_open and not pod.is_opened and pod.exists:
@@ -135,7 +135,7 @@ class PreflightGates:
                 self._context.worklist.ask(OpenPodGate(pod.key, pod.number), call, is_urgent=True)
 
     def stuck(self, one: LiveAttempt, now: Instant) -> LivePod | None:
-        """A pod that can never begin, since its checks do not end. Of elastic jobs pods may have come later."""
+        """Return a pod that can never begin because its checks hang. Pods of elastic jobs may have come later."""
         if not one.awaits_first_step:
             one.awaits_first_step = True
             self._context.due.mark_at(one.key, after(now, STUCK_S))
@@ -144,17 +144,17 @@ class PreflightGates:
         return next((pod for pod in one.pods.values() if _is_in_checks(pod)), None)
 
     def forget(self, pod: LivePod) -> None:
-        """Nothing more is to be opened."""
+        """Cancel the opening of the pod's gate."""
         self._context.worklist.cancel(OpenPodGate(pod.key))
 
     def answered(self, one: LiveAttempt, pod: LivePod, outcome: Outcome, now: Instant) -> None:
-        """What came of the opening of its gate."""
+        """Continue after the opening of its gate."""
         match outcome:
             case Done():
                 pod.is_opened = True
             case Refused(code=404) | Refused(code=409):
-                pass  # it is no more, which its watch tells
+                pass  # it is gone; its watch reports it
             case Refused():
                 self._context.notes.refused += 1
-                self._context.notes.say(f"the gate of pod {pod.name} cannot be opened: {outcome.message}")
+                self._context.notes.say(f"cannot open the gate of pod {pod.name}: {outcome.message}")
                 self._context.due.mark_at(one.key, after(now, AGAIN_S))

@@ -1,6 +1,6 @@
-"""Views of pods and nodes out of the objects as the API server sends them; the reflectors apply these to every event.
+"""Project pods and nodes from objects of the API server, for every event of the reflectors.
 
-They raise nothing, whatever an object says: what is absent, or is nonsense, counts as its default.
+They never raise: absent or invalid fields have their defaults.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -26,24 +26,24 @@ from muster.kube.objects import (
 )
 
 UNNEEDED_TAINTS = frozenset({"ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler"})
-"""By which the Cluster Autoscaler says that it would remove a node."""
+"""Taints with which the Cluster Autoscaler marks a node that it would remove."""
 _SAYING = frozenset({names.WORK_LABEL, names.CHECK_POD_LABEL})
 """Labels of pods whose termination message is kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodProjection:
-    """Makes a PodView. resource: what the device plugin calls a GPU, for `devices`. adopted_of: reads what a pod asks.
-
-    plugin_of: says of which sort of plugin a pod is (namespace, labels), "" for others.
-    """
+    """Makes a PodView."""
 
     resource: str = "nvidia.com/gpu"
+    """Extended resource of a GPU, for `devices`."""
     adopted_of: Callable[[JsonObject], AdoptedPod | None] | None = None
+    """Reads what a pod asks."""
     plugin_of: Callable[[str, Mapping[str, str]], str] | None = None
+    """Classifies plugin pods by namespace and labels; "" for others."""
 
     def __call__(self, raw: JsonObject) -> PodView:
-        """Raises nothing: what is absent counts as its default."""
+        """Project a pod; never raises."""
         spec, status, labels = mapping(raw, "spec"), mapping(raw, "status"), strings(raw, "metadata", "labels")
         scheduler, member = text(spec, "schedulerName"), _member(labels)
         is_adopted = member is None and scheduler == names.SCHEDULER_NAME
@@ -76,14 +76,14 @@ class PodProjection:
 
 @dataclass(frozen=True, slots=True)
 class NodeProjection:
-    """Makes a NodeView. labels, annotations: that are kept. tolerated: keys of taints that Muster's pods tolerate."""
+    """Makes a NodeView with these labels and annotations; Muster's pods tolerate the taint keys in `tolerated`."""
 
     labels: frozenset[str] = frozenset()
     annotations: frozenset[str] = frozenset()
     tolerated: frozenset[str] = frozenset()
 
     def __call__(self, raw: JsonObject) -> NodeView:
-        """Raises nothing: what is absent counts as its default."""
+        """Project a node; never raises."""
         spec, status = mapping(raw, "spec"), mapping(raw, "status")
         ready, why = _readiness(status)
         return NodeView(
@@ -131,7 +131,7 @@ def _readiness(status: JsonObject) -> tuple[bool, str]:
 
 
 def attempt_of(labels: Mapping[str, str]) -> tuple[str, int] | None:
-    """Job and attempt of which Muster's own labels say that the object is; None if they do not."""
+    """Return job and attempt in Muster's labels; None without them."""
     job, attempt = labels.get(names.JOB_LABEL), labels.get(names.ATTEMPT_LABEL, "")
     return None if job is None or not attempt.isdecimal() else (names.job_of_label(job), int(attempt))
 
@@ -146,7 +146,7 @@ def _member(labels: dict[str, str]) -> Member | None:
 
 
 def _adopted_labels(raw: JsonObject, labels: dict[str, str]) -> Iterable[tuple[str, str]]:
-    """Labels of a pod that is bound for somebody, and its completion index, which may be an annotation."""
+    """Yield the labels of an adopted pod, and its completion index, which may be an annotation."""
     yield from labels.items()
     value = text(raw, "metadata", "annotations", names.COMPLETION_INDEX)
     if value and names.COMPLETION_INDEX not in labels:
@@ -175,7 +175,7 @@ def _preflight(raw: JsonObject, status: JsonObject) -> PreflightView | None:
 
 
 def _end(status: JsonObject, *, says: bool = False) -> End | None:
-    """says: keep what the program left behind."""
+    """Return the end of a pod; `says` keeps its termination message."""
     phase = text(status, "phase")
     if phase not in ("Succeeded", "Failed"):
         return None
@@ -187,7 +187,7 @@ def _end(status: JsonObject, *, says: bool = False) -> End | None:
         finished = instant(text(over, "finishedAt"))
         ended = max(ended, finished)
         if text(container, "name") in INIT_CONTAINERS:
-            continue  # what checks the pod before its first step is no part of its run
+            continue  # checks before the first step are no part of its run
         started = instant(text(over, "startedAt"))
         began = min(began, started) if began and started else began or started
         message = message or text(over, "message").strip()
@@ -216,7 +216,7 @@ def _waiting(status: JsonObject) -> str:
 
 
 def _devices(status: JsonObject, resource: str) -> tuple[str, ...]:
-    """Uuids of the GPUs that the kubelet gave the pod, where it publishes them (KEP-4680, ResourceHealthStatus)."""
+    """Return the uuids of the GPUs from the kubelet, where it publishes them (KEP-4680, ResourceHealthStatus)."""
     found: list[str] = []
     for container in objects(status, "containerStatuses"):
         for allocated in objects(container, "allocatedResourcesStatus"):

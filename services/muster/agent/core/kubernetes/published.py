@@ -1,4 +1,4 @@
-"""What a node's description says of devices that its driver publishes: the port `describing.Devices`."""
+"""Describe the devices of nodes that a driver publishes: the port `describing.Devices`."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,30 +15,31 @@ from muster.schemas.job import MODELS_MAX
 
 @dataclass(slots=True, eq=False)
 class PublishedDevices:
-    """Implements `describing.Devices`. told: descriptions as the log has them, so that devices keep their places.
-
-    models: our name by what drivers say. reserved: CPUs kept for the system on every node. threads: of a core.
-    misfits: nodes whose CPUs do not divide into their sockets, so that nothing is said of them.
-    """
+    """Published devices of nodes."""
 
     index: DeviceIndex
     holders: Holders
     models: Mapping[str, str] = field(default_factory=dict)
+    """Muster's model name by the driver's."""
     reserved: frozenset[int] = frozenset()
+    """CPUs reserved for the system on every node."""
     threads: int = 2
+    """Threads of a core."""
     told: Mapping[str, NodeJoined] = field(default_factory=dict)
+    """Descriptions in the log, by which devices keep their indexes."""
     misfits: set[str] = field(default_factory=set)
+    """Nodes whose CPUs do not divide into their sockets, so that sockets are left out."""
     _places: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def of_node(self, node: NodeView, *, cpu_milli: int) -> DescribedDevices | None:
-        """See `Devices`. A device that a claim of others holds is not there for us, as long as it does."""
+        """Return the devices of a node; those of foreign claims are left out."""
         told = self.told.get(node.name)
         if told is not None and told.kubelet_picks:
             told = None
         if not self.index.publishes(node.name):
             return self._silent(node.name, told)
         devices = self.index.devices(node.name)
-        if devices is None:  # its driver is replacing its slices: what was known stands until it is done
+        if devices is None:  # its driver replaces its slices: keep the old description
             return _as_told(told)
         ours = [device for device in devices if not self.holders.foreign([device.place])]
         held = frozenset(device.uuid for device in devices if device.tainted and self.holders.ours(device.place))
@@ -55,12 +56,14 @@ class PublishedDevices:
         )
 
     def follows_claims(self, node: str) -> bool:
-        """Whether claims of ours decide what is told of it: its driver is silent, or wants devices left alone."""
+        """Return whether Muster's claims affect the description: the driver is silent, or has tainted devices."""
         return not self.index.publishes(node) or self.index.has_taints(node)
 
     def _silent(self, node: str, told: NodeJoined | None) -> DescribedDevices | None:
-        """A driver that starts anew wipes its slices. As long as pods of ours hold devices there, nothing is to be had,
-        above all not by a device plugin beside it, and devices keep their places.
+        """Return the devices of a silent driver, which removes its slices when it restarts.
+
+        While Muster's pods hold devices, none is available, also not by a device plugin, and devices keep their
+        indexes.
         """
         if told is None or not told.gpu_uuids or not self.holders.hold_at(node):
             return None
@@ -68,7 +71,7 @@ class PublishedDevices:
         return replace(known, absent=tuple(range(len(known.gpu_uuids))))
 
     def _remember(self, node: str, before: tuple[str, ...], said: Described) -> None:
-        """Which device was last at each place: one that comes back goes where it was, if nothing else is there."""
+        """Remember the last device at each index: one that returns gets its index again, if it is free."""
         now = tuple("" if place in said.absent else uuid for place, uuid in enumerate(said.gpu_uuids))
         longer = max(len(now), len(before))
         self._places[node] = tuple(
@@ -77,7 +80,7 @@ class PublishedDevices:
         )[:GPUS_PER_NODE_MAX]
 
     def _sockets(self, node: NodeView, devices: tuple[Device, ...], cpu_milli: int) -> tuple[int, ...]:
-        """As many as the devices name; () if they name none, or if that cannot be."""
+        """Return cores by the sockets that devices name; () if they name none, or if the layout is invalid."""
         sockets = 1 + max((device.numa for device in devices), default=-1)
         if not sockets:
             return ()
@@ -91,22 +94,22 @@ class PublishedDevices:
 
 
 class DescribedNodes(Protocol):
-    """Nodes as the log has them. told_changes: grows with every change of `told`."""
+    """Nodes in the log; `told_changes` grows with every change of `told`."""
 
     told_changes: int
 
     @property
     def told(self) -> Mapping[str, NodeJoined]:
-        """By name."""
+        """Return descriptions by name."""
         ...
 
 
 @dataclass(slots=True, eq=False)
 class ModelsByClaims:
-    """Models of GPUs that are had by claims, where other nodes' kubelets pick theirs; () where it need not be said.
+    """GPU models allocated by claims, where kubelets of other nodes pick theirs; () where it does not matter.
 
-    Of a model that both sorts of nodes have it says nothing: a scheduler that knows models alone cannot tell them
-    apart, and to leave it out would close nodes that can serve.
+    A model on both kinds of nodes is included: the scheduler cannot tell the nodes apart by models, and leaving it out
+    would exclude usable nodes.
     """
 
     nodes: DescribedNodes
@@ -114,7 +117,7 @@ class ModelsByClaims:
     _models: tuple[str, ...] = ()
 
     def __call__(self) -> tuple[str, ...]:
-        """As of now; looked through anew only after a description changed."""
+        """Return the models; recomputed only after a description changed."""
         if self._at != self.nodes.told_changes:
             self._at, self._models = self.nodes.told_changes, _models_by_claims(self.nodes.told.values())
         return self._models

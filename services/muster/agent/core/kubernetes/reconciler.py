@@ -1,4 +1,4 @@
-"""Reconcile an attempt: which calls follow from its pods as they were asked and as they were seen."""
+"""Reconcile an attempt: compute the calls from its pods as requested and as seen."""
 
 import itertools
 
@@ -13,11 +13,11 @@ from muster.core import Instant, after
 from muster.schemas.facts.job import PodsOutcome
 
 LEFTOVER_GRACE_S = 5.0
-"""For pods that outlive their gang: servers, workers of a launcher that is done, peers of one that failed."""
+"""Grace of pods that outlive their gang: servers, workers of a finished launcher, peers of a failed pod."""
 
 
 class Reconciler:
-    """bind_s: how long a gang may be bound only in part."""
+    """Reconciles attempts; a gang may be bound in part for `bind_s`."""
 
     def __init__(
         self,
@@ -39,10 +39,8 @@ class Reconciler:
         self._bind_s = bind_s
 
     def reconcile(self, one: LiveAttempt, now: Instant) -> None:
-        """Ask for the calls that take the attempt from its pods as seen to its pods as asked, or end it.
-
-        Only when all pods were seen.
-        """
+        """Make the calls that bring the attempt's pods to their requested state, or end it. Only once all pods were
+        seen."""
         if not one.is_ending:
             self._judge(one, now)
         if one.is_ending:
@@ -51,7 +49,7 @@ class Reconciler:
             self._run(one, now)
 
     def put_off(self, one: LiveAttempt, now: Instant) -> None:
-        """The API server does not answer: what is bound only in part has its time anew."""
+        """Restart the deadlines of a partly bound gang, because the API server does not answer."""
         if one.bound_at:
             one.bound_at = now
             self._context.due.mark_at(one.key, after(now, self._bind_s))
@@ -88,7 +86,7 @@ class Reconciler:
         self._creator.wait_for(one, now)
 
     def _is_held(self, one: LiveAttempt, now: Instant) -> bool:
-        """Whether the job's pods have to wait for those that checked, which end within their grace, or never."""
+        """Return whether the job's pods wait for check pods, which end within their grace or hang."""
         if not one.is_held:
             one.held_at = NEVER
         elif not one.held_at:
@@ -101,10 +99,10 @@ class Reconciler:
         return one.is_held
 
     def _roll_back_in_part(self, one: LiveAttempt, now: Instant) -> None:
-        """A gang that is bound only in part holds nodes for nothing.
+        """Roll back a gang that is bound only in part for too long.
 
-        So does one that exists whole and is not bound, or whose pods somebody else does not make. A pod that waits for
-        another to leave, or that somebody holds back, has its time.
+        So is a gang that exists but is not bound, or whose controller does not create its pods. A pod that is gated, or
+        waits for another to leave, may take its time.
         """
         unbound = [pod for pod in one.pods.values() if pod.state < PodState.BOUND and (pod.exists or not pod.is_late)]
         is_awaited = any(pod.is_adopted and not pod.exists for pod in unbound)  # its controller may never make it

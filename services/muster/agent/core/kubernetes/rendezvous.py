@@ -1,8 +1,8 @@
-"""How the pods of a gang find each other, by the habits of the field: PyTorch, MPI, parameter servers, Indexed Jobs.
+"""Let the pods of a gang find each other: PyTorch, MPI, parameter servers, Indexed Jobs.
 
 Every pod has a stable host name under its attempt's headless Service. Groups named `launcher` start the processes of
-the others (MPI); groups named `ps` serve parameters to the others, with a group `scheduler` where the framework wants
-one (DMLC). All of it follows from the groups' names.
+the others (MPI); groups named `ps` serve parameters to the others, with a group `scheduler` if the framework needs one
+(DMLC). All of it follows from the groups' names.
 """
 
 import json
@@ -16,18 +16,18 @@ from muster.schemas.job import JobKind, JobSpec, Slot
 
 LAUNCHER, SERVERS, SCHEDULER = "launcher", "ps", "scheduler"
 TORCH_PORT = 29_500
-"""torchrun's own choice."""
+"""torchrun's default."""
 TENSORFLOW_PORT = 2_222
 DMLC_PORT = 9_091
 HOSTS_FILE = "/etc/mpi/hostfile"
-"""Where mpi-operator puts it, too."""
+"""The path of mpi-operator."""
 EVERY_PEER_MAX = 256
-"""With more pods TF_CONFIG names the servers and the pod itself only: else n pods would keep n x n names in etcd."""
+"""With more pods TF_CONFIG names only the servers and the pod itself: otherwise etcd would hold n x n names."""
 
 
 @dataclass(frozen=True)
 class Gang:
-    """One attempt: all pods that it has. Ranks go by group, then replica."""
+    """All pods of one attempt. Ranks go by group, then replica."""
 
     job_id: str
     attempt: int
@@ -36,17 +36,17 @@ class Gang:
 
     @cached_property
     def service(self) -> str:
-        """The name of its headless Service."""
+        """Return the name of its headless Service."""
         return names.attempt_name(self.job_id, self.attempt)
 
     @property
     def has_service(self) -> bool:
-        """Whether there is anybody to find."""
+        """Return whether it has more than one pod."""
         return len(self.slots) > 1
 
     @cached_property
     def groups(self) -> Mapping[str, tuple[Slot, ...]]:
-        """Slots by the name of their group, in order."""
+        """Return slots by group name, in order."""
         found: dict[str, list[Slot]] = {}
         for slot in self.everybody:
             found.setdefault(self.group_of(slot), []).append(slot)
@@ -54,48 +54,48 @@ class Gang:
 
     @cached_property
     def everybody(self) -> tuple[Slot, ...]:
-        """All slots, in the order of their ranks."""
+        """Return all slots in rank order."""
         return tuple(sorted(self.slots, key=_place))
 
     @cached_property
     def ranks(self) -> Mapping[tuple[int, int], int]:
-        """Rank among all pods by (group, replica)."""
+        """Return ranks among all pods by (group, replica)."""
         return {_place(slot): rank for rank, slot in enumerate(self.everybody)}
 
     @cached_property
     def ranks_in_group(self) -> Mapping[tuple[int, int], int]:
-        """Rank among the pods of the same group by (group, replica)."""
+        """Return ranks within the group by (group, replica)."""
         return {_place(slot): rank for slots in self.groups.values() for rank, slot in enumerate(slots)}
 
     def host(self, slot: Slot) -> str:
-        """As other pods of the gang reach it: within the namespace."""
+        """Return the host name of a pod within the namespace."""
         return f"{names.host_name(self.spec, slot.group, slot.replica)}.{self.service}"
 
     def group_of(self, slot: Slot) -> str:
-        """The name of the slot's group."""
+        """Return the name of the slot's group."""
         return self.spec.task_groups[slot.group].name
 
     @property
     def has_launcher(self) -> bool:
-        """Whether pods of one group start the processes of the others."""
+        """Return whether a launcher group starts the processes of the others."""
         return LAUNCHER in self.groups and len(self.groups) > 1
 
     def launches(self, slot: Slot) -> bool:
-        """Whether this pod starts processes in others: the launcher's, or rank 0 of an MPI job without one."""
+        """Return whether this pod starts processes in others: the launcher, or rank 0 of an MPI job without one."""
         if self.has_launcher:
             return self.group_of(slot) == LAUNCHER
         return self.has_service and self.spec.kind is JobKind.MPI and self.ranks[_place(slot)] == 0
 
     @cached_property
     def launched(self) -> tuple[Slot, ...]:
-        """The pods in which processes are started, in the order of their ranks."""
+        """Return the pods in which processes are started, in rank order."""
         return tuple(slot for name, slots in self.groups.items() for slot in slots if name != LAUNCHER)
 
 
 def deciding_groups(spec: JobSpec) -> frozenset[int]:
-    """Indexes of the groups whose end is the job's end; pods of other groups serve them and are ended after them.
+    """Return the indexes of the groups whose end is the job's end; the other groups are ended after them.
 
-    MPI: the launcher alone. Parameter servers: everybody but the servers. Otherwise everybody.
+    MPI: the launcher. Parameter servers: all groups but the servers. Otherwise all groups.
     """
     by_name = {group.name: index for index, group in enumerate(spec.task_groups)}
     everybody = frozenset(by_name.values())
@@ -110,9 +110,9 @@ def deciding_groups(spec: JobSpec) -> frozenset[int]:
 def service_manifest(
     gang: Gang, *, namespace: str, labels: Mapping[str, str], owner: tuple[str, str] = ("", "")
 ) -> JsonObject:
-    """The headless Service: names of pods from their start on, since they wait for each other before they are ready.
+    """Return the headless Service, which names pods from their start, since they wait for each other to be ready.
 
-    owner: name and uid of the pod with which it goes; "": nobody.
+    `owner` is name and uid of the pod with which it is deleted; "" for none.
     """
     metadata: JsonObject = {"name": gang.service, "namespace": namespace, "labels": dict(labels)}
     if owner[1]:
@@ -133,12 +133,12 @@ def service_manifest(
 
 
 def hosts_lines(gang: Gang) -> str:
-    """The host file of an MPI gang: a line per pod with as many slots as it has GPUs, or cores without any."""
+    """Return the host file of an MPI gang: a line per pod with as many slots as GPUs, or cores without GPUs."""
     return "".join(f"{gang.host(slot)} slots={_processes(gang.spec, slot)}\n" for slot in gang.launched)
 
 
 def variables(gang: Gang, slot: Slot) -> dict[str, str]:
-    """Environment of one pod that tells it who it is and who the others are."""
+    """Return the variables that identify the pod and its peers."""
     told = dict(_identity(gang, slot))
     if gang.launches(slot):
         told |= dict(_launcher(gang))
@@ -160,7 +160,7 @@ def _processes(spec: JobSpec, slot: Slot) -> int:
 
 
 def _identity(gang: Gang, slot: Slot) -> Iterator[tuple[str, str]]:
-    """MUSTER_RANK counts all pods of the gang; JOB_COMPLETION_INDEX those of the group, as in an Indexed Job."""
+    """Yield identity: MUSTER_RANK counts all pods of the gang; JOB_COMPLETION_INDEX those of the group."""
     yield "MUSTER_JOB", gang.job_id
     yield "MUSTER_ATTEMPT", str(gang.attempt)
     yield "MUSTER_GROUP", gang.group_of(slot)
@@ -174,9 +174,9 @@ def _identity(gang: Gang, slot: Slot) -> Iterator[tuple[str, str]]:
 
 
 def _torch(gang: Gang, slot: Slot) -> Iterator[tuple[str, str]]:
-    """What `init_method="env://"` and torchrun (PET_...) read.
+    """Yield the variables of `init_method="env://"` and torchrun (PET_...).
 
-    Beside servers of parameters, which speak another protocol, only pods of the same group are ranks.
+    Parameter servers use another protocol, so with them only pods of the same group are ranks.
     """
     apart = SERVERS in gang.groups
     peers = gang.groups[gang.group_of(slot)] if apart else gang.everybody
@@ -190,7 +190,7 @@ def _torch(gang: Gang, slot: Slot) -> Iterator[tuple[str, str]]:
 
 
 def _launcher(gang: Gang) -> Iterator[tuple[str, str]]:
-    """Where Open MPI, Intel MPI and MPICH look for the host file, and how many processes there is room for."""
+    """Yield the host file of Open MPI, Intel MPI and MPICH, and the total number of processes."""
     yield "OMPI_MCA_orte_default_hostfile", HOSTS_FILE
     yield "PRTE_MCA_prte_default_hostfile", HOSTS_FILE
     yield "OMPI_MCA_orte_keep_fqdn_hostnames", "true"
@@ -206,14 +206,14 @@ def _tensorflow(gang: Gang, slot: Slot) -> str:
     for name, slots in gang.groups.items():
         if every or name == SERVERS:
             cluster[name] = [_address(gang, other) for other in slots]
-        elif name == mine:  # TensorFlow's sparse form: its own place alone
+        elif name == mine:  # TensorFlow's sparse form: only its own entry
             cluster[name] = {str(slot.replica): _address(gang, slot)}
     told = {"cluster": cluster, "task": {"type": mine, "index": slot.replica}, "environment": "cloud"}
     return json.dumps(told, separators=(",", ":"))
 
 
 def _dmlc(gang: Gang, slot: Slot) -> Iterator[tuple[str, str]]:
-    """MXNet and BytePS: their servers meet at a scheduler, a group of its own."""
+    """Yield the variables of MXNet and BytePS, whose servers meet at a scheduler group."""
     meeting = gang.groups.get(SCHEDULER)
     if not meeting:
         return
@@ -230,9 +230,9 @@ def _address(gang: Gang, slot: Slot) -> str:
 
 
 def meeting(gang: Gang, slot: Slot) -> dict[str, str]:
-    """Variables by which pods of a gang meet for the checks of all: those with whole GPUs, in the order of their ranks.
+    """Return the variables for checks across the gang: pods with whole GPUs, in rank order.
 
-    The others have nothing to reduce, and whoever waited for them would wait for ever.
+    Pods without GPUs do not take part in collective checks.
     """
     shapes = gang.spec.task_groups
     taking = [slots for slots in gang.groups.values() if shapes[slots[0].group].gpus]

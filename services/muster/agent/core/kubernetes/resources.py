@@ -1,7 +1,7 @@
-"""What pods ask of nodes and nodes offer, as the kubelet counts it, and times, as Kubernetes writes them.
+"""Requests of pods and offers of nodes, as the kubelet counts them, and times in Kubernetes' format.
 
 Formats: apimachinery `resource.Quantity` ("500m", "64Gi") and RFC 3339. Amounts are whole thousandths of cores, MiB and
-devices. Parts of a GPU are extended resources: MIG profiles, MPS or time-slicing, as the cluster's settings name them.
+devices. GPU shares are extended resources: MIG profiles, MPS or time-slicing, as the cluster's settings name them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,29 +38,29 @@ _DIGITS_MAX = 30  # the server's own limit is 2**63 - 1; a larger power of ten w
 
 
 def amount(quantity: object) -> Decimal:
-    """Its value in units; 0 for what is no quantity: the server has validated it, so that is an absent one."""
+    """Return the value of a quantity; 0 if it is absent or invalid."""
     if isinstance(quantity, bool) or not isinstance(quantity, str | int | float):
         return Decimal(0)
     return _parsed(str(quantity))
 
 
 def milli(quantity: object) -> int:
-    """In thousandths, rounded up as Kubernetes does ("100u" is 1m)."""
+    """Return thousandths, rounded up as Kubernetes does ("100u" is 1m)."""
     return _milli(quantity) if isinstance(quantity, str) else _up(amount(quantity) * 1000)
 
 
 def mib_up(quantity: object) -> int:
-    """In MiB, rounded up: what somebody asks for."""
+    """Return MiB rounded up, for requests."""
     return _mib_up(quantity) if isinstance(quantity, str) else _up(amount(quantity) / 2**20)
 
 
 def mib_down(quantity: object) -> int:
-    """In MiB, rounded down: what a node offers."""
+    """Return MiB rounded down, for offers."""
     return int(amount(quantity) / 2**20)
 
 
 def count(quantity: object) -> int:
-    """A whole number of things."""
+    """Return a whole number."""
     return int(amount(quantity))
 
 
@@ -97,9 +97,9 @@ def _up(value: Decimal) -> int:
 
 
 def instant(text: str) -> Instant:
-    """The moment of an RFC 3339 time-stamp in UTC, as the API server writes all of them; 0 for anything else."""
+    """Return the time of an RFC 3339 time stamp in UTC; 0 for anything else."""
     if not text:
-        return Instant(0)  # most objects lack most moments, and an exception is dear
+        return Instant(0)  # most times are absent, and exceptions are slow
     try:
         date, _, clock = text.removesuffix("Z").partition("T")
         year, month, day = map(int, date.split("-"))
@@ -113,7 +113,7 @@ def instant(text: str) -> Instant:
 
 
 def _days(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01 in the Gregorian calendar (H. Hinnant, "days_from_civil")."""
+    """Return days since 1970-01-01 in the Gregorian calendar (H. Hinnant, "days_from_civil")."""
     year -= month <= 2
     era = year // 400
     of_era = year - era * 400
@@ -122,17 +122,17 @@ def _days(year: int, month: int, day: int) -> int:
 
 
 _MORE = frozenset({"initContainers", "resources", "overhead"})
-"""What makes the sum over a pod's containers anything else than that of its only one."""
+"""Fields that make a pod's requests differ from those of its only container."""
 
 
 def pod_requests(spec: JsonObject) -> Requests:
-    """What the scheduler and the kubelet count: containers beside the largest init container, sidecars, overhead.
+    """Return the requests that scheduler and kubelet count: containers, the largest init container, sidecars, overhead.
 
-    As in k8s.io/component-helpers `resource.PodRequests`; pod-level resources (`spec.resources`) win where they stand.
+    As in k8s.io/component-helpers `resource.PodRequests`; pod-level resources (`spec.resources`) override.
     """
     containers = objects(spec, "containers")
     if len(containers) == 1 and not _MORE.intersection(spec):
-        return _asked(containers[0])  # as most pods are
+        return _asked(containers[0])  # the common case
     cpu = memory = 0
     extended: dict[str, int] = {}
     for container in containers:
@@ -183,7 +183,7 @@ def _counted(asked: Mapping[str, object]) -> Requests:
 
 
 def offered(allocatable: JsonObject) -> Requests:
-    """What a node offers, in the same terms."""
+    """Return the offer of a node."""
     extended = tuple(sorted((name, count(allocatable[name])) for name in allocatable if "/" in name))
     return Requests(milli(allocatable.get("cpu")), mib_down(allocatable.get("memory")), extended)
 
@@ -194,13 +194,13 @@ def _add(to: dict[str, int], more: Iterable[tuple[str, int]]) -> None:
 
 
 PARTS_MILLI = 1001
-"""What a GPU counts that is only had in parts, as `muster.placement` has it: seven of 143 fit."""
+"""Size of a shared GPU, as in `muster.placement`: seven shares of 143 fit."""
 
 
 def profile_for(gpu_milli: int, profiles: Mapping[str, int]) -> str | None:
-    """The resource of the smallest part that is large enough; None if there is none.
+    """Return the resource of the smallest sufficient share; None if there is none.
 
-    profiles: thousandths of a GPU by resource. Of two parts of one size the first by name.
+    `profiles` has thousandths of a GPU by resource. Of two equal shares the first by name.
     """
     fitting = [(milli, resource) for resource, milli in profiles.items() if milli >= gpu_milli]
     return min(fitting)[1] if fitting else None
@@ -208,7 +208,7 @@ def profile_for(gpu_milli: int, profiles: Mapping[str, int]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a node gives of its shared GPUs. places: GPUs. milli: thousandths that each part has."""
+    """Shared GPUs of a node: their number, and thousandths of a GPU per share."""
 
     places: int = 0
     milli: int = 0
@@ -218,11 +218,10 @@ NO_PARTS = Parts()
 
 
 def parts_of(allocatable: Mapping[str, int], profiles: Mapping[str, int]) -> Parts:
-    """The node's parts, where all its GPUs are shared.
+    """Return the node's shares, if all its GPUs are shared; `allocatable` are its extended resources.
 
-    allocatable: how many of each extended resource it has. A node has parts of one size: of several, those that are
-    most of its GPUs, since nobody but the kubelet knows which GPU gives which. Pods of others on such a node are not
-    taken off: a GPU of which they have a part would be lost whole.
+    A node has shares of one size: of several, the one that covers most of its GPUs, because only the kubelet knows
+    which GPU provides which. Shares of foreign pods are not subtracted: that would lose whole GPUs.
     """
     offered = [(allocatable.get(resource, 0) * milli, milli, resource) for resource, milli in profiles.items()]
     most, milli, resource = max(offered, default=(0, 0, ""))
@@ -235,7 +234,7 @@ _DAY_S = 86_400
 
 
 def rfc3339(at: int) -> str | None:
-    """`2026-11-21T16:00:00Z`; None for a moment that has not come (0)."""
+    """Return `2026-11-21T16:00:00Z`; None for 0."""
     if not at:
         return None
     days, second = divmod(at // NS_PER_S, _DAY_S)
@@ -245,7 +244,7 @@ def rfc3339(at: int) -> str | None:
 
 
 def _civil(days: int) -> tuple[int, int, int]:
-    """Year, month and day so many days after 1970-01-01 (H. Hinnant, "civil_from_days")."""
+    """Return year, month and day of a day since 1970-01-01 (H. Hinnant, "civil_from_days")."""
     era, of_era = divmod(days + 719_468, 146_097)
     of_year_era = (of_era - of_era // 1_460 + of_era // 36_524 - of_era // 146_096) // 365
     of_year = of_era - (365 * of_year_era + of_year_era // 4 - of_year_era // 100)

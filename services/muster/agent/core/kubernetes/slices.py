@@ -1,7 +1,7 @@
-"""Devices of nodes as their drivers publish them in ResourceSlices (`resource.k8s.io/v1`), kept in a few fields.
+"""Devices that drivers publish in ResourceSlices (`resource.k8s.io/v1`), reduced to a few fields.
 
-A pool is what one driver says of one node (or of the fabric). It may lie in several slices; those of the highest
-generation count, and only if there are as many as they say, since a driver replaces them one by one.
+A pool is one driver's devices of one node or of the fabric. It may have several slices; those of the highest generation
+count, and only if all are there, because a driver replaces them one by one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,13 +14,13 @@ from muster.schemas.facts.node import GPUS_PER_NODE_MAX
 UUID, PRODUCT, TYPE = "uuid", "productName", "type"
 NUMA_NODE, PCIE_ROOT = "resource.kubernetes.io/numaNode", "resource.kubernetes.io/pcieRoot"
 WHOLE_GPU = "gpu"
-"""What the vendor's driver says as the type of a whole GPU; parts of one say "mig"."""
+"""Type of a whole GPU in the vendor's driver; shares have "mig"."""
 _KEEPS_OUT = ("NoSchedule", "NoExecute")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a device is found by whoever prepares it: what an allocation names."""
+    """Reference to a device in an allocation."""
 
     driver: str
     pool: str
@@ -29,25 +29,26 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One device. model: as its driver calls it. numa: -1 if that is not said. tainted: nothing new is to use it.
-
-    binds: it is not at the node yet, and binding waits until it is.
-    """
+    """One device."""
 
     place: Place
     uuid: str = ""
     model: str = ""
+    """The driver's name of the model."""
     kind: str = ""
     numa: int = -1
+    """NUMA node; -1 if unknown."""
     pcie_root: str = ""
     memory_mib: int = 0
     tainted: bool = False
+    """Whether new pods must not use it."""
     binds: bool = False
+    """Whether it is not at the node yet, and binding waits for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SliceView:
-    """One slice. node: whose devices these are, "" for a pool that is at no node. slices: of this generation."""
+    """One slice; `node` is "" for a fabric's pool, `slices` their number in this generation."""
 
     name: str
     driver: str
@@ -59,7 +60,7 @@ class SliceView:
 
 
 def project_slice(raw: JsonObject) -> SliceView:
-    """Raises nothing: what is absent counts as its default."""
+    """Project a slice; never raises."""
     driver, pool = text(raw, "spec", "driver"), mapping(raw, "spec", "pool")
     named = text(pool, "name")
     return SliceView(
@@ -95,14 +96,14 @@ def _device(raw: JsonObject, driver: str, pool: str) -> Device:
 
 @dataclass(slots=True)
 class DeviceIndex:
-    """All slices of one driver, by node. driver: others' slices are passed over."""
+    """All slices of one driver, by node."""
 
     driver: str
     _slices: dict[str, SliceView] = field(default_factory=dict)
     _by_node: dict[str, dict[str, SliceView]] = field(default_factory=dict)
 
     def put(self, view: SliceView) -> frozenset[str]:
-        """A slice is so. Returns the nodes whose devices may have changed."""
+        """Add or update a slice. Return the nodes whose devices may have changed."""
         touched = self.remove(view.name)
         if view.driver != self.driver:
             return touched
@@ -113,7 +114,7 @@ class DeviceIndex:
         return touched | {view.node}
 
     def remove(self, name: str) -> frozenset[str]:
-        """A slice is gone. Returns the nodes whose devices may have changed."""
+        """Remove a slice. Return the nodes whose devices may have changed."""
         old = self._slices.pop(name, None)
         if old is None or not old.node:
             return frozenset()
@@ -124,21 +125,21 @@ class DeviceIndex:
         return frozenset({old.node})
 
     def clear(self) -> None:
-        """Forget all of them: they are to be seen again."""
+        """Forget all slices."""
         self._slices.clear()
         self._by_node.clear()
 
     def publishes(self, node: str) -> bool:
-        """Whether the driver speaks for this node at all, if only to say that it has no device."""
+        """Return whether the driver publishes the node's devices, even if there are none."""
         return node in self._by_node
 
     @property
     def nodes(self) -> frozenset[str]:
-        """Nodes for which the driver speaks."""
+        """Return the nodes whose devices are published."""
         return frozenset(self._by_node)
 
     def devices(self, node: str) -> tuple[Device, ...] | None:
-        """Whole GPUs at the node, in the order of their names; None while a pool is incomplete."""
+        """Return the whole GPUs of the node by name; None while a pool is incomplete."""
         pools: dict[str, list[SliceView]] = {}
         for view in self._by_node.get(node, {}).values():
             pools.setdefault(view.pool, []).append(view)
@@ -152,23 +153,23 @@ class DeviceIndex:
         return tuple(sorted(found, key=_name_order))
 
     def has_taints(self, node: str) -> bool:
-        """Whether its driver wants some of its devices left alone."""
+        """Return whether some of its devices are tainted."""
         return any(device.tainted for view in self._by_node.get(node, {}).values() for device in view.devices)
 
     def find(self, node: str, uuid: str) -> Device | None:
-        """The device of this uuid at the node, also one that is tainted."""
+        """Return the device of this uuid at the node, even a tainted one."""
         views = self._by_node.get(node, {}).values()
         found = (device for view in views for device in view.devices if device.uuid == uuid)
         return next(found, None)
 
 
 def _is_whole_gpu(device: Device) -> bool:
-    """Drivers that name no type have whole devices only. Without a uuid it is a place in a pool, not a device."""
+    """Return whether it is a whole GPU: drivers without types have only those. Without a uuid it is a pool's entry."""
     return device.kind in ("", WHOLE_GPU) and bool(device.uuid) and not device.binds
 
 
 def _name_order(device: Device) -> tuple[str, int, str]:
-    """gpu-2 before gpu-10."""
+    """Return a key that sorts gpu-2 before gpu-10."""
     word = device.place.device.rstrip("0123456789")
     number = device.place.device[len(word) :]
     return word, int(number or 0), device.place.device
@@ -176,7 +177,7 @@ def _name_order(device: Device) -> tuple[str, int, str]:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What a node's description says of its devices; see `NodeJoined`. left_out: uuids of those it cannot say."""
+    """Devices in a node's description; see `NodeJoined`. `left_out` are uuids that it cannot show."""
 
     gpu_model: str = ""
     gpu_uuids: tuple[str, ...] = ()
@@ -192,10 +193,10 @@ def describe(
     before: tuple[str, ...] = (),
     held: frozenset[str] = frozenset(),
 ) -> Described:
-    """A node's devices by place. before: which device was last at each place, there or not: it keeps its place.
+    """Return the node's devices by index; a device keeps its index in `before`, even after an absence.
 
-    models: our name by what the driver says. held: uuids that jobs have, which stay although they are tainted. A node
-    shows GPUs of one model: of several, the one that it has most of, by name where that is undecided.
+    Tainted devices are left out unless jobs hold them (`held`). A node shows GPUs of one model: the most frequent, then
+    the first by name.
     """
     offered = [device for device in devices if not device.tainted or device.uuid in held]
     by_model: dict[str, list[Device]] = {}
@@ -221,7 +222,7 @@ def describe(
 
 
 def _places(uuids: list[str], before: tuple[str, ...]) -> list[str]:
-    """Uuid by place, "" for a hole: known devices where they were, new ones in the lowest holes, none at the end."""
+    """Return the uuid by index, "" for a gap: known devices keep theirs, new ones take the lowest gaps."""
     here = set(uuids)
     known = [uuid if uuid in here else "" for uuid in before]
     new = iter([uuid for uuid in uuids if uuid not in set(known)])
@@ -232,19 +233,19 @@ def _places(uuids: list[str], before: tuple[str, ...]) -> list[str]:
 
 
 def _domains(devices: list[Device | None]) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """Sockets and PCIe roots of the devices, where all say theirs, numbered in the order in which they first come."""
+    """Return sockets and PCIe roots of the devices, if all have them, numbered in order of appearance."""
     there = [device for device in devices if device is not None]
     found: list[tuple[str, tuple[int, ...]]] = []
     if all(device.numa >= 0 for device in there):
         found.append(("socket", _numbered([str(device.numa) if device else "" for device in devices])))
     if all(device.pcie_root for device in there):
-        # a root belongs to one socket; naming both keeps the levels nested also where a driver says otherwise
+        # a root belongs to one socket; combining them keeps the levels nested even if a driver says otherwise
         roots = [f"{device.numa}/{device.pcie_root}" if device else "" for device in devices]
         found.append(("pcie", _numbered(roots)))
     return tuple(found)
 
 
 def _numbered(words: list[str]) -> tuple[int, ...]:
-    """A hole counts to the first domain: nothing is ever placed there."""
+    """Return numbers of names; a gap counts to the first domain, since nothing is placed there."""
     numbers = {word: number for number, word in enumerate(dict.fromkeys(word for word in words if word))}
     return tuple(numbers.get(word, 0) for word in words)

@@ -1,1 +1,1 @@
-"""The pure part of a cluster whose jobs are processes of one machine: the worked example of an adapter."""
+"""Pure part of a cluster whose jobs are local processes: the worked example of an adapter."""

@@ -1,6 +1,6 @@
-"""One attempt as processes, one per slot: which of them run, how it ends, and what the log should be told next.
+"""One attempt as processes, one per slot: which run, how it ends, and what to report next.
 
-What it wants done to processes are values, given out in order, each once.
+Its orders to processes are values, each given out once, in order.
 """
 
 from collections.abc import Iterator
@@ -24,12 +24,12 @@ from muster.schemas.facts.operations import CheckOutcome, CheckResult
 from muster.schemas.job import JobSpec, Slot
 
 Key = tuple[str, int]
-"""Job and attempt."""
+"""Job id and attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartProcess:
-    """Start the program of one slot. at: when it was wanted. resumed_s, device_uuids: told to the program."""
+    """Start the program of one slot. It gets `resumed_s` and `device_uuids`."""
 
     key: Key
     slot: Slot
@@ -41,7 +41,7 @@ class StartProcess:
 
 @dataclass(frozen=True, slots=True)
 class StopProcess:
-    """Tell the program of one slot to end, and end it `grace_s` later; at once without any."""
+    """End the program of one slot: SIGTERM, and SIGKILL `grace_s` later; SIGKILL at once without grace."""
 
     key: Key
     slot: Slot
@@ -53,44 +53,49 @@ Order = StartProcess | StopProcess
 
 
 GONE = "the agent that had started it is gone, and its processes with it"
-KILLED = 137  # 128 and SIGKILL, as shells say it
+KILLED = 137  # 128 and SIGKILL, as in shells
 NO_CHECKS = "this cluster has no way to check its nodes"
 
 
 @dataclass(slots=True)
 class Attempt:
-    """effect: as it was made, with the slots that it should have. asked: slots whose process was asked for and has not
-    ended; running: those that are known to run. begun_at: when all ran. is_open: its first step may begin. is_told: the
-    log has its start; is_checked: and what was (not) checked. codes: how its processes ended. failed: the first that
-    failed by itself, its code, node and words. is_saved: a checkpoint that the log has not.
-    """
+    """An attempt and its processes."""
 
     effect: CreatePods
+    """As requested, with the slots that it should have."""
     asked: set[Slot] = field(default_factory=set)
+    """Slots whose process was started and has not ended."""
     running: set[Slot] = field(default_factory=set)
     begun_at: Instant | None = None
+    """When all ran."""
     is_open: bool = True
+    """Whether its first step may begin."""
     is_told: bool = False
+    """Whether the log has its start."""
     is_checked: bool = False
+    """Whether the log has the results of its checks."""
     deletion: DeletePods | None = None
     codes: list[int] = field(default_factory=list)
+    """Exit codes of its processes."""
     failed: tuple[int, str, str] | None = None
+    """Code, node and message of the first failed process."""
     resize: ResizePods | None = None
     is_saved: bool = False
+    """Whether a checkpoint is not in the log yet."""
     ended: PodsExitedSeen | None = None
 
     @property
     def key(self) -> Key:
-        """Job and attempt."""
+        """Return job id and attempt."""
         return self.effect.job_id, self.effect.attempt
 
     @property
     def is_ending(self) -> bool:
-        """Nothing new is started for it."""
+        """Return whether it starts no more processes."""
         return self.deletion is not None or self.failed is not None or self.ended is not None
 
     def starts(self, at: Instant, uuids: dict[Slot, tuple[str, ...]]) -> Iterator[Order]:
-        """Ask for the processes that are missing."""
+        """Yield orders for the missing processes."""
         if self.is_ending or not self.is_open:
             return
         for slot in self.effect.slots:
@@ -99,7 +104,7 @@ class Attempt:
                 yield StartProcess(self.key, slot, self.effect.spec, at, self.effect.resumed_s, uuids.get(slot, ()))
 
     def delete(self, effect: DeletePods) -> Iterator[Order]:
-        """Have every process end. The loss of a node goes before a wish; an end that is known stands."""
+        """End every process. The loss of a node overrides a request; a known end stays."""
         if self.ended is not None or (self.deletion is not None and not effect.lost_node):
             return
         self.deletion = effect
@@ -108,7 +113,7 @@ class Attempt:
         self._end_if_over(effect.at)
 
     def change(self, effect: ResizePods) -> Iterator[Order]:
-        """Have exactly these slots."""
+        """Resize to exactly these slots."""
         if self.is_ending:
             return
         gone = [slot for slot in self.effect.slots if slot not in effect.slots]
@@ -118,18 +123,18 @@ class Attempt:
                 yield StopProcess(self.key, slot, effect.at, effect.grace_s)
 
     def began(self, slot: Slot, at: Instant) -> None:
-        """The process of the slot runs since `at`."""
+        """Record that the process of the slot runs since `at`."""
         if slot in self.asked:
             self.running.add(slot)
         if self.begun_at is None and not self.is_ending and self.running >= set(self.effect.slots):
             self.begun_at = at
 
     def exited(self, slot: Slot, code: int, at: Instant, words: str) -> Iterator[Order]:
-        """The process of the slot is over. The first that fails ends the gang."""
+        """Record that the process of the slot ended. The first failure ends the gang."""
         self.asked.discard(slot)
         self.running.discard(slot)
         if slot not in self.effect.slots and self.deletion is None:
-            return  # it was resized away
+            return  # a resize removed it
         self.codes.append(code)
         if code and self.failed is None and self.deletion is None:
             self.failed = code, slot.node, words
@@ -137,7 +142,7 @@ class Attempt:
         self._end_if_over(at)
 
     def lost(self, at: Instant) -> None:
-        """Its processes went with an agent that is gone: what had begun is over, what had not may begin anew."""
+        """Record that its processes ended with their agent: a started attempt is over, another may start again."""
         self.asked.clear()
         self.running.clear()
         if self.ended is not None:
@@ -150,7 +155,7 @@ class Attempt:
             self.ended = self._exited(PodsOutcome.NODE_LOST, at, node=node, words=GONE)
 
     def observations(self, uuids: dict[Slot, tuple[str, ...]]) -> Iterator[PodsObservation]:
-        """What the log should be told next: one thing at a time, and an end after everything that came before it."""
+        """Yield what to report next: one thing at a time, and the exit last."""
         if self.is_saved and self.is_told:
             yield CheckpointSeen(*self.key)
         elif self.ended is not None:
@@ -197,7 +202,7 @@ class Attempt:
         return PodsExitedSeen(job_id, exited)
 
     def _are_done(self) -> bool:
-        """They were told to end, and each said by its exit code that it was done: then they were."""
+        """Return whether all processes exited with 0 after the request to end: then the job is done."""
         return self.begun_at is not None and bool(self.codes) and not any(self.codes)
 
     def _ran_s(self, at: Instant) -> float:

@@ -1,7 +1,7 @@
-"""A cluster whose jobs are processes of one machine. Pure: orders out, news in; whoever works processes calls it.
+"""A cluster whose jobs are local processes. Pure: orders out, events in.
 
-The worked example of an adapter (docs/adapters.md): what a batch system of one's own needs to become a cluster of
-Muster stands in `Cluster`, and what an implementation of that looks like stands here, in a few hundred lines.
+It is the worked example of an adapter (docs/adapters.md): `Cluster` says what a batch system needs to become a cluster
+of Muster, and this module shows an implementation.
 """
 
 import itertools
@@ -46,9 +46,9 @@ NO_ACTIONS = "this cluster has no way to work on its nodes"
 
 
 class LocalCluster:
-    """Implements `Cluster`. fleet: the nodes that the machine pretends to be; they never fail.
+    """A cluster of local processes; `fleet` are the simulated nodes of the machine, which never fail.
 
-    orders: taken by who works the processes, while its service leads. `began`, `exited`, `saved`: what came of them.
+    The sink takes orders while its service leads, and reports with `began`, `exited` and `saved`.
     """
 
     def __init__(self, fleet: Fleet) -> None:
@@ -58,7 +58,7 @@ class LocalCluster:
         self._orders: deque[Order] = deque()
 
     def carry_out(self, effect: Effect) -> None:
-        """See `Cluster`."""
+        """Accept an effect."""
         if isinstance(effect, PodsEffect):
             self._carry_out_pods(effect)
         elif isinstance(effect, WorkOnNode):
@@ -67,7 +67,7 @@ class LocalCluster:
             self._nodes.carry_out(effect)
 
     def observe(self, now: Instant) -> Sequence[Observation]:
-        """See `Cluster`."""
+        """Return unacknowledged observations."""
         told = itertools.chain.from_iterable(
             attempt.observations(self._uuids(attempt)) for attempt in self._attempts.values()
         )
@@ -76,48 +76,48 @@ class LocalCluster:
         )
 
     def acknowledge(self, observation: Observation, at: Instant) -> None:
-        """See `Cluster`."""
+        """Record that the log has an observation."""
         match observation:
             case PodsStartedSeen() | CheckpointSeen() | PodsResizedSeen() | ChecksSeen() | PodsExitedSeen():
                 self._acknowledge_pods(observation)
             case WorkSeen():
                 self._work.pop((observation.node, observation.request_id), None)
             case ClusterSeen() | WordSeen():
-                pass  # it describes itself to nobody
+                pass  # it emits no description
             case _:
                 self._nodes.acknowledge(observation, at)
 
     def next_change(self) -> Instant | None:
-        """See `Cluster`. Nothing follows from time alone; whoever brings news wakes the service."""
+        """Return when there is something to report; nothing follows from time alone, and reports wake the service."""
         has_news = bool(self._work) or any(
             next(attempt.observations({}), None) is not None for attempt in self._attempts.values()
         )
         return Instant(0) if has_news else self._nodes.next_change()
 
     def take(self) -> Order | None:
-        """The next order; None if there is none."""
+        """Return the next order, None for none."""
         return self._orders.popleft() if self._orders else None
 
     def began(self, key: Key, slot: Slot, at: Instant) -> None:
-        """The process of the slot runs."""
+        """Record that the process of the slot runs."""
         attempt = self._attempts.get(key)
         if attempt is not None:
             attempt.began(slot, at)
 
     def exited(self, key: Key, slot: Slot, code: int, *, at: Instant, words: str = "") -> None:
-        """It is over. code: its exit code, 128 and the signal's number if one ended it. words: more, if known."""
+        """Record its end; `code` is the exit code, or 128 and the number of the signal."""
         attempt = self._attempts.get(key)
         if attempt is not None:
             self._give(attempt.exited(slot, code, at, words))
 
     def saved(self, key: Key) -> None:
-        """The attempt wrote a checkpoint."""
+        """Record a checkpoint of the attempt."""
         attempt = self._attempts.get(key)
         if attempt is not None and attempt.ended is None:
             attempt.is_saved = True
 
     def reset(self, now: Instant) -> None:
-        """No process runs (yet, or any more): a service begins to lead, or ceases."""
+        """Record that no process runs, because a leader term begins or ends."""
         self._orders.clear()
         for attempt in self._attempts.values():
             attempt.lost(now)
@@ -162,7 +162,7 @@ class LocalCluster:
                 del self._attempts[attempt.key]
 
     def _forget_starts(self, attempt: Attempt) -> None:
-        """What was ordered and not begun never begins: recovery folds every attempt that ever was."""
+        """Drop orders that were not begun: recovery folds all past attempts."""
         kept: deque[Order] = deque()
         for order in self._orders:
             if isinstance(order, StartProcess) and order.key == attempt.key:

@@ -7,6 +7,8 @@ let go; ordinary pods are there already.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from typing_extensions import override
+
 from muster.agent.core.cluster import CreatePods
 from muster.agent.core.kubernetes.calls import Kind, Merge, Outcome, Refused
 from muster.agent.core.kubernetes.names import COMPLETION_INDEX, PodKey
@@ -113,25 +115,26 @@ class WorkloadPods(AdoptedPods):
         self._by_arrival: dict[tuple[str, int], dict[str, Place]] = {}
         """Of pods that nothing numbers: the place that each got, by attempt and uid."""
 
+    @override
     @property
     def has_news(self) -> bool:
-        """See `AdoptedPods`."""
         return self._workloads.has_news
 
+    @override
     def seen(self, pod: PodView) -> None:
-        """See `AdoptedPods`."""
         self._workloads.see_pod(pod)
 
+    @override
     def gone(self, pod: PodView) -> None:
-        """See `AdoptedPods`."""
         self._workloads.lose_pod(pod.uid)
 
+    @override
     def synced(self) -> None:
-        """See `AdoptedPods`."""
         self._workloads.all_read()
 
+    @override
     def refusal(self, order: CreatePods) -> str:
-        """See `AdoptedPods`. What this agent wrote of the object counts, and not what the job says of it.
+        """What this agent wrote of the object counts, and not what the job says of it.
 
         Pods of such a job may name the Secrets, claims and service account of the object's namespace. So whoever sends
         a job from elsewhere can do so for an object alone that asked for this very job.
@@ -140,12 +143,12 @@ class WorkloadPods(AdoptedPods):
             return ""
         return f"{order.origin.title} of {order.origin.cluster} never asked for this job here"
 
+    @override
     def makes_own_pods(self, order: CreatePods) -> bool:
-        """See `AdoptedPods`."""
         return order.origin is not None and _kind(order.origin).makes_pods
 
+    @override
     def keys_of_order(self, order: CreatePods) -> tuple[str, ...]:
-        """See `AdoptedPods`."""
         origin = order.origin
         if origin is None:
             return ()
@@ -159,8 +162,8 @@ class WorkloadPods(AdoptedPods):
             case _:
                 return (origin.uid,)
 
+    @override
     def keys_of_pod(self, pod: PodView) -> tuple[str, ...]:
-        """See `AdoptedPods`."""
         keys, labels = [pod.uid], dict(pod.labels)
         if pod.owner is not None:
             keys.append(pod.owner.uid)
@@ -169,8 +172,9 @@ class WorkloadPods(AdoptedPods):
                 keys.append(_named(kind.value, pod.namespace, labels[label]))
         return tuple(keys)
 
+    @override
     def place_of(self, order: CreatePods, pod: PodView) -> tuple[int, int] | None:
-        """See `AdoptedPods`. What leaves, or failed elsewhere, is of an attempt before."""
+        """What leaves, or failed elsewhere, is of an attempt before."""
         if pod.ends_at or (pod.end is not None and _failed_before(order, pod.end)) or not self._is_asked(order):
             return None
         place = self._place(order, pod)
@@ -179,16 +183,17 @@ class WorkloadPods(AdoptedPods):
         nodes = {(slot.group, slot.replica): slot.node for slot in order.slots}
         return place if nodes.get(place) == pod.node else None
 
-    def begin(self, order: CreatePods, now: Instant) -> None:  # noqa: ARG002 - the port
-        """See `AdoptedPods`."""
+    @override
+    def begin(self, order: CreatePods, now: Instant) -> None:
         origin = order.origin
         if origin is not None and (kind := _kind(origin)) in _KINDS:
             body = let_go(kind, origin.uid, job_id=order.job_id, attempt=order.attempt)
             call = Merge(_KINDS[kind], origin.namespace, origin.name, dict(body))
             self._requests.send(origin.uid, ObjectRequest(call, order, lets_go=True))
 
-    def stop(self, order: CreatePods, *, grace_s: float, now: Instant) -> bool:  # noqa: ARG002 - the port
-        """See `AdoptedPods`. Pods have the grace that their object gives them.
+    @override
+    def stop(self, order: CreatePods, *, grace_s: float, now: Instant) -> bool:
+        """Pods have the grace that their object gives them.
 
         An attempt that ends by itself, or with its node, is not held: the object may go on or try again, and pods on a
         lost node wait for nobody. Nor is an object that is gone or goes, whose pods may stay behind (a Job that is
@@ -212,21 +217,22 @@ class WorkloadPods(AdoptedPods):
             self._requests.send(origin.uid, ObjectRequest(call, order))
         return self._held[key]
 
+    @override
     def forget(self, order: CreatePods) -> None:
-        """See `AdoptedPods`."""
         key = (order.job_id, order.attempt)
         self._held.pop(key, None)
         self._by_arrival.pop(key, None)
 
+    @override
     def clear(self) -> None:
-        """See `AdoptedPods`. What was asked of objects is asked again."""
+        """What was asked of objects is asked again."""
         self._workloads.forget_views()
         self._requests.clear()
         self._held.clear()
         self._by_arrival.clear()
 
+    @override
     def watched_by(self, watcher: AdoptionWatcher) -> None:
-        """See `AdoptedPods`."""
         self._watcher = watcher
 
     def _is_asked(self, order: CreatePods) -> bool:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from typing_extensions import override
+
 from muster.agent.core.cluster import (
     AddNode,
     CancelScale,
@@ -59,15 +61,15 @@ class ComposableMachines(Machines):
             if part is not None:
                 part.apply(fact)
 
+    @override
     def carry_out(self, effect: NodeEffect) -> None:
-        """See `Machines`."""
         if isinstance(effect, AddNode | RemoveNode | CancelScale):
             self.sets.carry_out(effect)
         else:
             self.plugs.carry_out(effect)
 
+    @override
     def acknowledge(self, seen: NodeObservation | WordSeen, at: Instant) -> None:
-        """See `Machines`."""
         match seen:
             case WordSeen(kind=kind) if kind == AUTOSCALER:
                 if self.signals is not None:
@@ -81,26 +83,26 @@ class ComposableMachines(Machines):
                 if isinstance(seen, NodeSeen):
                     self.plugs.described(seen.node, seen.description.gpu_uuids)
 
+    @override
     def node_seen(self, view: NodeView) -> None:
-        """See `Machines`."""
         self.sets.node_seen(view)
         self.plugs.node_seen(view.name)
         if self.signals is not None:
             self.signals.node_seen(view, view.label(self._group_label))
 
+    @override
     def node_gone(self, name: str) -> None:
-        """See `Machines`."""
         self.sets.node_gone(name)
         self.plugs.node_gone(name)
         if self.signals is not None:
             self.signals.node_gone(name)
 
+    @override
     def plugin_seen(self, view: PodView) -> None:
-        """See `Machines`."""
         self.plugs.pod_seen(view)
 
+    @override
     def plugin_gone(self, view: PodView) -> None:
-        """See `Machines`."""
         self.plugs.pod_gone(view)
 
     def claim_gone(self, uid: str) -> None:
@@ -108,19 +110,19 @@ class ComposableMachines(Machines):
         if self.pool is not None:
             self.pool.claim_gone(uid)
 
+    @override
     def devices_of(self, node: str, capacity: int) -> CountedDevices:
-        """See `Machines`."""
         return self.plugs.devices_of(node, capacity)
 
+    @override
     def synced(self) -> None:
-        """See `Machines`."""
         self.sets.synced()
         self.plugs.synced()
         for part in self._parts():
             part.synced()
 
+    @override
     def settle(self, now: Instant) -> None:
-        """See `Machines`."""
         self.sets.settle(now)
         self.plugs.settle(now)
         if self.signals is not None:
@@ -131,26 +133,26 @@ class ComposableMachines(Machines):
             if part is not None:
                 part.settle(now)
 
+    @override
     def observations(self) -> Iterator[NodeObservation | WordSeen]:
-        """See `Machines`."""
         yield from self.sets.observations()
         for part in self._parts():
             yield from part.observations()
 
+    @override
     def scale_of(self, node: str) -> str:
-        """See `Machines`."""
         return self.sets.scale_of(node)
 
+    @override
     def next_change(self) -> Instant | None:
-        """See `Machines`."""
         parts = self._parts()
         if any(part.has_news for part in parts):
             return AT_ONCE
         moments = (self.sets.next_change(), self.plugs.next_change(), *(part.next_change() for part in parts))
         return min((moment for moment in moments if moment is not None), default=None)
 
+    @override
     def reset(self) -> None:
-        """See `Machines`."""
         self.sets.reset()
         self.plugs.reset()
         for part in self._parts():

@@ -11,6 +11,8 @@ What is not as Muster last wrote it, somebody else did: that is told (`drift`), 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from typing_extensions import override
+
 from muster.agent.core.cluster import (
     AddNode,
     CancelScale,
@@ -194,8 +196,8 @@ class MachineSets(Machines):
 
     # --- what the log says -----------------------------------------------------------------------------------
 
+    @override
     def carry_out(self, effect: NodeEffect) -> None:
-        """See `Machines`."""
         self._is_dirty = True
         match effect:
             case AddNode() if effect.group not in self.policy.sets:
@@ -210,8 +212,8 @@ class MachineSets(Machines):
             case _:
                 pass  # devices are seen at the node itself; what a checkpoint recalls is seen too
 
-    def acknowledge(self, seen: NodeObservation | WordSeen, at: Instant) -> None:  # noqa: ARG002 - the port
-        """See `Machines`."""
+    @override
+    def acknowledge(self, seen: NodeObservation | WordSeen, at: Instant) -> None:
         self._is_dirty = True
         match seen:
             case ProvisionFailedSeen():
@@ -272,8 +274,9 @@ class MachineSets(Machines):
         """See `Machines`: all MachineSets and Machines were seen."""
         self._is_synced = self._is_dirty = True
 
+    @override
     def reset(self) -> None:
-        """See `Machines`. What the log says stays."""
+        """What the log says stays."""
         self._sets.clear()
         self._machines.clear()
         self._of_node.clear()
@@ -282,17 +285,17 @@ class MachineSets(Machines):
 
     # --- what follows ----------------------------------------------------------------------------------------
 
+    @override
     def scale_of(self, node: str) -> str:
-        """See `Machines`."""
         machine = self._machines.get(self._of_node.get(node, ""))
         return machine.scale if machine is not None else ""
 
+    @override
     def observations(self) -> Iterator[NodeObservation | WordSeen]:
-        """See `Machines`."""
         yield from self._failed.values()
 
+    @override
     def next_change(self) -> Instant | None:
-        """See `Machines`."""
         if self._failed:
             return AT_ONCE
         return self._rests_until
@@ -304,8 +307,9 @@ class MachineSets(Machines):
             if was is not None and was != view.replicas:
                 yield Drift(self._groups[name], name, was, view.replicas)
 
+    @override
     def settle(self, now: Instant) -> None:
-        """See `Machines`. One patch at a time for each MachineSet, and for each Machine."""
+        """One patch at a time for each MachineSet, and for each Machine."""
         if self._rests_until is not None and now >= self._rests_until:
             self._rests_until, self._is_dirty = None, True
         is_ready = self._is_synced and self.is_permitted
