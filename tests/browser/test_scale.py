@@ -61,7 +61,7 @@ async def test_a_choice_is_picked_on_the_line_of_time_and_stands_in_the_address(
 async def test_where_nothing_helps_can_be_left_out(browser: Browser) -> None:
     async with page(browser, stage_with(some())) as (shown, _):
         assert await shown.page.locator(".choice").count() == 7
-        await shown.page.click("text=Also where nothing helps")
+        await shown.page.click("text=Show decisions without a helpful option")
         await shown.until("document.querySelectorAll('.choice').length === 6")
         assert "nothing=hidden" in shown.page.url
 

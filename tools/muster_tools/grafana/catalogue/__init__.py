@@ -1,4 +1,4 @@
-"""Panels of the Grafana dashboards, one module for each. Every query is tested on a running stack (tests/integration)."""
+"""Panels of the Grafana dashboards, one module each. Every query is tested on a running stack (tests/integration)."""
 
 from muster_tools.grafana.catalogue.apiserver import API_SERVER
 from muster_tools.grafana.catalogue.campaigns import CAMPAIGNS
