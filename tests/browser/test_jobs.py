@@ -99,7 +99,7 @@ async def test_a_view_is_kept_under_a_name_and_found_again(browser: Browser) -> 
     async with table(browser, small_fleet(time.time_ns()).jobs, "?team=research&sort=-gpus") as (shown, _):
         await shown.page.click("text=Views")
         await shown.page.fill(".menu-form input", "our biggest")
-        await shown.page.click(".menu-form >> text=Keep >> nth=-1")
+        await shown.page.click(".menu-form >> text=Save >> nth=-1")
         await shown.page.keyboard.press("Escape")
         await shown.go("/jobs")
         await shown.live()

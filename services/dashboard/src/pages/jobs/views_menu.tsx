@@ -73,10 +73,10 @@ function KeepView({ onKeep }: { onKeep: (name: string) => void }) {
       </label>
       <div class="view-buttons">
         <button type="submit" class="button button-main" disabled={!name.trim()}>
-          Keep
+          Save
         </button>
         <button type="button" class="button" onClick={() => void copyAddress()}>
-          Copy its address
+          Copy the address
         </button>
       </div>
     </form>
