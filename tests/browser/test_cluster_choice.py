@@ -100,7 +100,7 @@ async def test_what_is_asked_is_asked_of_the_cluster_that_is_shown(browser: Brow
     word = f"{OTHER}-is-told"
     async with page(browser, f"/health?cluster={OTHER}&node={word}", OTHER) as (shown, stage):
         await shown.page.click("text=Repair done")
-        await shown.page.click("dialog >> text=Verify")
+        await shown.page.click("dialog button >> text=Verify")
         await shown.page.wait_for_selector("text=Requested: verification of")
         assert [asked for asked, _ in stage.posted] == [f"POST /v1/conditions/{word}/verify?cluster={OTHER}"]
 

@@ -95,7 +95,7 @@ async def test_each_cluster_is_in_the_state_that_the_federation_has_it_in(browse
         assert "24 of 64 free" in borealis
         lost = await shown.text("section[aria-label='old']")
         assert "lost" in lost
-        assert "what may run elsewhere was given to others" in lost
+        assert "Its jobs that may run elsewhere were rerouted" in lost
 
 
 async def test_where_jobs_go_and_what_waits_is_told(browser: Browser) -> None:

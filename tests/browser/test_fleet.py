@@ -111,7 +111,7 @@ async def test_a_click_tells_of_the_gpu_its_job_and_its_node(opened: OpenDashboa
         await shown.page.wait_for_url(f"**job={placed.id}*")
         about = shown.page.locator("[aria-label=Job]")
         await about.locator("text=Mean utilization").wait_for()
-        await about.locator("a", has_text="All about").click()
+        await about.locator("a", has_text="Open the page").click()
         await shown.page.wait_for_url(f"**/jobs/{placed.id}")
     await harness.muster.cancel(placed.id)
 

@@ -81,7 +81,7 @@ async def test_a_new_choice_appears_when_the_scaler_speaks(browser: Browser) -> 
 
 async def test_a_fleet_that_never_scaled_and_a_scaler_that_is_away_are_told_apart(browser: Browser) -> None:
     async with page(browser, stage_with(())) as (shown, _):
-        await shown.page.wait_for_selector("text=Nothing was chosen yet")
+        await shown.page.wait_for_selector("text=No decisions yet")
     away = Stage(answers={"/v1/scale": {"status": 503, "title": "Service Unavailable", "detail": "the scaler is away"}})
     async with (
         staged(away) as harness,

@@ -108,5 +108,5 @@ const KINDS: Column<StoredKind>[] = [
 ];
 
 export function Kinds({ kinds }: { kinds: StoredKind[] }) {
-  return <Table label="Stored objects" columns={KINDS} rows={kinds} rowKey={(one) => one.resource} />;
+  return <Table label="Objects by resource" columns={KINDS} rows={kinds} rowKey={(one) => one.resource} />;
 }

@@ -64,7 +64,7 @@ export default function Use() {
             <Answered of={idle} what="Loading idle GPUs">
               {(found) => (
                 <Panel
-                  title="Held and idle"
+                  title="Idle GPUs of jobs"
                   note={`${format.many(found.total, "GPU")} for longer than ${format.duration(found.after_s)}`}
                   flush
                 >
