@@ -96,7 +96,7 @@ async def test_an_advice_says_what_to_do(browser: Browser) -> None:
 
 async def test_without_a_real_cluster_the_page_says_so(browser: Browser) -> None:
     async with page(browser, ApiServerReport()) as shown:
-        await shown.page.wait_for_selector("text=No API server to look at")
+        await shown.page.wait_for_selector("text=No API server is monitored")
 
 
 async def test_the_page_fits_a_phone(browser: Browser) -> None:

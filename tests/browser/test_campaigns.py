@@ -63,7 +63,7 @@ async def page(
 
 async def test_a_campaign_shows_how_far_it_is_and_when_it_ends(browser: Browser) -> None:
     async with page(browser, campaign()) as (shown, _):
-        row = await shown.text("table[aria-label='Campaigns, those that go on first'] tbody tr")
+        row = await shown.text("table[aria-label='Campaigns, active ones first'] tbody tr")
         for word in ("driver-580", "driver 580.105", "going", "6 of 10"):
             assert word in row
         await shown.page.wait_for_selector("table[aria-label='Its nodes']")
@@ -86,7 +86,7 @@ async def test_an_operator_pauses_it_and_says_why(browser: Browser) -> None:
         await shown.page.click("button >> text=Pause")
         await shown.page.fill("dialog .ask-field input", "a deadline")
         await shown.page.click("text=Pause it")
-        await shown.page.wait_for_selector("text=Asked to be paused")
+        await shown.page.wait_for_selector("text=Pause requested")
         assert stage.posted == [("POST /v1/campaigns/driver-580/pause?reason=a%20deadline", "")]
 
 
@@ -95,7 +95,7 @@ async def test_one_that_stopped_says_why_and_can_go_on(browser: Browser) -> None
         await shown.page.wait_for_selector(".note-bad >> text=1 node failed")
         await shown.page.click("button >> text=Resume")
         await shown.page.click("dialog button >> text=Go on")
-        await shown.page.wait_for_selector("text=Asked to go on")
+        await shown.page.wait_for_selector("text=Resume requested")
         assert stage.posted == [("POST /v1/campaigns/driver-580/resume", "")]
 
 
@@ -110,7 +110,7 @@ async def test_who_is_no_operator_is_told_so(browser: Browser) -> None:
 
 async def test_without_a_campaign_the_page_says_how_to_plan_one(browser: Browser) -> None:
     async with page(browser) as (shown, _):
-        await shown.page.wait_for_selector("text=Nothing is being upgraded")
+        await shown.page.wait_for_selector("text=No campaigns")
 
 
 async def test_the_page_fits_a_phone(browser: Browser) -> None:

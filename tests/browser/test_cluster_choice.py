@@ -99,9 +99,9 @@ async def test_where_there_is_one_cluster_nothing_is_to_be_chosen(browser: Brows
 async def test_what_is_asked_is_asked_of_the_cluster_that_is_shown(browser: Browser) -> None:
     word = f"{OTHER}-is-told"
     async with page(browser, f"/health?cluster={OTHER}&node={word}", OTHER) as (shown, stage):
-        await shown.page.click("text=Check and give back")
-        await shown.page.click("dialog >> text=Check it")
-        await shown.page.wait_for_selector("text=was asked to be checked")
+        await shown.page.click("text=Repair done")
+        await shown.page.click("dialog button >> text=Verify")
+        await shown.page.wait_for_selector("text=Requested: verification of")
         assert [asked for asked, _ in stage.posted] == [f"POST /v1/conditions/{word}/verify?cluster={OTHER}"]
 
 

@@ -95,7 +95,7 @@ async def test_each_cluster_is_in_the_state_that_the_federation_has_it_in(browse
         assert "24 of 64 free" in borealis
         lost = await shown.text("section[aria-label='old']")
         assert "lost" in lost
-        assert "what may run elsewhere was given to others" in lost
+        assert "Its jobs that may run elsewhere were rerouted" in lost
 
 
 async def test_where_jobs_go_and_what_waits_is_told(browser: Browser) -> None:
@@ -108,7 +108,7 @@ async def test_where_jobs_go_and_what_waits_is_told(browser: Browser) -> None:
         ]
         assert "every job" in rows[1]
         assert "256" in await shown.text("table[aria-label='Teams with a limit or a weight'] tbody tr")
-        assert "all are full" in await shown.text("table[aria-label='Sorts of waiting jobs'] tbody tr")
+        assert "all are full" in await shown.text("table[aria-label='Waiting jobs by request'] tbody tr")
 
 
 async def test_an_operator_drains_a_cluster_to_another(browser: Browser) -> None:
@@ -116,7 +116,7 @@ async def test_an_operator_drains_a_cluster_to_another(browser: Browser) -> None
         await shown.page.click("section[aria-label='atlas'] button")
         await shown.page.select_option("dialog select", "borealis")
         await shown.page.click("text=Drain it")
-        await shown.page.wait_for_selector("text=atlas was asked to drain")
+        await shown.page.wait_for_selector("text=Requested: drain atlas")
         assert stage.posted == [("POST /v1/clusters/atlas/drain?to=borealis", "")]
 
 

@@ -49,7 +49,7 @@ async def test_a_fact_is_opened_by_keyboard_with_its_body_and_its_cause(
 
 async def test_a_filter_that_nothing_fits_says_so(opened: OpenDashboard) -> None:
     async with opened("/events?q=no-such-word") as shown:
-        await shown.page.wait_for_selector("text=No fact fits")
+        await shown.page.wait_for_selector("text=No fact matches")
 
 
 async def test_who_is_of_no_team_hears_of_every_job_and_misses_nothing(opened: OpenDashboard, harness: Harness) -> None:

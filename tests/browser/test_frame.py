@@ -41,7 +41,7 @@ async def test_without_a_token_it_asks_for_one_and_says_when_it_is_wrong(browser
         await shown.page.fill("#token", "muster_mistyped")
         await shown.page.press("#token", "Enter")
         await shown.page.wait_for_selector("[role=alert]")
-        assert "No such token" in await shown.text("[role=alert]")
+        assert "Invalid token" in await shown.text("[role=alert]")
         await shown.page.fill("#token", harness.stack.state.token.read_text().strip())
         await shown.page.click("text=Log in")
         await shown.live()
@@ -53,7 +53,7 @@ async def test_without_a_token_it_asks_for_one_and_says_when_it_is_wrong(browser
 async def test_a_token_is_remembered_only_if_asked(browser: Browser, harness: Harness) -> None:
     async with dashboard(browser, harness, token="") as shown:
         await shown.page.fill("#token", harness.stack.state.token.read_text().strip())
-        await shown.page.check("text=Remember it")
+        await shown.page.check("text=Remember the token")
         await shown.page.click("text=Log in")
         await shown.live()
         later = await shown.page.context.new_page()
@@ -70,7 +70,7 @@ async def test_keys_lead_to_every_page_and_are_listed(opened: OpenDashboard) -> 
             await shown.page.wait_for_url(f"**{path}")
         await shown.page.keyboard.press("?")
         listed = await shown.text("dialog")
-        assert all(words in listed for words in ("Go to Fleet", "Search", "Theme", "How fast"))
+        assert all(words in listed for words in ("Go to Fleet", "Search", "Theme", "Performance"))
         await shown.page.keyboard.press("Escape")
         assert await shown.page.locator("dialog").count() == 0
 
@@ -112,7 +112,7 @@ async def test_a_phone_has_the_pages_at_the_bottom_and_scrolls_in_one_direction_
 @pytest.mark.parametrize("path", ["/nowhere", "/jobs/%25", "/jobs/..%2Fme", "/jobs/SHORT"])
 async def test_an_address_that_is_no_page_says_so(opened: OpenDashboard, path: str) -> None:
     async with opened(path) as shown:
-        await shown.page.wait_for_selector(f"text=There is no page at {path}")
+        await shown.page.wait_for_selector(f"text=No page exists at {path}")
 
 
 async def test_the_page_measures_how_late_and_how_costly_it_is(opened: OpenDashboard, harness: Harness) -> None:
@@ -126,4 +126,4 @@ async def test_the_page_measures_how_late_and_how_costly_it_is(opened: OpenDashb
         assert report["frameWorkMs"]["p95"] >= report["frameWorkMs"]["p50"] > 0
         assert 0 < report["firstFilledMs"] < 20_000
         await shown.page.keyboard.press("d")
-        assert "Fact to painted" in await shown.text("dialog")
+        assert "Fact to display" in await shown.text("dialog")

@@ -81,8 +81,8 @@ async def test_an_admin_resets_the_brake_and_says_why(browser: Browser) -> None:
         assert "lost their exporters at once" in await shown.text("section[aria-label='Brake']")
         await shown.page.click("text=Reset the brake")
         await shown.page.fill("dialog .ask-field input", "the exporters were upgraded")
-        await shown.page.click("text=Let health go on")
-        await shown.page.wait_for_selector("text=asked to be reset")
+        await shown.page.click("text=Reset brake")
+        await shown.page.wait_for_selector("text=Reset of the brake requested")
         assert stage.posted == [("POST /v1/brake/reset?reason=the+exporters+were+upgraded", "")]
 
 
@@ -100,7 +100,7 @@ async def test_who_is_no_operator_is_told_why_the_brake_stays(browser: Browser) 
 
 async def test_a_node_that_was_chosen_is_told_in_full(browser: Browser) -> None:
     async with page(browser, told(), search="?node=node-7") as (shown, _):
-        await shown.page.wait_for_selector("section[aria-label='node-7'] >> text=nothing is held there")
+        await shown.page.wait_for_selector("section[aria-label='node-7'] >> text=no jobs hold it")
         assert await breaks_no_rule(shown)
 
 

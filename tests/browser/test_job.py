@@ -73,7 +73,7 @@ async def test_a_waiting_job_s_first_line_says_why_its_place_and_its_start(
             told = await answers(shown)
             assert why.detail[1:20] in told["Why"]
             assert "1st of 1 in physics" in told["Place"]
-            assert why.cure[1:] in told["What would help"]
+            assert why.cure[1:] in told["Hint"]
             if why.expected_start_at:
                 assert told["Starts"].startswith("By ")
     finally:
@@ -87,7 +87,7 @@ async def test_a_running_job_shows_its_place_its_readings_and_its_facts_as_they_
 ) -> None:
     submitted = await harness.muster.submit(job("runs", gpus=4, replicas=2, run_s=FOR_EVER_S))
     async with opened(f"/jobs/{submitted.id}") as shown:
-        await shown.page.wait_for_selector("text=/^Runs for/")
+        await shown.page.wait_for_selector("text=/^Has run for/")
         view = await harness.muster.get(submitted.id)
         assert await shown.page.locator(".places .cell-mine").count() == 8
         places = await shown.text(".places")
@@ -122,7 +122,7 @@ async def test_a_job_is_held_released_given_a_priority_and_cancelled_from_its_pa
             await shown.page.wait_for_selector(".job-answers.answers-waiting")
             await shown.page.click(".job-action >> text=Priority")
             await shown.page.fill(".job-ask input[type=number]", "80")
-            await shown.page.click("text=Give it this priority")
+            await shown.page.click("text=Set the priority")
             await shown.until("document.querySelector('.job-side .pairs').innerText.includes('80')")
             await shown.page.click(".job-action-cancel")
             await shown.page.click("text=Cancel the job")
@@ -160,7 +160,7 @@ async def test_place_start_and_cure_are_told_as_the_scheduler_says_them(browser:
         await shown.until("document.querySelector('.job-sentence').textContent.includes('3rd of 12 in llm')")
         assert "(in 12 min): its queue's quota is used up." in await shown.text(SENTENCE)
         told = await answers(shown)
-        assert told["What would help"] == "Ask for 8 GPUs"
+        assert told["Hint"] == "Ask for 8 GPUs"
         assert "the slice of pretrain-12 ends" in told["Starts"]
 
 
@@ -193,15 +193,15 @@ async def test_output_is_followed_found_in_and_refused_in_words(browser: Browser
         await shown.until("document.querySelectorAll('.line').length === 1")
     of_others = runs.model_copy(update={"team": "biology"})
     async with page_of(browser, of_others) as (shown, _):
-        await shown.page.wait_for_selector("text=Its output is for its team")
-        await shown.page.wait_for_selector("text=you act for physics. Ask an operator.")
+        await shown.page.wait_for_selector("text=Only the team can read the output")
+        await shown.page.wait_for_selector("text=your teams: physics. Ask an operator.")
 
 
 async def test_a_fact_is_looked_into_in_the_waterfall_and_in_words(browser: Browser) -> None:
     failed = a_job(time.time_ns(), Phase.FAILED)
     async with page_of(browser, failed) as (shown, _):
         await shown.page.click(".fall-row >> text=placed")
-        assert "left alone for 1 h of running" in await shown.text(".fact-details")
+        assert "protected from preemption for 1 h of running" in await shown.text(".fact-details")
         await shown.page.click("text=In words")
         await shown.page.wait_for_selector(".story-row >> text=exit code 137")
         assert "facts=list" in shown.page.url

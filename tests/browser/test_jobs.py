@@ -99,7 +99,7 @@ async def test_a_view_is_kept_under_a_name_and_found_again(browser: Browser) -> 
     async with table(browser, small_fleet(time.time_ns()).jobs, "?team=research&sort=-gpus") as (shown, _):
         await shown.page.click("text=Views")
         await shown.page.fill(".menu-form input", "our biggest")
-        await shown.page.click(".menu-form >> text=Keep >> nth=-1")
+        await shown.page.click(".menu-form >> text=Save >> nth=-1")
         await shown.page.keyboard.press("Escape")
         await shown.go("/jobs")
         await shown.live()
@@ -129,7 +129,7 @@ async def test_a_table_that_is_held_still_says_how_much_changed_since(browser: B
         await harness.change(
             [small_fleet(now).jobs[-1].model_copy(update={"id": job_id(99_999), "phase": Phase.QUEUED})]
         )
-        await shown.page.wait_for_selector("text=Held still; 1 job changed since")
+        await shown.page.wait_for_selector("text=Paused; 1 job changed since")
         assert await names(shown) == before
         await shown.page.keyboard.press("p")
         await shown.until(f"document.querySelector('{NOTE}').textContent.startsWith('67 live')")
@@ -181,11 +181,11 @@ async def test_ended_jobs_are_read_page_by_page_as_they_are_scrolled_to(browser:
 
 async def test_where_nothing_is_live_or_fits_it_says_so(browser: Browser) -> None:
     async with table(browser, ()) as (shown, harness):
-        await shown.page.wait_for_selector("text=No job is live")
+        await shown.page.wait_for_selector("text=No live jobs")
         await harness.change(many_jobs(3, time.time_ns()))
         await shown.page.wait_for_selector(ROWS)
         await shown.page.fill("input[type=search]", "no such job")
-        await shown.page.wait_for_selector("text=No live job fits")
+        await shown.page.wait_for_selector("text=No live job matches")
 
 
 async def test_on_a_phone_each_row_tells_its_job_in_two_lines(browser: Browser) -> None:

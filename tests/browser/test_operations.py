@@ -8,8 +8,8 @@ from kit.stack.living import Harness, job
 
 SHOWN = {
     "/health": "text=Every node and every GPU is healthy",
-    "/use": "section[aria-label='All GPUs'] >> text=Shown by exporters",
-    "/campaigns": "text=Nothing is being upgraded",
+    "/use": "section[aria-label='All GPUs'] >> text=Reported by exporters",
+    "/campaigns": "text=No campaigns",
     "/clusters": "section[aria-label='local'] >> text=Routed here",
 }
 

@@ -61,7 +61,7 @@ async def test_the_tree_tells_what_is_held_promised_borrowed_and_lent(browser: B
 async def test_a_queue_is_chosen_folded_and_told_in_full(browser: Browser) -> None:
     async with page(browser, stage_of(small_fleet(time.time_ns()))) as (shown, _):
         await shown.page.click('tr[data-queue="serving"] .qopen')
-        await shown.page.wait_for_selector("text=Who waits in serving")
+        await shown.page.wait_for_selector("text=Waiting jobs in serving")
         assert "queue=serving" in shown.page.url
         assert "16 GPUs" in await shown.text("[aria-label='Queue serving']")
         await shown.page.click("[aria-label='Queues below research']")
@@ -73,7 +73,7 @@ async def test_who_waits_is_told_with_reason_place_and_expected_start(browser: B
     waiting = [one for one in fleet.jobs if one.phase is Phase.QUEUED and one.queue == "serving"]
     async with page(browser, stage_of(fleet), "?queue=serving") as (shown, _):
         await shown.page.wait_for_selector(".waiter-start >> text=/^by /")
-        assert f"{len(waiting)} jobs" in await shown.text("[aria-label='Who waits in serving'] .panel-head")
+        assert f"{len(waiting)} jobs" in await shown.text("[aria-label='Waiting jobs in serving'] .panel-head")
         assert "in 15 min" in await shown.text(".waiters")
         await shown.page.click("text=All of them")
         await shown.until("location.pathname === '/jobs' && location.search.includes('queue=serving')")
@@ -99,8 +99,8 @@ async def test_reservations_say_what_is_kept_for_whom_and_when(browser: Browser)
 
 async def test_a_fleet_without_queues_says_how_to_make_them(browser: Browser) -> None:
     async with page(browser, Stage(answers={"/v1/queues": {"queues": []}})) as (shown, _):
-        await shown.page.wait_for_selector("text=There are no queues yet")
-        await shown.page.wait_for_selector("text=Nobody waits")
+        await shown.page.wait_for_selector("text=No queues yet")
+        await shown.page.wait_for_selector("text=No waiting jobs")
 
 
 async def test_the_page_fits_a_phone(browser: Browser) -> None:

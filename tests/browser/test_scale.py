@@ -61,7 +61,7 @@ async def test_a_choice_is_picked_on_the_line_of_time_and_stands_in_the_address(
 async def test_where_nothing_helps_can_be_left_out(browser: Browser) -> None:
     async with page(browser, stage_with(some())) as (shown, _):
         assert await shown.page.locator(".choice").count() == 7
-        await shown.page.click("text=Also where nothing helps")
+        await shown.page.click("text=Show decisions without a helpful option")
         await shown.until("document.querySelectorAll('.choice').length === 6")
         assert "nothing=hidden" in shown.page.url
 
@@ -81,7 +81,7 @@ async def test_a_new_choice_appears_when_the_scaler_speaks(browser: Browser) -> 
 
 async def test_a_fleet_that_never_scaled_and_a_scaler_that_is_away_are_told_apart(browser: Browser) -> None:
     async with page(browser, stage_with(())) as (shown, _):
-        await shown.page.wait_for_selector("text=Nothing was chosen yet")
+        await shown.page.wait_for_selector("text=No decisions yet")
     away = Stage(answers={"/v1/scale": {"status": 503, "title": "Service Unavailable", "detail": "the scaler is away"}})
     async with (
         staged(away) as harness,

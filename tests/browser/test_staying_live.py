@@ -46,7 +46,7 @@ async def test_it_comes_back_by_itself_when_the_broker_does(browser: Browser, ow
         await shows(shown, own_harness, "before")
         await own_harness.kill("nats-server")
         await shown.connection("offline")
-        assert "Trying again" in await shown.text(".banner")
+        assert "Next attempt" in await shown.text(".banner")
         await shown.live()
         await shows(shown, own_harness, "after")
         report = await shown.diagnostics()
@@ -64,7 +64,7 @@ async def test_what_is_shown_is_called_stale_while_the_services_stand_still(
         try:
             await shown.connection("stale")
             await shown.until("/stale [3-9] s/.test(document.querySelector('.chip').textContent)")
-            assert "may be old" in await shown.text(".banner")
+            assert "may be outdated" in await shown.text(".banner")
         finally:
             os.kill(services, signal.SIGCONT)
         await shown.live()
@@ -116,4 +116,4 @@ async def test_a_token_that_is_revoked_ends_at_the_login_with_the_reason(
         await own_harness.muster.revoke_token(made.id)
         await shown.go("/queues")
         await shown.page.wait_for_selector("#token")
-        assert "no longer accepted" in await shown.text(".login-card")
+        assert "no longer valid" in await shown.text(".login-card")

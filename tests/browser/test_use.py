@@ -93,7 +93,7 @@ async def page(
 
 async def test_busy_is_told_beside_truly_active(browser: Browser) -> None:
     async with page(browser) as shown:
-        row = await shown.text("table[aria-label='Who uses GPUs, by job'] tbody tr")
+        row = await shown.text("table[aria-label='GPU use by job'] tbody tr")
         for word in ("train", "vision", "97 %", "21 %", "62 %", "6.4 kW"):
             assert word in row
         bar = await shown.page.get_attribute("[aria-label^='Activity of job train']", "aria-label")
@@ -119,7 +119,7 @@ async def test_exporters_that_do_not_answer_are_told(browser: Browser) -> None:
 
 async def test_a_job_opens_with_energy_course_and_advice(browser: Browser) -> None:
     async with page(browser) as shown:
-        await shown.page.click("table[aria-label='Who uses GPUs, by job'] tbody tr")
+        await shown.page.click("table[aria-label='GPU use by job'] tbody tr")
         await shown.page.wait_for_selector("section[aria-label='Job train'] >> text=try larger batches")
         panel = await shown.text("section[aria-label='Job train']")
         assert "1.25 kWh" in panel
@@ -131,7 +131,7 @@ async def test_a_job_opens_with_energy_course_and_advice(browser: Browser) -> No
 async def test_what_is_asked_stands_in_the_address(browser: Browser) -> None:
     async with page(browser) as shown:
         await shown.page.select_option("select[aria-label='A row for each']", "user")
-        await shown.page.wait_for_selector("table[aria-label='Who uses GPUs, by user']")
+        await shown.page.wait_for_selector("table[aria-label='GPU use by user']")
         assert "by=user" in shown.page.url
 
 

@@ -66,7 +66,7 @@ async function ask<T>(method: string, path: string, body: unknown, options: Opti
   if (!answer.ok) {
     const problem = await refusal(answer);
     if (problem.status === 401 && options.as === undefined && bearer === token.peek()) {
-      logOut("The token is no longer accepted: it was revoked, or this is another stack.");
+      logOut("The token is no longer valid: it was revoked, or it belongs to another Muster installation.");
     }
     throw problem;
   }
@@ -77,7 +77,7 @@ function notReached(timedOut: boolean): ApiProblem {
   return new ApiProblem({
     title: timedOut ? "The gateway did not answer in time" : "The gateway cannot be reached",
     status: 0,
-    cure: "See `muster status`; this page tries again by itself.",
+    cure: "See `muster status`; this page retries automatically.",
   });
 }
 

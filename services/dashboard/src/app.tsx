@@ -35,8 +35,8 @@ function Frame() {
   };
   useHotkey("/", "Search for pages, jobs, nodes, queues", () => toggle("search"));
   useHotkey("?", "These keys", () => toggle("help"));
-  useHotkey("t", "Theme: as the system, dark, light", nextTheme);
-  useHotkey("d", "How fast this page is", () => toggle("diagnostics"));
+  useHotkey("t", "Theme: system, dark, light", nextTheme);
+  useHotkey("d", "Performance of this page", () => toggle("diagnostics"));
   return (
     <div class="frame">
       <a class="skip" href="#main">
@@ -83,7 +83,7 @@ function Frame() {
 function Sidebar() {
   return (
     <nav class="sidebar" aria-label="Pages">
-      <a class="brand" href="/fleet" aria-label="Muster: to the fleet">
+      <a class="brand" href="/fleet" aria-label="Muster: go to the fleet">
         <svg viewBox="0 0 32 32" width="24" height="24" aria-hidden="true">
           <path
             fill="currentColor"

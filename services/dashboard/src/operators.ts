@@ -5,7 +5,7 @@ import type { Me } from "./wire";
 /** Why somebody may not act as an operator; "" if they may. verb: "reset the brake". */
 export function whyNotOperator(me: Me | null, verb: string): string {
   if (!me) {
-    return "It is not known yet who you are.";
+    return "Your identity is not known yet.";
   }
   if (me.role === "operator" || me.role === "admin") {
     return "";

@@ -14,8 +14,8 @@ export function Outlet() {
   if (!page) {
     return (
       <Page title="No such page">
-        <Empty title={`There is no page at ${here}`}>
-          The navigation lists all there are; <kbd>/</kbd> searches.
+        <Empty title={`No page exists at ${here}`}>
+          The navigation lists all pages; <kbd>/</kbd> searches.
         </Empty>
       </Page>
     );
@@ -38,10 +38,10 @@ function Loaded({ load, id }: { load: () => Promise<{ default: unknown }>; id: s
   }, [load]);
   if (broken) {
     const problem = new ApiProblem({
-      title: "This page broke off",
+      title: "This page failed",
       detail: String(broken),
       status: 0,
-      cure: "That is a defect of the dashboard: please report it.",
+      cure: "This is a defect of the dashboard. Please report it.",
     });
     return <Broken problem={problem} retry={mend} />;
   }
@@ -49,7 +49,7 @@ function Loaded({ load, id }: { load: () => Promise<{ default: unknown }>; id: s
     const problem = new ApiProblem({
       title: "This page could not be loaded",
       status: 0,
-      cure: "Muster was updated meanwhile, or the gateway cannot be reached. Loading it anew helps if it can.",
+      cure: "Muster was updated, or the gateway cannot be reached. Reload the page.",
     });
     return <Broken problem={problem} retry={() => location.reload()} />;
   }

@@ -17,13 +17,13 @@ export function DiagnosticsPanel({ onClose }: { onClose: () => void }) {
   const { factToPaintedMs, frameWorkMs, applyMs, snapshotMs, messages, bytes, snapshots, gaps, reconnects } =
     report.value;
   const rows: [string, Summary][] = [
-    ["Fact to painted", factToPaintedMs],
+    ["Fact to display", factToPaintedMs],
     ["Work per frame", frameWorkMs],
-    ["Applying a message", applyMs],
-    ["Taking a snapshot", snapshotMs],
+    ["Apply a message", applyMs],
+    ["Load a snapshot", snapshotMs],
   ];
   return (
-    <Dialog title="How fast this page is" onClose={onClose} wide>
+    <Dialog title="Performance of this page" onClose={onClose} wide>
       <table class="table">
         <thead>
           <tr>

@@ -20,7 +20,7 @@ export function OfferedToken({ offered }: { offered: string }) {
       .catch((error: unknown) => {
         if (!left.signal.aborted) {
           const problem = asProblem(error);
-          wrong.value = problem.status === 401 ? "No stack here knows the token of this link." : problem.message;
+          wrong.value = problem.status === 401 ? "The token of this link is invalid." : problem.message;
         }
       });
     return () => left.abort();
@@ -34,7 +34,7 @@ export function OfferedToken({ offered }: { offered: string }) {
   };
   return (
     <Dialog
-      title="Log in as somebody else?"
+      title="Log in as another user?"
       onClose={stay}
       actions={
         <>
@@ -49,7 +49,7 @@ export function OfferedToken({ offered }: { offered: string }) {
         </>
       }
     >
-      <p>The link that opened this page carries another API token. If you did not ask for it, stay.</p>
+      <p>The link that opened this page has another API token. If you did not request it, stay logged in.</p>
       {owner.value && (
         <p>
           It belongs to <strong>{owner.value.principal}</strong>, {owner.value.role}
@@ -57,7 +57,7 @@ export function OfferedToken({ offered }: { offered: string }) {
           theirs.
         </p>
       )}
-      {!owner.value && !wrong.value && <p class="muted">Asking whose it is …</p>}
+      {!owner.value && !wrong.value && <p class="muted">Looking up the owner of the token …</p>}
       {wrong.value && (
         <p class="note note-bad" role="alert">
           {wrong.value}

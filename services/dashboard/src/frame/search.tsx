@@ -74,7 +74,7 @@ export function Search({ onClose }: { onClose: () => void }) {
         ))}
       </div>
       {found.length === 0 && (
-        <p class="muted">Nothing live has that name. Jobs that ended long ago are found by their whole id.</p>
+        <p class="muted">No live object has this name. To find a job that ended long ago, enter its full ID.</p>
       )}
     </Dialog>
   );

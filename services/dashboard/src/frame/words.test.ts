@@ -10,8 +10,8 @@ describe("a connection in words", () => {
 
   it("says why it is offline and when it tries again", () => {
     const offline = { kind: "offline", why: "The gateway cannot be reached", retryAtMs: 5_000 } as const;
-    expect(told(offline, 2_100).words).toMatch(/^The gateway cannot be reached\. .* Trying again in 3 s\.$/);
-    expect(told(offline, 6_000).words).toMatch(/Trying again now\.$/);
+    expect(told(offline, 2_100).words).toMatch(/^The gateway cannot be reached\. .* Next attempt in 3 s\.$/);
+    expect(told(offline, 6_000).words).toMatch(/Next attempt now\.$/);
   });
 
   it("says why joining takes its time, if something stands in the way", () => {

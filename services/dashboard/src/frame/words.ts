@@ -13,15 +13,15 @@ export interface Told {
 export function told(state: ConnectionState, nowMs: number): Told {
   switch (state.kind) {
     case "live":
-      return { tone: "ok", word: "live", words: "What is shown follows the fleet as it happens." };
+      return { tone: "ok", word: "live", words: "This page shows the current state of the fleet." };
     case "joining":
-      return { tone: "info", word: "joining", words: state.why || "A snapshot of the fleet is being taken." };
+      return { tone: "info", word: "joining", words: state.why || "Loading a snapshot of the fleet." };
     case "stale": {
       const seconds = Math.round((nowMs - state.sinceMs) / 1000);
       return {
         tone: "warn",
         word: `stale ${seconds} s`,
-        words: `The connection stands, but Muster has told nothing for ${seconds} s: what is shown may be old.`,
+        words: `Connected, but no message arrived for ${seconds} s. The shown data may be outdated.`,
       };
     }
     case "offline": {
@@ -29,7 +29,7 @@ export function told(state: ConnectionState, nowMs: number): Told {
       return {
         tone: "bad",
         word: "offline",
-        words: `${state.why}. What is shown is from before. Trying again ${seconds > 0 ? `in ${seconds} s` : "now"}.`,
+        words: `${state.why}. The shown data is outdated. Next attempt ${seconds > 0 ? `in ${seconds} s` : "now"}.`,
       };
     }
     case "out":

@@ -23,7 +23,9 @@ export function Login() {
     } catch (error) {
       const problem = asProblem(error);
       wrong.value =
-        problem.status === 401 ? "No such token: it was mistyped, revoked, or is of another stack." : problem.message;
+        problem.status === 401
+          ? "Invalid token: it was mistyped, was revoked, or belongs to another Muster installation."
+          : problem.message;
     } finally {
       busy.value = false;
     }
@@ -67,10 +69,10 @@ export function Login() {
               remember.value = event.currentTarget.checked;
             }}
           />
-          Remember it in this browser
+          Remember the token in this browser
         </label>
         <button type="submit" class="button button-main" disabled={busy.value}>
-          {busy.value ? "Trying it …" : "Log in"}
+          {busy.value ? "Logging in …" : "Log in"}
         </button>
         <p id="token-help" class="muted">
           <code>muster dashboard</code> opens this page with your token. An operator makes tokens for others with{" "}

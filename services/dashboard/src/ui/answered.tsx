@@ -5,7 +5,7 @@ import { Broken, Waiting } from "./states";
 
 interface AnsweredProps<T> {
   of: Fetched<T>;
-  /** While the first answer is on its way: "Asking health". */
+  /** While the first answer is on its way: "Loading the health of the fleet". */
   what: string;
   children: (value: T) => ComponentChildren;
 }

@@ -36,7 +36,7 @@ export function AskReason({ title, verb, danger = false, ask, onClose, children 
       <div class="ask">
         {children}
         <label class="ask-field">
-          <span>Why, for the record (may be left empty)</span>
+          <span>Reason, for the record (optional)</span>
           <input
             maxLength={REASON_CHARS_MAX}
             value={reason}

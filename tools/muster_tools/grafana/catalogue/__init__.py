@@ -1,4 +1,4 @@
-"""What stands on each dashboard, a module each. Every query is checked against a running stack (tests/integration)."""
+"""Panels of the Grafana dashboards, one module each. Every query is tested on a running stack (tests/integration)."""
 
 from muster_tools.grafana.catalogue.apiserver import API_SERVER
 from muster_tools.grafana.catalogue.campaigns import CAMPAIGNS

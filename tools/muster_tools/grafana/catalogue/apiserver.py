@@ -1,16 +1,16 @@
-"""API servers of a real cluster, as the guard sees them."""
+"""API servers of a real cluster, as the guard reads them."""
 
 from muster_tools.grafana.boards import RATE, Board, Panel
 
 API_SERVER = Board(
     "apiserver",
     "API server",
-    "Of a real cluster, as the guard sees it: memory per replica, who lists, flow control. Empty for a simulated one.",
+    "API servers of a real cluster: memory, clients that list, flow control. Empty for a simulated cluster.",
     rows=(
         (
             Panel(
                 "API servers",
-                "Of which the guard reads the metrics.",
+                "API servers whose metrics the guard reads.",
                 [
                     ("sum(max by (replica) (muster_apiserver_up))", "answer"),
                     ("count(muster_apiserver_up)", "there are"),
@@ -18,15 +18,15 @@ API_SERVER = Board(
                 kind="stat",
             ),
             Panel(
-                "Skew of memory",
-                "The largest over the smallest. Above 2: old connections stay where they were made.",
+                "Memory skew",
+                "Largest memory use divided by the smallest. Above 2: clients keep their old connections.",
                 [("max(muster_apiserver_memory_skew_ratio)", "times")],
                 kind="stat",
             ),
-            Panel("Watches", "Open ones, of all clients.", [("sum(muster_apiserver_watches)", "watches")], kind="stat"),
+            Panel("Watches", "Open, of all clients.", [("sum(muster_apiserver_watches)", "watches")], kind="stat"),
             Panel(
                 "Advice",
-                "That stands. `muster guard report` has the numbers and the cures.",
+                "Open advice of the guard. `muster guard report` shows the numbers and hints.",
                 [("sum by (code) (muster_guard_advice)", "{{code}}")],
                 kind="stat",
             ),
@@ -34,18 +34,18 @@ API_SERVER = Board(
         (
             Panel(
                 "Memory",
-                "Resident, of each API server.",
+                "Resident memory of each API server.",
                 [("max by (replica) (muster_apiserver_memory_bytes)", "{{replica}}")],
                 unit="bytes",
             ),
             Panel(
-                "Heap at which garbage is collected",
-                "Twice what lives with GOGC=100; half of that again is saved with GOGC=50, for more processor time.",
+                "Heap size that starts a garbage collection",
+                "Twice the live heap with GOGC=100; 1.5 times with GOGC=50, which costs CPU time.",
                 [("max by (replica) (muster_apiserver_heap_goal_bytes)", "{{replica}}")],
                 unit="bytes",
             ),
             Panel(
-                "Processor",
+                "CPU",
                 "Cores that each API server uses.",
                 [("max by (replica) (muster_apiserver_cpu_cores)", "{{replica}}")],
             ),
@@ -53,48 +53,48 @@ API_SERVER = Board(
         (
             Panel(
                 "LISTs by client",
-                "A minute, of those that list most. A client is a user agent, or a user where nobody tells more.",
+                "LIST requests a minute, of the clients that list most. A client is a user agent or a user.",
                 [("max by (client, resource) (muster_apiserver_client_lists_per_minute)", "{{client}}: {{resource}}")],
             ),
             Panel(
                 "LISTs by resource",
-                "A minute. Muster's own stay the same however many services, dashboards and jobs there are.",
+                "LIST requests a minute. Those of Muster do not depend on the number of services, dashboards and jobs.",
                 [("max by (resource) (muster_apiserver_lists_per_minute)", "{{resource}}")],
             ),
         ),
         (
             Panel(
                 "Requests",
-                "Answered each second, by API server.",
+                "Answered requests a second, by API server.",
                 [("max by (replica) (muster_apiserver_requests_per_second)", "{{replica}}")],
                 unit="reqps",
             ),
             Panel(
-                "Requests being worked on",
-                "Reading: at most 400 by default. Writing: 200.",
+                "Concurrent requests",
+                "Default limits: 400 reading, 200 writing.",
                 [("sum by (kind) (muster_apiserver_inflight_requests)", "{{kind}}")],
             ),
             Panel(
-                "What is stored",
-                "The kinds that take most, as API servers estimate it: what one LIST of all of them moves.",
+                "Stored bytes",
+                "Largest resources, as the API servers estimate them: the bytes that one LIST transfers.",
                 [("max by (resource) (muster_apiserver_objects_bytes)", "{{resource}}")],
                 unit="bytes",
             ),
             Panel(
                 "Objects",
-                "Of the same kinds.",
+                "Number of stored objects of the same resources.",
                 [("max by (resource) (muster_apiserver_objects)", "{{resource}}")],
             ),
         ),
         (
             Panel(
                 "Seats",
-                "Of each priority level: so many requests of width one at a time, on each API server.",
+                "Seats of each priority level: concurrent requests of width one on each API server.",
                 [("max by (level) (muster_apiserver_flow_seats)", "{{level}}")],
             ),
             Panel(
                 "Seats of guarded kinds",
-                "Found beside wanted: they must be the same.",
+                "Actual and configured seats; they must be equal.",
                 [
                     (
                         "max by (level) (muster_apiserver_flow_seats and on (level) muster_guard_flow_seats_wanted)",
@@ -104,27 +104,27 @@ API_SERVER = Board(
                 ],
             ),
             Panel(
-                "At work",
-                "Requests of each level.",
+                "Executing requests",
+                "Requests in execution, by priority level.",
                 [("sum by (level) (muster_apiserver_flow_executing)", "{{level}}")],
                 stacked=True,
             ),
             Panel(
                 "Waiting",
-                "Requests of each level in its queues. After a quarter of the time-out they are turned away.",
+                "Queued requests, by priority level. They are rejected after a quarter of the request timeout.",
                 [("sum by (level) (muster_apiserver_flow_queued)", "{{level}}")],
                 stacked=True,
             ),
         ),
         (
             Panel(
-                "Turned away",
-                "Requests a minute that got 429, by level.",
+                "Rejected requests",
+                "Requests a minute that were answered 429, by priority level.",
                 [("sum by (level) (muster_apiserver_flow_rejected_per_minute)", "{{level}}")],
             ),
             Panel(
                 "What the guard reads",
-                "Looks, pages that could not be read, events of the audit webhook.",
+                "Scrapes, failed scrapes, and events of the audit webhook.",
                 [
                     (f"sum(rate(muster_guard_looks_total{RATE}))", "looks"),
                     (f"sum(rate(muster_guard_scrape_failures_total{RATE}))", "failed pages"),

@@ -1,4 +1,4 @@
-"""Upgrade campaigns: how they go, where their nodes are, what turns take and cost."""
+"""Upgrade campaigns: their progress, the steps of their nodes, the duration and cost of node upgrades."""
 
 from muster_tools.grafana.boards import Board, Panel, quantiles
 
@@ -8,24 +8,24 @@ _ENDS = 'step=~"done|failed|rolled-back"'
 CAMPAIGNS = Board(
     "campaigns",
     "Campaigns",
-    "Upgrades of nodes under running jobs. `muster upgrade status` has names and reasons.",
+    "Upgrades of nodes while jobs run. `muster upgrade status` shows names and reasons.",
     rows=(
         (
             Panel(
                 "Campaigns",
-                "That are not over. stopped: by itself, it needs somebody.",
+                "Campaigns that have not ended. stopped: the campaign stopped by itself and needs an operator.",
                 [("sum by (state) (muster_upgrade_campaigns)", "{{state}}")],
                 kind="stat",
             ),
             Panel(
-                "Nodes that are through",
-                "Of the nodes of campaigns that are not over: done, failed or rolled back.",
+                "Completed nodes",
+                "Share of nodes of open campaigns that are done, failed or rolled back.",
                 [(f"sum(muster_upgrade_nodes{{{_ENDS}}})", "through"), ("sum(muster_upgrade_nodes)", "all")],
                 kind="stat",
             ),
             Panel(
                 "GPU-hours lost in a week",
-                "That nobody used while campaigns which ended kept nodes.",
+                "GPU-hours unused because campaigns that ended had drained the nodes.",
                 [("sum(increase(muster_upgrade_gpu_hours_lost_total[7d]))", "GPU-hours")],
                 kind="stat",
             ),
@@ -33,13 +33,13 @@ CAMPAIGNS = Board(
         (
             Panel(
                 "Nodes by step",
-                "waiting-for-jobs: the last jobs run to their end. It may take as long as they do.",
+                "waiting-for-jobs: the node waits until its last jobs end.",
                 [("sum by (step) (muster_upgrade_nodes)", "{{step}}")],
                 stacked=True,
             ),
             Panel(
                 "Nodes out of use",
-                "Of campaigns, and for health beside them: both count in --max-unavailable.",
+                "Nodes drained by campaigns and by health; both count toward --max-unavailable.",
                 [
                     (f"sum(muster_upgrade_nodes{{{_OUT}}})", "campaigns"),
                     ('sum(muster_health_units{kind="node"})', "health"),
@@ -48,14 +48,14 @@ CAMPAIGNS = Board(
         ),
         (
             Panel(
-                "Turns that ended",
-                "An hour each, by outcome.",
+                "Completed node upgrades",
+                "Node upgrades an hour, by outcome.",
                 [("sum by (outcome) (increase(muster_upgrade_turns_total[1h]))", "{{outcome}}")],
                 stacked=True,
             ),
             Panel(
-                "Length of a turn",
-                "From a node that is empty to the end of its turn.",
+                "Duration of a node upgrade",
+                "From the drained node to the end of its upgrade.",
                 quantiles("muster_upgrade_turn_seconds"),
                 unit="s",
             ),

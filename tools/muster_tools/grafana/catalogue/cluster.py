@@ -1,28 +1,28 @@
-"""A real cluster, as the agent sees it."""
+"""A real cluster as the agent sees it."""
 
 from muster_tools.grafana.boards import RATE, Board, Panel
 
 CLUSTER = Board(
     "cluster",
     "Cluster",
-    "A real cluster as the agent sees it: one watch per kind, and what it asks. Empty for a simulated one.",
+    "A real cluster as the agent sees it: its watches and requests. Empty for a simulated cluster.",
     rows=(
         (
             Panel(
-                "Kinds seen whole",
-                "Of those that the agent watches. Until pods and nodes were, nothing is placed.",
+                "Completely listed kinds",
+                "Of the watched kinds. Until pods and nodes are listed completely, no pods are started.",
                 [("sum(muster_kube_watch_synced)", "seen"), ("count(muster_kube_watch_synced)", "watched")],
                 kind="stat",
             ),
             Panel(
                 "Nodes by state",
-                "lost: not ready for a while. withheld: cordoned, or somebody asked for them.",
+                "lost: not ready for some time. withheld: cordoned or drained.",
                 [("sum by (state) (muster_nodes)", "{{state}}")],
                 kind="stat",
             ),
             Panel(
-                "Longest silence",
-                "API servers send a bookmark each minute.",
+                "Longest time without a message",
+                "Of all watches. API servers send a bookmark every minute.",
                 [("max(muster_kube_watch_silent_seconds)", "silent")],
                 unit="s",
                 kind="stat",
@@ -31,43 +31,43 @@ CLUSTER = Board(
         ),
         (
             Panel(
-                "Objects held",
-                "A few fields of each, by kind.",
+                "Cached objects",
+                "Objects in the agent's cache, with a few fields each, by kind.",
                 [("max by (resource) (muster_kube_objects)", "{{resource}}")],
             ),
             Panel(
                 "Events",
-                "Of watches, each second: what changes in the cluster.",
+                "Watch events a second: the rate of changes in the cluster.",
                 [(f"sum by (resource) (rate(muster_kube_events_total{RATE}))", "{{resource}}")],
                 unit="ops",
             ),
             Panel(
                 "Requests",
-                "That the agent sends, each second. They follow jobs, not services or dashboards.",
+                "Requests a second that the agent sends. They depend on jobs, not on services or dashboards.",
                 [(f"sum by (service) (rate(muster_kube_requests_total{RATE}))", "{{service}}")],
                 unit="reqps",
             ),
         ),
         (
             Panel(
-                "Asked for all objects",
-                "In a quarter of an hour, by kind. Flat: watches go on where they were.",
+                "LIST requests",
+                "In 15 minutes, by kind. Zero: all watches were resumed.",
                 [("sum by (resource) (increase(muster_kube_lists_total[15m]))", "{{resource}}")],
             ),
             Panel(
                 "Watches that failed",
-                "In a quarter of an hour, by kind; they are resumed.",
+                "In 15 minutes, by kind. They are resumed.",
                 [("sum by (resource) (increase(muster_kube_watch_failures_total[15m]))", "{{resource}}")],
             ),
             Panel(
-                "Silence",
-                "Of each watch.",
+                "Time without a message",
+                "Seconds since the last message of each watch.",
                 [("max by (resource) (muster_kube_watch_silent_seconds)", "{{resource}}")],
                 unit="s",
             ),
             Panel(
-                "Missed and repaired",
-                "Objects that comparing found changed without an event.",
+                "Missed changes",
+                "Objects that changed without a watch event, found by comparison and read again.",
                 [("sum by (resource) (increase(muster_kube_watch_missed_objects_total[1h]))", "{{resource}}")],
             ),
         ),

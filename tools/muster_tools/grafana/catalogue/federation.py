@@ -1,4 +1,4 @@
-"""Several clusters as one: where they stand, what they were given, what waits and why, what moved."""
+"""Federation: state of the clusters, routed jobs, waiting jobs with reasons, rerouted jobs."""
 
 from muster_tools.grafana.boards import Board, Panel
 
@@ -9,24 +9,24 @@ _ASKED = (
 FEDERATION = Board(
     "federation",
     "Federation",
-    "Clusters, what each was given, what waits for one, what moved. `muster cluster list` has the reasons.",
+    "Clusters, routed jobs, waiting jobs and rerouted jobs. `muster cluster list` shows the reasons.",
     rows=(
         (
             Panel(
                 "Clusters by state",
-                "lost: given up, its jobs run elsewhere. drained: it takes none.",
+                "lost: its jobs run in other clusters. drained: it accepts no jobs.",
                 [("sum by (state) (max by (cluster, state) (muster_federation_cluster_state))", "{{state}}")],
                 kind="stat",
             ),
             Panel(
                 "Jobs that wait for a cluster",
-                "With the federation, of no cluster yet.",
+                "Jobs in the federation that have no cluster yet.",
                 [("sum(muster_federation_jobs_waiting)", "jobs")],
                 kind="stat",
             ),
             Panel(
-                "Longest silence",
-                "Since a cluster that may be given up was last answered.",
+                "Longest time without a message",
+                "Longest time since the last answer of a cluster that can be declared lost.",
                 [("max(time() - (muster_federation_cluster_heard_timestamp_seconds > 0))", "silent")],
                 unit="s",
                 kind="stat",
@@ -35,12 +35,12 @@ FEDERATION = Board(
         (
             Panel(
                 "State of each cluster",
-                "Over time; each has one.",
+                "State of each cluster over time.",
                 [("max by (cluster, state) (muster_federation_cluster_state) == 1", "{{cluster}} {{state}}")],
             ),
             Panel(
-                "Silence",
-                "Of clusters that may be given up: at federation.lost_after_s they are.",
+                "Time without a message",
+                "Time since the last answer. At federation.lost_after_s the cluster is declared lost.",
                 [
                     (
                         "max by (cluster) (time() - (muster_federation_cluster_heard_timestamp_seconds > 0))",
@@ -53,18 +53,18 @@ FEDERATION = Board(
         (
             Panel(
                 "Jobs",
-                "Routed there, and not ended.",
+                "Jobs routed to the cluster that have not ended.",
                 [("max by (cluster) (muster_federation_cluster_jobs)", "{{cluster}}")],
                 stacked=True,
             ),
             Panel(
-                "Jobs that wait there",
-                "As clusters said last. Rules may let others overflow.",
+                "Jobs that wait in the cluster",
+                "As last reported by the clusters. Routing rules may send further jobs to other clusters.",
                 [("max by (cluster) (muster_federation_cluster_jobs_queued)", "{{cluster}}")],
                 stacked=True,
             ),
             Panel(
-                "GPUs asked for, of those there",
+                "Requested GPUs, share of the cluster's GPUs",
                 "Above 100 %: jobs wait.",
                 [
                     (_ASKED, "{{cluster}}"),
@@ -73,7 +73,7 @@ FEDERATION = Board(
             ),
             Panel(
                 "GPUs free",
-                "As clusters said last.",
+                "As last reported by the clusters.",
                 [("max by (cluster) (muster_federation_cluster_gpus_free)", "{{cluster}}")],
                 stacked=True,
             ),
@@ -81,20 +81,20 @@ FEDERATION = Board(
         (
             Panel(
                 "Jobs that wait for a cluster, by reason",
-                "team-limit: over all clusters. no-cluster: none takes them. "
-                "unknown-cluster: it is no member. overflow: all are full.",
+                "team-limit: limit over all clusters. no-cluster: no cluster accepts them.  "
+                "unknown-cluster: not a member. overflow: all clusters are full.",
                 [("sum by (reason) (muster_federation_jobs_waiting)", "{{reason}}")],
                 stacked=True,
             ),
             Panel(
-                "Jobs that moved",
-                "An hour each. dropped: with their cluster. refused: they had started.",
+                "Rerouted jobs",
+                "Jobs an hour. dropped: their cluster was lost. refused: they had already started.",
                 [("sum by (how) (increase(muster_federation_job_moves_total[1h]))", "{{how}}")],
                 stacked=True,
             ),
             Panel(
-                "Clusters that were given up",
-                "A day each.",
+                "Clusters declared lost",
+                "Clusters a day.",
                 [("sum by (cluster) (increase(muster_federation_cluster_losses_total[1d]))", "{{cluster}}")],
             ),
         ),

@@ -1,4 +1,4 @@
-"""What there is of nodes and GPUs, and what cannot be used."""
+"""Nodes and GPUs, and the unusable ones."""
 
 from muster_tools.grafana.boards import RATE, Board, Panel
 
@@ -10,15 +10,15 @@ _FREE = (
 FLEET = Board(
     "fleet",
     "Fleet",
-    "What there is, what is held, what cannot be used.",
+    "All, held and unusable nodes and GPUs.",
     rows=(
         (
             Panel("Usable nodes", "They take new jobs.", [('sum(muster_nodes{state="usable"})', "nodes")], kind="stat"),
             Panel("GPUs", "Of all nodes of the cluster.", [("sum(muster_gpus)", "GPUs")], kind="stat"),
             Panel("GPUs held", "By jobs.", [("sum(muster_gpus_held)", "held")], kind="stat"),
             Panel(
-                "Utilisation",
-                "Held GPUs, of those that can be used; and how busy all are.",
+                "Utilization",
+                "Share of usable GPUs that jobs hold, and mean utilization of all GPUs.",
                 [
                     ("sum(muster_gpus_held) / (sum(muster_gpus) - sum(muster_gpus_unusable))", "held"),
                     ("avg(muster_gpu_utilisation_ratio)", "busy"),
@@ -30,13 +30,13 @@ FLEET = Board(
         (
             Panel(
                 "GPUs held by model",
-                "Parts of a GPU count as such.",
+                "Fractions of a GPU count as fractions.",
                 [("sum by (model) (muster_gpus_held)", "{{model}}")],
                 stacked=True,
             ),
             Panel(
                 "GPUs free by model",
-                "Usable and not held. Free beside waiting jobs: see Queues for what stands in their way.",
+                "Usable and not held. If GPUs are free while jobs wait, see the dashboard Queues.",
                 [
                     (_FREE, "{{model}}"),
                 ],
@@ -44,21 +44,21 @@ FLEET = Board(
         ),
         (
             Panel(
-                "Utilisation of held GPUs",
-                "Mean of what nodes measured, by model. Low: jobs hold what they do not use.",
+                "Utilization of held GPUs",
+                "Mean of the measured utilization, by model. Low: jobs hold GPUs that they do not use.",
                 [("max by (model) (muster_gpu_held_utilisation_ratio)", "{{model}}")],
                 unit="percentunit",
             ),
             Panel(
                 "Power",
-                "What the reporting GPUs draw together.",
+                "Total power of the reporting GPUs.",
                 [("max by (model) (muster_gpu_power_watts)", "{{model}}")],
                 unit="watt",
                 stacked=True,
             ),
             Panel(
                 "Hottest GPU, and GPUs that report",
-                "Highest temperature by model; reporting, of all there are.",
+                "Highest temperature by model, and share of GPUs that report.",
                 [
                     ("max by (model) (muster_gpu_temperature_max_celsius)", "{{model}} °C"),
                     ("100 * sum(muster_gpus_reporting) / sum(muster_gpus)", "reporting, %"),
@@ -68,18 +68,18 @@ FLEET = Board(
         (
             Panel(
                 "Nodes by state",
-                "lost: they do not answer. withheld: somebody asked for them. unreleased: new.",
+                "lost: the node does not answer. withheld: drained. unreleased: new.",
                 [("sum by (state) (muster_nodes)", "{{state}}")],
                 stacked=True,
             ),
             Panel(
-                "GPUs that take no jobs",
-                "On nodes that are lost or withheld, or withheld themselves.",
+                "Unusable GPUs",
+                "GPUs that are drained, or on lost or drained nodes.",
                 [("sum by (model) (muster_gpus_unusable)", "{{model}}")],
             ),
             Panel(
-                "Runs that ended for nothing",
-                "Jobs that wait again after a run, by reason.",
+                "Wasted runs",
+                "Jobs that were requeued after a run, by reason.",
                 [(f"sum by (reason) (rate(muster_jobs_requeued_total{RATE}))", "{{reason}}")],
                 unit="ops",
             ),

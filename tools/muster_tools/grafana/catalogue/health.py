@@ -1,4 +1,4 @@
-"""Health of the fleet: problems over time, what is out of use and why, how often and for how long."""
+"""Health of the fleet: faults, hardware out of use and why, failure rates and repair times."""
 
 from muster_tools.grafana.boards import RATE, Board, Panel
 
@@ -12,30 +12,30 @@ _HARDWARE = 'reason=~"node-lost|preflight-failed"'
 HEALTH = Board(
     "health",
     "Health",
-    "Which hardware is sick, why, how often, and what it costs jobs. `muster health` has the names.",
+    "Faulty hardware, its faults, failure rates, and the effect on jobs. `muster health` shows the names.",
     rows=(
         (
             Panel(
                 "Nodes out of use for health",
-                "Suspect, quarantined, repaired or checked just now.",
+                "Suspect, quarantined, in repair or in verification.",
                 [('sum(muster_health_units{kind="node"})', "nodes")],
                 kind="stat",
             ),
             Panel(
                 "GPUs out of use for health",
-                "By themselves, on nodes that are well otherwise.",
+                "Single GPUs on otherwise healthy nodes.",
                 [('sum(muster_health_units{kind="device"})', "GPUs")],
                 kind="stat",
             ),
             Panel(
-                "Wait for a person",
-                "Nothing more is tried on them.",
+                "Waiting for an operator",
+                "Muster tries no further repairs.",
                 [("sum by (kind) (muster_health_waiting_for_person)", "{{kind}}")],
                 kind="stat",
             ),
             Panel(
                 "Brake",
-                "1: tripped, health does nothing until a person resets it. Beside it how near it is, 100 % trips it.",
+                "1: tripped; health takes no action until an operator resets it. The brake trips at a load of 100 %.",
                 [
                     ("max by (cluster) (muster_health_brake_tripped)", "{{cluster}} tripped"),
                     ("100 * max by (cluster) (muster_health_brake_utilisation_ratio)", "{{cluster}} used, %"),
@@ -46,18 +46,18 @@ HEALTH = Board(
         (
             Panel(
                 "Nodes by state",
-                "Not healthy. suspect: jobs may still be there. quarantined: empty, and waits.",
+                "Nodes that are not healthy. suspect: jobs may still run there. quarantined: no jobs, waiting.",
                 [(_ILL, "{{phase}}")],
                 stacked=True,
             ),
             Panel(
                 "Devices by state",
-                "The same for single GPUs.",
+                "Single devices that are not healthy.",
                 [('sum by (phase) (muster_health_units{kind="device"})', "{{phase}}")],
                 stacked=True,
             ),
             Panel(
-                "Why they are out of use",
+                "Reasons for being out of use",
                 "Faults that keep nodes and devices from jobs, by code.",
                 [
                     (
@@ -71,13 +71,13 @@ HEALTH = Board(
         (
             Panel(
                 "Faults by class",
-                "An hour each. application: the owner's program. note: kept for trends.",
+                "Faults an hour. application: caused by the program. note: recorded for trends.",
                 [("sum by (fault_class) (increase(muster_health_faults_total[1h]))", "{{fault_class}}")],
                 stacked=True,
             ),
             Panel(
-                "Faults of hardware by code",
-                "An hour each, degraded and fatal.",
+                "Hardware faults by code",
+                "Degraded and fatal faults an hour.",
                 [
                     (
                         'sum by (code) (increase(muster_health_faults_total{fault_class=~"degraded|fatal"}[1h]))',
@@ -87,8 +87,8 @@ HEALTH = Board(
                 stacked=True,
             ),
             Panel(
-                "Programs at fault",
-                "An hour each, by the team that was told.",
+                "Faults caused by programs",
+                "Faults an hour, by the notified team.",
                 [("sum by (team) (increase(muster_health_owners_told_total[1h]))", "{{team}}")],
                 stacked=True,
             ),
@@ -96,19 +96,19 @@ HEALTH = Board(
         (
             Panel(
                 "Mean time between failures of a node",
-                "Hours of all nodes in a week, over illnesses of nodes that began. Without any: so long at least.",
+                "Node-hours in a week divided by new node failures. Without failures it is a lower bound.",
                 [(f"{_NODE_HOURS} / clamp_min({_BEGAN}, 1)", "node")],
                 unit="h",
             ),
             Panel(
                 "Mean time to repair",
-                "From suspicion to health, of what became well within a week.",
+                "From suspect to healthy, of hardware that recovered within a week.",
                 [(f"{_LENGTH} / clamp_min({_ENDED}, 1)", "{{kind}}")],
                 unit="s",
             ),
             Panel(
-                "Illnesses that begin and end",
-                "A day each. More that begin than end: the fleet shrinks.",
+                "Failures that begin and end",
+                "Failures a day. If more begin than end, the fleet shrinks.",
                 [
                     ("sum by (kind) (increase(muster_health_illnesses_begun_total[1d]))", "{{kind}} begun"),
                     ("sum by (kind) (increase(muster_health_illnesses_total[1d]))", "{{kind}} ended"),
@@ -117,20 +117,20 @@ HEALTH = Board(
         ),
         (
             Panel(
-                "Runs that hardware ended",
-                "An hour each: jobs that wait again for their node, or for checks before their first step.",
+                "Runs ended by hardware",
+                "Jobs an hour that were requeued because of a lost node or a failed preflight check.",
                 [(f"sum by (reason) (increase(muster_jobs_requeued_total{{{_HARDWARE}}}[1h]))", "{{reason}}")],
                 stacked=True,
             ),
             Panel(
-                "Pre-flight",
-                "An hour each: verdicts on checks before a job's first step.",
+                "Preflight",
+                "Preflight checks an hour, by outcome.",
                 [("sum by (outcome) (increase(muster_health_preflights_total[1h]))", "{{outcome}}")],
                 stacked=True,
             ),
             Panel(
-                "What health sees",
-                "Readings each second, what cannot be read, what waits to be told and what found no room.",
+                "Readings of health",
+                "Readings a second, unreadable readings, pending facts and dropped ones.",
                 [
                     (f"sum(rate(muster_health_readings_total{RATE}))", "readings/s"),
                     (f"sum(rate(muster_health_readings_unreadable_total{RATE}))", "unreadable/s"),
@@ -143,13 +143,13 @@ HEALTH = Board(
         (
             Panel(
                 "Exporters",
-                "Nodes by how their exporter is. Of a node that is not ok or stale nothing is known of its GPUs.",
+                "Nodes by state of their exporter. Only the states ok and stale give readings of the GPUs.",
                 [("sum by (state) (muster_telemetry_exporters)", "{{state}}")],
                 stacked=True,
             ),
             Panel(
                 "GPUs expected and seen",
-                "By the log, and by the pages.",
+                "GPUs in the log, and GPUs on exporter pages.",
                 [
                     ("sum(muster_telemetry_gpus_expected)", "expected"),
                     ("sum(muster_telemetry_gpus_seen)", "seen"),
@@ -158,7 +158,7 @@ HEALTH = Board(
             ),
             Panel(
                 "Age of the oldest reading",
-                "More than a few intervals: who reads is behind.",
+                "More than a few intervals: the telemetry service is behind.",
                 [("max(muster_telemetry_oldest_reading_seconds)", "oldest")],
                 unit="s",
             ),

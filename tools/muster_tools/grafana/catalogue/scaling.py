@@ -1,16 +1,16 @@
-"""What the scaler chooses, pools and fabrics."""
+"""Scaling decisions, pools and fabrics."""
 
 from muster_tools.grafana.boards import RATE, Board, Panel, quantiles
 
 SCALING = Board(
     "scaling",
     "Scaling",
-    "What the scaler chooses, what it comes to, pools and fabrics.",
+    "Scaling decisions and their outcomes, pools and fabrics.",
     rows=(
         (
             Panel(
-                "Choices that ended",
-                "By choice and outcome. Of nothing-chosen the outcome is what stood in the way.",
+                "Completed decisions",
+                "By choice and outcome. For nothing-chosen, the outcome is the reason.",
                 [
                     (
                         f"sum by (choice, outcome) (increase(muster_scale_choices_total{RATE}))",
@@ -20,35 +20,35 @@ SCALING = Board(
                 stacked=True,
             ),
             Panel(
-                "Choices under way",
-                "One that stays: see what it waits for with muster scale.",
+                "Open decisions",
+                "If a decision stays open, `muster scale` shows what it waits for.",
                 [("sum by (choice) (muster_scale_choices_open)", "{{choice}}")],
                 stacked=True,
             ),
             Panel(
                 "Jobs that scaling could help",
-                "They wait for what could be attached or added.",
+                "Jobs that wait for capacity that scaling could add.",
                 [("sum by (cluster) (muster_scale_waiting_jobs)", "{{cluster}}")],
             ),
         ),
         (
             Panel(
-                "From chosen to done",
-                "By choice.",
+                "Duration of decisions",
+                "From chosen to done, by choice.",
                 quantiles("muster_scale_choice_seconds", by="choice"),
                 unit="s",
                 exemplars=True,
             ),
             Panel(
-                "From requested to online",
-                "Attaching one device, by fabric.",
+                "Attach time",
+                "From requested to online, for one device, by fabric.",
                 quantiles("muster_attach_seconds", by="fabric"),
                 unit="s",
                 exemplars=True,
             ),
             Panel(
-                "From wanted to detached",
-                "Taking one device back, by fabric.",
+                "Detach time",
+                "From requested to detached, for one device, by fabric.",
                 quantiles("muster_detach_seconds", by="fabric"),
                 unit="s",
                 exemplars=True,
@@ -63,13 +63,13 @@ SCALING = Board(
             ),
             Panel(
                 "Attachments by phase",
-                "All but online are on their way.",
+                "All phases but online are temporary.",
                 [("sum by (phase) (muster_attachments)", "{{phase}}")],
                 stacked=True,
             ),
             Panel(
-                "Attachments that failed",
-                "For good, by failure.",
+                "Failed attachments",
+                "Attachments that failed permanently, by failure.",
                 [
                     (
                         f"sum by (fabric, failure) (increase(muster_attachments_failed_total{RATE})) > 0",
@@ -92,13 +92,13 @@ SCALING = Board(
             ),
             Panel(
                 "Duration of calls",
-                "Those that did what they should.",
+                "Successful calls.",
                 quantiles("muster_fabric_call_seconds", by="call"),
                 unit="s",
             ),
             Panel(
-                "Calls under way and unsettled",
-                "Unsettled: they may still have an effect.",
+                "Running and unsettled calls",
+                "Unsettled: the call may still have an effect.",
                 [
                     ("sum by (fabric) (muster_fabric_calls_running)", "{{fabric}} running"),
                     ("sum by (fabric) (muster_fabric_calls_unsettled)", "{{fabric}} unsettled"),
@@ -106,7 +106,7 @@ SCALING = Board(
             ),
             Panel(
                 "Breaker and survey",
-                "Breaker: 0 closed, 1 half-open, 2 open. Age of the newest look, in minutes.",
+                "Circuit breaker: 0 closed, 1 half-open, 2 open. Age of the last survey, in minutes.",
                 [
                     ("max by (fabric) (muster_fabric_breaker)", "{{fabric}} breaker"),
                     ("max by (fabric) (muster_fabric_survey_age_seconds) / 60", "{{fabric}} survey, minutes"),

@@ -5,24 +5,24 @@ from muster_tools.grafana.boards import RATE, Board, Panel, quantiles
 MUSTER = Board(
     "muster",
     "Muster itself",
-    "Objectives; rate, errors and duration of each service; utilisation, saturation and errors of each stream.",
+    "Objectives; rate, errors and duration of each service; utilization, saturation and errors of each stream.",
     rows=(
         (
             Panel(
                 "Error budget left",
-                "Of the last three days; below 0 it is overspent.",
+                "Of the last three days. Below 0 the budget is overspent.",
                 [("muster:slo_budget_left:ratio3d", "{{slo}}")],
                 unit="percentunit",
                 kind="bargauge",
             ),
             Panel(
-                "How fast budgets burn",
-                "1 is what may be. Pages above 14.4 for an hour, or 6 for six.",
+                "Error budget burn rate",
+                "1 is the allowed rate. A tier 1 alert fires above 14.4 for one hour, or 6 for six hours.",
                 [("muster:slo_burn:rate1h", "{{slo}}")],
             ),
             Panel(
                 "Alerts",
-                "Firing now.",
+                "Alerts that fire now.",
                 [('sum by (alertname, severity) (ALERTS{alertstate="firing"})', "{{alertname}} {{severity}}")],
                 kind="bargauge",
             ),
@@ -37,21 +37,21 @@ MUSTER = Board(
             ),
             Panel(
                 "Requests by status",
-                "All routes.",
+                "Requests a second, over all routes.",
                 [(f"sum by (status) (rate(muster_http_requests_total{RATE}))", "{{status}}")],
                 unit="reqps",
                 stacked=True,
             ),
             Panel(
                 "Duration by route",
-                "99th percentile to the beginning of the answer.",
+                "99th percentile of the time to the first byte of the answer.",
                 [quantiles("muster_http_request_seconds", by="route")[1]],
                 unit="s",
                 exemplars=True,
             ),
             Panel(
-                "Requests under way, submissions refused",
-                "Refused: by status.",
+                "Running requests, refused submissions",
+                "Refused submissions by status.",
                 [
                     ("sum(muster_http_requests_in_flight)", "under way"),
                     (f"sum by (status) (rate(muster_jobs_refused_total{RATE}))", "refused {{status}}"),
@@ -61,13 +61,13 @@ MUSTER = Board(
         (
             Panel(
                 "Facts folded",
-                "Rate of each service.",
+                "Facts a second, by service.",
                 [(f"sum by (service, log) (rate(muster_folded_facts_total{RATE}))", "{{service}} {{log}}")],
                 unit="ops",
             ),
             Panel(
                 "Facts appended",
-                "What each service decided.",
+                "Facts a second that each service decided.",
                 [(f"sum by (service, log) (rate(muster_appended_facts_total{RATE}))", "{{service}} {{log}}")],
                 unit="ops",
             ),
@@ -93,9 +93,9 @@ MUSTER = Board(
         ),
         (
             Panel(
-                "Appends that were not stored",
-                "stale: another leader was faster. full: the log. Back-off: seconds until the next try. "
-                "Held back: single drafts that the log refuses.",
+                "Refused appends",
+                "stale: another leader was faster. full: the log is full. Back-off: seconds until the next attempt. "
+                "Held back: quarantined drafts.",
                 [
                     (
                         f"sum by (service, reason) (rate(muster_append_refused_total{RATE})) > 0",
@@ -106,13 +106,13 @@ MUSTER = Board(
                 ],
             ),
             Panel(
-                "Behind the log",
-                "Messages that a service has yet to fold.",
+                "Lag behind the log",
+                "Messages that a service has left to fold.",
                 [("max by (service, log) (muster_log_lag_messages)", "{{service}} {{log}}")],
             ),
             Panel(
                 "Restarts, overruns, anomalies",
-                "Recoveries after a failure; decisions over their budget; facts that fitted no state.",
+                "Recoveries after a failure; decisions over their time budget; facts that did not fit the state.",
                 [
                     (f"sum by (service) (increase(muster_service_restarts_total{RATE}))", "{{service}} restarts"),
                     (f"sum by (service) (increase(muster_decide_overruns_total{RATE}))", "{{service}} overruns"),
@@ -121,31 +121,31 @@ MUSTER = Board(
             ),
             Panel(
                 "Leaders",
-                "Each service and log has one.",
+                "Each service has one leader on each log.",
                 [("sum by (service, log) (muster_leading)", "{{service}} {{log}}")],
             ),
         ),
         (
             Panel(
                 "Messages stored",
-                "Rate of each stream.",
+                "Messages a second, by stream.",
                 [(f"max by (stream) (rate(muster_stream_last_seq{RATE}))", "{{stream}}")],
                 unit="ops",
             ),
             Panel(
-                "How full streams are",
-                "A full log takes no job; others forget their oldest.",
+                "Fill level of streams",
+                "A full log accepts no jobs; other streams drop their oldest messages.",
                 [("max by (stream) (muster_stream_bytes / (muster_stream_bytes_max > 0))", "{{stream}}")],
                 unit="percentunit",
             ),
             Panel(
-                "Waiting to come into a log",
-                "Messages of another stream that it has yet to take.",
+                "Source backlog",
+                "Messages of another stream that a log has not yet sourced.",
                 [("max by (log, source) (muster_log_source_waiting_messages)", "{{source}} to {{log}}")],
             ),
             Panel(
-                "Dead letters and holes",
-                "Messages that are no facts; all there are; consumers made anew.",
+                "Dead letters and gaps",
+                "New dead letters, all dead letters, and recreated consumers.",
                 [
                     (f"max by (log) (increase(muster_log_dead_total{RATE}))", "{{log}} dead"),
                     ('max(muster_stream_messages{stream="DEAD"})', "kept"),
@@ -169,7 +169,7 @@ MUSTER = Board(
             ),
             Panel(
                 "Webhooks",
-                "Events that are done with, by outcome; those that wait.",
+                "Completed events by outcome, and waiting events.",
                 [
                     (
                         f"sum by (webhook, outcome) (rate(muster_webhook_deliveries_total{RATE}))",
@@ -180,13 +180,13 @@ MUSTER = Board(
             ),
             Panel(
                 "From fact to dashboards",
-                "The objective: 99 % within 250 ms.",
+                "The objective is 99 % within 250 ms.",
                 quantiles("muster_view_publish_delay_seconds", by="log"),
                 unit="s",
             ),
             Panel(
                 "Sent to dashboards",
-                "Slices, by audience, and their bytes.",
+                "View slices by audience, and their bytes.",
                 [
                     (f"sum by (audience) (rate(muster_view_slices_total{RATE}))", "{{audience}} slices/s"),
                     (f"sum(rate(muster_view_sent_bytes_total{RATE})) / 1024", "KiB/s"),
@@ -196,27 +196,27 @@ MUSTER = Board(
         ),
         (
             Panel(
-                "Processor time",
+                "CPU time",
                 "Cores that each process uses.",
                 [(f'rate(process_cpu_seconds_total{{job="muster"}}{RATE})', "{{instance}}")],
                 stacked=True,
             ),
             Panel(
                 "Memory",
-                "Resident; all services together are meant to stay below 1 GiB.",
+                "Resident memory. All services together should stay below 1 GiB.",
                 [('process_resident_memory_bytes{job="muster"}', "{{instance}}")],
                 unit="bytes",
                 stacked=True,
             ),
             Panel(
-                "How late event loops are",
-                "99th percentile: everything in a process waits so long.",
+                "Event loop delay",
+                "99th percentile. Everything in the process is delayed by this time.",
                 [quantiles("muster_loop_late_seconds", by="instance")[1]],
                 unit="s",
             ),
             Panel(
-                "Questions",
-                "Rate by outcome, and the 99th percentile of answering.",
+                "Queries",
+                "Queries a second by outcome, and the 99th percentile of the answer time.",
                 [
                     (f"sum by (service, outcome) (rate(muster_queries_total{RATE}))", "{{service}} {{outcome}}/s"),
                     quantiles("muster_query_seconds", by="service")[1],

@@ -12,20 +12,20 @@ _FAILED = (
 TEAMS = Board(
     "teams",
     "Jobs by team",
-    "Who runs what, how long teams wait, how their jobs end. Small teams beyond a bound stand together as other.",
+    "Running jobs, waits and outcomes by team. Teams beyond a limit are combined as other.",
     variables=(("team", "Team", "label_values(muster_team_gpus_held, team)"),),
     rows=(
         (
             Panel("GPUs held", "By the team's jobs.", [(f"muster_team_gpus_held{_IN_TEAM}", "{{team}}")], stacked=True),
             Panel(
                 "Running jobs",
-                "All pods of the gang run.",
+                "Jobs whose pods all run.",
                 [('muster_team_jobs{team=~"$team",state="running"}', "{{team}}")],
                 stacked=True,
             ),
             Panel(
                 "Waiting jobs",
-                "Not placed, and not held by anybody.",
+                "Jobs that are not placed and not held.",
                 [('muster_team_jobs{team=~"$team",state="waiting"}', "{{team}}")],
                 stacked=True,
             ),
@@ -33,13 +33,13 @@ TEAMS = Board(
         (
             Panel(
                 "Placed",
-                "Placements, first and later ones.",
+                "First and repeated placements.",
                 [(f"rate(muster_jobs_placed_total{_IN_TEAM}{RATE})", "{{team}}")],
                 unit="ops",
             ),
             Panel(
                 "Mean wait",
-                "From queued to placed, of the jobs placed then.",
+                "From queued to placed, of the jobs placed at that time.",
                 [
                     (_MEAN_WAIT, "{{team}}"),
                 ],
@@ -49,13 +49,13 @@ TEAMS = Board(
         (
             Panel(
                 "Ended by outcome",
-                "Of all chosen teams.",
+                "Of all selected teams.",
                 [(f"sum by (outcome) (rate(muster_jobs_ended_total{_IN_TEAM}{RATE}))", "{{outcome}}")],
                 unit="ops",
                 stacked=True,
             ),
             Panel(
-                "Failed, of those that ended",
+                "Failed share of ended jobs",
                 "Over six hours, by team.",
                 [
                     (_FAILED, "{{team}}"),

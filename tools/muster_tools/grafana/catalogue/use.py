@@ -1,4 +1,4 @@
-"""What jobs make of the GPUs that they hold: busy against truly active, idle ones, power and energy."""
+"""Use of the GPUs that jobs hold: utilization, SM activity, idle GPUs, power and energy."""
 
 from muster_tools.grafana.boards import RATE, Board, Panel, quantiles
 
@@ -24,21 +24,21 @@ _IDLE_SHARE = (
 _NOW = (
     Panel("GPUs held", "By jobs, as far as they are read.", [(f"sum({_HELD})", "held")], kind="stat"),
     Panel(
-        "Busy, and truly active",
-        "Means of held GPUs. Far apart: programs are on the GPU and wait, for data or for each other.",
+        "Utilization and activity",
+        "Means of the held GPUs. A large difference: programs occupy GPUs but wait for data or for each other.",
         [(_mean(_BUSY), "busy"), (_mean(_SM), "SM active"), (_mean(_TENSOR), "tensor cores")],
         unit="percentunit",
         kind="stat",
     ),
     Panel(
         "Held and idle",
-        "GPUs that did nothing for telemetry.idle_after_s. `muster top --idle` names them.",
+        "GPUs that were idle for telemetry.idle_after_s. `muster top --idle` lists them.",
         [(f"sum(muster_gpu_job_idle{_TEAM})", "idle")],
         kind="stat",
     ),
     Panel(
         "Energy of a day",
-        "What held GPUs drew in the last 24 hours, in kWh.",
+        "Energy of the held GPUs in the last 24 hours, in kWh.",
         [(f"sum(increase(muster_gpu_job_energy_joules_total{_TEAM}[1d])) / {_JOULES_PER_KWH}", "kWh")],
         kind="stat",
     ),
@@ -47,19 +47,19 @@ _NOW = (
 _TEAMS = (
     Panel(
         "Busy by team",
-        "That something ran on the GPU: liveness. 100 % also in a collective that hangs.",
+        "Share of time in which a kernel ran. A hanging collective also shows 100 %.",
         [(_mean(_BUSY, "team"), "{{team}}")],
         unit="percentunit",
     ),
     Panel(
         "SM active by team",
-        "How much of the GPU worked: density of computing.",
+        "Share of the GPU that was active.",
         [(_mean(_SM, "team"), "{{team}}")],
         unit="percentunit",
     ),
     Panel(
         "Tensor cores by team",
-        "Activity of tensor cores. Low beside active SMs: not in the precision that they are made for.",
+        "Activity of tensor cores. If it is low while SMs are active, the precision does not use tensor cores.",
         [(_mean(_TENSOR, "team"), "{{team}}")],
         unit="percentunit",
     ),
@@ -68,13 +68,13 @@ _TEAMS = (
 _IDLE = (
     Panel(
         "Idle GPUs by team",
-        "Held and doing nothing: what could be asked back.",
+        "Held GPUs that are idle.",
         [(f"sum by (team) (muster_gpu_job_idle{_TEAM})", "{{team}}")],
         stacked=True,
     ),
     Panel(
-        "Idle, of the GPU-hours of a day",
-        "By team. Above a third: talk with them.",
+        "Idle share of the GPU-hours of a day",
+        "By team. Above one third: talk to the team.",
         [
             (_IDLE_SHARE, "{{team}}"),
         ],
@@ -82,7 +82,7 @@ _IDLE = (
     ),
     Panel(
         "Held by queue",
-        "GPUs, and of these idle ones.",
+        "Held GPUs, and the idle ones of these.",
         [
             (f"sum by (queue) ({_HELD})", "{{queue}}"),
             (f"sum by (queue) (muster_gpu_job_idle{_TEAM})", "{{queue}} idle"),
@@ -93,7 +93,7 @@ _IDLE = (
 _POWER = (
     Panel(
         "Power by team",
-        "What held GPUs draw.",
+        "Power of the held GPUs.",
         [(f"sum by (team) (muster_gpu_job_power_watts{_TEAM})", "{{team}}")],
         unit="watt",
         stacked=True,
@@ -111,7 +111,7 @@ _POWER = (
     ),
     Panel(
         "Power of a GPU by model",
-        "Mean of the held ones.",
+        "Mean of the held GPUs.",
         [
             (
                 f"sum by (model) (muster_gpu_job_power_watts{_TEAM}) / sum by (model) ({_HELD})",
@@ -125,18 +125,18 @@ _POWER = (
 _JOBS = (
     Panel(
         "Largest jobs: GPUs",
-        "Those with most of them. All others: `muster top`, `muster stats JOB`.",
+        "Jobs with the most GPUs. For other jobs see `muster top` and `muster stats JOB`.",
         [(f"max by (job_id, team) ({_LARGE})", "{{team}} {{job_id}}")],
     ),
     Panel(
         "Largest jobs: busy",
-        "That something ran.",
+        "Share of time in which a kernel ran.",
         [(f"max by (job_id, team) (muster_job_busy_ratio{_TEAM})", "{{team}} {{job_id}}")],
         unit="percentunit",
     ),
     Panel(
         "Largest jobs: SM active",
-        "That it was work.",
+        "SM activity of these jobs.",
         [(f"max by (job_id, team) (muster_job_sm_active_ratio{_TEAM})", "{{team}} {{job_id}}")],
         unit="percentunit",
     ),
@@ -145,20 +145,20 @@ _JOBS = (
 _READING = (
     Panel(
         "Reading exporters",
-        "Pages each second, by how that went.",
+        "Exporter pages a second, by outcome.",
         [(f"sum by (state) (rate(muster_telemetry_scrapes_total{RATE}))", "{{state}}")],
         unit="ops",
         stacked=True,
     ),
     Panel(
-        "Time for a page",
-        "From the question to the end of reading it.",
+        "Read time of a page",
+        "From the request to the end of the page.",
         quantiles("muster_telemetry_scrape_seconds"),
         unit="s",
     ),
     Panel(
-        "Left out",
-        "Turns whose page before had not come; readings that the broker did not take.",
+        "Skipped reads",
+        "Reads skipped because the previous one had not ended, and readings that the broker did not accept.",
         [
             (f"sum(rate(muster_telemetry_overdue_total{RATE}))", "overdue/s"),
             (f"sum(rate(muster_telemetry_dropped_total{RATE}))", "dropped/s"),
@@ -169,7 +169,7 @@ _READING = (
 USE = Board(
     "use",
     "GPU use",
-    "What teams and jobs make of the GPUs that they hold. Busy: something ran. SM active: it was work.",
+    "How teams and jobs use the GPUs that they hold. Busy: a kernel ran. SM active: share of SMs that worked.",
     variables=(("team", "Team", "label_values(muster_gpu_job_held, team)"),),
     rows=(_NOW, _TEAMS, _IDLE, _POWER, _JOBS, _READING),
 )

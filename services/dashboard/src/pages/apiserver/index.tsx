@@ -18,10 +18,10 @@ export default function ApiServer() {
           <Broken problem={problem} retry={again} />
         </Panel>
       ) : !value ? (
-        <Waiting what="Asking the guard" />
+        <Waiting what="Loading the report of the guard" />
       ) : !value.guarded ? (
         <Panel>
-          <Empty title="No API server to look at">
+          <Empty title="No API server is monitored">
             <p>The guard watches clusters of Kubernetes; this cluster is simulated, or its guard is switched off.</p>
           </Empty>
         </Panel>
@@ -51,7 +51,7 @@ function Report({ report }: { report: ApiServerReport }) {
         <MemoryPicture replicas={report.replicas} />
         <Replicas replicas={report.replicas} />
       </Panel>
-      <Panel title="Flow control" note={report.applies ? "kept right by the guard" : "only looked at"} flush>
+      <Panel title="Flow control" note={report.applies ? "corrected by the guard" : "monitored only"} flush>
         <Levels levels={report.levels} />
       </Panel>
       <div class="apiserver-two">

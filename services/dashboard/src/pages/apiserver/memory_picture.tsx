@@ -8,7 +8,7 @@ const COLOURS = 6;
 export function MemoryPicture({ replicas }: { replicas: readonly ApiServerReplica[] }) {
   const chart = chartOf(replicas);
   if (!chart) {
-    return <p class="muted">The line begins with the second look at the metrics.</p>;
+    return <p class="muted">The chart begins with the second scrape of the metrics.</p>;
   }
   const told = chart.lines.map((line) => `${line.name} ${memoryWords(line.newestMib)}`).join(", ");
   return (

@@ -48,11 +48,11 @@ const LISTERS: Column<Lister>[] = [
 export function Listers({ listers }: { listers: Lister[] }) {
   return (
     <Table
-      label="Who lists"
+      label="LIST requests by client"
       columns={LISTERS}
       rows={listers}
       rowKey={(one) => `${one.client} ${one.resource}`}
-      empty="Nobody has listed anything since the guard began to look."
+      empty="No LIST requests since the guard started."
     />
   );
 }
@@ -108,5 +108,5 @@ const KINDS: Column<StoredKind>[] = [
 ];
 
 export function Kinds({ kinds }: { kinds: StoredKind[] }) {
-  return <Table label="What is stored" columns={KINDS} rows={kinds} rowKey={(one) => one.resource} />;
+  return <Table label="Objects by resource" columns={KINDS} rows={kinds} rowKey={(one) => one.resource} />;
 }

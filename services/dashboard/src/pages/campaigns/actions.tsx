@@ -17,20 +17,21 @@ const ASKED: Readonly<Record<Ask, Asked>> = {
     title: "Pause this campaign?",
     verb: "Pause it",
     about:
-      "No further node is taken, and those that wait for jobs go back to them. What is being upgraded goes on to its end.",
-    told: "Asked to be paused.",
+      "No further nodes are upgraded, and nodes that wait for jobs become schedulable. Upgrades that have started are completed.",
+    told: "Pause requested.",
   },
   resume: {
-    title: "Go on with this campaign?",
+    title: "Resume this campaign?",
     verb: "Go on",
-    about: "Nodes are taken again as their turns come. Those that failed are tried again.",
-    told: "Asked to go on.",
+    about: "The campaign continues with the next nodes. Failed nodes are retried.",
+    told: "Resume requested.",
   },
   abort: {
     title: "Abort this campaign?",
     verb: "Abort it",
-    about: "No further node is taken, and it does not go on. What is being upgraded goes on to its end.",
-    told: "Asked to be aborted.",
+    about:
+      "No further nodes are upgraded, and the campaign cannot be resumed. Upgrades that have started are completed.",
+    told: "Abort requested.",
   },
 };
 

@@ -21,7 +21,7 @@ export function CampaignPanel({ name, onChange }: { name: string; onChange: () =
       note={campaign && <Badge tone={STATE_TONE[campaign.state] ?? "neutral"}>{campaign.state}</Badge>}
       actions={campaign && <Actions campaign={campaign} onChange={changed} />}
     >
-      <Answered of={fetched} what="Asking the upgrader">
+      <Answered of={fetched} what="Loading campaigns">
         {(found) => <Told campaign={found} />}
       </Answered>
     </Panel>

@@ -15,7 +15,7 @@ export default function CampaignsPage() {
   const shown = name || (campaigns[0]?.name ?? "");
   return (
     <Page title="Campaigns" note={fetched.value && noteOf(campaigns)} actions={<ClusterChoice clears={["name"]} />}>
-      <Answered of={fetched} what="Asking the upgrader">
+      <Answered of={fetched} what="Loading campaigns">
         {() =>
           campaigns.length ? (
             <div class="campaigns">
@@ -26,7 +26,7 @@ export default function CampaignsPage() {
             </div>
           ) : (
             <Panel>
-              <Empty title="Nothing is being upgraded">
+              <Empty title="No campaigns">
                 <p>
                   <code>muster upgrade plan</code> tells what a campaign would come to;{" "}
                   <code>muster upgrade start</code> starts it.

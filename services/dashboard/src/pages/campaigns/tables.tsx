@@ -67,7 +67,7 @@ interface CampaignsProps {
 export function Campaigns({ campaigns, chosen, onChoose }: CampaignsProps) {
   return (
     <Table
-      label="Campaigns, those that go on first"
+      label="Campaigns, active ones first"
       columns={CAMPAIGNS}
       rows={campaigns}
       rowKey={(one) => `${one.name} ${one.accepted_at}`}
@@ -117,7 +117,7 @@ export function Turns({ turns }: { turns: readonly TurnView[] }) {
       columns={TURNS}
       rows={orderedTurns(turns)}
       rowKey={(turn) => turn.node}
-      empty="None of its nodes has a turn any more."
+      empty="No nodes are left to upgrade."
     />
   );
 }

@@ -50,11 +50,11 @@ function Drain({ name, others, onClose, onDone }: DialogProps & { others: string
       }}
     >
       <p>
-        It gets no new jobs, and those that have not started move with their ids and their age. What runs there finishes
+        The cluster gets no new jobs. Jobs that have not started move and keep their IDs and age. Running jobs finish
         there.
       </p>
       <label class="ask-field">
-        <span>Its jobs go to</span>
+        <span>New target of its jobs</span>
         <select value={to} onChange={(event) => setTo(event.currentTarget.value)}>
           <option value="">where the rules say</option>
           {others.map((other) => (
@@ -72,14 +72,14 @@ function Resume({ name, onClose, onDone }: DialogProps) {
   return (
     <AskReason
       title={`Resume ${name}?`}
-      verb="Give it jobs again"
+      verb="Resume the cluster"
       onClose={onClose}
       ask={async (reason) => {
         await ask(name, "resume", { reason });
         onDone();
       }}
     >
-      <p>It gets jobs again. Those that went elsewhere stay there.</p>
+      <p>The cluster gets jobs again. Jobs that were moved to other clusters stay there.</p>
     </AskReason>
   );
 }
@@ -87,5 +87,5 @@ function Resume({ name, onClose, onDone }: DialogProps) {
 async function ask(name: string, what: string, said: Record<string, string>): Promise<void> {
   const query = new URLSearchParams(Object.entries(said).filter(([, value]) => value));
   await api.post(`/v1/clusters/${encodeURIComponent(name)}/${what}${query.size ? `?${query}` : ""}`);
-  toast(`${name} was asked to ${what}.`);
+  toast(`Requested: ${what} ${name}.`);
 }

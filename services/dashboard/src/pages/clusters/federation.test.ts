@@ -64,11 +64,11 @@ describe("why a cluster gets no jobs", () => {
       { state: "draining", by: "grace", reason: "it moves", to: ["b", "c"], jobs: 3 },
       "Being drained by grace: it moves. New jobs go to b, then c. 3 jobs left there.",
     ],
-    [{ state: "drained" }, "Drained. New jobs go where the rules say. Nothing is left there."],
+    [{ state: "drained" }, "Drained. New jobs follow the routing rules. No jobs are left there."],
   ])("%o", (given, words) => expect(stateWords(member("a", given))).toBe(words));
 
-  it("is that nobody hears it, of one that is lost", () =>
-    expect(stateWords(member("a", { state: "lost" }))).toContain("given up"));
+  it("is that a lost cluster does not report", () =>
+    expect(stateWords(member("a", { state: "lost" }))).toContain("Lost"));
 });
 
 describe("where jobs go", () => {

@@ -28,11 +28,11 @@ export function stateWords({ state, since, by, reason, to, jobs, heard_at }: Mem
     return "";
   }
   if (state === "lost") {
-    return `Not heard since ${format.instant(heard_at)}, and given up: what may run elsewhere was given to others. It gets jobs again once it answers.`;
+    return `Lost: no report since ${format.instant(heard_at)}. Its jobs that may run elsewhere were rerouted. It gets jobs again when it answers.`;
   }
   const who = [since > 0 && `since ${format.instant(since)}`, by && `by ${by}`].filter(Boolean).join(" ");
-  const where = to.length ? `New jobs go to ${to.join(", then ")}.` : "New jobs go where the rules say.";
-  const rest = state === "draining" ? `${format.many(jobs, "job")} left there.` : "Nothing is left there.";
+  const where = to.length ? `New jobs go to ${to.join(", then ")}.` : "New jobs follow the routing rules.";
+  const rest = state === "draining" ? `${format.many(jobs, "job")} left there.` : "No jobs are left there.";
   return `${state === "draining" ? "Being drained" : "Drained"} ${who}${reason && `: ${reason}`}. ${where} ${rest}`.replace(
     " .",
     ".",

@@ -16,7 +16,7 @@ export default function Clusters() {
   const names = seen.map((one) => one.name);
   return (
     <Page title="Clusters" note={clusters.value && format.many(seen.length, "cluster")}>
-      <Answered of={clusters} what="Asking for the clusters">
+      <Answered of={clusters} what="Loading the clusters">
         {() =>
           seen.length ? (
             <div class="clusters">
@@ -31,12 +31,12 @@ export default function Clusters() {
             </div>
           ) : (
             <Panel>
-              <Empty title="No cluster has said anything yet" />
+              <Empty title="No cluster has reported yet" />
             </Panel>
           )
         }
       </Answered>
-      <Answered of={federation} what="Asking the federation">
+      <Answered of={federation} what="Loading the federation">
         {({ waiting }) => (
           <Panel title="Waiting for a cluster" flush>
             <WaitingJobs lanes={waiting} />
@@ -51,10 +51,10 @@ export default function Clusters() {
 function Routes() {
   const routes = useFetched<RoutesView>("/v1/routes", { everyMs: EVERY_MS });
   return (
-    <Answered of={routes} what="Asking where jobs go">
+    <Answered of={routes} what="Loading the routing rules">
       {({ policy, version, by }) => (
         <div class="clusters-two">
-          <Panel title="Where jobs go" note={version ? `version ${version}, by ${by}` : "as the settings say"} flush>
+          <Panel title="Routing rules" note={version ? `version ${version}, by ${by}` : "from the settings"} flush>
             <Rules rules={policy.rules} />
           </Panel>
           <Panel title="Limits over all clusters" flush>
@@ -116,7 +116,7 @@ function Fill({ name, cluster: told, member }: Pick<Seen, "name" | "cluster" | "
         label={`GPUs of ${name}`}
         max={total}
         parts={[
-          { value: used, label: `${format.gpus(used)} held or withheld`, tone: "used" },
+          { value: used, label: `${format.gpus(used)} held or drained`, tone: "used" },
           { value: free, label: `${format.gpus(free)} free`, tone: "free" },
         ]}
       />
@@ -127,7 +127,7 @@ function Fill({ name, cluster: told, member }: Pick<Seen, "name" | "cluster" | "
           ["Jobs", `${jobs_running} running, ${jobs_queued} waiting`],
           ...(cluster
             ? ([
-                ["GPUs are picked by", deviceWords(cluster.devices)],
+                ["GPUs are chosen by", deviceWords(cluster.devices)],
                 ["Parts of a GPU", sharingWords(cluster.sharing)],
               ] as [string, string][])
             : []),

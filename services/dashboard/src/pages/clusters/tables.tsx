@@ -16,7 +16,7 @@ export function Rules({ rules }: { rules: RoutingRule[] }) {
       columns={RULES}
       rows={rules}
       rowKey={(rule) => rule.name}
-      empty="No rule: every job goes to the first cluster that takes jobs."
+      empty="No rules: every job goes to the first cluster that accepts jobs."
     />
   );
 }
@@ -25,7 +25,7 @@ const LIMITS: Column<TeamLimit>[] = [
   { key: "team", title: "Team", cell: (limit) => limit.team },
   {
     key: "gpus",
-    title: "GPUs at the most",
+    title: "Maximum GPUs",
     width: "130px",
     align: "right",
     cell: ({ gpus }) => (gpus === null ? "no limit" : format.count(gpus)),
@@ -40,7 +40,7 @@ export function Limits({ limits }: { limits: TeamLimit[] }) {
       columns={LIMITS}
       rows={limits}
       rowKey={(limit) => limit.team}
-      empty="No team is limited over all clusters."
+      empty="No team has a limit over all clusters."
     />
   );
 }
@@ -74,7 +74,7 @@ function whyWords({ reason, detail, leaving }: WaitingView): string {
 export function WaitingJobs({ lanes }: { lanes: WaitingView[] }) {
   return (
     <Table
-      label="Sorts of waiting jobs"
+      label="Waiting jobs by request"
       columns={WAITING}
       rows={lanes}
       rowKey={(lane) => `${lane.team} ${lane.rule} ${lane.gpus} ${lane.reason} ${lane.leaving}`}

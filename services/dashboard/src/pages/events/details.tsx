@@ -34,7 +34,7 @@ export function Details({ fact, onClose, onShow, find }: DetailsProps) {
         ]}
       />
       <h3>Because of</h3>
-      {fact.causes.length === 0 && <p class="muted">It began by itself.</p>}
+      {fact.causes.length === 0 && <p class="muted">This fact has no cause.</p>}
       <ul class="causes">
         {fact.causes.map((id) => (
           <Cause key={id} id={id} cause={find(id)} onShow={onShow} />
@@ -84,7 +84,7 @@ function Body({ fact }: { fact: FactRow }) {
   }
   return (
     <p class="muted">
-      {missing && !asked.value ? "Asking for it …" : "It says no more than its name, or it belongs to another team."}
+      {missing && !asked.value ? "Loading …" : "The fact has no further content, or it belongs to another team."}
     </p>
   );
 }

@@ -94,8 +94,8 @@ export default function Events() {
   const togglePause = (): void => {
     paused.value = !paused.value;
   };
-  useHotkey("p", "Events: pause, or go on", togglePause);
-  useHotkey("f", "Events: to the filter", () => document.getElementById("event-filter")?.focus());
+  useHotkey("p", "Events: pause or resume", togglePause);
+  useHotkey("f", "Events: focus the filter", () => document.getElementById("event-filter")?.focus());
   const rows = feed.shown.value;
   const shown = params.fact ? feed.find(params.fact) : undefined;
   return (
@@ -108,7 +108,7 @@ export default function Events() {
           <input
             id="event-filter"
             type="search"
-            placeholder="Filter by any word"
+            placeholder="Filter by text"
             aria-label="Filter: words of any column"
             value={params.q}
             onInput={(event) => setParams({ q: event.currentTarget.value })}
@@ -152,11 +152,11 @@ export default function Events() {
               }}
               empty={
                 params.q || params.kind || params.writer ? (
-                  <Empty title="No fact fits">
-                    Of the newest ones that are kept here none fits the filter. New ones appear as they come.
+                  <Empty title="No fact matches">
+                    None of the newest facts matches the filter. New facts appear as they arrive.
                   </Empty>
                 ) : (
-                  <Empty title="Nothing happened yet">Submit a job, and what becomes of it appears here.</Empty>
+                  <Empty title="No facts yet">Submit a job; its facts appear here.</Empty>
                 )
               }
             />

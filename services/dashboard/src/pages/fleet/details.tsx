@@ -49,7 +49,7 @@ export function Details(props: DetailsProps) {
         </div>
       </header>
       <div class="panel-body">
-        {!node && <p class="muted">There is no such node any more.</p>}
+        {!node && <p class="muted">This node no longer exists.</p>}
         {node && isPlace && <Device {...props} cell={(cells.base[at] as number) + selection.place} />}
         {node && <NodePart {...props} at={at} node={node} />}
       </div>
@@ -94,7 +94,7 @@ function Readings({
 }) {
   return (
     <div class="fleet-readings">
-      <Measure name="Utilisation" value={`${Math.round(utilisation)} %`} line={history.map((one) => one[0] / 100)} />
+      <Measure name="Utilization" value={`${Math.round(utilisation)} %`} line={history.map((one) => one[0] / 100)} />
       <Measure
         name="Temperature"
         value={`${Math.round(celsius)} °C${celsius >= HOT_C ? ", hot" : ""}`}
@@ -155,8 +155,8 @@ function JobLine({ cells, job, chosen, onJob, children }: JobLineProps) {
         type="button"
         class="button button-quiet"
         aria-pressed={isChosen}
-        aria-label={`Show where job ${job.name} is`}
-        title="Show where it is"
+        aria-label={`Show the nodes of job ${job.name}`}
+        title="Show its nodes"
         onClick={() => onJob(isChosen ? "" : job.id)}
       >
         ◎

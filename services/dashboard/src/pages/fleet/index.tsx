@@ -17,7 +17,7 @@ const DEFAULTS = { by: "job", q: "", cluster: "", view: "map", node: "", gpu: ""
 const BY_WORDS: Record<ColourBy, string> = {
   job: "Job",
   team: "Team",
-  utilisation: "Utilisation",
+  utilisation: "Utilization",
   temperature: "Temperature",
 };
 
@@ -45,7 +45,7 @@ export default function Fleet() {
   const isTable = params.view === "table";
   const search = useRef<HTMLInputElement>(null);
   COLOUR_BYS.forEach((one, at) => {
-    useHotkey(String(at + 1), `Colour the fleet by ${one}`, () => setParams({ by: one }));
+    useHotkey(String(at + 1), `Color the fleet by ${one}`, () => setParams({ by: one }));
   });
   useHotkey("f", "Filter the fleet", () => search.current?.focus());
   const isEmpty = useComputed(() => store.version.nodes.value >= 0 && store.nodes.size === 0);
@@ -281,7 +281,7 @@ function Hints() {
   return (
     <section class="panel fleet-hints" aria-label="How to use the map">
       <div class="panel-body">
-        <p>Click a GPU or a node for what it does. In the map:</p>
+        <p>Click a GPU or a node to see its details. In the map:</p>
         <dl>
           <dt>
             <kbd>←</kbd> <kbd>↑</kbd> <kbd>→</kbd> <kbd>↓</kbd>

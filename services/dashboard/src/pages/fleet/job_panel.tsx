@@ -37,9 +37,9 @@ export function JobPanel({ cells, id, job, onNode, onClose }: JobPanelProps) {
         {job ? (
           <About cells={cells} job={job} onNode={onNode} />
         ) : (
-          <p class="muted">It holds nothing now. Its page tells what became of it.</p>
+          <p class="muted">The job holds no GPUs now. Its page shows its history.</p>
         )}
-        <a href={`/jobs/${encodeURIComponent(id)}`}>All about this job</a>
+        <a href={`/jobs/${encodeURIComponent(id)}`}>Open the page of this job</a>
       </div>
     </section>
   );
@@ -52,7 +52,7 @@ function About({ cells, job, onNode }: Pick<JobPanelProps, "cells" | "onNode"> &
   const used: [string, string][] =
     readings.length > 0
       ? [
-          ["Mean utilisation", `${Math.round(mean(0))} %`],
+          ["Mean utilization", `${Math.round(mean(0))} %`],
           ["Mean temperature", `${Math.round(mean(1))} °C`],
         ]
       : [];

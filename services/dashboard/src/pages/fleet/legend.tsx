@@ -38,7 +38,7 @@ export function Legend(props: LegendProps) {
       {by === "team" && <Teams {...props} />}
       {by === "job" && <p class="fleet-legend-note">{format.many(tally.jobs, "job")}; cells that touch are one job</p>}
       {by === "utilisation" && (
-        <Ramp from={AT.utilisation} range={UTILISATION_PCT} unit="%" ticks={[0, 25, 50, 75, 100]} label="Utilisation">
+        <Ramp from={AT.utilisation} range={UTILISATION_PCT} unit="%" ticks={[0, 25, 50, 75, 100]} label="Utilization">
           {`mean of held ${Math.round(tally.utilisationPct)} %, ${format.count(tally.idleHeld)} held below 5 %`}
         </Ramp>
       )}

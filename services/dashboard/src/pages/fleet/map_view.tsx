@@ -86,7 +86,7 @@ export function MapView({ session, onOpen, onClose }: MapViewProps) {
       </div>
       <p id="fleet-map-help" class="sr-only">
         Arrow keys move from GPU to GPU, Page Up and Page Down from rack to rack, Enter opens the GPU, Space its node.
-        The button Table shows the same as a table.
+        The button Table shows the same data as a table.
       </p>
       <p class="sr-only" aria-live="polite" data-testid="fleet-cursor">
         {spoken.value}

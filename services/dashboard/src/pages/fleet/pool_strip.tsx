@@ -66,7 +66,7 @@ function Fabric({ fabric, models }: PoolFigures) {
           {fabric.orphans > 0 && ` · ${format.many(fabric.orphans, "orphan")}`}
         </span>
       </p>
-      {models.length === 0 && <p class="muted">Its pool is not known yet.</p>}
+      {models.length === 0 && <p class="muted">The pool is not known yet.</p>}
       {models.map((one) => (
         <Model key={`${one.type}/${one.model}`} fabric={fabric.name} {...one} />
       ))}

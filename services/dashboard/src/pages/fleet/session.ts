@@ -47,7 +47,7 @@ async function composerOf(
 
 function poolProblem(error: unknown, cluster = ""): string {
   const { title, cure } = asProblem(error);
-  return `What is in the pools${cluster && ` of ${cluster}`} is not known: ${title}. ${cure}`.trim();
+  return `The contents of the pools${cluster && ` of ${cluster}`} are not known: ${title}. ${cure}`.trim();
 }
 
 export interface LiveStore extends Source {

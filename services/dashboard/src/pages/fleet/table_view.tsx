@@ -86,7 +86,7 @@ export function TableView({ cells, sort, selected, onSort, onOpen }: TableViewPr
       selected={selected}
       sorting={{ key, descending }}
       onSort={(wanted) => onSort(wanted === key && !descending ? `-${wanted}` : wanted)}
-      empty="No node fits the filter."
+      empty="No node matches the filter."
     />
   );
 }

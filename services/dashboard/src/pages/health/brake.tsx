@@ -27,11 +27,11 @@ export function Brake({ brake, onChange }: { brake: BrakeView; onChange: () => v
       {tripped ? (
         <div class="note note-bad">
           <p>
-            <b>Health waits for a person</b>, {format.relative(brake.tripped_at)}: {tripped.nodes} of {tripped.fleet}{" "}
-            nodes became suspect within {format.duration(tripped.window_s)}, and {tripped.most} may.
+            <b>Health waits for an operator</b>, {format.relative(brake.tripped_at)}: {tripped.nodes} of {tripped.fleet}{" "}
+            nodes became suspect within {format.duration(tripped.window_s)}; the limit is {tripped.most}.
           </p>
           {tripped.because && <p>{tripped.because}</p>}
-          <p>Until it is reset nothing is withheld, repaired or given back.</p>
+          <p>Until the brake is reset, no hardware is drained, repaired or returned to service.</p>
         </div>
       ) : (
         <div class="health-brake">
@@ -39,7 +39,7 @@ export function Brake({ brake, onChange }: { brake: BrakeView; onChange: () => v
             label="Nodes that became suspect"
             max={most + 1}
             parts={[{ value: nodes, label: `${nodes} within ${window}`, tone: nodes > most / 2 ? "warn" : "used" }]}
-            marks={[{ at: most, label: `${most} may` }]}
+            marks={[{ at: most, label: `limit ${most}` }]}
           />
           <p class="muted">
             {format.many(nodes, "node")} became suspect within {window}; more than {most} stop it.
@@ -57,23 +57,23 @@ function Reset({ onClose, onDone }: { onClose: () => void; onDone: () => void })
   return (
     <AskReason
       title="Reset the brake?"
-      verb="Let health go on"
+      verb="Reset brake"
       danger
       onClose={onClose}
       ask={async (reason) => {
         const query = new URLSearchParams({ ...(skip && { skip: "true" }), ...(reason && { reason }) });
         await api.post(asked(`/v1/brake/reset${query.size ? `?${query}` : ""}`));
-        toast("The brake was asked to be reset.");
+        toast("Reset of the brake requested.");
         onDone();
       }}
     >
       <p>
-        What waited for it is acted on now: nodes are withheld and repaired. If as much is broken still, the brake trips
-        again.
+        The pending actions start now: nodes are drained and repaired. If as many nodes are still faulty, the brake
+        trips again.
       </p>
       <label class="check">
         <input type="checkbox" checked={skip} onChange={(event) => setSkip(event.currentTarget.checked)} />
-        Drop what waited instead: it was no fault
+        Drop the pending actions instead: the faults were not real
       </label>
     </AskReason>
   );

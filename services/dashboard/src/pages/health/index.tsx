@@ -15,11 +15,11 @@ export default function Health() {
   const [{ node }, setParams] = useQueryParams({ node: "" });
   return (
     <Page title="Health" note={fetched.value && noteOf(fetched.value)} actions={<ClusterChoice clears={["node"]} />}>
-      <Answered of={fetched} what="Asking health">
+      <Answered of={fetched} what="Loading the health of the fleet">
         {(answer) => (
           <div class="health">
             {answer.dry_run && (
-              <p class="note note-warn">Dry run: everything is seen and told, and nothing follows from it.</p>
+              <p class="note note-warn">Dry run: faults are detected and reported, but no action is taken.</p>
             )}
             <div class="health-two">
               <Brake brake={answer.brake} onChange={fetched.again} />
@@ -41,10 +41,10 @@ export default function Health() {
               <Picture answer={answer} />
             </Panel>
             <div class="health-two health-wide">
-              <Panel title="Healthy again" note="the newest first" flush>
+              <Panel title="Healthy again" note="newest first" flush>
                 <Ended ended={answer.ended} />
               </Panel>
-              <Panel title="Faults by code" note="since health's leader began" flush>
+              <Panel title="Faults by code" note="since the current leader of health started" flush>
                 <Counts counts={answer.counts} />
               </Panel>
             </div>

@@ -34,22 +34,20 @@ export function NodePanel({ node, onChange }: { node: string; onChange: () => vo
       note={<a href={`/fleet?node=${encodeURIComponent(node)}`}>in the fleet</a>}
       actions={
         <ActionButton
-          title="Check and give back"
+          title="Repair done"
           why={whyNotOperator(store.me.value, "have nodes checked")}
           onAsk={() => setIsAsked(true)}
         />
       }
     >
-      <Answered of={fetched} what="Asking health of the node">
+      <Answered of={fetched} what="Loading the health of the node">
         {(answer) => (
           <div class="health-node">
-            {answer.opted_out && (
-              <p class="note note-warn">Opted out: what is seen is recorded, and nothing follows.</p>
-            )}
+            {answer.opted_out && <p class="note note-warn">Opted out: faults are recorded, but no action is taken.</p>}
             {answer.conditions.map((one) => (
               <Told key={one.name} condition={one} />
             ))}
-            {!answer.conditions.length && <Empty title="It is healthy" />}
+            {!answer.conditions.length && <Empty title="The node is healthy" />}
             <Marks marks={answer.marks.slice(0, MARKS_SHOWN)} />
           </div>
         )}
@@ -133,21 +131,21 @@ function Verify({ node, onClose, onDone }: { node: string; onClose: () => void; 
   const { asked } = useCluster();
   return (
     <AskReason
-      title={`Give ${node} back?`}
-      verb={trust ? "Give it back" : "Check it"}
+      title={`Return ${node} to service?`}
+      verb={trust ? "Return to service" : "Verify"}
       danger={trust}
       onClose={onClose}
       ask={async (reason) => {
         const query = new URLSearchParams({ ...(trust && { trust: "true" }), ...(reason && { reason }) });
         await api.post(asked(`/v1/conditions/${encodeURIComponent(node)}/verify${query.size ? `?${query}` : ""}`));
-        toast(`${node} was asked to be ${trust ? "given back" : "checked"}.`);
+        toast(`Requested: ${trust ? "return to service of" : "verification of"} ${node}.`);
         onDone();
       }}
     >
-      <p>Say so when you have looked after it. It comes back once its checks have passed.</p>
+      <p>Confirm that the node was repaired. It becomes schedulable when its checks have passed.</p>
       <label class="check">
         <input type="checkbox" checked={trust} onChange={(event) => setTrust(event.currentTarget.checked)} />
-        Without checks: my word stands for them
+        Skip verification and mark the node healthy
       </label>
     </AskReason>
   );

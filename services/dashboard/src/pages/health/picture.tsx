@@ -6,7 +6,7 @@ import { HEIGHT, historyOf, timeBetween, WIDTH } from "./history";
 export function Picture({ answer }: { answer: ConditionsAnswer }) {
   const history = historyOf(answer);
   if (!history) {
-    return <p class="muted">Nothing was ill as far back as health remembers.</p>;
+    return <p class="muted">No hardware was unhealthy in the recorded history.</p>;
   }
   const { fromNs, toNs, points, now, most } = history;
   const between = timeBetween(answer);

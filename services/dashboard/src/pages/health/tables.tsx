@@ -77,7 +77,7 @@ const ENDED: Column<EndedIllness>[] = [
   { key: "tries", title: "Tries", width: "70px", align: "right", wideOnly: true, cell: (one) => one.attempts },
   {
     key: "codes",
-    title: "What it was",
+    title: "Fault",
     cell: (one) => <span title={one.name}>{one.codes.join(", ")}</span>,
   },
 ];
@@ -89,7 +89,7 @@ export function Ended({ ended }: { ended: EndedIllness[] }) {
       columns={ENDED}
       rows={ended}
       rowKey={(one) => `${one.name} ${one.began_at} ${one.ended_at}`}
-      empty="Nothing that was ill is healthy again yet."
+      empty="No hardware has recovered yet."
     />
   );
 }
@@ -121,7 +121,7 @@ export function Counts({ counts }: { counts: FaultCount[] }) {
       columns={COUNTS}
       rows={[...counts].sort((a, b) => b.count - a.count)}
       rowKey={(one) => `${one.code} ${one.fault_class}`}
-      empty="No fault was seen."
+      empty="No faults were detected."
     />
   );
 }

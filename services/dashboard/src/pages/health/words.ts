@@ -33,6 +33,6 @@ export function triesOf({ action, attempt }: Condition): string {
 
 /** Who has it, and whether jobs can still be there. */
 export function keptOf({ withheld, maintained_by }: Condition): string {
-  const held = withheld ? "nothing is held there" : "jobs may still hold it";
+  const held = withheld ? "no jobs hold it" : "jobs may still hold it";
   return maintained_by.length ? `${held}; kept by ${maintained_by.join(", ")}` : held;
 }

@@ -28,10 +28,10 @@ export function actionsFor(job: JobView, me: Me | null): readonly Action[] {
 
 function whyNot(job: JobView, me: Me | null, action: ActionName): string {
   if (TERMINAL.has(job.phase)) return `The job has ended: ${job.phase}.`;
-  if (!me) return "It is not known yet who you are.";
+  if (!me) return "Your identity is not known yet.";
   const refused = whyNotAllowed(job, me);
   if (refused) return refused;
-  if (action === "hold" && RUNS.has(job.phase)) return "It has its place already; only a waiting job can be held.";
+  if (action === "hold" && RUNS.has(job.phase)) return "The job is already placed. Only a waiting job can be held.";
   return "";
 }
 
@@ -39,7 +39,7 @@ function whyNot(job: JobView, me: Me | null, action: ActionName): string {
 export function whyNotAllowed(job: JobView, me: Me): string {
   if (me.role === "operator" || me.role === "admin") return "";
   if (me.role === "viewer")
-    return `Your token may only look (${me.principal} is a viewer). Ask somebody of ${job.team}.`;
+    return `Your token is read-only (${me.principal} is a viewer). Ask a member of team ${job.team}.`;
   if (me.teams.includes(job.team)) return "";
-  return `It is a job of team ${job.team}; you act for ${me.teams.join(", ") || "no team"}. Ask an operator.`;
+  return `The job belongs to team ${job.team}; your teams: ${me.teams.join(", ") || "none"}. Ask an operator.`;
 }

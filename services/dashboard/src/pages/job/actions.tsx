@@ -20,31 +20,31 @@ const ASKED: Readonly<Record<ActionName, Asked>> = {
   cancel: {
     verb: "Cancel the job",
     title: "Cancel this job?",
-    about: "It ends for good. If it runs, it is told, and has its grace to write a last checkpoint.",
+    about: "The job ends permanently. If it runs, it is notified and has its grace period to write a last checkpoint.",
     isDangerous: true,
-    told: "Asked to be cancelled.",
+    told: "Cancellation requested.",
   },
   hold: {
     verb: "Hold it",
     title: "Hold this job?",
-    about: "It is passed over until it is released. It keeps its age, and gives up what was reserved for it.",
+    about: "The job is not placed until it is released. It keeps its age, but loses capacity reserved for it.",
     isDangerous: false,
-    told: "Asked to be held.",
+    told: "Hold requested.",
   },
   release: {
     verb: "Release it",
     title: "Release this job?",
-    about: "It waits in line again, at the place that its age gives it.",
+    about: "The job waits again, at the place that its age determines.",
     isDangerous: false,
-    told: "Asked to be released.",
+    told: "Release requested.",
   },
   priority: {
-    verb: "Give it this priority",
-    title: "Give it another priority",
+    verb: "Set the priority",
+    title: "Change the priority",
     about:
-      "A point is worth ten minutes of waiting. What waits changes its place at once; what runs, who may take its place.",
+      "One point is worth ten minutes of waiting. A waiting job changes its place at once. For a running job, the priority decides which jobs may preempt it.",
     isDangerous: false,
-    told: "Asked for another priority.",
+    told: "Priority change requested.",
   },
 };
 
@@ -123,7 +123,7 @@ function Ask({ job, name, onClose }: { job: JobView; name: ActionName; onClose: 
           </label>
         )}
         <label>
-          <span>Why, for the record (may be left empty)</span>
+          <span>Reason, for the record (optional)</span>
           <input
             maxLength={REASON_CHARS_MAX}
             value={reason}

@@ -20,26 +20,26 @@ describe("the first line of a job's page", () => {
     expect(line.sentence).toMatch(
       /^Waits for 1 min, 3rd of 12 in physics, starts by .* \(in 11 min\): its queue's quota is used up\.$/,
     );
-    expect(answers(line)).toMatchObject({ Place: "3rd of 12 in physics", "What would help": "Wait for JOB2" });
+    expect(answers(line)).toMatchObject({ Place: "3rd of 12 in physics", Hint: "Wait for JOB2" });
     expect(answers(line)["Starts"]).toContain("in 11 min");
   });
 
   it("says that it does not know before it was told", () => {
-    expect(answers(headline(aJob(), null, NOON_NS))).toMatchObject({ Place: "…", Starts: "…", "What would help": "…" });
-    expect(answers(headline(aJob(), aWhy(), NOON_NS))["Starts"]).toBe("Cannot be told");
+    expect(answers(headline(aJob(), null, NOON_NS))).toMatchObject({ Place: "…", Starts: "…", Hint: "…" });
+    expect(answers(headline(aJob(), aWhy(), NOON_NS))["Starts"]).toBe("Unknown");
   });
 
   it("says of a held job that it is passed over", () => {
     const line = headline(aJob({ held: true }), aWhy(), NOON_NS);
-    expect([line.tone, answers(line)["What would help"]]).toEqual(["held", "Release it"]);
+    expect([line.tone, answers(line)["Hint"]]).toEqual(["held", "Release it"]);
   });
 
-  it("tells until when a running job is left alone", () => {
+  it("tells until when a running job is protected from preemption", () => {
     const job = aJob({ phase: "running", nodes: ["n1"], running_at: NOON_NS, slice_ends_at: NOON_NS + 3_600 * S });
     const line = headline(job, null, NOON_NS + 60 * S);
-    expect(line.sentence).toBe("Runs for 1 min with 8 GPUs on 1 node.");
-    expect(answers(line)["Left alone"]).toContain("in 59 min");
-    expect(answers(headline(job, null, NOON_NS + 3_700 * S))["Left alone"]).toBe("No more");
+    expect(line.sentence).toBe("Has run for 1 min with 8 GPUs on 1 node.");
+    expect(answers(line)["Protected from preemption"]).toContain("in 59 min");
+    expect(answers(headline(job, null, NOON_NS + 3_700 * S))["Protected from preemption"]).toBe("No more");
   });
 
   it("tells how a job ended", () => {

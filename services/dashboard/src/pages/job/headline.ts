@@ -99,11 +99,11 @@ function waiting(job: JobView, why: WhyAnswer | null, nowNs: number): Headline {
         told: capital(detail || reasonWords(code)) || "Not known yet",
         more: code && `reason: ${code}`,
       },
-      { question: "Place", told: place || (why ? "Not in a line" : "…"), more: place ? placeWords(job) : "" },
+      { question: "Place", told: place || (why ? "Not in a queue" : "…"), more: place ? placeWords(job) : "" },
       startAnswer(why, startsAt, nowNs),
       {
-        question: "What would help",
-        told: why?.cure ? capital(why.cure) : why ? "Nothing but waiting" : "…",
+        question: "Hint",
+        told: why?.cure ? capital(why.cure) : why ? "Wait" : "…",
         more: "",
       },
     ],
@@ -120,10 +120,10 @@ function waitingSentence(job: JobView, code: string, place: string, startsAt: nu
 
 function startAnswer(why: WhyAnswer | null, startsAt: number, nowNs: number): Answer {
   if (startsAt) {
-    const late = startsAt < nowNs ? "Any moment now" : `By ${clock(startsAt, nowNs)}, ${distance(startsAt, nowNs)}`;
+    const late = startsAt < nowNs ? "At any moment" : `By ${clock(startsAt, nowNs)}, ${distance(startsAt, nowNs)}`;
     return { question: "Starts", told: late, more: why?.expected_basis ?? "" };
   }
-  return { question: "Starts", told: why ? "Cannot be told" : "…", more: why?.expected_basis ?? "" };
+  return { question: "Starts", told: why ? "Unknown" : "…", more: why?.expected_basis ?? "" };
 }
 
 function placeWords(job: JobView): string {
@@ -135,12 +135,12 @@ function heldHeadline(job: JobView, why: WhyAnswer | null, nowNs: number): Headl
   const detail = why?.detail || job.detail;
   return {
     tone: "held",
-    sentence: `Held back for ${long((nowNs - (job.queued_at || job.submitted_at)) / NS_PER_S)}: passed over until it is released.`,
+    sentence: `Held for ${long((nowNs - (job.queued_at || job.submitted_at)) / NS_PER_S)}: not placed until it is released.`,
     answers: [
-      { question: "Why", told: "Somebody holds it back", more: detail },
-      { question: "Place", told: "Passed over", more: "it keeps its age, so its place is as good once it is released" },
-      { question: "Starts", told: "Not while it is held", more: "" },
-      { question: "What would help", told: why?.cure ? capital(why.cure) : "Release it", more: "" },
+      { question: "Why", told: "A user holds the job", more: detail },
+      { question: "Place", told: "Skipped", more: "the job keeps its age, and thus its place after the release" },
+      { question: "Starts", told: "After its release", more: "" },
+      { question: "Hint", told: why?.cure ? capital(why.cure) : "Release it", more: "" },
     ],
   };
 }
@@ -149,7 +149,7 @@ function placed(job: JobView, nowNs: number): Headline {
   const since = job.placed_at ? brief(Math.max(0, nowNs - job.placed_at) / NS_PER_S) : "";
   return {
     tone: "going",
-    sentence: `Has its place on ${nodeList(job.nodes)}; its pods are starting${since ? `, for ${since}` : ""}.`,
+    sentence: `Placed on ${nodeList(job.nodes)}; the pods are starting${since ? `, for ${since}` : ""}.`,
     answers: [where(job), waited(job), sliceAnswer(job, nowNs)],
   };
 }
@@ -159,7 +159,7 @@ function running(job: JobView, nowNs: number): Headline {
   const size = shrunk ? `${gpus(heldMilli(job))} of ${gpus(job.gpu_milli)} GPUs` : `${gpus(job.gpu_milli)} GPUs`;
   return {
     tone: "good",
-    sentence: `Runs for ${long((nowNs - job.running_at) / NS_PER_S)} with ${size} on ${counted(job.nodes.length, "node")}.`,
+    sentence: `Has run for ${long((nowNs - job.running_at) / NS_PER_S)} with ${size} on ${counted(job.nodes.length, "node")}.`,
     answers: [where(job), waited(job), sliceAnswer(job, nowNs), checkpointAnswer(job, nowNs)],
   };
 }
@@ -175,19 +175,21 @@ function waited(job: JobView): Answer {
 }
 
 function sliceAnswer(job: JobView, nowNs: number): Answer {
-  if (!job.preemptible) return { question: "Left alone", told: "To its end", more: "it may not be preempted" };
-  if (!job.slice_ends_at) return { question: "Left alone", told: "Its slice begins when it runs", more: "" };
+  if (!job.preemptible)
+    return { question: "Protected from preemption", told: "Until its end", more: "the job is not preemptible" };
+  if (!job.slice_ends_at)
+    return { question: "Protected from preemption", told: "The time slice begins when the job runs", more: "" };
   if (job.slice_ends_at < nowNs) {
     return {
-      question: "Left alone",
+      question: "Protected from preemption",
       told: "No more",
-      more: `its slice is over since ${clock(job.slice_ends_at, nowNs)}; whoever is entitled may take its place`,
+      more: `its time slice ended at ${clock(job.slice_ends_at, nowNs)}; other jobs may preempt it`,
     };
   }
   return {
-    question: "Left alone",
+    question: "Protected from preemption",
     told: `Until ${when(job.slice_ends_at, nowNs)}`,
-    more: "then it may have to make way",
+    more: "then other jobs may preempt it",
   };
 }
 
@@ -216,7 +218,7 @@ function ended(job: JobView, nowNs: number): Headline {
     succeeded: "Succeeded",
     failed: "Failed",
     cancelled: "Was cancelled",
-    "timed-out": "Ran out of time",
+    "timed-out": "Exceeded its run time",
   };
   const code = job.phase === "failed" ? ` with exit code ${job.exit_code}` : "";
   const answers: Answer[] = [

@@ -29,7 +29,7 @@ export default function Job({ id }: { id: string }) {
   if (!job) {
     return (
       <Page title={`Job ${id.slice(0, 8)}`}>
-        <Waiting what="Looking for the job" />
+        <Waiting what="Loading the job" />
       </Page>
     );
   }
@@ -78,7 +78,7 @@ function Answers({ job, facts }: { job: JobView; facts: readonly FactView[] | un
   const { why, problem } = useWhy(job);
   const { tone, sentence, answers } = headline(job, why, nowNs);
   return (
-    <section class={`job-answers answers-${tone}`} aria-label="Where the job stands">
+    <section class={`job-answers answers-${tone}`} aria-label="Phase of the job">
       <p class="job-sentence" role="status">
         {sentence}
       </p>
@@ -111,7 +111,7 @@ function CopyId({ id }: { id: string }) {
       () => toast(id),
     );
   return (
-    <button type="button" class="job-copy mono" title="Copy the job's id" onClick={() => void copy()}>
+    <button type="button" class="job-copy mono" title="Copy the job ID" onClick={() => void copy()}>
       {isCopied ? "copied" : id}
     </button>
   );

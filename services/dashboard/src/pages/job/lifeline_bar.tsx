@@ -18,7 +18,7 @@ export function Lifeline({ facts, nowNs }: { facts: readonly FactView[]; nowNs: 
   const told = [...life.lengths].map(([stage, seconds]) => `${WORDS[stage]} ${brief(seconds)}`).join(", ");
   return (
     <div class="life">
-      <div class="life-bar" role="img" aria-label={`Its life so far: ${told}${life.ended ? `; ${life.ended}` : ""}`}>
+      <div class="life-bar" role="img" aria-label={`Phases of the job: ${told}${life.ended ? `; ${life.ended}` : ""}`}>
         {life.stretches.map((stretch) => (
           <span
             key={`${stretch.fromNs} ${stretch.stage}`}

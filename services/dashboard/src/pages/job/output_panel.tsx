@@ -50,16 +50,16 @@ export function OutputPanel({ job }: { job: JobView }) {
       {tail.lines.length ? (
         <Lines lines={lines} dropped={tail.dropped} isWrapped={isWrapped} isSeveral={job.replicas > 1} />
       ) : refused ? (
-        <Empty title="Its output is for its team">{refused}</Empty>
+        <Empty title="Only the team can read the output">{refused}</Empty>
       ) : problem ? (
         <Broken problem={problem} retry={again} />
       ) : !isKnown ? (
-        <Waiting what="Reading its output" />
+        <Waiting what="Loading the output" />
       ) : (
-        <Empty title={TERMINAL.has(job.phase) ? "No output is kept" : "Nothing was printed yet"}>
+        <Empty title={TERMINAL.has(job.phase) ? "No output is stored" : "No output yet"}>
           {TERMINAL.has(job.phase)
-            ? "It printed nothing, or its lines are no longer kept."
-            : "Lines appear as they are printed."}
+            ? "The job printed nothing, or its output is no longer stored."
+            : "Lines appear when the job prints them."}
         </Empty>
       )}
     </Panel>

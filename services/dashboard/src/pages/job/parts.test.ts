@@ -25,14 +25,14 @@ describe("who may act", () => {
 
   it("is told otherwise why not", () => {
     expect(why(aJob(), me("viewer"))["cancel"]).toContain("viewer");
-    expect(why(aJob(), me("submitter", "biology"))["cancel"]).toContain("you act for biology");
+    expect(why(aJob(), me("submitter", "biology"))["cancel"]).toContain("your teams: biology");
     expect(why(aJob({ phase: "failed" }))["cancel"]).toBe("The job has ended: failed.");
   });
 
   it("may hold what waits and release what is held", () => {
     expect(why(aJob({ phase: "running" }))).toMatchObject({
       cancel: "",
-      hold: expect.stringContaining("only a waiting job"),
+      hold: expect.stringContaining("Only a waiting job"),
     });
     expect(why(aJob({ held: true }))).toMatchObject({ release: "" });
   });
@@ -80,10 +80,10 @@ describe("a fact in a sentence", () => {
   it("has its numbers", () => {
     const slots = [{ group: 0, replica: 0, node: "gpu-0001", devices: [0, 1], gpu_milli: 1_000, gpus: 0, places: [] }];
     expect(storyOf(at("placed", 0, { slots, slice_s: 3_600 }))).toBe(
-      "Placed on gpu-0001, 2 GPUs; left alone for 1 h of running",
+      "Placed on gpu-0001, 2 GPUs; protected from preemption for 1 h of running",
     );
     expect(storyOf(at("unschedulable", 0, { reason: "gpu", detail: "4 free, 8 asked" }))).toBe(
-      "No place: not enough free GPUs: 4 free, 8 asked",
+      "Cannot be placed: not enough free GPUs: 4 free, 8 asked",
     );
     expect(storyOf(at("failed", 0, { exit_code: 1, ran_s: 2 }))).toBe("Failed after 2 s of running: exit code 1");
   });

@@ -73,7 +73,7 @@ function NodeCells({ node, hasGpus }: { node: PlacedNode; hasGpus: boolean }) {
 }
 
 function CellBox({ cell, isByCount }: { cell: Cell; isByCount: boolean }) {
-  const name = isByCount ? "A GPU that the kubelet picks" : `GPU ${cell.index}`;
+  const name = isByCount ? "A GPU chosen by the kubelet" : `GPU ${cell.index}`;
   const words = cell.mineMilli
     ? `${name}: replica ${cell.replicas.join(", ")}${cell.mineMilli < 1000 ? `, ${cell.mineMilli / 1000} of it` : ""}`
     : `${name}: ${cell.othersMilli ? "others" : "free"}`;

@@ -3,7 +3,7 @@
 import type { JobReadings, JobView, Reading } from "../../wire";
 
 export const MEASURES = [
-  { name: "utilisation", title: "Utilisation", unit: "%", place: 0, most: 100 },
+  { name: "utilisation", title: "Utilization", unit: "%", place: 0, most: 100 },
   { name: "memory", title: "Memory", unit: "GiB", place: 2, most: 0 },
   { name: "power", title: "Power", unit: "W", place: 3, most: 0 },
   { name: "temperature", title: "Temperature", unit: "°C", place: 1, most: 0 },
@@ -127,10 +127,10 @@ export function verdict(readings: Readings): { meanPct: number; idle: readonly s
   const idle = read.filter((one) => one.mean < IDLE_PCT).map((one) => one.name);
   const told = idle.length
     ? idle.length === read.length
-      ? "all of its GPUs stand idle"
+      ? "all of its GPUs are idle"
       : `${idle.length} of ${read.length} GPUs stand idle: ${listed(idle)}`
     : `all ${read.length} GPUs at work`;
-  return { meanPct, idle, words: read.length === 1 && !idle.length ? "its GPU is at work" : told };
+  return { meanPct, idle, words: read.length === 1 && !idle.length ? "its GPU is busy" : told };
 }
 
 function listed(names: readonly string[]): string {

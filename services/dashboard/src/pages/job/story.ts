@@ -45,11 +45,11 @@ function tell(fact: FactView, body: Body): string {
     case "reserved":
       return sentence(`Gets ${placesOf(body)} later`, text(body, "basis"));
     case "reservation-lifted":
-      return sentence("What was reserved is free again", text(body, "reason"));
+      return sentence("The reserved capacity is free again", text(body, "reason"));
     case "unschedulable":
-      return sentence(`No place: ${reasonWords(text(body, "reason"))}`, text(body, "detail"));
+      return sentence(`Cannot be placed: ${reasonWords(text(body, "reason"))}`, text(body, "detail"));
     case "running":
-      return `All pods run; pre-flight ${text(body, "preflight") === "null" ? "not asked for" : `by ${text(body, "preflight")}`}`;
+      return `All pods run; preflight ${text(body, "preflight") === "null" ? "not requested" : `by ${text(body, "preflight")}`}`;
     case "stop-requested":
       return sentence(
         `Asked to stop within ${long(number(body, "grace_s"))}: ${reasonWords(text(body, "reason"))}`,
@@ -71,29 +71,29 @@ function tell(fact: FactView, body: Body): string {
     case "hold-requested":
     case "release-requested":
       return sentence(
-        `${plain(fact.name.replace("-requested", ""))} asked for by ${text(body, "principal")}`,
+        `${plain(fact.name.replace("-requested", ""))} requested by ${text(body, "principal")}`,
         text(body, "reason"),
       );
     case "priority-requested":
       return sentence(
-        `Priority ${number(body, "priority")} asked for by ${text(body, "principal")}`,
+        `Priority ${number(body, "priority")} requested by ${text(body, "principal")}`,
         text(body, "reason"),
       );
     case "reprioritised":
       return sentence(
-        `Has priority ${number(body, "priority")} now, had ${number(body, "was")}; asked for by ${text(body, "principal")}`,
+        `Has priority ${number(body, "priority")} now, had ${number(body, "was")}; requested by ${text(body, "principal")}`,
         text(body, "reason"),
       );
     case "held":
-      return sentence(`Held back by ${text(body, "principal")}`, text(body, "reason"));
+      return sentence(`Held by ${text(body, "principal")}`, text(body, "reason"));
     case "unheld":
-      return sentence(`Released by ${text(body, "principal")}; it stands in line where it stood`, text(body, "reason"));
+      return sentence(`Released by ${text(body, "principal")}; it keeps its place in the queue`, text(body, "reason"));
     case "hold-refused":
     case "release-refused":
     case "priority-refused":
       return sentence(`${plain(fact.name)} to ${text(body, "principal")}`, text(body, "reason"));
     case "job-ended":
-      return sentence(`The federation heard of the end: ${text(body, "phase")}`, text(body, "reason"));
+      return sentence(`The federation recorded the end: ${text(body, "phase")}`, text(body, "reason"));
     case "succeeded":
     case "failed":
     case "cancelled":
@@ -146,7 +146,7 @@ function placesOf(body: Body): string {
 
 function sliceOf(body: Body): string {
   const slice = number(body, "slice_s");
-  return slice ? `; left alone for ${long(slice)} of running` : "";
+  return slice ? `; protected from preemption for ${long(slice)} of running` : "";
 }
 
 function sentence(first: string, more: string): string {

@@ -31,7 +31,7 @@ export function TracePanel({ facts, problem, again }: TracePanelProps) {
     : undefined;
   return (
     <Panel
-      title="What happened"
+      title="History"
       note={note}
       flush
       actions={
@@ -53,9 +53,11 @@ export function TracePanel({ facts, problem, again }: TracePanelProps) {
       {problem && !facts ? (
         <Broken problem={problem} retry={again} />
       ) : facts === undefined ? (
-        <Waiting what="Reading its facts" />
+        <Waiting what="Loading the facts" />
       ) : !trace.spans.length ? (
-        <Empty title="Its facts are no longer kept">The log was trimmed past them; its row above still stands.</Empty>
+        <Empty title="The facts of this job are no longer stored">
+          The log was trimmed past them. The summary above is still correct.
+        </Empty>
       ) : shown === "list" ? (
         <FactList trace={trace} />
       ) : (
@@ -90,7 +92,7 @@ function Waterfall({ trace }: { trace: JobTrace }) {
             </li>
           ))}
         </ul>
-        <label class="check" title="Gaps by their logarithm, so that milliseconds are seen beside hours">
+        <label class="check" title="Draw gaps on a logarithmic scale, so that milliseconds are visible beside hours">
           <input
             type="checkbox"
             checked={scale === "even"}

@@ -21,11 +21,11 @@ export function UtilisationPanel({ job }: { job: JobView }) {
   const told = useMemo(() => (readings.columns.length > 1 ? verdict(readings) : null), [readings]);
   return (
     <Panel
-      title="GPUs at work"
+      title="GPU utilization"
       note={told ? `${Math.round(told.meanPct)} % on average; ${told.words}` : undefined}
       actions={
         <label>
-          <span class="sr-only">What is drawn</span>
+          <span class="sr-only">Measured value</span>
           <select value={measure.name} onChange={(event) => setParams({ measure: event.currentTarget.value })}>
             {MEASURES.map((one) => (
               <option key={one.name} value={one.name}>
@@ -47,12 +47,12 @@ export function UtilisationPanel({ job }: { job: JobView }) {
       ) : problem ? (
         <Broken problem={problem} />
       ) : !isKnown ? (
-        <Waiting what="Reading its GPUs" />
+        <Waiting what="Loading GPU readings" />
       ) : (
-        <Empty title={TERMINAL.has(job.phase) ? "No readings are kept any more" : "No readings yet"}>
+        <Empty title={TERMINAL.has(job.phase) ? "The readings are no longer stored" : "No readings yet"}>
           {TERMINAL.has(job.phase)
-            ? "Readings of GPUs are kept for some minutes only; your metrics store has the longer story."
-            : "The agent reports each node's GPUs every few seconds; they appear as they come."}
+            ? "GPU readings are kept for a few minutes only. Your metrics store has the full history."
+            : "The agent reports each node's GPUs every few seconds; they appear here as they arrive."}
         </Empty>
       )}
     </Panel>
@@ -61,7 +61,7 @@ export function UtilisationPanel({ job }: { job: JobView }) {
 
 function idleWords(idle: number, all: number): string {
   return idle === all
-    ? "All of its GPUs stand idle: it may wait for data or hang. Its output may tell."
+    ? "All GPUs of the job are idle: it may wait for data or hang. Check its output."
     : `${idle} of its ${all} GPUs stand idle: it asks for more than it uses, or some replicas wait for others.`;
 }
 

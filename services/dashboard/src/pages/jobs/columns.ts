@@ -65,17 +65,17 @@ function age(
 
 export const COLUMNS: readonly Column[] = [
   {
-    ...word("phase", "State", "Where the job stands", (job) => job.phase),
+    ...word("phase", "State", "Phase of the job", (job) => job.phase),
     key: (job) => PHASE_ORDER.get(job.phase) ?? PHASES.length,
   },
   word("name", "Job", "Its name", (job) => job.name),
   word("id", "Id", "Its id", (job) => job.id, false),
-  word("team", "Team", "Whose job it is", (job) => job.team),
-  word("queue", "Queue", "Where it waits or waited", (job) => job.queue),
-  word("user", "User", "Who submitted it", (job) => job.principal),
-  number("gpus", "GPUs", "How many it asks for", (job) => job.gpu_milli / 1000),
+  word("team", "Team", "Team of the job", (job) => job.team),
+  word("queue", "Queue", "Queue in which the job waits or waited", (job) => job.queue),
+  word("user", "User", "User who submitted the job", (job) => job.principal),
+  number("gpus", "GPUs", "Number of requested GPUs", (job) => job.gpu_milli / 1000),
   {
-    ...word("node", "Nodes or reason", "Where it runs, or why it does not", (job) => job.nodes[0] ?? ""),
+    ...word("node", "Nodes or reason", "Nodes of the job, or the reason why it waits", (job) => job.nodes[0] ?? ""),
     sort: "words",
     value: (job) => job.nodes,
     key: (job) => (job.nodes[0] ?? job.reason).toLowerCase(),
@@ -83,24 +83,24 @@ export const COLUMNS: readonly Column[] = [
   age(
     "time",
     "Time",
-    "Run time if it ran, else time since submission",
+    "Run time, or time since submission if the job has not run",
     (job) => job.running_at || job.submitted_at,
     (job) => job.ended_at,
   ),
-  number("priority", "Priority", "Higher goes first in its queue", (job) => job.priority, true),
+  number("priority", "Priority", "Jobs with higher priority are first in their queue", (job) => job.priority, true),
   age(
     "submitted",
     "Submitted",
-    "How long ago it was submitted",
+    "Time since submission",
     (job) => job.submitted_at,
     () => 0,
   ),
-  word("cluster", "Cluster", "Where it was routed to", (job) => job.cluster),
-  word("reason", "Reason", "Why it is where it is", (job) => job.reason),
-  word("kind", "Kind", "What sort of work it is", (job) => job.kind),
-  number("attempt", "Try", "Which run of it this is", (job) => job.attempt),
-  number("preempted", "Preempted", "How often it made way for others", (job) => job.preemptions),
-  word("held", "Held", "Whether somebody holds it back", (job) => (job.held ? "held" : "")),
+  word("cluster", "Cluster", "Cluster to which the job was routed", (job) => job.cluster),
+  word("reason", "Reason", "Reason of the current phase", (job) => job.reason),
+  word("kind", "Kind", "Type of work", (job) => job.kind),
+  number("attempt", "Try", "Number of the current attempt", (job) => job.attempt),
+  number("preempted", "Preempted", "Number of preemptions", (job) => job.preemptions),
+  word("held", "Held", "Whether the job is held", (job) => (job.held ? "held" : "")),
 ];
 
 const BY_NAME = new Map<string, Column>(COLUMNS.map((column) => [column.name, column]));

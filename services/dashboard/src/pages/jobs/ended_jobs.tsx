@@ -55,7 +55,7 @@ export function EndedJobsTable({
   if (!ended.jobs.length)
     return (
       <Empty title="No job has ended yet">
-        Jobs appear here when they succeed, fail, run out of time or are cancelled.
+        Jobs appear here when they succeed, fail, exceed their run time or are canceled.
       </Empty>
     );
   return (
@@ -76,9 +76,7 @@ export function EndedJobsTable({
           {problem ? (
             <Broken problem={problem} retry={more} />
           ) : isDone ? (
-            <span class="muted">
-              {jobs.length ? "That is all." : "None of them fits; loosen or clear the filters."}
-            </span>
+            <span class="muted">{jobs.length ? "No more jobs." : "No job matches; relax or clear the filters."}</span>
           ) : isAsking ? (
             <span class="muted">Reading on …</span>
           ) : (

@@ -110,7 +110,7 @@ function FilterTag({ name, query, onQuery, jobs }: PartProps & { name: ColumnNam
       <button
         type="button"
         class="filter-tag-drop"
-        aria-label={`Drop the filter by ${column.title}`}
+        aria-label={`Remove the filter by ${column.title}`}
         onClick={() => onQuery(withFilter(query, name, ""))}
       >
         ✕
@@ -188,7 +188,7 @@ function Words({ column, query, onQuery, jobs }: PartProps & { column: Column })
         <span class="menu-title">{column.title}</span>
         <input
           data-first
-          placeholder={"Find, or write a beginning* or !not"}
+          placeholder={"Search, or enter prefix* or !value"}
           value={typed}
           onInput={(event) => setTyped(event.currentTarget.value)}
           onKeyDown={(event) => {
@@ -210,7 +210,7 @@ function Words({ column, query, onQuery, jobs }: PartProps & { column: Column })
         ))}
       </div>
       {shown.length === 0 && (
-        <p class="muted menu-note">None of these rows has it; Enter filters by it all the same.</p>
+        <p class="muted menu-note">No shown row has this value. Press Enter to filter by it anyway.</p>
       )}
       {shown.length > VALUES_SHOWN_MAX && (
         <p class="muted menu-note">{counted(shown.length - VALUES_SHOWN_MAX, "more value")}; write a part of it.</p>

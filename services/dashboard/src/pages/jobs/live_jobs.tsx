@@ -32,8 +32,8 @@ export function LiveJobs({ query, onQuery, onCounts }: LiveJobsProps) {
     [version, open],
   );
   useEffect(() => onCounts(board.size, board.known, board.phases), [version]);
-  useHotkey("p", "Hold the table still, or let it go on", () => setIsPaused(!isPaused));
-  if (!store.filled.value) return <Waiting what="Joining the fleet" />;
+  useHotkey("p", "Pause or resume the table", () => setIsPaused(!isPaused));
+  if (!store.filled.value) return <Waiting what="Loading the fleet" />;
   if (!board.size) return <Nothing known={board.known} />;
   return (
     <>
@@ -60,10 +60,12 @@ function toggled(open: readonly string[], name: string): readonly string[] {
 
 function Nothing({ known }: { known: number }) {
   if (known)
-    return <Empty title="No live job fits">{`${counted(known, "job")} are live; loosen or clear the filters.`}</Empty>;
+    return (
+      <Empty title="No live job matches">{`${counted(known, "job")} are live. Relax or clear the filters.`}</Empty>
+    );
   return (
-    <Empty title="No job is live">
-      Submit one with <code>muster submit</code>; it appears here at once. Those that have ended are under Ended.
+    <Empty title="No live jobs">
+      Submit one with <code>muster submit</code>; it appears here at once. Jobs that have ended are under Ended.
     </Empty>
   );
 }
@@ -76,9 +78,9 @@ function Stillness({ isPaused, waiting, onPause }: { isPaused: boolean; waiting:
       </button>
       <span class="muted" role="status">
         {isPaused
-          ? `Held still; ${counted(waiting, "job")} changed since`
+          ? `Paused; ${counted(waiting, "job")} changed since`
           : waiting
-            ? "Held while you point at it"
+            ? "Paused while the pointer is over it"
             : ""}
       </span>
     </div>

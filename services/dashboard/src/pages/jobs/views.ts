@@ -19,14 +19,14 @@ export function commonViews(user: string): readonly View[] {
     ...mine,
     {
       name: "Waiting longest",
-      about: "What has stood in line longest",
+      about: "Jobs that have waited longest",
       search: "phase=submitted%2Cqueued&sort=-submitted",
     },
     { name: "Why they wait", about: "Waiting jobs by reason", search: "phase=submitted%2Cqueued&group=reason" },
-    { name: "Biggest", about: "What runs on most GPUs", search: "phase=running&sort=-gpus" },
+    { name: "Biggest", about: "Running jobs with the most GPUs", search: "phase=running&sort=-gpus" },
     { name: "By team", about: "Live jobs of each team", search: "group=team" },
-    { name: "Made way", about: "What was preempted at least once", search: "preempted=%3E%3D1&sort=-preempted" },
-    { name: "Held back", about: "What waits for somebody's release", search: "held=held" },
+    { name: "Preempted", about: "Jobs that were preempted at least once", search: "preempted=%3E%3D1&sort=-preempted" },
+    { name: "Held", about: "Jobs that wait until they are released", search: "held=held" },
     { name: "Failed", about: "Newest first", search: "show=ended&phase=failed%2Ctimed-out" },
   ];
 }
@@ -45,7 +45,7 @@ export function keptViews(storage: Storage): readonly View[] {
 export function keepView(storage: Storage, name: string, search: string): readonly View[] {
   const given = name.trim().slice(0, NAME_CHARS_MAX);
   const others = keptViews(storage).filter((view) => view.name !== given);
-  const all = [...others, { name: given, about: "Kept in this browser", search }].slice(-VIEWS_MAX);
+  const all = [...others, { name: given, about: "Saved in this browser", search }].slice(-VIEWS_MAX);
   storage.setItem(KEY, JSON.stringify(all));
   return all;
 }

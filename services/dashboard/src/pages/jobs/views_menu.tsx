@@ -18,14 +18,14 @@ export function ViewsMenu({ search }: { search: string }) {
           {common.map((view) => (
             <ViewRow key={view.name} view={view} isNow={view === known} close={close} />
           ))}
-          {kept.length > 0 && <p class="menu-title">Kept in this browser</p>}
+          {kept.length > 0 && <p class="menu-title">Saved in this browser</p>}
           {kept.map((view) => (
             <div class="view-kept" key={view.name}>
               <ViewRow view={view} isNow={view === known} close={close} />
               <button
                 type="button"
                 class="filter-tag-drop"
-                aria-label={`Forget the view ${view.name}`}
+                aria-label={`Delete the view ${view.name}`}
                 onClick={() => setKept(dropView(localStorage, view.name))}
               >
                 ✕
@@ -68,15 +68,15 @@ function KeepView({ onKeep }: { onKeep: (name: string) => void }) {
       }}
     >
       <label>
-        <span class="menu-title">Keep what is shown now as</span>
+        <span class="menu-title">Save the current view as</span>
         <input maxLength={NAME_CHARS_MAX} value={name} onInput={(event) => setName(event.currentTarget.value)} />
       </label>
       <div class="view-buttons">
         <button type="submit" class="button button-main" disabled={!name.trim()}>
-          Keep
+          Save
         </button>
         <button type="button" class="button" onClick={() => void copyAddress()}>
-          Copy its address
+          Copy the address
         </button>
       </div>
     </form>
@@ -86,8 +86,8 @@ function KeepView({ onKeep }: { onKeep: (name: string) => void }) {
 async function copyAddress(): Promise<void> {
   try {
     await navigator.clipboard.writeText(location.href);
-    toast("The address is copied; it opens this very view.");
+    toast("The address was copied. It opens this view.");
   } catch {
-    toast("This browser lets no page copy; take the address from its bar.", { bad: true });
+    toast("The browser does not allow copying. Copy the address from the address bar.", { bad: true });
   }
 }

@@ -66,16 +66,16 @@ export default function Queues() {
             ) : shares.problem ? (
               <Broken problem={shares.problem} retry={shares.again} />
             ) : !store.filled.value && shares.value === undefined ? (
-              <Waiting what="Reading the queues" />
+              <Waiting what="Loading the queues" />
             ) : (
-              <Empty title="There are no queues yet">
+              <Empty title="No queues yet">
                 <code>muster queues set -f FILE</code> makes them; a job needs one to wait in.
               </Empty>
             )}
           </Panel>
           {params.queue && queues.length > 0 && !chosen && (
             <p class="note note-warn">
-              There is no queue {params.queue}: it was renamed or removed, or its name is misspelt.
+              There is no queue {params.queue}: it was renamed or removed, or its name is misspelled.
             </p>
           )}
           {chosen && chosenFigures && <QueueDetails queue={chosen} figures={chosenFigures} resource={resource} />}

@@ -32,10 +32,10 @@ export function QueueTree({ tree, figures, resource, scale, chosen, onChoose }: 
             <th scope="col" class="right">
               Held / quota
             </th>
-            <th scope="col" class="right qshares" title="What it borrows of what can be lent, by weight">
+            <th scope="col" class="right qshares" title="Borrowed share of the lendable resources, divided by weight">
               Share
             </th>
-            <th scope="col" class="right qshares" title="The same for all that it held lately">
+            <th scope="col" class="right qshares" title="The same for past use, with decay">
               Recent
             </th>
             <th scope="col" class="right">

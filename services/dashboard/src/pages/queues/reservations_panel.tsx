@@ -12,7 +12,7 @@ export function ReservationsPanel() {
   return (
     <Panel title="Reservations" note={all.length ? counted(all.length, "reservation") : undefined}>
       {all.length === 0 ? (
-        <Empty title="Nothing is reserved">
+        <Empty title="No reservations">
           <code>muster reserve</code> keeps nodes or GPUs for a queue, a job or maintenance.
         </Empty>
       ) : (

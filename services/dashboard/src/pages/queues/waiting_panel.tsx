@@ -22,14 +22,12 @@ export function WaitingPanel({ tree, chosen }: { tree: readonly QueueNode[]; cho
   const where = chosen ? `queue=${encodeURIComponent([...subtreeOf(tree, chosen)].join(","))}&` : "";
   return (
     <Panel
-      title={chosen ? `Who waits in ${chosen}` : "Who waits"}
+      title={chosen ? `Waiting jobs in ${chosen}` : "Waiting jobs"}
       note={waiting.count ? `${counted(waiting.count, "job")}, ${gpus(waiting.gpuMilli)} GPUs` : undefined}
       actions={waiting.count > 0 && <a href={`/jobs?${where}phase=submitted%2Cqueued&sort=-submitted`}>All of them</a>}
     >
       {waiting.count === 0 ? (
-        <Empty title="Nobody waits">
-          {chosen ? "Every job of this queue has its place." : "Every job has its place."}
-        </Empty>
+        <Empty title="No waiting jobs">{chosen ? "All jobs of this queue are placed." : "All jobs are placed."}</Empty>
       ) : (
         <>
           <Causes waiting={waiting} where={where} />

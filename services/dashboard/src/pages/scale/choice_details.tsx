@@ -24,15 +24,15 @@ export function ChoiceDetails({ choice, nowNs }: { choice: ScaleChoiceView; nowN
   ];
   return (
     <Panel title={headOf(choice)} actions={<Badge tone={outcome.tone}>{stateOf(choice, nowNs) || outcome.word}</Badge>}>
-      <p class="choice-why">{choice.reason || "No reason was told."}</p>
+      <p class="choice-why">{choice.reason || "No reason was given."}</p>
       {choice.detail && <p class={`note ${choice.outcome === "failed" ? "note-bad" : "note-warn"}`}>{choice.detail}</p>}
       <Pairs pairs={pairs.filter(([, value]) => value)} />
       <Jobs ids={choice.jobs} />
-      <h3 class="looked-title">What was simulated</h3>
+      <h3 class="looked-title">Simulated options</h3>
       {choice.alternatives.length ? (
         <Alternatives alternatives={choice.alternatives} scaleCase={choice.case} />
       ) : (
-        <p class="muted">Nothing else was looked at.</p>
+        <p class="muted">No other options were considered.</p>
       )}
     </Panel>
   );

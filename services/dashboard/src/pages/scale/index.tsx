@@ -47,7 +47,7 @@ export default function Scale() {
                 checked={!isHidden}
                 onChange={(event) => setParams({ nothing: event.currentTarget.checked ? "shown" : "hidden" })}
               />
-              Also where nothing helps
+              Show decisions without a helpful option
             </label>
           )}
           <ClusterChoice clears={["choice"]} />
@@ -59,13 +59,13 @@ export default function Scale() {
           <Broken problem={problem} retry={again} />
         </Panel>
       ) : !value ? (
-        <Waiting what="Asking the scaler" />
+        <Waiting what="Loading scaling decisions" />
       ) : !chosen ? (
         <Panel>
-          <Empty title={all.length ? "Everything is hidden" : "Nothing was chosen yet"}>
+          <Empty title={all.length ? "All decisions are hidden" : "No decisions yet"}>
             {all.length
-              ? "All choices are that nothing helps; show them."
-              : "The scaler chooses when a job waits for GPUs that a pool or a node group could give, or when some stand idle. Fleets that cannot grow have no choices."}
+              ? "In all decisions no option helped; show them."
+              : "The scaler decides when a job waits for GPUs that a pool or a node group could add, or when GPUs are idle. A fleet that cannot grow has no decisions."}
           </Empty>
         </Panel>
       ) : (

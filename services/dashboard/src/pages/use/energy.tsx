@@ -14,14 +14,14 @@ export function EnergyPanel() {
   const fetched = useFetched<Energy>(asked(path), { everyMs: EVERY_MS });
   return (
     <Panel title="Energy" note={fetched.value && noteOf(fetched.value)} flush actions={<Choices />}>
-      <Answered of={fetched} what="Asking what was used">
+      <Answered of={fetched} what="Loading energy use">
         {(found) => (
           <Table
             label={`Energy by ${energy}`}
             columns={columnsOf(energy, found.energy_kwh)}
             rows={found.rows}
             rowKey={(row) => row.key}
-            empty="Nothing was measured in these days."
+            empty="No measurements in these days."
           />
         )}
       </Answered>

@@ -38,7 +38,7 @@ export default function Use() {
       note={teams.value && `as every node was read last, ${format.instant(teams.value.at)}`}
       actions={<ClusterChoice clears={["job"]} />}
     >
-      <Answered of={teams} what="Asking what GPUs do">
+      <Answered of={teams} what="Loading GPU use">
         {(top) => (
           <div class="use">
             <Sums top={top} />
@@ -47,7 +47,7 @@ export default function Use() {
             </Panel>
             <div class={isOpen ? "use-two" : ""}>
               <Panel title="Just now" note={holders.value && countWords(holders.value)} flush actions={<Choices />}>
-                <Answered of={holders} what="Asking who uses GPUs">
+                <Answered of={holders} what="Loading GPU holders">
                   {(found) => (
                     <Holders
                       by={params.by}
@@ -61,10 +61,10 @@ export default function Use() {
               {isOpen && <JobPanel key={params.job} id={params.job} />}
             </div>
             <EnergyPanel />
-            <Answered of={idle} what="Asking what is idle">
+            <Answered of={idle} what="Loading idle GPUs">
               {(found) => (
                 <Panel
-                  title="Held and doing nothing"
+                  title="Idle GPUs of jobs"
                   note={`${format.many(found.total, "GPU")} for longer than ${format.duration(found.after_s)}`}
                   flush
                 >
@@ -133,7 +133,7 @@ function Sums({ top }: { top: Top }) {
             ["Held", `${format.count(held)} of ${format.count(gpus_expected)}`],
             ["Held and idle", format.count(idle_held)],
             ["Power", powerWords(top.power_w)],
-            ["Shown by exporters", `${format.count(gpus_seen)} of ${format.count(gpus_expected)}`],
+            ["Reported by exporters", `${format.count(gpus_seen)} of ${format.count(gpus_expected)}`],
           ]}
         />
         {wrong.map(({ state, count, nodes }) => (

@@ -10,9 +10,9 @@ const EVERY_MS = 10_000;
 export function JobPanel({ id }: { id: string }) {
   const fetched = useFetched<JobUse>(`/v1/jobs/${encodeURIComponent(id)}/stats`, { everyMs: EVERY_MS });
   return (
-    <Panel title={`Job ${fetched.value?.name || format.shortId(id)}`} actions={<a href={`/jobs/${id}`}>Its page</a>}>
-      <Answered of={fetched} what="Asking what it did">
-        {(use) => (use.is_known ? <Told use={use} /> : <Empty title="None of its GPUs was measured yet" />)}
+    <Panel title={`Job ${fetched.value?.name || format.shortId(id)}`} actions={<a href={`/jobs/${id}`}>Job page</a>}>
+      <Answered of={fetched} what="Loading GPU use of the job">
+        {(use) => (use.is_known ? <Told use={use} /> : <Empty title="No measurements of its GPUs yet" />)}
       </Answered>
     </Panel>
   );
@@ -32,8 +32,8 @@ function Told({ use }: { use: JobUse }) {
           ["Busy", pctWords(use.busy_pct)],
           ["SM active", pctWords(use.sm_active_pct)],
           ["Tensor cores active", pctWords(use.tensor_active_pct)],
-          ["Memory, at the most", memoryWords(use)],
-          ["Power of a GPU, at the most", powerWords(use.use.power_w_max)],
+          ["Maximum memory", memoryWords(use)],
+          ["Maximum power of a GPU", powerWords(use.use.power_w_max)],
           ["Energy", `${use.energy_kwh.toLocaleString("en", { maximumFractionDigits: 2 })} kWh`],
           ["GPU-hours", hoursWords(use.gpu_hours)],
           ["Idle GPU-hours", hoursWords(use.idle_gpu_hours)],
@@ -41,7 +41,7 @@ function Told({ use }: { use: JobUse }) {
       />
       <CoursePicture use={use} />
       <Table
-        label="Its GPUs, the least busy first"
+        label="GPUs of the job, least busy first"
         columns={DEVICES}
         rows={use.devices}
         rowKey={(device) => `${device.node} ${device.index} ${device.uuid}`}
@@ -60,7 +60,7 @@ const hoursWords = (hours: number): string => hours.toLocaleString("en", { maxim
 function CoursePicture({ use }: { use: JobUse }) {
   const course = courseOf(use);
   if (!course) {
-    return <p class="muted">The line begins with the second reading.</p>;
+    return <p class="muted">The chart begins with the second reading.</p>;
   }
   return (
     <figure class="use-course">

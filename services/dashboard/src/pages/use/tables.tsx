@@ -82,7 +82,7 @@ export function Teams({ rows, idle }: { rows: TopRow[]; idle: Idle | undefined }
       columns={TEAMS}
       rows={teamRows(rows, idle)}
       rowKey={(row) => row.team}
-      empty="No team holds a GPU that an exporter shows."
+      empty="No team holds a GPU that an exporter reports."
     />
   );
 }
@@ -178,13 +178,13 @@ interface HoldersProps {
 export function Holders({ by, rows, chosen, onChoose }: HoldersProps) {
   return (
     <Table
-      label={`Who uses GPUs, by ${by}`}
+      label={`GPU use by ${by}`}
       columns={holdersColumns(by)}
       rows={rows}
       rowKey={(row) => row.key}
       selected={chosen}
       {...(by === "job" && { onOpen: (row: TopRow) => onChoose(row.key) })}
-      empty="Nobody holds a GPU that an exporter shows."
+      empty="No job holds a GPU that an exporter reports."
     />
   );
 }
@@ -227,7 +227,7 @@ export function IdleGpus({ idle }: { idle: Idle }) {
       columns={IDLE}
       rows={idle.gpus}
       rowKey={(gpu) => `${gpu.node} ${gpu.index} ${gpu.job_id}`}
-      empty="Every GPU that a job holds does something."
+      empty="No held GPU is idle."
     />
   );
 }

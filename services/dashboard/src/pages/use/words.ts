@@ -8,7 +8,7 @@ export const ORDERS: Readonly<Record<string, string>> = {
   idle: "Most idle",
   power: "Most power",
   busy: "Least busy",
-  sm: "Least SM active",
+  sm: "Lowest SM activity",
 };
 
 /** "92 %"; "not shown" where the exporter does not tell it. */
