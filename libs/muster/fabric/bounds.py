@@ -1,32 +1,32 @@
 """Bounds of every driver, in one place."""
 
 CONNECT_S = 5.0
-"""Until a connection stands."""
+"""Maximum time to establish a connection, in seconds."""
 IDLE_S = 2.0
-"""A connection is used again within so long, or not: a server that closes it just then would make an effect unknown."""
+"""Maximum idle time of a reused connection, in seconds. A server that closes it just then leaves an effect unknown."""
 BODY_BYTES_MAX = 16 * 2**20
-"""Of one answer: 14,000 devices take about 5 MiB."""
+"""Maximum size of one response; 14,000 devices take about 5 MiB."""
 ERROR_CHARS_MAX = 400
-"""Of what a manager says about an error."""
+"""Maximum length of a manager's error message that is kept."""
 CREDENTIALS_BYTES_MAX = 64 * 1024
 TOKEN_LEEWAY_S = 30.0
-"""A token is renewed so long before it expires, or at half its life if that is shorter."""
+"""Time before its expiry at which a token is renewed, in seconds; half of its lifetime if that is shorter."""
 TOKEN_CHARS_MAX = 16 * 1024
 TOKEN_RENEWALS_MAX = 1
-"""How often one request gets a fresh token after a 401."""
+"""Maximum number of new tokens for one request after a 401."""
 TOKEN_S = 30.0
-"""One request for a token."""
+"""Time-out of one token request, in seconds."""
 MACHINES_MAX = 20_000
-"""Machines, nodes or systems of one inventory."""
+"""Maximum number of machines, nodes or systems in one inventory."""
 DEVICES_MAX = 100_000
-"""Devices of one inventory."""
+"""Maximum number of devices in one inventory."""
 MEMORY_MIB_MAX = 2**40
-"""Of one device: an exbibyte."""
+"""Maximum memory of one device: an exbibyte."""
 PAGES_MAX = 1_000
-"""Pages of one collection (Redfish)."""
+"""Maximum number of pages of one collection (Redfish)."""
 SURVEY_PARALLEL = 8
-"""Requests of one survey at a time."""
+"""Maximum number of concurrent requests of one survey."""
 POLL_S_MIN, POLL_S_MAX, POLL_GROWTH = 0.1, 2.0, 1.5
-"""An operation that goes on by itself is looked at after so long, then ever more rarely."""
+"""Poll interval of an asynchronous operation, in seconds: first, maximum and growth factor."""
 PARALLEL_MAX = {"fm": 1_024, "cm": 1_024, "nec": 1, "sunfish": 1_024, "operator": 1_024}
-"""Calls that a manager takes at a time, by driver; those that name no limit leave it to the setting."""
+"""Maximum number of concurrent calls to a manager, by driver; a high value leaves the limit to the setting."""

@@ -1,8 +1,8 @@
-"""What a manager says of devices, checked before anybody believes it: one gate for every driver.
+"""Validation of what managers report about devices, for every driver.
 
 Ids, models and types become fields of facts, and a fact that cannot be written stops its writer with all its fabrics.
-So what breaks their bounds is nonsense here: it counts against the one fabric that said it, and the others go on.
-Managers also list what Muster has no use for (network cards, disks, processors): devices of other types are left out.
+So values out of bounds are errors of the one fabric that reported them, and the other fabrics go on. Managers also list
+devices that Muster does not compose (network cards, disks, processors): they are left out.
 """
 
 from collections.abc import Iterable
@@ -14,12 +14,12 @@ from muster.schemas.devices import CXL_MEMORY, GPU
 from muster.schemas.facts.fabric import POOL_MODELS_MAX
 
 TYPES = frozenset({GPU, CXL_MEMORY})
-"""Types of device that Muster composes, configured or not: a pool may hold some before a group asks for them."""
+"""Device types that Muster composes, whether configured or not: a pool may hold some before a group asks for them."""
 _CHARS_TOLD = 60
 
 
 class CheckedDriver:
-    """See FabricDriver: the same calls, and answers within bounds. types: further types that are kept."""
+    """A driver that validates the responses of another driver. types: further device types to keep."""
 
     def __init__(self, driver: FabricDriver, *, types: Iterable[str] = ()) -> None:
         self._driver = driver
@@ -27,32 +27,32 @@ class CheckedDriver:
         self.parallel_max = driver.parallel_max
 
     async def attach(self, order: AttachOrder) -> tuple[MachineDevice, ...]:
-        """See FabricDriver.attach."""
+        """Attach a device; see FabricDriver.attach. Raises FabricNonsenseError for a device out of bounds."""
         found = await self._driver.attach(order)
         for device in found:
             check_device(device, what=f"machine {order.machine}")
         return found
 
     async def detach(self, order: DetachOrder) -> bool:
-        """See FabricDriver.detach."""
+        """Detach a device; see FabricDriver.detach."""
         return await self._driver.detach(order)
 
     async def survey(self) -> Inventory:
-        """See FabricDriver.survey. Devices of types that nobody composes are left out."""
+        """Return the inventory; see FabricDriver.survey. Devices of types that Muster does not compose are left out."""
         return checked_inventory(await self._driver.survey(), types=self._types)
 
     async def close(self) -> None:
-        """See FabricDriver.close."""
+        """Close the connection of the driver."""
         await self._driver.close()
 
 
 def checked(driver: FabricDriver) -> FabricDriver:
-    """The driver with its answers checked; one that checks them already is given back as it is."""
+    """Wrap a driver so that its responses are validated; return a wrapped driver unchanged."""
     return driver if isinstance(driver, CheckedDriver) else CheckedDriver(driver)
 
 
 def checked_inventory(seen: Inventory, *, types: frozenset[str] = TYPES) -> Inventory:
-    """What was seen of devices of these types. Raises FabricNonsenseError for what no fact can hold."""
+    """Return the inventory reduced to these device types. Raises FabricNonsenseError for what no fact can hold."""
     free: dict[tuple[str, str], int] = {}
     for (kind, model), count in seen.free.items():
         check_label(kind, what="pool", field="type")
@@ -74,7 +74,7 @@ def checked_inventory(seen: Inventory, *, types: frozenset[str] = TYPES) -> Inve
 
 
 def check_device(device: MachineDevice, *, what: str) -> None:
-    """Raises FabricNonsenseError with the field that no fact can hold. device_uuid may be empty: it is the id then."""
+    """Raise FabricNonsenseError for a field that no fact can hold. device_uuid may be empty: the id is used then."""
     check_label(device.device_id, what=what, field="device_id")
     named = f"{what}: device {device.device_id}"
     if device.device_uuid:
@@ -85,7 +85,7 @@ def check_device(device: MachineDevice, *, what: str) -> None:
 
 
 def check_label(text: str, *, what: str, field: str) -> None:
-    """As `schemas.base.Label`, and printable, since people are shown it. Raises FabricNonsenseError."""
+    """Raise FabricNonsenseError unless the text is a `schemas.base.Label` and printable, since people read it."""
     if not text:
         raise FabricNonsenseError(f"{_short(what)}: {field} is empty")
     if len(text) > LABEL_CHARS_MAX:
@@ -108,5 +108,5 @@ def _check_count(count: int, *, most: int, what: str, field: str) -> None:
 
 
 def _short(what: str) -> str:
-    """What a manager calls something may be long itself; only checked words are told whole."""
+    """Shorten a name that the manager chose; only validated names are shown in full."""
     return what[: bounds.ERROR_CHARS_MAX // 2]

@@ -1,11 +1,11 @@
-"""Fsas Cluster Manager: a resize that goes on by itself, asked for once and then watched.
+"""Driver for the Fsas Cluster Manager: an asynchronous resize, requested once and then polled.
 
 Routes and fields: CoHDI/composable-resource-operator v0.2.1, internal/cdi/fti/cm.
 
 Resizes of one machine are posted one after the other under a lock, each from a count that the manager shows (see
-`resizing`), and run side by side; one whose outcome is not known is never posted again. A call takes the next device
-that became complete (or failed) and that no other call of this driver took. Inventories come from the Fabric Manager
-beside it, which both serve at one address: the Cluster Manager counts no pool.
+`resizing`), and run concurrently; a resize with an unknown outcome is never posted again. A call takes the next device
+that became complete (or failed) and that no other call of this driver took. Inventories come from the Fabric Manager at
+the same address, because the Cluster Manager does not count the pool.
 """
 
 import asyncio
@@ -33,65 +33,65 @@ from muster.fabric.http import Answer, ManagerHttp, parsed, poll, segment
 
 @dataclass
 class Resizes:
-    """Resizes under way for one spec of one machine, and from which count the next one may go on.
+    """Running resizes of one spec of one machine, and the count from which the next resize may start.
 
-    A resize names how many devices there shall be, not how many more. The manager raises its `device_count` when it
-    likes, and lowers it again when an attachment comes to nothing. So the next resize starts from what the manager
-    shows, and only once it has shown what the last one asked for, or none runs any more: to count on from a number that
-    was only asked for would ask for a device twice when an earlier attachment fell back. What is left is the moment
-    between that look and the resize; a device too many that comes of it is found by the next survey as an orphan.
-
-    count: the last one asked for, at asked_at_s of the loop's clock.
-
-    is_shown: the manager has shown that count since. taken: devices that calls ended with.
+    A resize sets the number of devices, not an increment. The manager raises its `device_count` at a time of its own
+    choice, and lowers it again when an attachment fails. So the next resize starts from the count that the manager
+    shows, and only after it has shown the count of the last resize, or when no resize runs any more: counting on from a
+    number that was only requested would request a device twice when an earlier attachment failed. A race remains
+    between that read and the resize; the next survey reports a surplus device as an orphan.
     """
 
     running: int = 0
     count: int = 0
+    """Count that the last resize requested."""
     asked_at_s: float = 0.0
+    """When the last resize was accepted, by the clock of the event loop."""
     is_shown: bool = True
+    """Whether the manager has shown `count` since then."""
     taken: set[str] = field(default_factory=set)
+    """Devices that calls have returned."""
 
     def asked(self, count: int, *, at_s: float) -> None:
-        """A resize to this count was taken on."""
+        """Record that the manager accepted a resize to this count."""
         self.count, self.asked_at_s, self.is_shown = count, at_s, False
 
     def saw(self, count: int, *, since_s: float) -> None:
-        """A look that began then showed this count. One that began before the resize was taken on says nothing."""
+        """Record a count that a read returned; ignore a read that began before the last resize was accepted."""
         self.is_shown = self.is_shown or (count == self.count and since_s >= self.asked_at_s)
 
     @property
     def may_go_on(self) -> bool:
-        """Whether what the manager shows can be counted on from."""
+        """Return whether the next resize may start from the count that the manager shows."""
         return self.is_shown or not self.running
 
 
 class ResizesOf:
-    """All that are under way, by machine and spec; nothing is kept of what is over."""
+    """Running resizes by machine and spec; finished ones are removed."""
 
     def __init__(self) -> None:
         self._of: dict[tuple[str, str], Resizes] = {}
 
     def begin(self, machine: str, spec: str) -> Resizes:
-        """One more runs, until `end`."""
+        """Record that one more resize runs, until `end`."""
         resizes = self._of.setdefault((machine, spec), Resizes())
         resizes.running += 1
         return resizes
 
     def end(self, machine: str, spec: str) -> None:
-        """One less runs."""
+        """Record that one resize has ended."""
         resizes = self._of[machine, spec]
         resizes.running -= 1
         if not resizes.running:
             del self._of[machine, spec]
 
     def saw(self, machine: str, spec: str, count: int, *, since_s: float) -> None:
-        """See `Resizes.saw`."""
+        """Record a count that a read of this machine and spec returned; see `Resizes.saw`."""
         if (resizes := self._of.get((machine, spec))) is not None:
             resizes.saw(count, since_s=since_s)
 
     def may_go_on(self, machine: str, spec: str) -> bool:
-        """See `Resizes.may_go_on`."""
+        """Return whether the next resize of this machine and spec may start; see `Resizes.may_go_on`."""
         resizes = self._of.get((machine, spec))
         return resizes is None or resizes.may_go_on
 
@@ -182,14 +182,14 @@ FoundT = TypeVar("FoundT", bound=_Found)
 
 @dataclass(frozen=True, slots=True)
 class _Resize:
-    """One device of a spec more, or without `device_id`."""
+    """A resize that adds one device of a spec, or removes the device `device_id`."""
 
     machine: str
     spec: _ResourceSpec
     device_id: str = ""
 
     def count_after(self) -> int:
-        """How many devices to ask for. Raises FabricRefusedError if that is more than the machine may have."""
+        """Return the device count to request. Raises FabricRefusedError if the machine may not have that many."""
         count, most = self.spec.device_count, self.spec.max_resspec_count
         if self.device_id:
             return max(0, count - 1)
@@ -205,7 +205,7 @@ class _Resize:
 
 
 class ClusterManager:
-    """See FabricDriver. inventory: of the Fabric Manager beside it."""
+    """Driver for a Cluster Manager. inventory: the Fabric Manager at the same address."""
 
     parallel_max = bounds.PARALLEL_MAX["cm"]
 
@@ -231,7 +231,7 @@ class ClusterManager:
         self._resizes = ResizesOf()
 
     async def attach(self, order: AttachOrder) -> tuple[MachineDevice, ...]:
-        """See FabricDriver.attach."""
+        """Resize the machine to one device more, and poll until a new device is complete; see FabricDriver.attach."""
         until, what = self._until(), f"resize of machine {order.machine} for one {order.model} more"
 
         async def seen() -> _ResourceSpec | None:
@@ -260,7 +260,7 @@ class ClusterManager:
             self._resizes.end(order.machine, spec.spec_uuid)
 
     async def detach(self, order: DetachOrder) -> bool:
-        """See FabricDriver.detach."""
+        """Resize the machine to run without the device, and poll until the device is gone; see FabricDriver.detach."""
         until, what = self._until(), f"resize of machine {order.machine} without {order.device_id}"
 
         async def seen() -> tuple[_ResourceSpec, _Device] | None:
@@ -288,11 +288,11 @@ class ClusterManager:
             self._resizes.end(order.machine, spec.spec_uuid)
 
     async def survey(self) -> Inventory:
-        """See FabricDriver.survey."""
+        """Return the inventory of the Fabric Manager; see FabricDriver.survey."""
         return await self._inventory.survey()
 
     async def close(self) -> None:
-        """See FabricDriver.close."""
+        """Close the connection."""
         await self._http.close()
 
     def _until(self) -> float:
@@ -300,13 +300,13 @@ class ClusterManager:
 
     @asynccontextmanager
     async def _turn(self, machine: str, *, until: float, what: str) -> AsyncIterator[None]:
-        """The machine's lock. Raises FabricUnavailableError if others hold it for too long."""
+        """Hold the machine's lock. Raises FabricUnavailableError if other calls hold it for too long."""
         lock = self._locks[machine]
         try:
             async with asyncio.timeout_at(until):
                 await lock.acquire()
         except TimeoutError as error:
-            raise FabricUnavailableError(f"{what}: not begun: other resizes of the machine wait") from error
+            raise FabricUnavailableError(f"{what}: not started: waiting for other resizes of the machine") from error
         try:
             yield
         finally:
@@ -315,7 +315,7 @@ class ClusterManager:
     async def _settled(
         self, look: Callable[[], Awaitable[FoundT | None]], machine: str, *, until: float, what: str
     ) -> FoundT | None:
-        """What `look` finds, once its count may be gone on from; under the machine's lock.
+        """Poll `look` under the machine's lock until the next resize may start from its count; return its result.
 
         Raises FabricUnavailableError if that takes too long: nothing was posted.
         """
@@ -326,7 +326,7 @@ class ClusterManager:
                 return found
             if loop.time() + poll_s >= until:
                 raise FabricUnavailableError(
-                    f"{what}: not begun: another resize runs, and device_count still is {found[0].device_count}"
+                    f"{what}: not started: another resize runs, and device_count is still {found[0].device_count}"
                 )
             await asyncio.sleep(poll_s)
             poll_s = min(poll_s * bounds.POLL_GROWTH, bounds.POLL_S_MAX)
@@ -341,7 +341,7 @@ class ClusterManager:
         return found
 
     async def _resize(self, resize: _Resize, *, until: float, trace: str) -> Resizes:
-        """Post it, once, under the machine's lock. What it returns is under way until it is ended."""
+        """Post the resize once, under the machine's lock, and return the record in which it runs until it is ended."""
         count, key = resize.count_after(), (resize.machine, resize.spec.spec_uuid)
         resizes = self._resizes.begin(*key)
         try:
@@ -356,9 +356,9 @@ class ClusterManager:
 
 
 def _arrived(spec: _ResourceSpec, *, known: set[str], resizes: Resizes, what: str) -> tuple[MachineDevice, ...] | None:
-    """All complete devices once a new one is among them; None while none is. Raises FabricNonsenseError if it failed.
+    """Return all complete devices once a new one is among them, else None. Raises FabricNonsenseError if it failed.
 
-    A failed one may stay on the machine, so it is not said that nothing was changed.
+    A failed device may stay on the machine, so the error does not promise that nothing was changed.
     """
     for device in spec.devices:
         if device.device_id in known or device.device_id in resizes.taken:

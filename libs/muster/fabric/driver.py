@@ -1,6 +1,6 @@
-"""The port to a CDI manager: three calls, four ways in which they go wrong, and what a fabric holds. Pure.
+"""The port to a CDI manager: three calls, four classes of failures, and the inventory of a fabric. Pure.
 
-A driver keeps no state but its connection and token: who calls decides about retries, deadlines and how much at a time.
+A driver keeps no state but its connection and token: its caller decides about retries, deadlines and concurrency.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from muster.schemas.facts.device import CallFailure
 
 
 class DeviceHealth(StrEnum):
-    """What the manager says of a device; Fsas: first character of res_op_status, 0, 1, 2."""
+    """Health of a device as the manager reports it; Fsas: first character of res_op_status, 0, 1, 2."""
 
     OK = "ok"
     WARNING = "warning"
@@ -22,70 +22,73 @@ class DeviceHealth(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MachineDevice:
-    """A device on a machine. device_id: as the fabric calls it; device_uuid: as its node shows it.
-
-    memory_mib: of a memory device.
-    """
+    """A device on a machine."""
 
     device_id: str
+    """Id of the device in the fabric."""
     device_uuid: str
+    """Id of the device as its node reports it."""
     model: str
     type: str = GPU
     memory_mib: int = 0
+    """Capacity of a memory device."""
     health: DeviceHealth = DeviceHealth.OK
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """free: how many devices lie in the pool, by (type, model). machines: what is attached, by machine."""
+    """The devices of a fabric, free and attached."""
 
     free: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """Number of free devices in the pool, by (type, model)."""
     machines: Mapping[str, tuple[MachineDevice, ...]] = field(default_factory=dict)
+    """Attached devices, by machine."""
 
 
 class FabricError(Exception):
-    """A call that went wrong; `failure` says what is known of its effect."""
+    """Base class of failed calls; `failure` says what is known of the effect."""
 
     failure: ClassVar[CallFailure]
 
 
 class FabricTimeoutError(FabricError):
-    """No answer in time: nobody knows whether it was, or will yet be, carried out."""
+    """The call was not answered in time: it is unknown whether it was, or will be, carried out."""
 
     failure = CallFailure.TIMEOUT
 
 
 class FabricRefusedError(FabricError):
-    """The manager said no, and would say so again: nothing was changed."""
+    """The manager refused the call permanently: nothing was changed, and a retry will fail."""
 
     failure = CallFailure.REFUSED
 
 
 class FabricUnavailableError(FabricError):
-    """Not reached, or not ready (5xx, another operation runs): nothing was changed, later it may work."""
+    """The manager was not reached or is not ready (5xx, another operation runs): nothing was changed; retry later."""
 
     failure = CallFailure.UNAVAILABLE
 
 
 class FabricNonsenseError(FabricError):
-    """An answer that cannot be understood: nobody knows what was carried out."""
+    """The response is invalid: it is unknown what was carried out."""
 
     failure = CallFailure.NONSENSE
 
 
 @dataclass(frozen=True, slots=True)
 class AttachOrder:
-    """One device of `model` from the pool to `machine`. traceparent: W3C, sent along as a header."""
+    """A request to attach one device of `model` from the pool to `machine`."""
 
     machine: str
     model: str
     type: str = GPU
     traceparent: str = ""
+    """W3C trace context, sent as a header."""
 
 
 @dataclass(frozen=True, slots=True)
 class DetachOrder:
-    """One device back to the pool."""
+    """A request to return one device to the pool."""
 
     machine: str
     device_id: str
@@ -94,28 +97,27 @@ class DetachOrder:
 
 
 class FabricDriver(Protocol):
-    """One fabric behind one manager. Every method raises FabricError and nothing else; `call_s` bounds each call.
-
-    parallel_max: calls that the manager can take at a time at most, whatever the settings allow.
-    """
+    """A client of one fabric's manager. Every method raises FabricError and nothing else; `call_s` bounds each call."""
 
     parallel_max: int
+    """Maximum number of concurrent calls to the manager, whatever the settings allow."""
 
     async def attach(self, order: AttachOrder) -> tuple[MachineDevice, ...]:
-        """Attach one. Returns devices of this type and model that are on the machine now, the new one among them.
+        """Attach one device. Returns the machine's devices of this type and model, the new one among them.
 
-        Managers do not say which one is new where several are attached at a time; who calls knows which are claimed.
+        Managers do not report which device is new where several are attached at a time; the caller knows which are
+        claimed.
         """
         ...
 
     async def detach(self, order: DetachOrder) -> bool:
-        """Take one away. False if it was not there any more."""
+        """Detach one device. Returns False if it was already gone."""
         ...
 
     async def survey(self) -> Inventory:
-        """All that there is."""
+        """Return all devices of the fabric."""
         ...
 
     async def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         ...

@@ -1,10 +1,11 @@
-"""Fsas Fabric Manager: one synchronous PATCH or DELETE per device.
+"""Driver for the Fsas Fabric Manager: one synchronous PATCH or DELETE per device.
 
 Routes and fields: CoHDI/composable-resource-operator v0.2.1, internal/cdi/fti/fm.
 
-The manager answers when the switch is done, so an attachment costs one request. An answer that is lost leaves its
-effect unknown: it is never sent again here. A detachment looks first, and looks again where the manager refuses, so
-taking away what is gone is no error. The pool is asked per model, because the manager counts it only so.
+The manager responds when the switch is done, so an attachment costs one request. A lost response leaves its effect
+unknown: the driver never sends the request again. A detachment reads the machine first, and again where the manager
+refuses, so detaching a device that is already gone is no error. The pool is counted per model, because the manager has
+no other count.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ _API = "fabric_manager/api/v1"
 
 
 class Condition(Answer):
-    """One of `condition` or `conditions`: column `model` (or another) compared with a value."""
+    """One comparison in `condition` or `conditions`: column `model` (or another) compared with a value."""
 
     column: str = ""
     operator: str = "eq"
@@ -39,7 +40,7 @@ class Condition(Answer):
 
 
 def value_of(conditions: Iterable[Condition], column: str) -> str:
-    """What a column must be equal to, "" if nothing says so."""
+    """Return the value that a column must be equal to, "" if no condition names it."""
     for condition in conditions:
         if condition.column == column and condition.operator == "eq" and condition.value is not None:
             return str(condition.value)
@@ -47,7 +48,7 @@ def value_of(conditions: Iterable[Condition], column: str) -> str:
 
 
 def memory_mib_of(conditions: Iterable[Condition]) -> int:
-    """Of a memory device, from column `memory_mib`; 0 if it says none. Raises FabricNonsenseError for giant ones."""
+    """Return the capacity in column `memory_mib`, 0 without one. Raises FabricNonsenseError if it is out of bounds."""
     value = value_of(conditions, "memory_mib")
     if len(value) > len(str(bounds.MEMORY_MIB_MAX)):
         raise FabricNonsenseError(f"memory_mib: {len(value)} digits are more than any device has")
@@ -55,7 +56,7 @@ def memory_mib_of(conditions: Iterable[Condition]) -> int:
 
 
 def health_of(operation_status: str) -> DeviceHealth:
-    """From the first character of res_op_status; one that is unknown is a warning."""
+    """Return the health from the first character of res_op_status; an unknown one is a warning."""
     return _HEALTH.get(operation_status[:1], DeviceHealth.WARNING) if operation_status else DeviceHealth.OK
 
 
@@ -104,7 +105,7 @@ class _Reserved(Answer):
 
 
 class FabricManager:
-    """See FabricDriver. models: (type, model) pairs whose pool a survey asks for."""
+    """Driver for a Fabric Manager. models: (type, model) pairs whose pool a survey counts."""
 
     parallel_max = bounds.PARALLEL_MAX["fm"]
 
@@ -117,7 +118,7 @@ class FabricManager:
         self._models = tuple(dict.fromkeys(models))
 
     async def attach(self, order: AttachOrder) -> tuple[MachineDevice, ...]:
-        """See FabricDriver.attach. An answer of success that shows no such device is nonsense."""
+        """Attach a device; see FabricDriver.attach. Raises FabricNonsenseError if the response lacks it."""
         wanted: dict[str, JsonValue] = {
             "res_type": order.type,
             "res_spec": {"condition": [{"column": "model", "operator": "eq", "value": order.model}]},
@@ -137,7 +138,7 @@ class FabricManager:
         return found
 
     async def detach(self, order: DetachOrder) -> bool:
-        """See FabricDriver.detach."""
+        """Detach a device, unless it is already gone; see FabricDriver.detach."""
         until = self._until()
         if not await self._is_there(order, until=until):
             return False
@@ -147,13 +148,13 @@ class FabricManager:
         except FabricRefusedError:
             if await self._is_there(order, until=until):
                 raise
-            return False  # somebody else took it away meanwhile
-        if said:  # 200 may show the machine, 204 says nothing
+            return False  # another client detached it meanwhile
+        if said:  # 200 may show the machine, 204 has no body
             parsed(Answer, said, what=f"DELETE machine {order.machine}")
         return True
 
     async def survey(self) -> Inventory:
-        """See FabricDriver.survey. Machines without `resources` in the list are asked one by one."""
+        """Return the inventory; see FabricDriver.survey. Machines listed without `resources` are read one by one."""
         until = self._until()
         body = await self._http.read(f"{_API}/machines", until=until, params=self._params)
         machines = parsed(_MachinesAnswer, body, what="GET machines").data.machines
@@ -174,7 +175,7 @@ class FabricManager:
         return Inventory(free=counts, machines={machine.mach_uuid: machine.devices() for machine in filled})
 
     async def close(self) -> None:
-        """See FabricDriver.close."""
+        """Close the connection."""
         await self._http.close()
 
     @property

@@ -1,11 +1,11 @@
-"""HTTP requests to a CDI manager: one and what its failure says about its effect, many at a time, and waiting for work.
+"""HTTP requests to a CDI manager: single requests, concurrent requests and polling, with errors classed by effect.
 
-The class of an error is what the caller may do next, so it is chosen by what can have happened, not by what went
-wrong: a request that was not sent, or that only reads, has changed nothing (`FabricUnavailableError`); one that was
-sent and is not answered may have changed anything (`FabricTimeoutError`); 500, 502 and unknown codes to a change may
-hide work that was begun (`FabricNonsenseError`); 503 and those of 4xx that speak of the moment (`LATER`) say that none
-was; the rest of 4xx says no (`FabricRefusedError`).
-No redirect is followed: neither a token nor an order goes to a host that nobody configured.
+The class of an error determines what the caller may do next, so it depends on the possible effect, not on the cause: a
+request that was not sent, or that only reads, has changed nothing (`FabricUnavailableError`); one that was sent and not
+answered may have changed anything (`FabricTimeoutError`); 500, 502 and unknown codes for a change may hide work that
+was started (`FabricNonsenseError`); 503 and the temporary ones of 4xx (`LATER`) mean that no work was started; the rest
+of 4xx are refusals (`FabricRefusedError`). Redirects are not followed: neither a token nor an order goes to a host that
+is not configured.
 """
 
 import asyncio
@@ -34,11 +34,11 @@ LATER = frozenset(
         httpx.codes.SERVICE_UNAVAILABLE,
     }
 )
-"""Nothing was done, and later it may be: another operation runs, or the request was not taken in."""
+"""Status codes of a temporary refusal: another operation runs, or the request was not accepted. Nothing was changed."""
 
 
 class Answer(BaseModel):
-    """What a manager says. Unknown fields are ignored: managers grow."""
+    """A response of a manager. Unknown fields are ignored, because managers add fields."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -47,19 +47,19 @@ AnswerT = TypeVar("AnswerT", bound=Answer)
 
 
 class Tokens(Protocol):
-    """Where a request's bearer token comes from."""
+    """A source of bearer tokens for requests."""
 
     async def token(self, *, until: float) -> str:
-        """A token that is good now. Raises FabricError."""
+        """Return a valid token. Raises FabricError."""
         ...
 
     def reject(self, token: str) -> None:
-        """The manager did not take it: the next call brings another."""
+        """Discard a token that the manager rejected: the next call returns another one."""
         ...
 
 
 class ManagerHttp:
-    """Requests below one base address. until: of the loop's clock; by then a request is over."""
+    """HTTP client for one base address. until: deadline of a request by the clock of the event loop."""
 
     def __init__(self, url: str, client: httpx.AsyncClient, tokens: Tokens | None = None) -> None:
         self._base = url.rstrip("/")
@@ -67,7 +67,7 @@ class ManagerHttp:
         self._tokens = tokens
 
     async def read(self, path: str, *, until: float, params: Mapping[str, str] | None = None, trace: str = "") -> bytes:
-        """GET. Raises FabricRefusedError, FabricUnavailableError, FabricNonsenseError."""
+        """Send a GET. Raises FabricRefusedError, FabricUnavailableError, FabricNonsenseError."""
         return await self._send("GET", path, until=until, params=params, trace=trace, changes=False)
 
     async def change(
@@ -80,7 +80,7 @@ class ManagerHttp:
         params: Mapping[str, str] | None = None,
         trace: str = "",
     ) -> bytes:
-        """POST, PATCH or DELETE, sent once. Raises FabricError by what can have happened."""
+        """Send a POST, PATCH or DELETE once. Raises FabricError by its possible effect."""
         return await self._send(method, path, until=until, params=params, trace=trace, body=body, changes=True)
 
     async def close(self) -> None:
@@ -108,7 +108,7 @@ class ManagerHttp:
             )
             status, answered = await exchange(self._client, request, until=until, changes=changes)
             if status == httpx.codes.UNAUTHORIZED and self._tokens is not None and left:
-                self._tokens.reject(token)  # nothing was done: a 401 comes before any work
+                self._tokens.reject(token)  # nothing was changed: a 401 comes before any work
                 continue
             if not httpx.codes.is_success(status):
                 raise failure_of(status, answered, what=f"{method} {request.url.path}", changes=changes)
@@ -119,7 +119,7 @@ class ManagerHttp:
 async def exchange(
     client: httpx.AsyncClient, request: httpx.Request, *, until: float, changes: bool
 ) -> tuple[int, bytes]:
-    """Status and body of an answer of any status. Raises FabricError if none came whole."""
+    """Return status and body of a response of any status. Raises FabricError if no complete response came."""
     what = f"{request.method} {request.url.path}"
     try:
         async with asyncio.timeout_at(until):
@@ -139,7 +139,7 @@ async def exchange(
 
 
 def failure_of(status: int, body: bytes, *, what: str, changes: bool) -> FabricError:
-    """The error that an answer without success stands for; see the module for the classes."""
+    """Return the error for an unsuccessful response; the module's docstring has the classes."""
     code, message = manager_words(body)
     said = f"{what}: {status}{f' {code}' if code else ''}{f': {message}' if message else ''}"
     if httpx.codes.is_redirect(status):
@@ -152,11 +152,11 @@ def failure_of(status: int, body: bytes, *, what: str, changes: bool) -> FabricE
         return FabricUnavailableError(said)
     if status == httpx.codes.GATEWAY_TIMEOUT:
         return FabricTimeoutError(said)
-    return FabricNonsenseError(f"{said}: work may have been begun")
+    return FabricNonsenseError(f"{said}: work may have been started")
 
 
 def parsed(model: type[AnswerT], body: bytes, *, what: str) -> AnswerT:
-    """An answer as a value. Raises FabricNonsenseError with the first field that does not fit."""
+    """Parse a response. Raises FabricNonsenseError with the first field that does not fit."""
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
@@ -164,7 +164,7 @@ def parsed(model: type[AnswerT], body: bytes, *, what: str) -> AnswerT:
 
 
 def parsed_part(model: type[AnswerT], said: JsonValue, *, what: str) -> AnswerT:
-    """The same of a part of an answer that was read before."""
+    """Parse a part of a response that was read before. Raises FabricNonsenseError as `parsed` does."""
     try:
         return model.model_validate(said)
     except ValidationError as error:
@@ -172,9 +172,9 @@ def parsed_part(model: type[AnswerT], said: JsonValue, *, what: str) -> AnswerT:
 
 
 def segment(name: str, *, field: str) -> str:
-    """A name as one segment of a path. Raises FabricRefusedError for what would be another path."""
+    """Return a name as one segment of a path. Raises FabricRefusedError for a name that would change the path."""
     if name in ("", ".", ".."):
-        raise FabricRefusedError(f"{field}: {name!r} is no name; the node's machine or the device's id is missing")
+        raise FabricRefusedError(f"{field}: {name!r} is not a valid name; check the node's machine and the device's id")
     return quote(name, safe="")
 
 
@@ -184,7 +184,7 @@ class _Detail(Answer):
 
 
 class _ErrorAnswer(Answer):
-    """The forms of Fsas (detail), NEC (code, message), Redfish (error), OpenID Connect (error, error_description)."""
+    """Error body of Fsas (detail), NEC (code, message), Redfish (error), OpenID Connect (error, error_description)."""
 
     detail: _Detail | str | None = None
     error: _Detail | str | None = None
@@ -194,7 +194,7 @@ class _ErrorAnswer(Answer):
 
 
 def manager_words(body: bytes) -> tuple[str, str]:
-    """Code and message in the manager's own words, shortened; ("", "") if it says nothing that can be read."""
+    """Return the manager's error code and message, shortened; ("", "") if the body has none that can be read."""
     try:
         said = _ErrorAnswer.model_validate_json(body)
     except ValidationError:
@@ -209,7 +209,7 @@ def manager_words(body: bytes) -> tuple[str, str]:
 
 
 async def _body(response: httpx.Response, what: str) -> bytes:
-    """Raises FabricNonsenseError for one that is too large, as soon as that is known."""
+    """Return the whole body. Raises FabricNonsenseError as soon as it is known to be too large."""
     kept = bytearray()
     async for chunk in response.aiter_raw():  # undecoded: a small compressed answer can be a giant one
         kept += chunk
@@ -237,7 +237,7 @@ FoundT = TypeVar("FoundT")
 
 
 async def each(items: Sequence[ItemT], ask: Callable[[ItemT], Awaitable[FoundT]]) -> list[FoundT]:
-    """All answers, in the order of the items. The first error ends all that is under way, and is raised."""
+    """Call `ask` for all items concurrently; return the results in order. The first error cancels the rest."""
     found: list[FoundT] = []
     for start in range(0, len(items), bounds.SURVEY_PARALLEL):
         asked = [asyncio.ensure_future(ask(item)) for item in items[start : start + bounds.SURVEY_PARALLEL]]
@@ -252,10 +252,10 @@ async def each(items: Sequence[ItemT], ask: Callable[[ItemT], Awaitable[FoundT]]
 async def poll(
     look: Callable[[], Awaitable[FoundT | None]], *, until: float, what: str, poll_s: float = bounds.POLL_S_MIN
 ) -> FoundT:
-    """The first answer of `look` that is not None. poll_s: before the first look.
+    """Call `look` until it returns a result, and return that. poll_s: delay before the first call.
 
-    The work was begun before, so its effect is unknown until it is seen: a look that fails is taken again, and one that
-    is refused (the work is not known any more) is nonsense. Raises FabricTimeoutError, FabricNonsenseError.
+    The work was started before, so its effect is unknown until it is seen: a failed call is repeated, and a refused one
+    (the manager no longer knows the work) is invalid. Raises FabricTimeoutError, FabricNonsenseError.
     """
     loop = asyncio.get_running_loop()
     seen = "it goes on"

@@ -1,10 +1,10 @@
-"""NEC CDIM: a layout is applied, one at a time, and watched until it is over.
+"""Driver for NEC CDIM: a layout is applied, one at a time, and polled until it has ended.
 
 Routes and fields: CoHDI/composable-resource-operator v0.2.1, internal/cdi/nec, and project-cdim's layout-apply.
 
-We choose the device: a free one of the model is connected to a CPU of the node. One apply runs at a time, so
-there is at most one call, and 409 E40010 (another apply runs, perhaps somebody else's) changes nothing. An apply that
-fails and was rolled back changed nothing either; one that ends in any other way may have left a device anywhere.
+The driver chooses the device: a free one of the model is connected to a CPU of the node. One apply runs at a time, so
+there is at most one call, and 409 E40010 (another apply runs, perhaps of another client) changes nothing. An apply that
+failed and was rolled back changed nothing either; one that ends in any other way may have left a device anywhere.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class _Status(Answer):
 
 
 class _Device(Answer):
-    deviceID: str  # noqa: N815 - the manager's word
+    deviceID: str  # noqa: N815 - the manager's name
     type: str
     model: str = ""
     serialNumber: str = ""  # noqa: N815
@@ -81,7 +81,7 @@ class _Node(Answer):
     resources: tuple[_NodeResource, ...] = Field(default=(), max_length=bounds.DEVICES_MAX)
 
     def cpu(self) -> str:
-        """The device to which others are connected. Raises FabricRefusedError."""
+        """Return the device to which others are connected. Raises FabricRefusedError if there is none."""
         for resource in self.resources:
             if resource.device.type.upper() == "CPU":
                 return resource.device.deviceID
@@ -102,7 +102,7 @@ class _Apply(Answer):
 
 
 class LayoutApply:
-    """See FabricDriver. No authentication; keep the manager's network closed."""
+    """Driver for NEC CDIM. It sends no authentication; keep the manager's network closed."""
 
     parallel_max = bounds.PARALLEL_MAX["nec"]
 
@@ -112,23 +112,23 @@ class LayoutApply:
         self._poll_s = poll_s
 
     async def attach(self, order: AttachOrder) -> tuple[MachineDevice, ...]:
-        """See FabricDriver.attach."""
+        """Connect a free device of the model to the node; see FabricDriver.attach."""
         until = self._until()
         node = await self._node(order.machine, until=until, trace=order.traceparent)
         resources = await self._resources(until=until, trace=order.traceparent)
         alike = [resource for resource in resources.resources if _is(resource.device, order)]
         if not alike:
-            raise FabricRefusedError(f"model {order.model}: the manager knows no {order.type} of that model")
+            raise FabricRefusedError(f"model {order.model}: the manager has no {order.type} of this model")
         free = next((resource.device for resource in alike if not resource.nodeIDs), None)
         if free is None:
-            raise FabricRefusedError(f"model {order.model}: no {order.type} of it is free")
+            raise FabricRefusedError(f"model {order.model}: no {order.type} of this model is free")
         device = free.on_machine()
-        check_device(device, what="GET resources")  # before it is anywhere
+        check_device(device, what="GET resources")  # before it is connected
         await self._apply("connect", node.cpu(), free.deviceID, until=until, trace=order.traceparent)
         return (device,)
 
     async def detach(self, order: DetachOrder) -> bool:
-        """See FabricDriver.detach."""
+        """Disconnect the device from the node; see FabricDriver.detach."""
         until = self._until()
         node = await self._node(order.machine, until=until, trace=order.traceparent)
         resources = await self._resources(until=until, trace=order.traceparent)
@@ -138,7 +138,7 @@ class LayoutApply:
         return True
 
     async def survey(self) -> Inventory:
-        """See FabricDriver.survey. Devices that no node has are free; of every type, CPUs too."""
+        """Return the inventory; see FabricDriver.survey. Devices of no node are free; of every type, CPUs too."""
         until = self._until()
         nodes = await self._nodes(until=until)
         machines: dict[str, list[MachineDevice]] = {node.id: [] for node in nodes}
@@ -153,7 +153,7 @@ class LayoutApply:
         return Inventory(free=free, machines={machine: tuple(devices) for machine, devices in machines.items()})
 
     async def close(self) -> None:
-        """See FabricDriver.close."""
+        """Close the connection."""
         await self._http.close()
 
     def _until(self) -> float:
@@ -167,7 +167,7 @@ class LayoutApply:
         for node in await self._nodes(until=until, trace=trace):
             if node.id == node_id:
                 return node
-        raise FabricRefusedError(f"machine {node_id!r}: the manager knows no such node")
+        raise FabricRefusedError(f"machine {node_id!r}: the manager has no such node")
 
     async def _resources(self, *, until: float, trace: str = "") -> _Resources:
         body = await self._http.read(f"{_API}/resources", until=until, params={"detail": "true"}, trace=trace)
@@ -176,7 +176,7 @@ class LayoutApply:
     async def _apply(
         self, operation: Literal["connect", "disconnect"], cpu: str, device_id: str, *, until: float, trace: str
     ) -> None:
-        """Post one procedure, and wait until it is over."""
+        """Post one procedure, and poll until it has ended."""
         procedure: dict[str, JsonValue] = {
             "operationID": 1,
             "operation": operation,
@@ -201,7 +201,7 @@ class LayoutApply:
             return
         said = f"{what}: {ended.status}, rollback {ended.rollbackStatus or 'none'}"
         if ended.status in ("FAILED", "CANCELED") and ended.rollbackStatus == "COMPLETED":
-            raise FabricUnavailableError(f"{said}: all is as it was")
+            raise FabricUnavailableError(f"{said}: no change was applied")
         raise FabricNonsenseError(said)
 
 

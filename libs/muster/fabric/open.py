@@ -1,4 +1,4 @@
-"""The driver that a fabric's settings name."""
+"""Selection of the driver that a fabric's settings name."""
 
 import logging
 import ssl
@@ -22,10 +22,10 @@ from muster.fabric.token import PasswordGrant, read_credentials, trust
 def open_driver(
     fabric: FabricSettings, *, models: Iterable[tuple[str, str]] = (), client: httpx.AsyncClient | None = None
 ) -> FabricDriver:
-    """A driver with connections of its own, or `client`'s, whose answers are checked; nothing is sent yet. Close it.
+    """Open a driver that validates responses, over connections of its own or `client`. The caller closes it.
 
-    models: (type, model) pairs that the fabric may hold: some managers count their pool only per model.
-    Raises CredentialsError, and ValueError if `url` is missing or nothing is to be sent to one.
+    No request is sent yet. models: (type, model) pairs that the fabric may hold: some managers count their pool only
+    per model. Raises CredentialsError, and ValueError if `url` is missing or the driver does not use one.
     """
     if not fabric.url:
         raise ValueError(f"fabrics: {fabric.name}: url is empty; give the base address of its manager's API")
@@ -52,15 +52,15 @@ def _driver(fabric: FabricSettings, http: ManagerHttp, manager: FabricManager) -
         case "sunfish":
             return Redfish(http, call_s=fabric.call_s)
         case "operator":
-            raise ValueError(f"fabrics: {fabric.name}: the field's operator is no manager with an address")
+            raise ValueError(f"fabrics: {fabric.name}: driver operator has no manager with an address")
 
 
 def new_client(*, limit: int, verify: ssl.SSLContext | bool = True) -> httpx.AsyncClient:
-    """Connections of one fabric: none follows a redirect, and no proxy of the environment sees a token.
+    """Create the connections of one fabric: they follow no redirect, and ignore proxies of the environment.
 
-    limit: calls at a time. Surveys come on top.
+    limit: maximum number of concurrent calls, surveys not included.
     """
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # else a line per request, several a second while polling
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # else it logs every request, several a second while polling
     connections = limit + bounds.SURVEY_PARALLEL
     return httpx.AsyncClient(
         verify=verify,
@@ -75,7 +75,7 @@ def new_client(*, limit: int, verify: ssl.SSLContext | bool = True) -> httpx.Asy
 
 
 class UnopenedDriver:
-    """A fabric whose driver could not be made: it says what is wrong with its settings, and sends nothing."""
+    """A driver for a fabric with invalid settings: every call reports the error, and nothing is sent."""
 
     parallel_max = 1
 
@@ -83,16 +83,16 @@ class UnopenedDriver:
         self._why = why
 
     async def attach(self, order: AttachOrder) -> NoReturn:  # noqa: ARG002 - the port
-        """Raises FabricUnavailableError."""
+        """Raise FabricUnavailableError with the error in the settings."""
         raise FabricUnavailableError(self._why)
 
     async def detach(self, order: DetachOrder) -> NoReturn:  # noqa: ARG002 - the port
-        """Raises FabricUnavailableError."""
+        """Raise FabricUnavailableError with the error in the settings."""
         raise FabricUnavailableError(self._why)
 
     async def survey(self) -> NoReturn:
-        """Raises FabricUnavailableError."""
+        """Raise FabricUnavailableError with the error in the settings."""
         raise FabricUnavailableError(self._why)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""

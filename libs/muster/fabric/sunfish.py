@@ -1,10 +1,11 @@
-"""Sunfish, and what else composes by Redfish: a PATCH of a system asks for one device more.
+"""Driver for Sunfish and other managers that compose by Redfish: a PATCH of a system adds one device.
 
 The PATCH: CoHDI/composable-resource-operator v0.2.1, internal/cdi/sunfish; the rest: DMTF's Redfish (DSP0266).
 
-The answer names no device, so the system is looked at afterwards; what goes wrong then is told as unknown, because the
-device may be there. The pool is the composition service's resource blocks that nobody uses. Collections are read with
-`$expand`, and members that are only links are followed, on the same host and within bounds.
+The response names no device, so the driver reads the system afterwards; a failure of that read is reported as an
+unknown effect, because the device may be attached. The pool is the set of unused resource blocks of the composition
+service. Collections are read with `$expand`, and members that are only links are followed, on the same host and within
+bounds.
 """
 
 import asyncio
@@ -34,11 +35,13 @@ _HEALTH = {"OK": DeviceHealth.OK, "Warning": DeviceHealth.WARNING, "Critical": D
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How Redfish names a type of device. collection: of a system; asks: what a request of one more says of it."""
+    """Redfish's names for a device type."""
 
     type: str
     collection: str
+    """Collection of a system that holds these devices."""
     asks: tuple[tuple[str, str], ...]
+    """Properties by which a request for one more device names the type."""
 
 
 _KINDS = {
@@ -97,7 +100,7 @@ class _Page(Answer):
 
 
 class Redfish:
-    """See FabricDriver."""
+    """Driver for a Redfish composition service."""
 
     parallel_max = bounds.PARALLEL_MAX["sunfish"]
 
@@ -106,26 +109,26 @@ class Redfish:
         self._call_s = call_s
 
     async def attach(self, order: AttachOrder) -> tuple[MachineDevice, ...]:
-        """See FabricDriver.attach."""
+        """Compose one more device of the model into the system; see FabricDriver.attach."""
         until, kind = self._until(), _kind(order.type)
         more: dict[str, JsonValue] = {"@Redfish.RequestCount": 1, **dict(kind.asks), "Model": order.model}
         body: dict[str, JsonValue] = {"Name": order.machine, kind.collection: {"Members": [more]}}
         said = await self._http.change("PATCH", _system(order.machine), until=until, body=body, trace=order.traceparent)
-        if said:  # 200 shows the system, 204 says nothing
+        if said:  # 200 shows the system, 204 has no body
             parsed(Answer, said, what=f"PATCH system {order.machine}")
         try:
             devices = await self._devices(order.machine, kind, until=until, trace=order.traceparent)
         except FabricNonsenseError:
             raise
         except FabricError as error:
-            raise FabricTimeoutError(f"system {order.machine}: composed, but then not seen: {error}") from error
+            raise FabricTimeoutError(f"system {order.machine}: composed, but reading it failed: {error}") from error
         found = tuple(device for device in devices if device.model == order.model)
         if not found:
             raise FabricNonsenseError(f"system {order.machine}: success, but no {order.type} of {order.model} is in it")
         return found
 
     async def detach(self, order: DetachOrder) -> bool:
-        """See FabricDriver.detach."""
+        """Remove the device from the system, unless it is already gone; see FabricDriver.detach."""
         until, kind = self._until(), _kind(order.type)
         path = f"{_system(order.machine)}/{kind.collection}/{segment(order.device_id, field='device_id')}"
         if not await self._is_there(order, kind, until=until):
@@ -135,13 +138,13 @@ class Redfish:
         except FabricRefusedError:
             if await self._is_there(order, kind, until=until):
                 raise
-            return False  # somebody else took it away meanwhile
+            return False  # another client detached it meanwhile
         if said:
             parsed(Answer, said, what=f"DELETE {path}")
         return True
 
     async def survey(self) -> Inventory:
-        """See FabricDriver.survey."""
+        """Return the inventory of all systems and resource blocks; see FabricDriver.survey."""
         until = self._until()
         systems = await self._collection(f"{_API}/Systems", _System, until=until)
         if len(systems) > bounds.MACHINES_MAX:
@@ -163,7 +166,7 @@ class Redfish:
         )
 
     async def close(self) -> None:
-        """See FabricDriver.close."""
+        """Close the connection."""
         await self._http.close()
 
     def _until(self) -> float:
@@ -180,7 +183,7 @@ class Redfish:
         return tuple(member.on_machine(kind.type) for member in wanted)
 
     async def _collection(self, path: str, model: type[AnswerT], *, until: float, trace: str = "") -> list[AnswerT]:
-        """All members, over all pages. Raises FabricNonsenseError for more pages than there may be."""
+        """Return all members of a collection, from all pages. Raises FabricNonsenseError above PAGES_MAX pages."""
         found: list[AnswerT] = []
         at, params = path, {"$expand": "."}
 
@@ -215,7 +218,7 @@ def _gpus(members: tuple[_Member, ...]) -> list[_Member]:
 
 
 def _path(link: str) -> str:
-    """A link of the service as a path below its base. Raises FabricNonsenseError for one that leads elsewhere."""
+    """Return a link of the service as a path below its base. Raises FabricNonsenseError if it leads elsewhere."""
     at = link.find(f"/{_API}/")
     if at < 0 or "://" in link or link.startswith("//") or "/../" in link:
         raise FabricNonsenseError(f"link {link[:200]!r} does not lead into {_API}")

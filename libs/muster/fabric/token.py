@@ -1,9 +1,9 @@
-"""Bearer tokens by the OpenID Connect password grant, as the Fsas managers ask for them.
+"""Bearer tokens by the OpenID Connect password grant, as the Fsas managers require them.
 
 Routes and fields: CoHDI/composable-resource-operator v0.2.1, internal/cdi/fti/token.go.
 
-A token is kept until shortly before it expires. How long it lives is the difference of its own `exp` and `iat`, counted
-from before it was asked for, so the manager's clock need not agree with ours. The signature is the manager's business.
+A token is kept until shortly before it expires. Its lifetime is the difference of its own `exp` and `iat`, counted from
+the time of the request, so the manager's clock need not agree with the local one. The signature is not verified.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from muster.fabric.http import Answer, exchange, failure_of, parsed, segment
 
 
 class CredentialsError(Exception):
-    """The credentials file cannot be used; says what of it, never what is in it."""
+    """The credentials file is invalid; the message names the fields, never their values."""
 
 
 class Credentials(BaseModel):
-    """What the file holds; secrets are never shown. certificate: PEM of who signed the manager's, "": the system's."""
+    """Content of the credentials file; secrets are never shown."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True)
 
@@ -35,10 +35,11 @@ class Credentials(BaseModel):
     client_id: str
     client_secret: SecretStr = SecretStr("")
     certificate: str = ""
+    """CA certificate of the manager in PEM; "" for the CAs of the system."""
 
 
 def read_credentials(path: Path) -> Credentials:
-    """From a JSON file. Raises CredentialsError."""
+    """Read the credentials from a JSON file. Raises CredentialsError."""
     try:
         with path.open("rb") as file:
             text = file.read(bounds.CREDENTIALS_BYTES_MAX)
@@ -51,15 +52,15 @@ def read_credentials(path: Path) -> Credentials:
 
 
 def trust(credentials: Credentials | None) -> ssl.SSLContext:
-    """Whom a manager's certificate may be signed by. Raises CredentialsError."""
+    """Return the TLS settings that trust the configured CA. Raises CredentialsError."""
     try:
         return ssl.create_default_context(cadata=(credentials.certificate if credentials is not None else "") or None)
     except ssl.SSLError as error:
-        raise CredentialsError("credentials: certificate is no PEM certificate") from error
+        raise CredentialsError("credentials: certificate is not a PEM certificate") from error
 
 
 class PasswordGrant:
-    """Tokens of one user of one manager. One request for a token at a time; who waits takes what it brings."""
+    """Tokens of one user of one manager. One token request runs at a time, and concurrent callers share its result."""
 
     def __init__(self, url: str, client: httpx.AsyncClient, credentials: Credentials) -> None:
         realm = segment(credentials.realm, field="credentials.realm")
@@ -71,7 +72,7 @@ class PasswordGrant:
         self._asking = asyncio.Lock()
 
     async def token(self, *, until: float) -> str:
-        """Raises FabricUnavailableError, FabricRefusedError (wrong credentials), FabricNonsenseError."""
+        """Return a token. Raises FabricUnavailableError, FabricRefusedError (credentials), FabricNonsenseError."""
         try:
             async with asyncio.timeout_at(until), self._asking:
                 now = asyncio.get_running_loop().time()
@@ -80,10 +81,10 @@ class PasswordGrant:
                     self._good_until = now + life_s - min(bounds.TOKEN_LEEWAY_S, life_s / 2)
                 return self._token
         except TimeoutError as error:
-            raise FabricUnavailableError("token: others wait for one too, and none came in time") from error
+            raise FabricUnavailableError("token: the token request of another call took too long") from error
 
     def reject(self, token: str) -> None:
-        """Forget it, unless another was fetched meanwhile."""
+        """Discard this token, unless a newer one was fetched meanwhile."""
         if token == self._token:
             self._token = ""
 
@@ -122,17 +123,17 @@ class _Claims(Answer):
 
 
 def _life_s(answer: _TokenAnswer) -> float:
-    """How long the token is good, in seconds. Raises FabricNonsenseError."""
+    """Return the lifetime of the token, in seconds. Raises FabricNonsenseError."""
     claims = _claims(answer.access_token)
     if claims is not None and claims.iat is not None:
         return max(0.0, claims.exp - claims.iat)
     if answer.expires_in is not None:
         return answer.expires_in
-    raise FabricNonsenseError("token: neither exp and iat in it nor expires_in beside it say how long it is good")
+    raise FabricNonsenseError("token: lifetime missing: the token has no exp and iat, and the response no expires_in")
 
 
 def _claims(token: str) -> _Claims | None:
-    """The body of a JWT; None if it is none."""
+    """Return the claims of a JWT; None if the token is not a JWT."""
     parts = token.split(".")
     if len(parts) != 3:
         return None

@@ -54,7 +54,7 @@ class TestLayoutApply(DriverContract):
             {"status": "FAILED", "rollbackStatus": "COMPLETED"},
         ]
         async with self.stub(tmp_path, a_manager_whose_layouts_end(*ends)) as driver:
-            with pytest.raises(FabricUnavailableError, match="all is as it was"):
+            with pytest.raises(FabricUnavailableError, match="no change was applied"):
                 await driver.attach(self.order())
 
     async def test_a_layout_that_is_not_known_any_more_may_have_been_applied(self, tmp_path: Path) -> None:

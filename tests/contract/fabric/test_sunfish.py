@@ -77,5 +77,5 @@ class TestRedfish(DriverContract):
             return Response(status_code=204 if request.method == "PATCH" else 503)
 
         async with self.stub(tmp_path, say) as driver:
-            with pytest.raises(FabricTimeoutError, match="composed, but then not seen"):
+            with pytest.raises(FabricTimeoutError, match="composed, but reading it failed"):
                 await driver.attach(self.order())

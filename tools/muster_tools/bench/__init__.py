@@ -1,1 +1,1 @@
-"""Measurements of the whole stack, of the log and of the placement engine, each with the machine it ran on."""
+"""Benchmarks of the whole stack, of the log and of single cores; each result names the machine it was measured on."""

@@ -1,10 +1,10 @@
-"""Many GPUs attached over one fabric: a fresh stack, its simulated manager behind real HTTP in a process of its own.
+"""Benchmark of attaching many GPUs over one fabric: a fresh stack, with its simulated manager behind real HTTP.
 
-What it takes is compared with what the switches alone take, as the manager drew and did them: one after the other, and
-side by side on as many lanes as the fabric has. Two figures say what is possible on those lanes. The lower bound (the
-longest switch, or the sum spread over all lanes) is below every schedule. The list schedule takes the switches in the
-order in which they were begun, each on the first free lane (Graham, 1966): what a caller without any delay of its own
-would reach who does not know beforehand how long a switch takes.
+The time is compared with the times of the switches alone, as the manager drew and did them: serially, and in parallel
+on as many lanes as the fabric has. Two figures bound what those lanes allow. The lower bound (the longest switch, or
+the sum spread over all lanes) is below every schedule. The list schedule takes the switches in the order in which they
+were started, each on the first free lane (Graham, 1966): a caller without overhead would reach it without knowing the
+switch times in advance.
 """
 
 import asyncio
@@ -38,21 +38,23 @@ GPUS_PER_NODE = 8
 POLL_S = 0.5
 READY_S_MAX = 60.0
 SLACK = 4.0
-"""How many times the serial sum of median switches a run may take before it is given up."""
+"""Time limit of a run, as a multiple of the serial sum of median switches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """limit: calls at a time. switch_s: median of one switch (log-normal, deviation of the logarithm `sigma`)."""
+    """Parameters of the benchmark."""
 
     gpus: int
     limit: int
+    """Maximum number of concurrent calls."""
     switch_s: float
+    """Median time of one switch (log-normal, deviation of the logarithm `sigma`)."""
     sigma: float = 0.4
     seed: int = 1
 
     def settings(self) -> dict[str, object]:
-        """Of the stack: nodes without GPUs, a pool with all of them, nobody who scales."""
+        """Return the settings of the stack: nodes without GPUs, a pool with all GPUs, no scaling."""
         nodes = math.ceil(self.gpus / GPUS_PER_NODE)
         group = {
             "name": GROUP, "composable": True, "nodes": nodes, "nodes_min": nodes, "nodes_max": nodes, "gpus": 0,
@@ -71,38 +73,41 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class AttachReport:
-    """Seconds. wall_s: from the fact that accepted the request to the fact of the last attached device.
-
-    serial_s: sum of all switches. lower_bound_s, list_schedule_s: of the same switches on `limit` lanes; see the
-    module. call_overhead_s_median: of a call, from its intent to its outcome in the log, less its switch.
-    accepted_s: from the HTTP request to its acceptance. most_at_once: switches under way at one moment.
-    """
+    """Results; times in seconds."""
 
     gpus: int
     limit: int
     wall_s: float
+    """From the fact that accepted the request to the fact of the last attached device."""
     accepted_s: float
+    """From the HTTP request to its acceptance."""
     serial_s: float
+    """Sum of all switches."""
     longest_s: float
     lower_bound_s: float
+    """Lower bound for the same switches on `limit` lanes; see the module."""
     list_schedule_s: float
+    """List schedule of the same switches on `limit` lanes; see the module."""
     wall_to_lower_bound: float
     wall_to_list_schedule: float
     serial_to_wall: float
     call_overhead_s_median: float
+    """Time of a call from its intent to its outcome in the log, less its switch."""
     most_at_once: int
+    """Maximum number of concurrent switches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """From the log. attachments: (intent, outcome, device) of each device."""
+    """Times read from the log."""
 
     accepted: Instant
     attachments: tuple[tuple[Instant, Instant, str], ...]
+    """(intent, outcome, device) of each device."""
 
 
 async def measure(plan: Plan, directory: Path, *, say: Say, progress: Progress) -> AttachReport:
-    """Start a stack in `directory`, attach, stop it. Raises CliError, StartFailedError, StateDirError."""
+    """Start a stack in `directory`, attach all GPUs, stop it. Raises CliError, StartFailedError, StateDirError."""
     async with fresh_stack(directory, plan.settings(), split=True, say=say, what="a stack of empty nodes") as stack:
         await _ready(stack, plan)
         say(f"attaching {plan.gpus} GPUs, {plan.limit} at a time")
@@ -117,7 +122,7 @@ async def measure(plan: Plan, directory: Path, *, say: Say, progress: Progress) 
 
 
 class Switch(BaseModel):
-    """One operation of the manager. begun, due: nanoseconds."""
+    """One operation of the manager; begun and due in nanoseconds."""
 
     begun: int
     due: int
@@ -125,18 +130,18 @@ class Switch(BaseModel):
 
     @property
     def took_s(self) -> float:
-        """How long it took."""
+        """Return the duration of the switch."""
         return seconds_between(self.begun, self.due)
 
 
 class Operations(BaseModel):
-    """The manager's own page of what it did."""
+    """The manager's page of operations."""
 
     operations: list[Switch]
 
 
 def report_of(plan: Plan, switches: Sequence[Switch], moments: Moments, *, accepted_s: float) -> AttachReport:
-    """The figures. Pure."""
+    """Compute the figures. Pure."""
     ordered = [switch.took_s for switch in sorted(switches, key=lambda switch: switch.begun)]
     by_device = {str(switch.device["device_id"]): switch.took_s for switch in switches}
     overheads = sorted(
@@ -162,12 +167,12 @@ def report_of(plan: Plan, switches: Sequence[Switch], moments: Moments, *, accep
 
 
 def lower_bound_s(takes_s: Sequence[float], lanes: int) -> float:
-    """No schedule of these on so many lanes is shorter."""
+    """Return the lower bound of every schedule of these switches on this many lanes."""
     return max(*takes_s, sum(takes_s) / lanes)
 
 
 def list_schedule_s(takes_s: Sequence[float], lanes: int) -> float:
-    """When the last ends if each is begun on the first free lane, in this order."""
+    """Return when the last switch ends if each starts on the first free lane, in this order."""
     free_at = [0.0] * lanes
     end = 0.0
     for take_s in takes_s:
@@ -178,7 +183,7 @@ def list_schedule_s(takes_s: Sequence[float], lanes: int) -> float:
 
 
 def most_at_once(switches: Sequence[Switch]) -> int:
-    """How many were under way at one moment."""
+    """Return the maximum number of concurrent switches."""
     steps = sorted([(each.begun, 1) for each in switches] + [(each.due, -1) for each in switches])
     running = most = 0
     for _, step in steps:
@@ -188,7 +193,7 @@ def most_at_once(switches: Sequence[Switch]) -> int:
 
 
 async def _ready(stack: FreshStack, plan: Plan) -> None:
-    """Nodes are there, and the composer has seen the pool. Raises CliError."""
+    """Wait for all nodes and for the composer's view of the pool. Raises CliError."""
     deadline_s = time.monotonic() + READY_S_MAX
     nodes = math.ceil(plan.gpus / GPUS_PER_NODE)
     while time.monotonic() < deadline_s:
@@ -197,11 +202,11 @@ async def _ready(stack: FreshStack, plan: Plan) -> None:
         if there == nodes and sum(pools) == plan.gpus:
             return
         await asyncio.sleep(POLL_S)
-    raise refused(f"after {READY_S_MAX:g} s {there} of {nodes} nodes are there, and {sum(pools)} GPUs in the pool")
+    raise refused(f"after {READY_S_MAX:g} s {there} of {nodes} nodes have joined, and the pool has {sum(pools)} GPUs")
 
 
 async def _attached(stack: FreshStack, plan: Plan, view: RequestView | None, progress: Progress) -> None:
-    """Return when every device is on its node. Raises CliError."""
+    """Wait until every device is attached to its node. Raises CliError."""
     deadline_s = time.monotonic() + READY_S_MAX + SLACK * plan.gpus * plan.switch_s
     before = {AttachmentPhase.REQUESTED, AttachmentPhase.ATTACHING}
     while time.monotonic() < deadline_s:
@@ -218,17 +223,17 @@ async def _attached(stack: FreshStack, plan: Plan, view: RequestView | None, pro
 
 
 async def _switches(stack: FreshStack, plan: Plan) -> list[Switch]:
-    """What the manager did, from its own page. Raises CliError if that is not one switch per GPU."""
+    """Return the manager's operations from its own page. Raises CliError unless there is one switch per GPU."""
     async with httpx.AsyncClient(trust_env=False) as client:
         answer = await client.get(f"{stack.settings.fabrics[0].url}/_operations")
     found = Operations.model_validate_json(answer.content).operations
     if len(found) != plan.gpus:
-        raise refused(f"{len(found)} switches for {plan.gpus} GPUs: the run is no measurement")
+        raise refused(f"{len(found)} switches for {plan.gpus} GPUs: the run is not a valid measurement")
     return found
 
 
 async def _moments(stack: FreshStack, file: Path) -> Moments:
-    """From the cluster's log. Raises CliError."""
+    """Read the times from the cluster's log. Raises CliError."""
     log = cluster_log(stack.settings.cluster)
     await on_bus(stack.settings, ADMIN_TOOLS, lambda client: export_log(client, log, file))
     accepted = Instant(0)
@@ -251,7 +256,7 @@ async def _moments(stack: FreshStack, file: Path) -> Moments:
 
 
 def run(plan: Plan, form: Output) -> None:
-    """Measure and print. Raises CliError."""
+    """Run the benchmark and print its results. Raises CliError."""
     machine = this_machine()
 
     def run_once(directory: Path, say: Say, progress: Progress) -> Coroutine[None, None, AttachReport]:
@@ -266,11 +271,14 @@ def _rows(found: AttachReport) -> list[tuple[str, str]]:
     bound = f"{found.lower_bound_s:.2f} s: no schedule of these switches on {found.limit} lanes is shorter"
     listed = f"{found.list_schedule_s:.2f} s: each on the first free lane, without any delay"
     return [
-        ("attached", f"{found.gpus} GPUs on one fabric, at most {found.limit} at a time ({found.most_at_once} were)"),
+        (
+            "attached",
+            f"{found.gpus} GPUs on one fabric, concurrency at most {found.limit} ({found.most_at_once} reached)",
+        ),
         ("measured", f"{found.wall_s:.2f} s from accepted to the last one attached"),
         ("lower bound", f"{bound}; measured is {found.wall_to_lower_bound:.3f} x"),
         ("list schedule", f"{listed}; measured is {found.wall_to_list_schedule:.3f} x"),
-        ("one by one", f"{found.serial_s:.2f} s; measured is {found.serial_to_wall:.1f} times faster"),
+        ("serial", f"{found.serial_s:.2f} s; measured is {found.serial_to_wall:.1f} times faster"),
         ("longest switch", f"{found.longest_s:.2f} s"),
         ("overhead of a call", f"{found.call_overhead_s_median * 1000:.0f} ms median, from intent to outcome"),
         ("accepted after", f"{found.accepted_s * 1000:.0f} ms"),

@@ -1,8 +1,8 @@
-"""The scheduler's core alone, in virtual time: what a decision costs at first, and when little or nothing changed.
+"""Benchmark of the scheduler's core alone, in virtual time: the cost of the first and of later decisions.
 
-Only `apply` and `decide` of the core are timed: no bus, no making of facts, and the agent's answers, which this
-benchmark plays, come between the measurements. Processor time is taken beside the wall, since it hardly depends on what
-else the machine does.
+Only `apply` and `decide` of the core are timed: no bus and no creation of facts; the agent's answers, which this
+benchmark simulates, come between the measurements. Processor time is measured beside wall time, since it hardly depends
+on the other load of the machine.
 """
 
 import statistics
@@ -37,22 +37,22 @@ from muster_tools.bench.figures import print_figures
 CLUSTER = "bench"
 START = Instant(1_700_000_000 * NS_PER_S)
 OVER_SLICE_S = 7_200.0
-"""How long the fleet has run when the waiting jobs come: every holder is past its minimum slice and may make way."""
+"""Run time of the fleet when pending jobs arrive: all running jobs are past their minimum run time and preemptible."""
 ANSWER_S = 1.0
-"""Virtual: how long the agent takes for what it is asked."""
+"""Virtual time in which the agent carries out a request."""
 CHANGES_PER_S = 20.0
-"""Virtual: what is said at most once in 5 s weighs as it would in such a cluster."""
+"""Virtual rate of changes: a fact limited to one per 5 s weighs as it would in such a cluster."""
 WAITING_S = 180.0
-"""How long they have waited when changes are measured: preemption has come to rest, and all of them starve."""
+"""How long the jobs have waited when changes are measured: preemption has settled, and all of them starve."""
 ROUNDS_MAX = 10_000
-"""Decisions until nothing more is to say; more means that they go round in a circle."""
+"""Maximum number of decisions until no draft is left; more means an endless loop."""
 
 Done = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Milliseconds of one measurement."""
+    """Time of one measurement, in milliseconds."""
 
     wall_ms: float
     cpu_ms: float
@@ -60,7 +60,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Of several measurements, in ms."""
+    """Distribution of several measurements, in ms."""
 
     runs: int
     wall_min_ms: float
@@ -72,12 +72,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class CycleReport:
-    """first: from `pending` jobs arrived to nothing more to say, in first_decisions; first_decide_max: the longest.
-
-    waiting: what then follows in WAITING_S, when `victims` made way and who starves got a reservation. changed: one job
-    ended and one came, fold and decide until quiet. idle: a decision when nothing changed. placed, preempted: while
-    changes were measured.
-    """
+    """Results of the benchmark."""
 
     gpus: int
     pending: int
@@ -85,18 +80,26 @@ class CycleReport:
     running: int
     fill: Spent
     first: Spent
+    """From the arrival of all `pending` jobs until no draft is left."""
     first_decisions: int
     first_decide_max: Spent
+    """The longest of the `first_decisions`."""
     waiting: Spent
+    """The WAITING_S that follow, with preemption and reservations for starving jobs."""
     victims: int
+    """Number of jobs preempted during `waiting`."""
     changed: Spread
+    """One job ended and one arrived: fold and decide until no draft is left."""
     idle: Spread
+    """A decision without changes."""
     placed: int
+    """Jobs placed while changes were measured."""
     preempted: int
+    """Jobs preempted while changes were measured."""
 
 
 class Meter:
-    """Adds up what is spent in the parts that are timed."""
+    """Sum of the time spent in the measured parts."""
 
     def __init__(self) -> None:
         self.wall_s = self.cpu_s = 0.0
@@ -104,11 +107,11 @@ class Meter:
         self.decisions = 0
 
     def spent(self) -> Spent:
-        """So far."""
+        """Return the time spent so far."""
         return Spent(round(1e3 * self.wall_s, 3), round(1e3 * self.cpu_s, 3))
 
     def time(self, work: Callable[[], list[Draft]]) -> list[Draft]:
-        """Do it and count it as a decision."""
+        """Run the work and count it as a decision."""
         cpu_s, wall_s = time.process_time(), time.perf_counter()
         drafts = work()
         took = time.perf_counter() - wall_s, time.process_time() - cpu_s
@@ -131,9 +134,9 @@ class Meter:
 
 
 class Cell(VirtualCluster):
-    """A scheduler's core, and everybody else of the cluster played: facts in, drafts out and back in as facts.
+    """The scheduler's core, with the rest of the cluster simulated: facts in, drafts out and back in as facts.
 
-    The core is none of `cores`, so that what it folds and decides is timed apart from the making of facts.
+    The core is not one of `cores`, so that its fold and decisions are timed apart from the creation of facts.
     """
 
     def __init__(self, limits: Limits | None = None) -> None:
@@ -144,26 +147,26 @@ class Cell(VirtualCluster):
         self._answers: list[tuple[str, str, Payload]] = []
 
     def routed(self, job: Job) -> Fact:
-        """The federation sends a job."""
+        """Route a job to the cluster as the federation does."""
         return self.write("federation", "job", job.id, "routed", JobRouted(job=job, cluster=CLUSTER), trace=job.trace)
 
     def exited(self, job_id: str, outcome: PodsOutcome) -> Fact:
-        """The agent tells that a running job ended."""
+        """Report as the agent that a running job ended."""
         attempt = self.running.pop(job_id)
         payload = PodsExited(attempt=attempt, outcome=outcome, ran_s=OVER_SLICE_S)
         return self.write("agent", "job", job_id, "pods-exited", payload)
 
     def quiet(self, meter: Meter) -> None:
-        """Decide and fold until there is nothing more to say."""
+        """Decide and fold until no draft is left."""
         for _ in range(ROUNDS_MAX):
             drafts = meter.time(lambda: self.core.decide(self.now))
             if not drafts and self.core.next_wakeup() != self.now:
                 return
             meter.fold(self.core, [self._from(draft) for draft in drafts])
-        raise AssertionError(f"still deciding after {ROUNDS_MAX} decisions: they go round in a circle")
+        raise AssertionError(f"still deciding after {ROUNDS_MAX} decisions: the decisions do not converge")
 
     def live(self, seconds: float, meter: Meter) -> None:
-        """Let time pass: the scheduler is asked when it wished to be, and gets its answers."""
+        """Let virtual time pass: wake the scheduler when it asked for it, and send it the agent's answers."""
         end = after(self.now, seconds)
         self.answer(meter)
         while (wake := self.core.next_wakeup()) is not None and wake <= end:
@@ -174,7 +177,7 @@ class Cell(VirtualCluster):
         self.quiet(meter)
 
     def answer(self, meter: Meter) -> None:
-        """The agent does what it was asked, again and again until nothing is asked."""
+        """Carry out requests as the agent does, until none is left."""
         while self._answers:
             answers, self._answers = self._answers, []
             self.now = after(self.now, ANSWER_S)
@@ -202,7 +205,7 @@ class Cell(VirtualCluster):
 
 
 def measure(scale: Scale, *, changes: int, say: Callable[[str], None], done: Done) -> CycleReport:
-    """Fill the fleet, let jobs wait, change a little `changes` times. done: called after each change."""
+    """Fill the fleet, submit pending jobs, then change a little `changes` times. done: called after each change."""
     say(f"filling {scale.gpus} GPUs")
     cell, fill = _fleet_and_queues(scale), Meter()
     _arrive(cell, fill, holders(scale))
@@ -220,7 +223,7 @@ def measure(scale: Scale, *, changes: int, say: Callable[[str], None], done: Don
     victims = cell.said.get("stop-requested", 0)
     cell.said.clear()
 
-    say("changing a little")
+    say("measuring small changes")
     changed = _changes(cell, scale, changes, done)
     return CycleReport(
         gpus=scale.gpus,
@@ -241,7 +244,7 @@ def measure(scale: Scale, *, changes: int, say: Callable[[str], None], done: Don
 
 
 def spread(spent: Sequence[Spent]) -> Spread:
-    """Least, middle and most of at least one measurement."""
+    """Return minimum, median and maximum of at least one measurement."""
     walls, cpus = [one.wall_ms for one in spent], [one.cpu_ms for one in spent]
     return Spread(
         runs=len(spent),
@@ -254,7 +257,7 @@ def spread(spent: Sequence[Spent]) -> Spread:
 
 
 def _fleet_and_queues(scale: Scale) -> Cell:
-    """Every node joined and released, every queue made."""
+    """Create a cell in which every node has joined and is schedulable, and every queue exists."""
     cell, untimed = Cell(), Meter()
     wishes = (QueueChangeRequested(spec=spec, principal="bench") for spec in queues(scale))
     facts = [cell.write("federation", "queue", wish.spec.name, "change-forwarded", wish) for wish in wishes]
@@ -265,13 +268,13 @@ def _fleet_and_queues(scale: Scale) -> Cell:
 
 
 def _arrive(cell: Cell, meter: Meter, jobs: Iterable[Job]) -> None:
-    """All at once."""
+    """Submit all jobs at once."""
     meter.fold(cell.core, [cell.routed(job) for job in jobs])
     cell.quiet(meter)
 
 
 def _changes(cell: Cell, scale: Scale, count: int, done: Done) -> list[Spent]:
-    """One running job ends and one comes, `count` times; what the agent then answers is not timed."""
+    """End one running job and submit one, `count` times; the agent's answers are not timed."""
     coming, found = comers(scale), list[Spent]()
     for number in range(count):
         cell.now = after(cell.now, 1 / CHANGES_PER_S)
@@ -287,18 +290,18 @@ def _changes(cell: Cell, scale: Scale, count: int, done: Done) -> list[Spent]:
 
 
 def _idle(cell: Cell, count: int) -> list[Spent]:
-    """Decisions when nothing changed."""
+    """Time decisions without changes."""
     found: list[Spent] = []
     for _ in range(count):
         meter = Meter()
         said = meter.time(lambda: cell.core.decide(cell.now))
-        assert not said, f"nothing changed, and still it says {said[0].name}"
+        assert not said, f"nothing changed, and the core still emits {said[0].name}"
         found.append(meter.spent())
     return found
 
 
 def run(scale: Scale, *, changes: int, form: Output) -> None:
-    """Measure and print."""
+    """Run the benchmark and print its results."""
     machine = this_machine()
     with counting("changes", total=changes) as advance:
         found = measure(scale, changes=changes, say=output.print_note, done=advance)
@@ -309,13 +312,13 @@ def _rows(found: CycleReport) -> list[tuple[str, str]]:
     return [
         (
             "input",
-            f"{found.gpus} GPUs, all held by {found.running} jobs; {found.pending} wait in {found.queues} queues",
+            f"{found.gpus} GPUs, all used by {found.running} jobs; {found.pending} pending in {found.queues} queues",
         ),
         ("fill the fleet", _once(found.fill)),
         ("first, all jobs new", f"{_once(found.first)}, {found.first_decisions} decisions"),
         ("  longest decision", _once(found.first_decide_max)),
-        (f"  {WAITING_S / 60:.0f} minutes later", f"{_once(found.waiting)} in all, {found.victims} made way"),
-        ("one ended, one came", _often(found.changed)),
+        (f"  {WAITING_S / 60:.0f} minutes later", f"{_once(found.waiting)} in all, {found.victims} preempted"),
+        ("one ended, one arrived", _often(found.changed)),
         ("nothing changed", _often(found.idle)),
         ("during the changes", f"{found.placed} placed, {found.preempted} preempted"),
     ]
@@ -327,6 +330,6 @@ def _once(spent: Spent) -> str:
 
 def _often(spread: Spread) -> str:
     return (
-        f"{spread.wall_median_ms:.2f} ms median, {spread.wall_min_ms:.2f} least, {spread.wall_max_ms:.2f} most "
+        f"{spread.wall_median_ms:.2f} ms median, {spread.wall_min_ms:.2f} min, {spread.wall_max_ms:.2f} max "
         f"({spread.cpu_median_ms:.2f} ms CPU median) of {spread.runs}"
     )

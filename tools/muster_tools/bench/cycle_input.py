@@ -1,4 +1,4 @@
-"""The input of the cycle benchmark: a fleet, a tree of queues, jobs that fill it and that wait. Pure and seeded."""
+"""The input of the cycle benchmark: a fleet, a queue tree, jobs that fill the fleet and pending jobs. Pure, seeded."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,35 +21,36 @@ STARVING_AFTER_S = 60.0
 DEPARTMENTS_MAX = 9
 REPLICA_GPUS = (1, 1, 1, 2, 2, 4, 4, 8)
 GANG_REPLICAS = (2, 2, 4, 4, 8, 16)
-"""Of whole nodes: gangs of 16 to 128 GPUs."""
+"""Sizes of gangs in whole nodes: 16 to 128 GPUs."""
 GANG_SHARE = 0.25
 RACK_SHARE = 0.2
-"""Of the gangs that fit one: they want a rack to themselves."""
+"""Fraction of the gangs that require one rack, of those that fit one."""
 PRIORITIES = (10, 50, 50, 50, 90)
 SHAPES = 300
-"""Different requests among the waiting jobs. A team uses some of them again and again, other teams others."""
+"""Number of different requests among the pending jobs. Each team reuses some of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """gpus: of the fleet. pending: jobs that wait when it is full. queues: of the tree, in three levels.
-
-    shapes: different requests among the waiting jobs of one queue.
-    """
+    """Size of the input."""
 
     gpus: int
+    """GPUs of the fleet."""
     pending: int
+    """Number of jobs pending when the fleet is full."""
     queues: int
+    """Number of queues in the tree, in three levels."""
     shapes: int = 16
+    """Number of different requests among the pending jobs of one queue."""
 
     @property
     def nodes(self) -> int:
-        """Nodes of the fleet."""
+        """Return the number of nodes of the fleet."""
         return self.gpus // GPUS_PER_NODE
 
 
 def fleet(scale: Scale) -> Iterator[tuple[str, NodeJoined]]:
-    """Nodes of 8 GPUs in racks of 8 nodes and blocks of 8 racks."""
+    """Yield nodes of 8 GPUs in racks of 8 nodes and blocks of 8 racks."""
     half, pairs = (0,) * 4 + (1,) * 4, (0, 0, 1, 1, 2, 2, 3, 3)
     for index in range(scale.nodes):
         name, rack = f"gpu-{index:05}", index // NODES_PER_RACK
@@ -67,7 +68,7 @@ def fleet(scale: Scale) -> Iterator[tuple[str, NodeJoined]]:
 
 
 def queues(scale: Scale) -> Iterator[QueueSpec]:
-    """An organisation, departments, and teams that share out the fleet as nominal quotas and borrow from each other."""
+    """Yield an organization, departments, and teams whose nominal quotas add up to the fleet, with borrowing."""
     yield QueueSpec(name=ORGANISATION, starving_after_s=STARVING_AFTER_S)
     departments = min(DEPARTMENTS_MAX, scale.queues - 2)
     for number in range(departments):
@@ -87,14 +88,14 @@ def queues(scale: Scale) -> Iterator[QueueSpec]:
 
 
 def team_names(scale: Scale) -> tuple[str, ...]:
-    """The queues that take jobs."""
+    """Return the names of the queues that accept jobs."""
     return tuple(f"team-{number}" for number in range(max(1, scale.queues - 1 - DEPARTMENTS_MAX)))
 
 
 def holders(scale: Scale) -> Iterator[Job]:
-    """Jobs for every GPU, of many CPU sizes, so that hardly two nodes are in the same state.
+    """Yield jobs for every GPU, with many CPU sizes, so that hardly two nodes are in the same state.
 
-    Every other team asks three times as much as the rest: it borrows.
+    Every other team requests three times as much as the rest: it borrows.
     """
     teams = team_names(scale)
     asking = [name for number, name in enumerate(teams) for _ in range(3 if number % 2 else 1)]
@@ -110,7 +111,7 @@ def holders(scale: Scale) -> Iterator[Job]:
 
 
 def waiters(scale: Scale) -> Iterator[Job]:
-    """Jobs that come when the fleet is full, to all teams alike; some gangs want one rack."""
+    """Yield jobs that arrive when the fleet is full, evenly over all teams; some gangs require one rack."""
     shapes = [_group(f"shape-{number}") for number in range(SHAPES)]
     teams = team_names(scale)
     for index in range(scale.pending):
@@ -120,7 +121,7 @@ def waiters(scale: Scale) -> Iterator[Job]:
 
 
 def comers(scale: Scale) -> Iterator[Job]:
-    """More of the same, without end."""
+    """Yield an endless sequence of jobs of the same kinds."""
     shapes = [_group(f"shape-{number}") for number in range(SHAPES)]
     teams = team_names(scale)
     index = 0
@@ -133,7 +134,7 @@ def comers(scale: Scale) -> Iterator[Job]:
 
 
 def pick(choices: Sequence[T], *purpose: str | int) -> T:
-    """One of them, always the same for the same purpose."""
+    """Choose one of them; the choice is a function of the purpose."""
     return choices[int(uniform(SEED, *purpose) * len(choices))]
 
 

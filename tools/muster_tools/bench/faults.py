@@ -1,7 +1,7 @@
-"""Thousands of attachments and detachments over a fabric that fails, with leaders that change in mid-call.
+"""Benchmark of attachments and detachments over a failing fabric, with leaders that change during calls.
 
-The composer's core over a model of a fabric, in virtual time. Calls of a deposed leader are lost while the fabric
-carries them on. What the fabric really holds is compared with what the log says, at every quiet moment and at the end.
+It runs the composer's core over a model of a fabric, in virtual time. Calls of a former leader are lost, but the fabric
+carries them out. The true state of the fabric is compared with the log at every quiescent moment and at the end.
 """
 
 import itertools
@@ -26,7 +26,7 @@ from muster_tools.bench.figures import print_figures
 
 
 class People:
-    """Asks for devices and gives them back, `busy` requests at a time: half by hand, half as the scaler does."""
+    """Requests and returns devices, `busy` requests at a time: half as users do, half as the scaler does."""
 
     def __init__(self, harness: Harness) -> None:
         self._harness = harness
@@ -36,13 +36,13 @@ class People:
         harness.folds.append(self._fold)
 
     def start(self) -> None:
-        """All at once."""
+        """Start all requests at once."""
         for _ in range(self._harness.plan.busy):
             self._ask()
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is asked any more."""
+        """Return whether no request is open."""
         return not self._open
 
     def _ask(self) -> None:
@@ -95,13 +95,13 @@ class People:
 
 DAY_S = 86_400.0
 QUIET_S = 1_800.0
-"""Virtual time for everything to come to rest at the end."""
+"""Virtual time for all operations to settle at the end."""
 
 __all__ = ["Found", "Plan", "measure"]
 
 
 def measure(plan: Plan, *, done: Callable[[], None] = lambda: None) -> Found:
-    """Run it to the end. done: told after each of the plan's turns. Raises NeverSettlesError."""
+    """Run the plan to the end. done: called after each of the plan's turns. Raises NeverSettlesError."""
     harness = Harness(plan)
     people = People(harness)
     harness.agent.start()
@@ -122,12 +122,12 @@ def measure(plan: Plan, *, done: Callable[[], None] = lambda: None) -> Found:
 
 
 def _is_reached(harness: Harness, plan: Plan, target: int) -> bool:
-    """So many cycles, and a call to attach is under way: that is when leaders change."""
+    """Return whether this many cycles are done and an attach call is running: the moment to change the leader."""
     return harness.ledger.cycles >= target and bool(harness.ledger.attaching or target >= plan.cycles)
 
 
 def run(plan: Plan, form: Output) -> None:
-    """Measure and print. Raises CliError if a device was lost or given twice: then the composer is broken."""
+    """Run the benchmark and print its results. Raises CliError if a device was lost or attached twice."""
     machine = this_machine()
     begun_s = time.perf_counter()
     with counting("turns", total=len(plan.turns)) as advance:
@@ -137,7 +137,7 @@ def run(plan: Plan, form: Output) -> None:
     print_figures(machine, document, _rows(plan, found, took_s), form=form)
     wrong = found.leaked + found.doubly_attached + found.misplaced + found.withheld
     if wrong:
-        raise refused(f"log and fabric disagree about {wrong} devices; run it again with seed {plan.seed} to see why")
+        raise refused(f"log and fabric disagree about {wrong} devices; to reproduce it, use --seed {plan.seed}")
 
 
 def _rows(plan: Plan, found: Found, took_s: float) -> list[tuple[str, str]]:
@@ -145,7 +145,7 @@ def _rows(plan: Plan, found: Found, took_s: float) -> list[tuple[str, str]]:
     return [
         (
             "input",
-            f"{plan.nodes} nodes, {plan.pool} devices in the pool, {plan.limit} calls at a time, seed {plan.seed}",
+            f"{plan.nodes} nodes, {plan.pool} devices in the pool, {plan.limit} concurrent calls, seed {plan.seed}",
         ),
         ("time", f"{took_s:.1f} s for {found.virtual_s / 3600:.1f} h of virtual time and {found.facts:,} facts"),
         ("cycles", f"{found.cycles:,} attached and detached, {found.calls:,} calls, {plan.faults:.1%} with a fault"),
@@ -154,16 +154,16 @@ def _rows(plan: Plan, found: Found, took_s: float) -> list[tuple[str, str]]:
             "time-outs after success",
             f"{found.timeouts_after_success:,}, {found.timeouts_after_attach:,} of attachments",
         ),
-        ("leader changes", f"{found.leader_changes:,}, {found.leader_changes_in_attach:,} in mid-attach"),
+        ("leader changes", f"{found.leader_changes:,}, {found.leader_changes_in_attach:,} during an attach"),
         ("  calls lost with a leader", f"{found.calls_lost:,}"),
         ("retries", f"{found.retries:,}"),
         ("adoptions", f"{found.adoptions:,}"),
         ("orphans", f"{found.orphans_found:,} found, {found.orphans_returned:,} returned or adopted"),
         ("given up", f"{found.detachments_given_up:,} detachments, {found.requests_failed:,} requests"),
-        ("calls at a time", f"{found.in_flight_max} at most, {found.limit} allowed"),
+        ("concurrent calls", f"{found.in_flight_max} at most, {found.limit} allowed"),
         ("compared with the fabric", f"{found.quiet_moments:,} times and at the end"),
         ("leaked", str(found.leaked)),
         ("doubly attached", str(found.doubly_attached)),
-        ("not where the log says", str(found.misplaced)),
-        ("withheld for nothing", str(found.withheld)),
+        ("not on the machine in the log", str(found.misplaced)),
+        ("withheld without a reason", str(found.withheld)),
     ]

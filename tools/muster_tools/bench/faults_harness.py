@@ -1,7 +1,7 @@
 """A cluster around the composer, in virtual time: its log, and small stand-ins for the scheduler and the agent.
 
-The scheduler answers `withhold-requested` (sometimes late) and releases what is new; the agent shows on its nodes what
-the log says is attached. Both are functions of the seed and of the facts.
+The scheduler answers `withhold-requested` (sometimes late) and releases new devices; the agent reports on its nodes the
+devices that the log has as attached. Both are functions of the seed and of the facts.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -26,25 +26,23 @@ from muster.schemas.registry import STATE_NAME
 START = Instant(2_000_000_000 * NS_PER_S)
 CLUSTER = "sim"
 TICK_NS = NS_PER_S // 10
-"""Everything happens on multiples of it, as facts come in bursts."""
+"""Granularity of virtual time: facts come in bursts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """Seconds until the stand-ins answer; `late_share` of the answers to withholdings take `late_s`.
-
-    append_s: from a decision of the scheduler until it stands in the log.
-    """
+    """Delays of the stand-ins, in seconds; `late_share` of the scheduler's grants take `late_s`."""
 
     visible_s: float = 2.0
     grant_s: float = 0.5
     append_s: float = 0.2
+    """From a decision of the scheduler until it is in the log."""
     late_share: float = 0.02
     late_s: float = 29.9
 
 
 class SharedLog(VirtualCluster):
-    """A log that stand-ins fold, after the cores. They are called in the order of `folds`."""
+    """A log that the stand-ins fold after the cores, in the order of `folds`."""
 
     def __init__(self, cores: Mapping[str, Core]) -> None:
         super().__init__(CLUSTER, start=START, cores=cores, tick_ns=TICK_NS, watch=self._told)
@@ -57,16 +55,16 @@ class SharedLog(VirtualCluster):
 
 @dataclass
 class _Grant:
-    """What the scheduler knows of a device or node that is not simply usable."""
+    """The scheduler's state of a device or node that has requests or is not released."""
 
     released: bool = True
     wishes: dict[str, bool] = field(default_factory=dict)
 
 
 class SchedulerStandIn:
-    """Grants as the scheduler does, with nobody holding anything. Its answers are a moment on their way.
+    """Grants withhold requests as the scheduler does in a cluster without jobs, with a delay.
 
-    An answer that crosses a withdrawal stands until it is given back.
+    A grant that crosses a withdrawal holds until it is released.
     """
 
     def __init__(self, log: SharedLog, *, seed: int, delays: Delays) -> None:
@@ -76,11 +74,11 @@ class SchedulerStandIn:
 
     @property
     def withheld(self) -> int:
-        """Devices and nodes that are withheld for somebody."""
+        """Return the number of devices and nodes that are withheld for a request."""
         return sum(1 for grant in self._grants.values() if any(grant.wishes.values()))
 
     def states(self) -> Iterator[Draft]:
-        """Its part of a checkpoint."""
+        """Yield the scheduler's part of a checkpoint."""
         for (kind, name), grant in self._grants.items():
             wishes = tuple(
                 WithholdWish(request_id=request, answered=answered) for request, answered in grant.wishes.items()
@@ -90,12 +88,12 @@ class SchedulerStandIn:
             yield Draft(kind, name, STATE_NAME, state)
 
     def renew(self, kind: str, name: str) -> None:
-        """It is new: usable by `released`."""
+        """Release a new device or node."""
         self._grants[kind, name] = _Grant(released=False)
         self._soon(lambda: self._release(kind, name), kind, name, "release")
 
     def forget(self, uuid: str) -> None:
-        """The device is gone from its node."""
+        """Remove the state of a device that has left its node."""
         self._grants.pop(("device", uuid), None)
 
     def _fold(self, fact: Fact) -> None:
@@ -140,7 +138,7 @@ class SchedulerStandIn:
 
 
 class AgentStandIn:
-    """Nodes that show what was attached to their machines, a moment later."""
+    """Reports attached devices on the nodes of their machines, with a delay."""
 
     def __init__(
         self,
@@ -158,13 +156,13 @@ class AgentStandIn:
         log.folds.append(self._fold)
 
     def start(self) -> None:
-        """All nodes join, and are released."""
+        """Let all nodes join and be released."""
         for name in self._machines:
             self._log.write("agent", "node", name, "joined", self._description(name))
             self._log.write("scheduler", "node", name, "released", Released())
 
     def states(self) -> Iterator[Draft]:
-        """Its part of a checkpoint, and the scheduler's of its nodes."""
+        """Yield the agent's part of a checkpoint, and the scheduler's part for its nodes."""
         for name in self._machines:
             yield Draft("node", name, STATE_NAME, NodeState(description=self._description(name)))
             yield Draft("node", name, STATE_NAME, GrantState(released=True))

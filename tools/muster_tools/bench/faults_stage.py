@@ -1,4 +1,4 @@
-"""One composer over one fabric that fails, in virtual time: how time passes, and how leaders change."""
+"""A composer over a failing fabric in virtual time: the passing of time, and changes of leaders."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -27,17 +27,14 @@ from muster_tools.bench.faults_plan import Found, Plan
 
 
 class Ledger:
-    """Counts, claims and breaches.
-
-    claims: attachment and machine of each device that the log says is attached. attaching: attachments whose call is
-    under way as the log has it. doubly_attached: claims of a device that was claimed. misplaced: claims of devices
-    that are not on that machine at a quiet moment.
-    """
+    """Counters, claims and violations."""
 
     def __init__(self, model: FabricModel) -> None:
         self._model = model
         self.claims: dict[str, tuple[str, str]] = {}
+        """Attachment and machine of each device that is attached according to the log."""
         self.attaching: dict[str, Instant] = {}
+        """Attachments whose call is running according to the log."""
         self._detaching: dict[str, Instant] = {}
         self._requested: dict[str, AttachmentRequested] = {}
         self._tried: set[str] = set()
@@ -47,7 +44,7 @@ class Ledger:
         self.doubly_attached = self.misplaced = self.quiet_moments = self.in_flight_max = 0
 
     def fold(self, fact: Fact) -> None:
-        """One fact further."""
+        """Fold one fact."""
         name, payload = fact.subject_id, fact.payload
         match payload:
             case AttachmentRequested():
@@ -76,7 +73,7 @@ class Ledger:
                 self.orphans_returned += 1
 
     def look(self) -> None:
-        """At a quiet moment compare what the fabric holds with the log."""
+        """Compare the state of the fabric with the log, at a quiescent moment."""
         in_flight = len(self.attaching) + len(self._detaching)
         self.in_flight_max = max(self.in_flight_max, in_flight)
         if not in_flight and not self._unsettled and not self._model.running:
@@ -88,7 +85,7 @@ class Ledger:
             )
 
     def leaked(self) -> int:
-        """Devices on machines that no attachment claims."""
+        """Return the number of devices on machines that no attachment claims."""
         machines = self._model.inventory().machines
         return sum(1 for devices in machines.values() for device in devices if device.device_id not in self.claims)
 
@@ -126,11 +123,11 @@ FABRIC, GROUP, MODEL = "fabric", "composable", "A100"
 BOUNDS = Bounds(withhold_s_max=30.0, scaler_withhold_s=20.0, orphan_s=120.0, attach_s_max=900.0)
 CALL_S = 30.0
 SHARES = {"drop_share": 0.7, "refuse_share": 0.06, "half_share": 0.1, "nonsense_share": 0.06, "twice_share": 0.08}
-"""Of the faults; a dropped answer is the time-out after success."""
+"""Fractions of the fault types; a dropped response is the time-out after success."""
 
 
 WRITER = "composer"
-"""Whose core it is."""
+"""Writer whose core is run."""
 
 
 class Harness(SharedLog):
@@ -162,7 +159,7 @@ class Harness(SharedLog):
     # --- time ------------------------------------------------------------------------------------------------
 
     def run(self, until: Instant, *, stop: Callable[[], bool] = lambda: False) -> None:
-        """Let time pass. Raises NeverSettlesError."""
+        """Let virtual time pass. Raises NeverSettlesError."""
         if stop():
             return
         for _ in self.moments(until):
@@ -170,7 +167,7 @@ class Harness(SharedLog):
                 return
 
     def decide_once(self, writer: str) -> list[Fact]:
-        """As in any virtual cluster; then compare what the fabric holds with the log."""
+        """Decide as in any virtual cluster; then compare the state of the fabric with the log."""
         facts = super().decide_once(writer)
         self.ledger.look()
         return facts
@@ -178,7 +175,7 @@ class Harness(SharedLog):
     # --- leaders -----------------------------------------------------------------------------------------------
 
     def checkpoint(self) -> None:
-        """Every service's part, as of now."""
+        """Write the checkpoint of every service."""
         self._parts = [
             *self.snapshot(),
             *self.state_facts("scheduler", self.scheduler.states()),
@@ -187,7 +184,7 @@ class Harness(SharedLog):
         self.log.clear()
 
     def change_leader(self) -> None:
-        """Another instance: from the checkpoint and the log after it. Calls of the old one are lost, and go on."""
+        """Start a new instance from checkpoint and log. The old one's calls are lost; the fabric carries them out."""
         attaching = self.ledger.attaching
         self.leader_changes += 1
         self.changes_in_attach += bool(attaching)
@@ -204,7 +201,7 @@ class Harness(SharedLog):
         self.anomalies.update(self.core.state.anomalies)
 
     def report(self) -> Found:
-        """What happened so far."""
+        """Return the results so far."""
         self._count_told()
         ledger = self.ledger
         return Found(

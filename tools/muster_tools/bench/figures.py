@@ -1,4 +1,4 @@
-"""Figures of a benchmark on the terminal, with the machine that they were measured on."""
+"""Output of a benchmark's figures, with the machine that they were measured on."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
@@ -11,7 +11,7 @@ from muster.cli.options import Output
 def print_figures(
     machine: Machine, document: Mapping[str, object], rows: Iterable[tuple[str, str]], *, form: Output
 ) -> None:
-    """Print the document and the machine as JSON, or the machine and the rows (name, value) for people."""
+    """Print the document and the machine as JSON, or the machine and the rows (name, value) as a table."""
     if form is Output.JSON:
         output.emit_json({**document, "machine": asdict(machine)})
         return

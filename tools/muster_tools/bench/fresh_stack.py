@@ -1,4 +1,4 @@
-"""The stack of a benchmark: fresh, in a directory of its own, on any free ports, stopped at the end."""
+"""The stack of a benchmark: fresh, in its own directory, on any free ports, stopped at the end."""
 
 import asyncio
 import signal
@@ -32,24 +32,25 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class FreshStack:
-    """A stack under measurement. url, token: of its gateway, for who submits without the SDK."""
+    """A stack under measurement."""
 
     directory: Path
     muster: "Muster"
     settings: Settings
     url: str
+    """URL of its gateway, for clients without the SDK."""
     token: str
 
     def rss_mib(self) -> dict[str, float]:
-        """Resident memory by process."""
+        """Return the resident memory by process."""
         return {process.name: process.rss_mib for process in self._processes()}
 
     def cpu_s(self) -> dict[str, float]:
-        """Processor time by process since it started."""
+        """Return the processor time by process since its start."""
         return {process.name: process.cpu_s for process in self._processes()}
 
     def cpu_s_since(self, spent_s: Mapping[str, float]) -> dict[str, float]:
-        """Processor time by process since `cpu_s` answered so."""
+        """Return the processor time by process since this result of `cpu_s`."""
         return {name: round(cpu_s - spent_s.get(name, 0.0), 2) for name, cpu_s in self.cpu_s().items()}
 
     def _processes(self) -> tuple[control.ProcessStatus, ...]:
@@ -66,10 +67,10 @@ async def fresh_stack(
     what: str = "a stack",
     clusters: tuple[str, ...] = (),
 ) -> AsyncIterator[FreshStack]:
-    """Start a stack in `directory`, stop it in the end. settings: by section, as in `StartOptions`. split: one process
-    per service. what: how it is announced. clusters: as in `StartOptions`.
+    """Start a stack in `directory` and stop it at the end of the block.
 
-    Raises StartFailedError, StateDirError.
+    settings: by section, as in `StartOptions`. split: one process per service. what: its name in messages. clusters: as
+    in `StartOptions`. Raises StartFailedError, StateDirError.
     """
     options = StartOptions(state_dir=directory, settings=dict(settings), any_ports=True, split=split, clusters=clusters)
     say(f"starting {what} in {directory}")
@@ -78,7 +79,7 @@ async def fresh_stack(
         await asyncio.shield(starting)
         async with connected(directory) as muster:
             state, endpoints = StateDir(directory), control.status(directory).endpoints
-            assert endpoints is not None, "a stack that was just started listens nowhere"
+            assert endpoints is not None, "a started stack has endpoints"
             yield FreshStack(
                 directory=directory,
                 muster=muster,
@@ -88,12 +89,12 @@ async def fresh_stack(
             )
     finally:
         say("stopping the stack")
-        await asyncio.wait({starting})  # whoever is cancelled meanwhile would leave behind what is not there yet
+        await asyncio.wait({starting})  # a cancellation during the start would leave the stack behind
         await asyncio.to_thread(control.down, directory)
 
 
 def refuse_unless_all_accepted(sent: Submitted, *, count: int) -> None:
-    """A benchmark measures jobs that ran. Raises CliError if any was refused."""
+    """Raise CliError if any job was refused: a benchmark measures jobs that ran."""
     if sent.refused:
         raise refused(f"{sent.refused} of {count} jobs were refused: {'; '.join(sent.refusals)}")
 
@@ -101,7 +102,7 @@ def refuse_unless_all_accepted(sent: Submitted, *, count: int) -> None:
 def run_in_fresh_directory(
     measure: Callable[[Path, Say, Progress], Coroutine[None, None, Found]], *, total: int, what: str = "submitted"
 ) -> Found:
-    """Measure in a directory of its own, showing how many of `total` are so far what `what` says. Raises CliError."""
+    """Measure in a temporary directory, with progress towards `total`, labeled `what`. Raises CliError."""
     try:
         with (
             tempfile.TemporaryDirectory(prefix="muster-bench-") as name,
@@ -115,7 +116,7 @@ def run_in_fresh_directory(
 
 
 async def _cancelled_by_sigterm(measuring: Coroutine[None, None, Found]) -> Found:
-    """Measure. SIGTERM cancels it as Ctrl-C does, so that the stack, which runs by itself, is stopped."""
+    """Run the measurement. SIGTERM cancels it as Ctrl-C does, so that the stack, a separate process, is stopped."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None, "a coroutine runs in a task"
     loop.add_signal_handler(signal.SIGTERM, task.cancel)

@@ -1,7 +1,8 @@
-"""How fast a fault on a page keeps jobs off a node, and how many faults are told at once. A fresh stack of its own.
+"""Benchmark of fault handling on a fresh stack: time until jobs avoid a node, and rate of reported faults.
 
-Readings are put on the bus as the telemetry service would, so what is measured begins once a page was read; the way
-from the GPU to the reading takes one scrape interval at most. Both parts are read from the log's own time-stamps.
+Readings are published on the bus as the telemetry service would publish them, so the measurement begins when a page was
+read; the way from the GPU to the reading takes at most one scrape interval. Both parts are computed from the
+time-stamps of the log.
 """
 
 import asyncio
@@ -34,7 +35,7 @@ GPUS_PER_NODE = 8
 MODEL = "NVIDIA H100 80GB HBM3"
 OFF_THE_BUS = 79
 MINOR = (13, 31, 43, 45, 63, 68, 69, 92, 109, 154)
-"""Codes that take nothing out of use, so that many can be told without end."""
+"""Codes that take no device out of use, so that many can be reported without end."""
 GANG_NODES = 2
 READY_S_MAX, SETTLE_S_MAX, POLL_S = 60.0, 60.0, 0.1
 TICK_S = 0.05
@@ -42,24 +43,24 @@ TICK_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """gangs: of 16 GPUs, one of whose nodes gets a fault each. rate: events a second over `duration_s`, all different.
-
-    nodes: of 8 GPUs; each event is another code on another GPU, so that none is part of a burst.
-    """
+    """Parameters of the benchmark."""
 
     nodes: int = 256
+    """Number of nodes with 8 GPUs each."""
     gangs: int = 20
+    """Number of gangs of 16 GPUs; one node of each gets a fault."""
     rate: int = 2_000
+    """Events per second; each is another code on another GPU, so that none is part of a burst."""
     duration_s: float = 10.0
 
     @property
     def events(self) -> int:
-        """Of the second part."""
+        """Return the number of events of the second part."""
         room = (self.nodes - self.gangs) * GPUS_PER_NODE * len(MINOR)
         return min(round(self.rate * self.duration_s), room)
 
     def settings(self) -> dict[str, object]:
-        """Of the stack: nobody else reads pages, and nothing stops so many faults at once."""
+        """Return the settings of the stack: no other reader of pages, and no brake on many faults."""
         return {
             "fleet": {"nodes": self.nodes, "gpu_model": MODEL},
             "simulation": {"telemetry_interval_s": 0, "output_interval_s": 0, "job_failure_share": 0, "run_s": 3_600},
@@ -70,7 +71,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Milliseconds."""
+    """Distribution in milliseconds."""
 
     p50: float
     p99: float
@@ -79,29 +80,31 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class HealthReport:
-    """avoided_ms: from the reading to the request that keeps jobs off the node. requeued_ms: from the fault's fact to
-    the gang in its queue again. told_ms: from the reading to the fact, under the rate. told_per_s: facts of faults over
-    the second part. health_cpu_s: processor time of the health service during it.
-    """
+    """Results of the benchmark."""
 
     gangs: int
     avoided_ms: Spread
+    """From the reading to the request that keeps jobs off the node."""
     requeued_ms: Spread
+    """From the fault's fact until the gang is queued again."""
     events: int
     sent_per_s: float
     told: int
     told_per_s: float
+    """Facts of faults per second, over the second part."""
     told_ms: Spread
+    """From the reading to the fact, at the given rate."""
     health_cpu_s: float
+    """Processor time of the health service during the second part."""
     nodes: int
 
 
 async def measure(plan: Plan, directory: Path, *, say: Say, progress: Progress) -> HealthReport:
-    """Start a stack in `directory`, hurt it, stop it. Raises CliError, StartFailedError, StateDirError."""
+    """Start a stack in `directory`, inject faults, stop it. Raises CliError, StartFailedError, StateDirError."""
     async with fresh_stack(directory, plan.settings(), split=True, say=say, what="a stack") as stack:
         await stack.muster.set_queue(QueueSpec(name=TEAM))
         await fleet_ready(stack.muster, nodes=plan.nodes, queue=TEAM)
-        say(f"hurting {plan.gangs} gangs of {GANG_NODES * GPUS_PER_NODE} GPUs")
+        say(f"injecting faults into {plan.gangs} gangs of {GANG_NODES * GPUS_PER_NODE} GPUs")
         hurt = await _hurt_gangs(stack, plan, progress)
         say(f"{plan.events} events at {plan.rate}/s")
         before = stack.cpu_s()
@@ -117,7 +120,7 @@ async def measure(plan: Plan, directory: Path, *, say: Say, progress: Progress) 
 
 
 async def _hurt_gangs(stack: FreshStack, plan: Plan, progress: Progress) -> dict[str, tuple[str, int]]:
-    """A fault on one node of each gang, one after the other: by job, the node and when it was read."""
+    """Inject a fault on one node of each gang, one after the other; return node and reading time by job."""
     hurt: dict[str, tuple[str, int]] = {}
     group = TaskGroup(replicas=GANG_NODES, gpus=GPUS_PER_NODE, cpu_milli=1_000, memory_mib=1_024)
     for index in range(plan.gangs):
@@ -127,7 +130,7 @@ async def _hurt_gangs(stack: FreshStack, plan: Plan, progress: Progress) -> dict
 
         async def read(client: Client, node: str = node) -> int:
             at = time.time_ns()  # noqa: TID251 - a benchmark measures against the broker's clock
-            await _publish(client, stack, node, at - 1, {})  # one that was mended still shows its last code else
+            await _publish(client, stack, node, at - 1, {})  # else a repaired node still shows its last code
             await _publish(client, stack, node, at, {0: OFF_THE_BUS})
             return at
 
@@ -138,23 +141,23 @@ async def _hurt_gangs(stack: FreshStack, plan: Plan, progress: Progress) -> dict
 
 
 async def _running(stack: FreshStack, job_id: str, *, unlike: str = "") -> Sequence[str]:
-    """The nodes of the job once it runs, elsewhere than on `unlike`. Raises CliError."""
+    """Return the nodes of the job once it runs, on nodes other than `unlike`. Raises CliError."""
     deadline_s = time.monotonic() + READY_S_MAX
     while time.monotonic() < deadline_s:
         job = await stack.muster.get(job_id)
         if job.phase is Phase.RUNNING and unlike not in job.nodes:
             return job.nodes
         await asyncio.sleep(POLL_S)
-    raise refused(f"job {job_id} does not run within {READY_S_MAX:g} s; see the logs in {stack.directory}")
+    raise refused(f"job {job_id} did not start within {READY_S_MAX:g} s; see the logs in {stack.directory}")
 
 
 # --- storm ---------------------------------------------------------------------------------------------------------
 
 
 async def _storm(client: Client, stack: FreshStack, plan: Plan, hurt: Mapping[str, tuple[str, int]]) -> None:
-    """Every event another (GPU, code): a page of one node carries one for each of its GPUs.
+    """Publish events, each another (GPU, code): a page of one node carries one for each of its GPUs.
 
-    Nodes that are being repaired are left out: what they show is the repair's doing.
+    Nodes under repair are left out, because their pages show the repair.
     """
     ill = {node for node, _ in hurt.values()}
     prefix = stack.settings.fleet.prefix
@@ -204,19 +207,20 @@ async def _publish(client: Client, stack: FreshStack, node: str, at: int, xids: 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """observed, withheld: by node, when grave faults were told and jobs were kept off. queued: by job, each time.
-
-    minor: (read, told) of each event of the storm. Nanoseconds.
-    """
+    """Times read from the log, in nanoseconds."""
 
     observed: dict[str, list[int]]
+    """When grave faults were reported, by node."""
     withheld: dict[str, list[int]]
+    """When nodes were withheld, by node."""
     queued: dict[str, list[int]]
+    """When jobs were queued, by job, each time."""
     minor: list[tuple[int, int]]
+    """(read, reported) of each event of the second part."""
 
 
 async def _told(stack: FreshStack, file: Path, plan: Plan, hurt: Mapping[str, tuple[str, int]]) -> Told:
-    """What the log says, once everything was told or nothing more comes. Raises CliError."""
+    """Read the log until all faults were reported or no more facts come. Raises CliError."""
     deadline_s, before = time.monotonic() + SETTLE_S_MAX, -1
     while True:
         found = await _read(stack, file)
@@ -275,7 +279,7 @@ def _report(
 
 
 def _next(moments: Sequence[int], after: int) -> int:
-    """The first of these at or after that. Raises CliError if there is none: the run is no measurement."""
+    """Return the first of the moments at or after `after`. Raises CliError if there is none."""
     found = min((moment for moment in moments if moment >= after), default=0)
     if not found:
         raise refused("a node was not avoided, or a gang not queued again, after its fault")
@@ -283,7 +287,7 @@ def _next(moments: Sequence[int], after: int) -> int:
 
 
 def spread_ms(seconds: Sequence[float]) -> Spread:
-    """Percentiles of these, in milliseconds."""
+    """Return the percentiles, in milliseconds."""
     ordered = sorted(seconds)
     last = len(ordered) - 1
     p50, p99 = ordered[last // 2], ordered[round(last * 0.99)]
@@ -291,7 +295,7 @@ def spread_ms(seconds: Sequence[float]) -> Spread:
 
 
 def run(plan: Plan, form: Output) -> None:
-    """Measure and print. Raises CliError."""
+    """Run the benchmark and print its results. Raises CliError."""
     machine = this_machine()
 
     def run_once(directory: Path, say: Say, progress: Progress) -> Coroutine[None, None, HealthReport]:
@@ -304,9 +308,9 @@ def run(plan: Plan, form: Output) -> None:
 def _rows(found: HealthReport) -> list[tuple[str, str]]:
     return [
         ("node avoided", f"{_words(found.avoided_ms)} after a page showed its fault ({found.gangs} gangs)"),
-        ("gang in its queue", f"{_words(found.requeued_ms)} after the fault was told"),
+        ("gang in its queue", f"{_words(found.requeued_ms)} after the fault was reported"),
         ("events", f"{found.events} on {found.nodes} nodes, sent at {found.sent_per_s:.0f}/s"),
-        ("told", f"{found.told}, {found.told_per_s:.0f}/s; each {_words(found.told_ms)} after its page"),
+        ("reported", f"{found.told}, {found.told_per_s:.0f}/s; each {_words(found.told_ms)} after its page"),
         ("health's processor time", f"{found.health_cpu_s:.2f} s"),
     ]
 

@@ -1,4 +1,4 @@
-"""The rig of `muster bench kueue`: a stack of its own, generators over HTTP, and the logs read when all has ended."""
+"""`muster bench kueue`: a separate stack, generators over HTTP, and the logs read after the last job has ended."""
 
 import asyncio
 import time
@@ -32,17 +32,17 @@ from muster_tools.bench.load import Submitted, submit
 
 NODES = 16
 NODE_CPU_MILLI = 128_000
-"""2,048 CPUs for 600 that the queues may hold: as in Kueue's rig, quota decides and never the machines."""
+"""2,048 CPUs for 600 of quota: as in Kueue's test, quota is the limit and never the machines."""
 POLL_S = 0.5
 MEMORY_S = 2.0
-IDLE_S = 2.0  # nothing waits or runs for so long: nothing is on its way any more
-SETTLED_S = 30.0  # nothing changed for so long: what has not ended never will
+IDLE_S = 2.0  # all have ended once no job is pending or running for this time
+SETTLED_S = 30.0  # without a change for this time, the remaining jobs never end
 READ_FACTS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """share: of each generator's jobs. split: one process per service."""
+    """Parameters of the benchmark. share: fraction of each generator's jobs. split: one process per service."""
 
     share: float
     connections: int
@@ -50,25 +50,25 @@ class Plan:
 
     @property
     def count(self) -> int:
-        """Jobs in all."""
+        """Return the total number of jobs."""
         return total(self.share)
 
 
 @dataclass(frozen=True, slots=True)
 class KueueReport:
-    """late_s_max: how far the generator fell behind its pace. rss_mib_max: the most that the stack took, all processes.
-
-    cpu_s: processor time by process, from the first submission to the end.
-    """
+    """Results of the benchmark."""
 
     figures: KueueFigures
     floor_s: float
     late_s_max: float
+    """Maximum delay of the generator behind its schedule."""
     rss_mib_max: float
+    """Peak memory of all processes of the stack."""
     cpu_s: dict[str, float]
+    """Processor time by process, from the first submission to the end."""
 
     def document(self) -> dict[str, JsonValue]:
-        """The JSON; its keys are stable."""
+        """Return the results as JSON; its keys are stable."""
         figures = asdict(self.figures)
         return {
             **figures,
@@ -101,11 +101,11 @@ class _Rig:
         self._rss_mib_max = 0.0
 
     async def run(self) -> KueueReport:
-        """Make the queues, submit at the generators' pace, wait for the last end, read the logs."""
+        """Create the queues, submit at the generators' rate, wait for the last end, read the logs."""
         await self._muster.set_queues(list(queues()))
         await fleet_ready(self._muster, nodes=NODES, queue=queue_names()[-1])
         spent_s = self._stack.cpu_s()
-        self._say(f"submitting {self._plan.count} jobs at the generators' pace")
+        self._say(f"submitting {self._plan.count} jobs at the generators' rate")
         async with self._memory_watched():
             sent = await self._submit()
             await self._idle()
@@ -132,7 +132,7 @@ class _Rig:
         )
 
     async def _idle(self) -> None:
-        """Until every job has ended, or nothing changed for SETTLED_S."""
+        """Wait until every job has ended, or nothing has changed for SETTLED_S."""
         before, since_s = (-1, -1), time.monotonic()
         while True:
             now = await self._counts()
@@ -144,13 +144,13 @@ class _Rig:
             await asyncio.sleep(POLL_S)
 
     async def _counts(self) -> tuple[int, int]:
-        """Jobs waiting and jobs holding places, of all queues."""
+        """Return the number of pending and of placed jobs in all queues."""
         found = await self._muster.queues()
         return sum(queue.jobs_queued for queue in found), sum(queue.jobs_running for queue in found)
 
     @asynccontextmanager
     async def _memory_watched(self) -> AsyncIterator[None]:
-        """Keeps the most memory that the stack took."""
+        """Track the peak memory of the stack while the block runs."""
 
         async def watch() -> None:
             while True:
@@ -183,13 +183,13 @@ class _Rig:
 
 RIG = (
     "HTTP, gateway, NATS with all facts on disk, federation, scheduler, agent with simulated pods, read model; "
-    "no API server and no kubelets. Kueue's own rig has an API server and no kubelets, and drives its controller by it."
+    "no API server and no kubelets. Kueue's own rig has an API server and no kubelets, and its controller uses it."
 )
 KUEUE = "351 to 432 s wall, large jobs admitted after 23 to 39 s on average, 661 MiB (Kueue, published and re-run)"
 
 
 def run(plan: Plan, form: Output) -> None:
-    """Measure and print. Raises CliError."""
+    """Run the benchmark and print its results. Raises CliError."""
     machine = this_machine()
     found = _measured(plan)
     if form is Output.JSON:
@@ -230,6 +230,6 @@ def _rows(plan: Plan, found: KueueReport) -> list[tuple[str, str]]:
         ("preemptions", f"{figures.preemptions}"),
         ("memory", f"{found.rss_mib_max:.0f} MiB at most, all processes of the stack"),
         ("processor time", f"{spent} s"),
-        ("generator", f"at most {found.late_s_max:.2f} s behind its pace"),
+        ("generator", f"at most {found.late_s_max:.2f} s behind its schedule"),
         ("to compare", KUEUE),
     ]

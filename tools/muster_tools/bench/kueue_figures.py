@@ -1,4 +1,4 @@
-"""What the facts of a Kueue run say: waits, preemptions, use. Pure: facts in, figures out."""
+"""Figures of a Kueue run from its facts: waits, preemptions, use. Pure."""
 
 import statistics
 from collections.abc import Iterable
@@ -15,33 +15,35 @@ _ENDS = frozenset(phase.value for phase in Phase if phase.is_terminal)
 
 @dataclass(frozen=True, slots=True)
 class ClassFigures:
-    """admission: from `submitted` to the first `placed`, s. held_over_run_s: how much longer than its run time a job
-    that succeeded held its quota in its last run, on average: what the way through the harness costs."""
+    """Figures of one job class; admission is the time from `submitted` to the first `placed`."""
 
     jobs: int
     admission_mean_s: float
     admission_max_s: float
     held_over_run_s: float
+    """Mean time by which successful jobs held their quota longer than their run time, in their last run."""
 
 
 @dataclass(frozen=True, slots=True)
 class KueueFigures:
-    """wall_s: from the first `submitted` to the last end. use: CPU held, of all nominal CPU over that time;
-    use_min: of the queue with the least. by_class: small, medium, large."""
+    """Figures of the run. by_class: small, medium, large."""
 
     jobs: int
     succeeded: int
     wall_s: float
+    """From the first `submitted` to the last end."""
     jobs_per_s: float
     use_pct: float
+    """Held CPU, of all nominal CPU over that time."""
     use_min_pct: float
+    """The same for the queue with the lowest use."""
     preemptions: int
     by_class: dict[str, ClassFigures]
 
 
 @dataclass(slots=True)
 class _Course:
-    """One job's moments, ns since the Unix epoch; 0: not yet. held_ns: over all runs."""
+    """Times of one job, in ns since the Unix epoch, 0 before they come. held_ns: over all runs."""
 
     name: str
     queue: str
@@ -55,7 +57,7 @@ class _Course:
     end: str = ""
 
     def let_go(self, at: int) -> None:
-        """Its run, if it has one, holds nothing any more."""
+        """Record that the job's run, if any, has released its resources."""
         if self.placed_at:
             self.last_held_ns = at - self.placed_at
             self.held_ns += self.last_held_ns
@@ -70,7 +72,7 @@ class Courses:
     preemptions: int = 0
 
     def fold(self, facts: Iterable[Fact]) -> None:
-        """In the order of their log."""
+        """Fold facts, in the order of their log."""
         for fact in facts:
             if fact.kind == "job":
                 self._fold(fact)
@@ -98,7 +100,7 @@ class Courses:
             course.ended_at, course.end = fact.time, fact.name
 
     def figures(self) -> KueueFigures:
-        """Of all jobs that ended. Raises ValueError if none did."""
+        """Return the figures of all jobs that ended. Raises ValueError if none did."""
         ended = [course for course in self.jobs.values() if course.ended_at]
         if not ended:
             raise ValueError("no job ended: there is nothing to measure")

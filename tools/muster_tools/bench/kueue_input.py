@@ -17,7 +17,7 @@ QUEUES_PER_COHORT = 6
 NOMINAL_CPU_MILLI = 20_000
 BORROWING_LIMIT_CPU_MILLI = 100_000
 TEAM = "kueue"
-STARVING_AFTER_S = 3_600.0  # Kueue reserves nothing for who waits
+STARVING_AFTER_S = 3_600.0  # Kueue makes no reservations for pending jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ CLASSES = (
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A job that comes `due_s` after the first. key: idempotency key and name, `<class>-<queue>-<number>`."""
+    """A job that arrives `due_s` after the first. key: idempotency key and name, `<class>-<queue>-<number>`."""
 
     due_s: float
     key: str
@@ -49,7 +49,7 @@ class Arrival:
 
 
 def queues() -> Iterator[QueueSpec]:
-    """Parents before their children."""
+    """Yield all queues, parents before their children."""
     for cohort in range(COHORTS):
         yield QueueSpec(name=f"cohort-{cohort}")
         for number in range(QUEUES_PER_COHORT):
@@ -66,34 +66,34 @@ def queues() -> Iterator[QueueSpec]:
 
 
 def queue_names() -> tuple[str, ...]:
-    """The queues that take jobs."""
+    """Return the names of the queues that accept jobs."""
     return tuple(spec.name for spec in queues() if spec.parent is not None)
 
 
 def arrivals(share: float) -> Iterator[Arrival]:
-    """All jobs in the order in which they come. share: of each generator's count, above 0 to 1."""
+    """Return all jobs in order of arrival. share: fraction of each generator's count, above 0 to 1."""
     streams = (_generator(one, queue, share) for one in CLASSES for queue in queue_names())
     return heapq.merge(*streams, key=lambda arrival: arrival.due_s)
 
 
 def count(one: JobClass, share: float) -> int:
-    """Jobs of a class in one queue."""
+    """Return the number of jobs of a class in one queue."""
     return max(1, round(one.count * share))
 
 
 def total(share: float) -> int:
-    """Jobs in all."""
+    """Return the total number of jobs."""
     return len(queue_names()) * sum(count(one, share) for one in CLASSES)
 
 
 def floor_s(share: float) -> float:
-    """No scheduler ends sooner: all work on all nominal CPUs."""
+    """Return the lower bound of the run time: all work on all nominal CPUs."""
     work = sum(count(one, share) * one.cpu_milli * one.run_s for one in CLASSES)
     return work / NOMINAL_CPU_MILLI
 
 
 def class_of(name: str) -> str:
-    """The class of a job by its name."""
+    """Return the class of a job from its name."""
     return name.partition("-")[0]
 
 

@@ -1,4 +1,4 @@
-"""Submits jobs over HTTP as fast as the gateway takes them, or at a given pace, over keep-alive connections."""
+"""A load generator that submits jobs over HTTP, at full speed or at a given rate, over keep-alive connections."""
 
 import asyncio
 import itertools
@@ -20,18 +20,18 @@ Request = tuple[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """first_ns: wall clock just before the first request, nanoseconds since the Unix epoch. took_s: all of them.
-
-    refusals: the first few answers that were none of ACCEPTED. late_s_max: the most that a request was sent after its
-    time, because all connections were busy or this machine was.
-    """
+    """Outcome of a submission."""
 
     accepted: int
     refused: int
     first_ns: int
+    """Wall clock just before the first request, in nanoseconds since the Unix epoch."""
     took_s: float
+    """Duration of all requests."""
     refusals: tuple[str, ...]
+    """The first few responses with a status other than ACCEPTED."""
     late_s_max: float = 0.0
+    """Maximum delay of a request, because all connections or the machine were busy."""
 
 
 async def submit(
@@ -72,12 +72,12 @@ async def submit(
 
 
 def steady(per_s: float) -> Iterator[float] | None:
-    """The pace of so many requests per second; 0: as fast as can be."""
+    """Return the schedule of this many requests per second; None for 0: as fast as possible."""
     return (number / per_s for number in itertools.count()) if per_s else None
 
 
 class _Due:
-    """The requests, handed to many workers one each, none before its time."""
+    """Distributes the requests to workers, none before its due time."""
 
     def __init__(self, requests: Iterable[Request], pace_s: Iterable[float] | None) -> None:
         self._requests: Iterator[Request] = iter(requests)
@@ -106,7 +106,7 @@ class _Due:
 
 
 async def in_parallel(works: Iterable[Awaitable[None]], *, at_once: int) -> None:
-    """Await all, at most `at_once` under way."""
+    """Await all, with at most `at_once` running."""
     gate = asyncio.Semaphore(at_once)
 
     async def one(work: Awaitable[None]) -> None:

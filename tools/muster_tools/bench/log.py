@@ -1,4 +1,4 @@
-"""Append and fold cost of one log as it grows, on a nats-server that nobody else uses."""
+"""Append and fold cost of one log as it grows, on a dedicated nats-server."""
 
 import asyncio
 import subprocess
@@ -44,28 +44,28 @@ PROBE_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class LogFigures:
-    """With `stored` messages in the log. batch: of 500 facts, single: of one, each with its fence record, in ms.
-
-    fold: read from the server, decoded and applied, facts from the log's newest part.
-    """
+    """Figures at `stored` messages in the log; latencies in ms, each append with its fence record."""
 
     stored: int
     batch_ms: Quantiles
+    """Append of 500 facts."""
     appended_per_s: float
     single_ms: Quantiles
+    """Append of one fact."""
     folded_per_s: float
+    """Facts of the log's newest part, read from the server, decoded and applied."""
     fold_us_per_fact: float
 
 
 @asynccontextmanager
 async def own_server(directory: Path) -> AsyncIterator[Client]:
-    """A connection to a nats-server that lives as long as the block; open to this machine, nothing in it but us."""
+    """Start a nats-server for the block, reachable from this machine only, and connect to it."""
     config = nats_server.NatsConfig(port=free_port(), monitor_port=free_port(), store_dir=directory / "store")
     conf = directory / "nats-server.conf"
     conf.write_text(nats_server.render(config), encoding="utf-8")
     with (directory / "server.log").open("wb") as said:
         # uvloop starts no child in a process group of its own, so this one is the plain library's
-        server = subprocess.Popen(  # noqa: S603, ASYNC220 - our own binary
+        server = subprocess.Popen(  # noqa: S603, ASYNC220 - the bundled binary
             [nats_server.nats_binary(), "-c", conf],
             stdout=said,
             stderr=said,
@@ -85,7 +85,7 @@ async def own_server(directory: Path) -> AsyncIterator[Client]:
 async def measure(client: Client, directory: Path, levels: Sequence[int], reached: Callable[[float], None]) -> list[
     LogFigures
 ]:  # fmt: skip
-    """Fill one log to each level in turn and measure there. reached: told how many messages are stored."""
+    """Fill one log to each level in turn and measure there. reached: called with the number of stored messages."""
     settings = Settings(state_dir=directory, credentials_dir=directory)
     await bootstrap(client, settings)
     log = NatsLog(client, cluster_log(settings.cluster))
@@ -102,7 +102,7 @@ async def measure(client: Client, directory: Path, levels: Sequence[int], reache
 
 
 def drafts(count: int, after: int) -> list[Draft]:
-    """Placements as a scheduler writes them: one slot of one GPU, a cause and a trace."""
+    """Return placements as a scheduler writes them: one slot of one GPU, a cause and a trace."""
     return [_placed(after + number) for number in range(count)]
 
 
@@ -123,7 +123,7 @@ async def _at(log: NatsLog, pen: LogAppender, seq: int) -> tuple[LogFigures, int
 
 
 async def _appends(pen: LogAppender, seq: int, *, size: int, times: int) -> tuple[list[float], int]:
-    """Durations in ms, and the log's head afterwards."""
+    """Return the durations in ms, and the log's head afterwards."""
     taken: list[float] = []
     for _ in range(times):
         batch = drafts(size, seq)
@@ -134,7 +134,7 @@ async def _appends(pen: LogAppender, seq: int, *, size: int, times: int) -> tupl
 
 
 async def _fold(log: NatsLog, after_seq: int) -> tuple[float, int]:
-    """Seconds and facts, from opening a reader to the head."""
+    """Return seconds and number of facts, from opening a reader to the head."""
     state: dict[str, Fact] = {}
     started = time.perf_counter()
     reader = await log.reader(after_seq=after_seq)
@@ -159,7 +159,7 @@ def _placed(number: int) -> Draft:
 
 async def _connected(url: str, monitor_port: int) -> Client:
     async with asyncio.timeout(READY_S_MAX):
-        while not await http_ok(monitor_port, "/healthz"):  # noqa: ASYNC110 - another process tells nobody
+        while not await http_ok(monitor_port, "/healthz"):  # noqa: ASYNC110 - another process cannot notify this one
             await asyncio.sleep(PROBE_S)
     return await nats.connect(url)
 
@@ -168,7 +168,7 @@ HEADINGS = ("STORED", "BATCH OF 500 p50", "p99", "APPENDED/s", "SINGLE p50", "p9
 
 
 def run(levels: Sequence[int], form: Output) -> None:
-    """Measure at each level and print."""
+    """Run the benchmark at each level and print its results."""
     machine = this_machine()
     found = uvloop.run(_measured(levels))
     if form is Output.JSON:

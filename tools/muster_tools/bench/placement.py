@@ -1,4 +1,4 @@
-"""The placement engine alone, without a bus: the input on which Armada times its own (Go: 0.9 to 1.0 s)."""
+"""The placement engine alone, without a bus, on the input of Armada's benchmark (Go: 0.9 to 1.0 s)."""
 
 import statistics
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from muster_tools.bench.placement_run import BenchmarkFigures, build_input, run_
 
 @dataclass(frozen=True, slots=True)
 class PlacementReport:
-    """rounds: one run each, on a fresh fleet. decide_s: of the median round and of the best."""
+    """Results. rounds: one run each, on a fresh fleet. decide_s: of the median round and of the best one."""
 
     nodes: int
     jobs: int
@@ -24,7 +24,7 @@ class PlacementReport:
 def measure(
     *, nodes: int, slots_per_node: int, jobs: int, rounds: int, clock: Callable[[], float], done: Callable[[], None]
 ) -> PlacementReport:
-    """Run `rounds` times; `clock` in seconds, `done` is called after each."""
+    """Run `rounds` times; `clock` returns seconds, `done` is called after each round."""
     figures: list[BenchmarkFigures] = []
     for _ in range(rounds):
         given = build_input(nodes=nodes, slots_per_node=slots_per_node, jobs=jobs)

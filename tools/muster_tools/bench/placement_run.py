@@ -1,6 +1,6 @@
 """The placement engine alone, timed: many one-slot jobs on identical nodes, half of which fit.
 
-The input is the one that Armada times its engine with (1,000 nodes of 32 slots, 64,000 jobs); the clock is an argument.
+The input is the one of Armada's benchmark (1,000 nodes of 32 slots, 64,000 jobs); the clock is an argument.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class BenchmarkInput:
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkFigures:
-    """What the run took: building the fleet, and deciding on (and holding) all jobs."""
+    """Times of a run: building the fleet, and deciding on (and holding) all jobs."""
 
     nodes: int
     jobs: int
@@ -35,7 +35,7 @@ class BenchmarkFigures:
 
 
 def build_input(*, nodes: int = 1_000, slots_per_node: int = 32, jobs: int = 64_000) -> BenchmarkInput:
-    """One-slot jobs for a fleet of identical nodes without GPUs."""
+    """Return one-slot jobs for a fleet of identical nodes without GPUs."""
     return BenchmarkInput(
         nodes=tuple(
             NodeShape(f"node-{i:05}", SLOT_CPU_MILLI * slots_per_node, SLOT_MEMORY_MIB * slots_per_node, 0, "")
@@ -46,7 +46,7 @@ def build_input(*, nodes: int = 1_000, slots_per_node: int = 32, jobs: int = 64_
 
 
 def run_benchmark(given: BenchmarkInput, perf_counter: Callable[[], float]) -> BenchmarkFigures:
-    """Try every job once, hold what was placed, and time it by `perf_counter` (seconds)."""
+    """Try every job once, hold the placed ones, and time it by `perf_counter` (seconds)."""
     started_s = perf_counter()
     fleet = Fleet()
     for node in given.nodes:

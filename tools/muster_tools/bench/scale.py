@@ -1,8 +1,8 @@
-"""The scaler's core alone: from the fact that a job finds no place, folded, to the drafts of what is chosen for it.
+"""Benchmark of the scaler's core alone: from the fact that a job is unschedulable to the drafts of the choice for it.
 
-Nothing but `apply` of that fact and `decide` are timed. Between the measurements the rest of the cluster is played: the
-devices come and may be used, the job runs and ends, and what came for it goes back, so that the fleet and the pool are
-never twice the same.
+Only `apply` of that fact and `decide` are timed. Between the measurements the rest of the cluster is simulated: the
+devices arrive and become usable, the job runs and ends, and its devices return, so that fleet and pool are never twice
+in the same state.
 """
 
 import gc
@@ -24,18 +24,18 @@ from muster_tools.bench.scale_cell import Cell
 from muster_tools.bench.scale_input import Scale, job, wanting
 
 POOL_LEFT = 0.4
-"""Of the pool: while less lies there, the oldest of the jobs that were served end."""
+"""Share of the pool below which the oldest served jobs end."""
 WARM_UP = 20
 """Decisions before the measured ones: every shape was seen twice."""
 EVERY_S = 2.0
 """Virtual seconds between two jobs."""
 BURST = 1_000
-"""Jobs of one shape that find no place all at once."""
+"""Number of unschedulable jobs of one shape that arrive at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Milliseconds."""
+    """Distribution in milliseconds."""
 
     p50_ms: float
     p99_ms: float
@@ -44,10 +44,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class ScaleReport:
-    """decisions: from one fact to its drafts; cpu: the same in processor time. chosen: how often what. gpus: devices
-    that were chosen in all. burst: jobs of one shape at once, of which burst_served got devices in burst_decisions; all
-    of these, and the longest. nothing: a decision when nothing changed.
-    """
+    """Results of the benchmark."""
 
     nodes: int
     attached: int
@@ -55,19 +52,29 @@ class ScaleReport:
     held: int
     decisions: int
     decision: Latency
+    """From one fact to its drafts."""
     cpu: Latency
+    """The same in processor time."""
     chosen: dict[str, int]
+    """Number of choices by kind."""
     gpus: int
+    """Total number of chosen devices."""
     burst: int
+    """Number of jobs of one shape that arrive at once."""
     burst_served: int
+    """Number of those that got devices."""
     burst_decisions: int
+    """Number of decisions for the burst."""
     burst_ms: float
+    """Time of all these decisions."""
     burst_longest_ms: float
+    """Time of the longest one."""
     nothing_ms: float
+    """Time of a decision without changes."""
 
 
 def measure(scale: Scale, *, decisions: int, say: Callable[[str], None], done: Callable[[], None]) -> ScaleReport:
-    """Fill the fleet, then let one job after the other find no place. done: called after each decision."""
+    """Fill the fleet, then submit one unschedulable job after the other. done: called after each decision."""
     say(f"filling {scale.nodes} nodes")
     cell = Cell(scale)
     cell.finish()
@@ -118,7 +125,7 @@ def measure(scale: Scale, *, decisions: int, say: Callable[[str], None], done: C
 
 
 def latency(took_ms: list[float]) -> Latency:
-    """Of at least one measurement."""
+    """Return the distribution of at least one measurement."""
     ordered = sorted(took_ms)
     return Latency(*(round(ordered[min(len(ordered) - 1, int(share * len(ordered)))], 3) for share in (0.5, 0.99, 1.0)))
 
@@ -137,7 +144,7 @@ def _play(cell: Cell, facts: list[Fact], job_id: str) -> None:
 
 
 def _burst(cell: Cell) -> tuple[int, int, float, float]:
-    """Many jobs of one shape at once: how many are served, in how many decisions, the longest and all of them in ms."""
+    """Submit many jobs of one shape at once; return served jobs, decisions, the longest and the total time in ms."""
     group = TaskGroup(gpus=2, cpu_milli=4_000)
     told = [cell.come(job(f"burst-{number}", group), reason="gpu") for number in range(BURST)]
     served, rounds, took = 0, 0, list[float]()
@@ -164,7 +171,7 @@ def _nothing(cell: Cell) -> float:
 
 
 def run(scale: Scale, *, decisions: int, form: Output) -> None:
-    """Measure and print."""
+    """Run the benchmark and print its results."""
     machine = this_machine()
     with counting("decisions", total=decisions) as advance:
         found = measure(scale, decisions=decisions, say=output.print_note, done=advance)
@@ -188,4 +195,4 @@ def _rows(found: ScaleReport) -> list[tuple[str, str]]:
 
 
 def _words(latency: Latency) -> str:
-    return f"{latency.p50_ms:.1f} ms median, {latency.p99_ms:.1f} ms p99, {latency.max_ms:.1f} ms most"
+    return f"{latency.p50_ms:.1f} ms median, {latency.p99_ms:.1f} ms p99, {latency.max_ms:.1f} ms max"

@@ -1,4 +1,4 @@
-"""A cluster played for the scale benchmark: everybody but the scaler, whose core folds all of it."""
+"""A simulated cluster for the scale benchmark: all services but the scaler, whose core folds their facts."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -28,12 +28,12 @@ from muster_tools.bench.scale_input import FABRICS, QUEUE, Scale, config, holder
 
 CLUSTER = "bench"
 CAME = "GPU-a"
-"""How the uuids of devices begin that came for a job."""
+"""Prefix of the uuids of devices that were attached for a job."""
 START = Instant(1_700_000_000 * NS_PER_S)
 
 
 class Cell(VirtualCluster):
-    """The scaler's core has folded whatever was said; what was only written it folds timed."""
+    """The cluster around the scaler's core. `say` folds a fact at once; facts that are only written are timed later."""
 
     def __init__(self, scale: Scale) -> None:
         super().__init__(CLUSTER, start=START, keeps_log=False)
@@ -55,7 +55,7 @@ class Cell(VirtualCluster):
                     self.place(job, (slot,))
 
     def say(self, writer: str, kind: str, subject_id: str, name: str, payload: Payload, *, trace: str = "") -> Fact:
-        """A fact that comes next in the log, folded."""
+        """Append a fact to the log and fold it."""
         fact = self.write(writer, kind, subject_id, name, payload, trace=trace)
         self.core.apply(fact)
         return fact
@@ -63,30 +63,30 @@ class Cell(VirtualCluster):
     # --- jobs ------------------------------------------------------------------------------------------------
 
     def come(self, job: Job, *, reason: str) -> Fact:
-        """The job is queued. Returns why it cannot be placed, not folded yet."""
+        """Queue the job. Returns the fact that it is unschedulable, which is not folded yet."""
         self.say("federation", "job", job.id, "routed", JobRouted(job=job, cluster=CLUSTER), trace=job.trace)
         self.say("scheduler", "job", job.id, "queued", JobQueued(queue=QUEUE, attempt=1), trace=job.trace)
         payload = JobUnschedulable(reason=reason, detail=f"{reason}: not enough")
         return self.write("scheduler", "job", job.id, "unschedulable", payload, trace=job.trace)
 
     def place(self, job: Job, slots: Sequence[Slot]) -> None:
-        """The job runs there."""
+        """Run the job on these slots."""
         self.say("scheduler", "job", job.id, "placed", JobPlaced(attempt=1, slots=tuple(slots)), trace=job.trace)
 
     def end(self, job: Job) -> None:
-        """The job is over."""
+        """End the job."""
         self.say("scheduler", "job", job.id, "succeeded", JobFinished(attempt=1), trace=job.trace)
 
     # --- nodes and devices -----------------------------------------------------------------------------------
 
     def join(self, name: str, description: NodeJoined) -> None:
-        """A node comes and is released."""
+        """Let a node join and release it."""
         self.described[name] = description
         self.say("agent", "node", name, "joined", description)
         self.say("scheduler", "node", name, "released", Released())
 
     def leave(self, name: str) -> None:
-        """A node goes."""
+        """Remove a node."""
         del self.described[name]
         self.say("agent", "node", name, "left", NodeLeft())
 
@@ -113,13 +113,13 @@ class Cell(VirtualCluster):
     # --- what was chosen -------------------------------------------------------------------------------------
 
     def decided(self, draft: Draft) -> Fact:
-        """What the scaler decided is in the log, and folded."""
+        """Append the scaler's draft to the log and fold it."""
         fact = self.append("scaler", draft)
         self.core.apply(fact)
         return fact
 
     def carry_out(self, facts: Sequence[Fact]) -> None:
-        """The composer and the agent do it, and the scheduler places the job; devices go back when it ends."""
+        """Carry out the choices as composer and agent do, and place the job; devices return when it ends."""
         for fact in facts:
             chosen = fact.payload
             if not isinstance(chosen, ScaleChosen):
@@ -145,7 +145,7 @@ class Cell(VirtualCluster):
         self.join(chosen.node, description)
 
     def finish(self) -> None:
-        """The scaler says what came to its end; not timed."""
+        """Record the scaler's outcomes; not timed."""
         for _ in range(4):
             drafts = self.core.decide(self.now)
             if not drafts:
@@ -153,7 +153,7 @@ class Cell(VirtualCluster):
             self.carry_out([self.decided(draft) for draft in drafts])
 
     def start(self, job: Job) -> bool:
-        """The scheduler places the job if it fits now."""
+        """Place the job as the scheduler does, if it fits now."""
         record = self.core.state.jobs.records[job.id]
         for node in self.described:
             self.core.state.cluster.coming.lift(node)
@@ -165,17 +165,17 @@ class Cell(VirtualCluster):
         return True
 
     def retire(self) -> None:
-        """The oldest of the jobs that were served ends, and the devices that came for it go back."""
+        """End the oldest served job, and return its devices."""
         job = self.running.popleft()
         self.end(job)
 
     def pool_share(self) -> float:
-        """Which part of the pool lies there, of the fabric that has least."""
+        """Return the free share of the pool with the lowest one among the fabrics."""
         stocks = self.core.state.pool
         return min(stocks.free(one.name, one.model) / max(1, pool(self._scale, one).free) for one in FABRICS)
 
     def give_back(self) -> None:
-        """Idle devices at the end of nodes, which came for a job, go back to their pools."""
+        """Return idle devices at the end of nodes, which were attached for a job, to their pools."""
         for name in list(self.described):
             known, idle = self.described[name], self.core.state.cluster.idle.on.get(name, {})
             left = list(known.gpu_uuids)

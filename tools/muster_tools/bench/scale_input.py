@@ -1,4 +1,4 @@
-"""Input of the scale benchmark: composable nodes full of work, a pool, and jobs that find no place. Pure, seeded."""
+"""Input of the scale benchmark: busy composable nodes, a pool, and unschedulable jobs. Pure, seeded."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,20 +19,20 @@ CPU_MILLI, MEMORY_MIB = 128_000, 1_048_576
 RACK_SIZE = 16
 QUEUE = "bench"
 IDLE_SHARE = 0.03
-"""Of the devices: scattered, so that most gangs find some of what they need."""
+"""Share of idle devices, scattered so that most gangs find some of the devices they need."""
 ADDABLE = 64
-"""Nodes that each group may still grow by, and of an ordinary group that has none yet."""
+"""Nodes by which each group may grow, and by which an ordinary group without nodes may grow."""
 HELD_CPU_MILLI, HELD_MEMORY_MIB = 8_000, 65_536
-"""Of a job that holds one device."""
+"""Resources of a job that holds one device."""
 
 
 NEVER_S = 30 * 86_400.0
-"""Nothing is taken away because it is idle: only what jobs need is measured."""
+"""Idle time before removal: no device is removed for idleness, because only the jobs' demand is measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fabric:
-    """One group of composable nodes with the fabric that serves it; shares of all nodes and of the whole pool."""
+    """One group of composable nodes with its fabric; shares of all nodes and of the whole pool."""
 
     group: str
     name: str
@@ -45,19 +45,19 @@ FABRICS = (Fabric("large", "f0", "H100", 0.7), Fabric("small", "f1", "A100", 0.3
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """nodes: composable, 2 to 8 GPUs attached to each. pool: devices in the pools of all fabrics."""
+    """Size of the input. nodes: composable, 2 to 8 GPUs attached to each. pool: devices in the pools of all fabrics."""
 
     nodes: int
     pool: int
 
 
 def nodes_of(scale: Scale, fabric: Fabric) -> int:
-    """How many nodes a fabric serves."""
+    """Return the number of nodes that a fabric serves."""
     return max(1, round(scale.nodes * fabric.share))
 
 
 def config(scale: Scale) -> ScalingConfig:
-    """Two composable groups and an ordinary one without nodes."""
+    """Return two composable groups and an ordinary one without nodes."""
     groups = [
         GroupSettings(
             name=fabric.group,
@@ -81,13 +81,13 @@ def config(scale: Scale) -> ScalingConfig:
 
 
 def pool(scale: Scale, fabric: Fabric) -> PoolModel:
-    """What lies in the pool of a fabric."""
+    """Return the pool of a fabric."""
     attached = sum(gpus for _, _, gpus in nodes(scale, fabric))
     return PoolModel(model=fabric.model, free=round(scale.pool * fabric.share), attached=attached)
 
 
 def nodes(scale: Scale, fabric: Fabric) -> Iterator[tuple[str, NodeJoined, int]]:
-    """Name, description and number of GPUs of each node of a fabric."""
+    """Yield name, description and number of GPUs of each node of a fabric."""
     for index in range(1, nodes_of(scale, fabric) + 1):
         name = node_name(fabric.group, index)
         gpus = GPUS_MIN + int(uniform(SEED, name, "gpus") * (GPUS_MAX - GPUS_MIN + 1))
@@ -104,7 +104,7 @@ def nodes(scale: Scale, fabric: Fabric) -> Iterator[tuple[str, NodeJoined, int]]
 
 
 def holders(name: str, gpus: int) -> Iterator[tuple[Job, tuple[int, ...]]]:
-    """Jobs that hold the devices of a node, and which: of one, two or four, most of them held."""
+    """Yield jobs of one, two or four devices that hold most devices of a node, with those devices."""
     device = 0
     while device < gpus:
         size = min((1, 1, 2, 4)[int(uniform(SEED, name, device, "size") * 4)], gpus - device)
@@ -115,7 +115,7 @@ def holders(name: str, gpus: int) -> Iterator[tuple[Job, tuple[int, ...]]]:
 
 
 def wanting() -> Iterator[Job]:
-    """Jobs that find no place, of several shapes in turn; each shape comes again and again."""
+    """Yield unschedulable jobs of several shapes in turn; each shape repeats."""
     shapes: tuple[tuple[TaskGroup, Topology | None, bool], ...] = (
         (TaskGroup(gpus=4), None, False),
         (TaskGroup(gpus=8, cpu_milli=32_000), None, False),
@@ -136,7 +136,7 @@ def wanting() -> Iterator[Job]:
 
 
 def job(name: str, group: TaskGroup, *, topology: Topology | None = None, same_model: bool = False) -> Job:
-    """One job of one task group."""
+    """Return one job of one task group."""
     spec = JobSpec(name=name, team=QUEUE, queue=QUEUE, task_groups=(group,), topology=topology, same_model=same_model)
     return Job(
         id=ids.job_id(team=QUEUE, principal="bench", idempotency_key=name),

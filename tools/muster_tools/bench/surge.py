@@ -1,4 +1,4 @@
-"""The surge: from no jobs to thousands, through everything. A fresh stack of its own, first cold, then warm."""
+"""Benchmark of a surge: thousands of jobs at once through a fresh stack, first cold, then warm."""
 
 import asyncio
 import time
@@ -33,13 +33,13 @@ from muster_tools.bench.workload import LONG_RUN_S, TEAM, Times, bodies, times
 GPUS_PER_NODE = 8
 RATE_RUN_S = 15.0  # at 200 jobs/s of 2.9 GPUs on average, 8,600 of 14,000 GPUs are held
 POLL_S = 0.25
-SETTLED_S = 20.0  # nothing changed for so long: what is not placed stays stranded
+SETTLED_S = 20.0  # without a change for this time, unplaced jobs count as stranded
 CANCELS_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """rate: jobs per second over `duration_s`; 0 for `workloads` at once. split: one process per service."""
+    """Parameters. rate: jobs per second over `duration_s`, 0 for `workloads` at once. split: a process per service."""
 
     nodes: int
     workloads: int
@@ -50,31 +50,30 @@ class Plan:
 
     @property
     def count(self) -> int:
-        """Jobs of one round."""
+        """Return the number of jobs of one round."""
         return round(self.rate * self.duration_s) if self.rate else self.workloads
 
     @property
     def run_s(self) -> float:
-        """How long each job runs: longer than the round, or a while if jobs come at a rate."""
+        """Return the run time of each job: longer than the round, or RATE_RUN_S if jobs come at a rate."""
         return RATE_RUN_S if self.rate else LONG_RUN_S
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Figures of one round. rss_mib: by process, at the end. log_messages: stored in the logs by the round.
-
-    cpu_s: processor time by process from the first submission to the end of the round; unlike the wall, it hardly
-    depends on what else the machine does.
-    """
+    """Figures of one round."""
 
     times: Times
     submit_per_s: float
     rss_mib: dict[str, float]
+    """Memory by process at the end."""
     cpu_s: dict[str, float]
+    """Processor time by process during the round; unlike wall time, it hardly depends on other load."""
     log_messages: int
+    """Messages stored in the logs by the round."""
 
     def document(self) -> dict[str, JsonValue]:
-        """The JSON of one round; its keys are stable."""
+        """Return one round as JSON; its keys are stable."""
         return {
             **asdict(self.times),
             "submit_per_s": self.submit_per_s,
@@ -111,12 +110,12 @@ class _Bench:
         self._progress = progress
 
     async def prepare(self) -> None:
-        """The queue is there and every node may be used: the surge measures jobs, not the fleet's start."""
+        """Wait for the queue and for all nodes: the surge measures jobs, not the start of the fleet."""
         await self._muster.set_queue(QueueSpec(name=TEAM))
         await fleet_ready(self._muster, nodes=self._plan.nodes, queue=TEAM)
 
     async def round(self, name: str) -> Round:
-        """Submit everything, wait until all runs (or nothing moves any more), and take the figures."""
+        """Submit all jobs, wait until they run (or nothing changes), and return the figures."""
         stored, spent_s = await self._stored(), self._stack.cpu_s()
         self._say(f"{name}: submitting {self._plan.count} jobs")
         sent = await self._submit(name)
@@ -132,7 +131,7 @@ class _Bench:
         )
 
     async def clear(self) -> None:
-        """Cancel everything that lives and wait until nothing is held."""
+        """Cancel all live jobs and wait until no resources are held."""
         live = await self._muster.list(team=TEAM, live_only=True, limit=self._plan.count)
         self._say(f"cancelling {len(live)} jobs")
         await in_parallel((self._cancel(job.id) for job in live), at_once=CANCELS_AT_ONCE)
@@ -150,7 +149,7 @@ class _Bench:
         await self._muster.cancel(job_id, reason="bench")
 
     async def _settled(self, count: int) -> None:
-        """Nothing waits and all run; at a rate, all have ended; or nothing has changed for SETTLED_S."""
+        """Wait until all jobs run (or have ended, with a rate), or nothing has changed for SETTLED_S."""
         before, since_s = (-1, -1), time.monotonic()
         while True:
             waiting, holding = now = await self._queue()
@@ -168,12 +167,12 @@ class _Bench:
         return not await self._muster.list(team=TEAM, phase=Phase.PLACED, limit=1)
 
     async def _queue(self) -> tuple[int, int]:
-        """Jobs waiting and jobs holding places."""
+        """Return the number of pending and of placed jobs."""
         found = next(queue for queue in await self._muster.queues() if queue.name == TEAM)
         return found.jobs_queued, found.jobs_running
 
     async def _stored(self) -> int:
-        """Messages in the cluster's log and in FED."""
+        """Return the number of messages in the cluster's log and in FED."""
         client = await connect_once(self._stack.settings, READER)
         try:
             infos = [
@@ -186,7 +185,7 @@ class _Bench:
 
 
 def run(plan: Plan, form: Output) -> None:
-    """Measure and print. Raises CliError."""
+    """Run the benchmark and print its results. Raises CliError."""
     machine = this_machine()
     cold, warm = _measured(plan)
     if form is Output.JSON:

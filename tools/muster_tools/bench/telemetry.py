@@ -1,7 +1,6 @@
-"""What reading a fleet's exporters costs: one page in parts, and rounds over all nodes as the service makes them.
+"""Benchmark of scraping a fleet's exporters: the steps for one page, and rounds over all nodes as the service does.
 
-The exporters run in a process of their own; messages go to a nats-server of its own. What is counted is the processor
-time of the reading process alone.
+The exporters and the nats-server run in processes of their own. Only processor time of the scraping process counts.
 """
 
 import asyncio
@@ -56,7 +55,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """nodes of so many gpus, each read every `interval_s`, for that many rounds."""
+    """Parameters: nodes with `gpus` each, scraped every `interval_s`, for `rounds` rounds."""
 
     nodes: int = 1_750
     gpus: int = 8
@@ -66,12 +65,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class TelemetryReport:
-    """library_ms, first_ms, read_ms, whole_ms: processor time of a page, medians: by prometheus-client, as the service
-    reads a node's first page and one whose labels changed, as it reads one after another, and of all that is done with
-    that until a message is ready. cpu_pct: of one core while rounds went on, connections and publishing included;
-    page_cpu_ms: the same for each page. memory_mib: of the reading process. read: pages that came; late: turns that
-    were left out, or whose page had not come yet at the end; failed: pages that did not come.
-    """
+    """Results; times are medians of the processor time of one page."""
 
     nodes: int
     gpus: int
@@ -80,16 +74,26 @@ class TelemetryReport:
     page_bytes: int
     page_lines: int
     library_ms: float
+    """Parsing by prometheus-client."""
     first_ms: float
+    """Parsing a node's first page, and pages whose labels changed, as the service does."""
     read_ms: float
+    """Parsing a later page as the service does."""
     whole_ms: float
+    """The whole way from a page to a message."""
     cpu_pct: float
+    """Share of one core during the rounds, connections and publishing included."""
     page_cpu_ms: float
+    """The same, per page."""
     library_cpu_pct: float
     memory_mib: float
+    """Memory of the scraping process."""
     read: int
+    """Pages received."""
     failed: int
+    """Pages that failed."""
     late: int
+    """Scrapes that were skipped, or not complete at the end."""
     message_bytes: int
     expected: int
 
@@ -97,7 +101,7 @@ class TelemetryReport:
 async def measure(
     plan: Plan, directory: Path, *, say: Callable[[str], None], done: Callable[[], None]
 ) -> TelemetryReport:
-    """Take the figures. done: called after each round. Raises OSError, TimeoutError."""
+    """Measure. done: called after each round. Raises OSError, TimeoutError."""
     core = TelemetryCore(TelemetryConfig(interval_s=plan.interval_s))
     world = World(SEED, COLLECT_S)
     for fact in fleet_facts(plan.nodes, plan.gpus):
@@ -125,7 +129,7 @@ async def measure(
         str(plan.nodes),
         str(plan.gpus),
     )
-    exporters = subprocess.Popen(command)  # noqa: S603, ASYNC220 - ourselves
+    exporters = subprocess.Popen(command)  # noqa: S603, ASYNC220 - this package
     try:
         await _ready(port)
         async with own_server(directory) as client:
@@ -155,14 +159,14 @@ async def measure(
 
 
 def _pages(world: World) -> Iterator[str]:
-    """One node's page, reading after reading."""
+    """Yield one node's page, scrape by scrape."""
     began = SystemTime().wall()
     for number in count():
         yield world.page(node_name(0), after(began, number * COLLECT_S))
 
 
 def _first_ms(texts: Iterator[str]) -> float:
-    """Of a node's first page, in a fleet whose exporters print the same series."""
+    """Return the parsing time of a node's first page, in a fleet whose exporters print the same series."""
     pages = Pages()
     pages.read(node_name(1), next(texts))
 
@@ -174,7 +178,7 @@ def _first_ms(texts: Iterator[str]) -> float:
 
 
 def _whole(core: TelemetryCore, texts: Iterator[str], plan: Plan) -> tuple[float, int]:
-    """From a page's text to the message: ms, bytes."""
+    """Return the time (ms) from a page's text to the message, and its size in bytes."""
     sink = _scrapes(plan, url="http://{node}/")
     description = core.holdings.nodes[node_name(0)].description
     size = 0
@@ -191,7 +195,7 @@ def _whole(core: TelemetryCore, texts: Iterator[str], plan: Plan) -> tuple[float
 async def _rounds(
     core: TelemetryCore, plan: Plan, port: int, client: Client, done: Callable[[], None]
 ) -> tuple[float, float, float, int, int]:
-    """Processor and wall seconds, MiB, pages that came and that did not, over whole rounds."""
+    """Return processor and wall seconds, MiB, received and missing pages, over whole rounds."""
     counted = _Counted(client)
     sink = _scrapes(plan, url=f"http://{LOOPBACK}:{port}/nodes/{{node}}/metrics")
     await sink.open(core, counted, LeaderHandle())
@@ -209,7 +213,7 @@ async def _rounds(
 
 
 class _Counted:
-    """A connection that counts what is published."""
+    """A connection that counts published messages."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -221,7 +225,7 @@ class _Counted:
 
     async def publish(self, subject: str, payload: bytes = b"") -> None:
         if b'"exporter"' in payload:
-            self.failed += 1  # one that is well is the default
+            self.failed += 1  # the field's default is a successful scrape
         else:
             self.ok += 1
         await self._client.publish(subject, payload)
@@ -240,12 +244,12 @@ def _scrapes(plan: Plan, *, url: str) -> Scrapes:
 
 async def _ready(port: int) -> None:
     async with asyncio.timeout(READY_S_MAX):
-        while not await http_answers(port):  # noqa: ASYNC110 - another process cannot set an event of ours
+        while not await http_answers(port):  # noqa: ASYNC110 - another process cannot set an event here
             await asyncio.sleep(POLL_S)
 
 
 def _median_ms(times: int, prepare: Callable[[], T], work: Callable[[T], object]) -> float:
-    """Processor time of `work` on what `prepare` makes, which is not counted."""
+    """Return the median processor time of `work` on the result of `prepare`, which is not counted."""
     took = []
     for _ in range(times):
         prepared = prepare()
@@ -261,7 +265,7 @@ def _cpu_s() -> float:
 
 
 def run(plan: Plan, form: Output) -> None:
-    """Measure and print."""
+    """Run the benchmark and print its results."""
     machine = this_machine()
     with tempfile.TemporaryDirectory(prefix="muster-bench-") as name, measured("rounds", total=plan.rounds) as reached:
         rounds = 0
@@ -278,9 +282,12 @@ def run(plan: Plan, form: Output) -> None:
 def _rows(found: TelemetryReport) -> list[tuple[str, str]]:
     return [
         ("a page", f"{found.gpus} GPUs, {found.page_lines} lines, {found.page_bytes:,} bytes"),
-        ("read by prometheus-client", f"{found.library_ms:.2f} ms, so {found.library_cpu_pct:.0f} % of a core for all"),
-        ("read here", f"{found.first_ms:.2f} ms the first of a node, {found.read_ms:.2f} ms every other"),
-        ("and all that follows", f"{found.whole_ms:.2f} ms until the message is ready"),
+        (
+            "read by prometheus-client",
+            f"{found.library_ms:.2f} ms, {found.library_cpu_pct:.0f} % of a core for all nodes",
+        ),
+        ("read by the service", f"{found.first_ms:.2f} ms first page of a node, {found.read_ms:.2f} ms later pages"),
+        ("page to message", f"{found.whole_ms:.2f} ms"),
         ("a message", f"{found.message_bytes:,} bytes"),
         ("rounds", f"{found.rounds} over {found.nodes} nodes, one in {found.interval_s:g} s"),
         ("pages", f"{found.read:,} read, {found.failed} failed, {found.late} late"),

@@ -1,4 +1,4 @@
-"""The exporters that `muster bench telemetry` asks: a process of its own, so that their work is not counted.
+"""The exporters for `muster bench telemetry`, in a separate process so that their work is not counted.
 
 `python -m muster_tools.bench.telemetry_exporters PORT NODES GPUS`; it ends with its parent.
 """
@@ -21,7 +21,7 @@ SEED = 1
 
 
 async def serve(port: int, *, nodes: int, gpus: int) -> None:
-    """Pages of that many nodes, half of whose GPUs jobs hold, until the process is ended."""
+    """Serve pages of that many nodes, with jobs on half of the GPUs, until the process is ended."""
     world = World(SEED, COLLECT_S)
     for fact in fleet_facts(nodes, gpus):
         world.apply(fact)

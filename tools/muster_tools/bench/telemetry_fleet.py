@@ -17,12 +17,12 @@ MODEL = "H100"
 
 
 def node_name(number: int) -> str:
-    """As the log has it."""
+    """Return the name of the node in the log."""
     return f"gpu-{number:04d}"
 
 
 def fleet_facts(nodes: int, gpus: int) -> Iterator[Fact]:
-    """Every node joins; jobs of two whole nodes are placed on nine in ten of them."""
+    """Let every node join, and place jobs of two whole nodes on nine in ten of them."""
     log = VirtualCluster(CLUSTER, start=Instant(1), keeps_log=False)
     for number in range(nodes):
         name = node_name(number)

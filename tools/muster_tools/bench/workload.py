@@ -1,4 +1,4 @@
-"""The surge's jobs and the figures made of their times. Pure."""
+"""The surge's jobs and the figures from their times. Pure."""
 
 import json
 import math
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from muster.core.instant import NS_PER_S
 from muster.schemas.views import JobView
 
-GPU_CYCLE = (1, 1, 1, 2, 2, 4, 4, 8)  # 4,000 of these ask 11,500 GPUs
+GPU_CYCLE = (1, 1, 1, 2, 2, 4, 4, 8)  # 4,000 of these request 11,500 GPUs
 TEAM = "surge"
 LONG_RUN_S = 86_400.0
 RUN_LABEL = "sim.muster.dev/run-s"
 
 
 def bodies(count: int, *, prefix: str, run_s: float) -> Iterator[tuple[str, bytes]]:
-    """(idempotency key, HTTP body) of each job. prefix: tells one round's jobs from another's."""
+    """Yield (idempotency key, HTTP body) of each job. prefix: distinguishes the jobs of different rounds."""
     for number in range(count):
         spec = {
             "name": f"{prefix}-{number}",
@@ -28,7 +28,7 @@ def bodies(count: int, *, prefix: str, run_s: float) -> Iterator[tuple[str, byte
 
 @dataclass(frozen=True, slots=True)
 class Quantiles:
-    """Of submit-to-placed, in ms."""
+    """Quantiles of submit-to-placed, in ms."""
 
     p50: float
     p99: float
@@ -36,7 +36,7 @@ class Quantiles:
 
 
 def quantiles(values: Sequence[float]) -> Quantiles:
-    """Nearest-rank quantiles; zeros for nothing."""
+    """Return nearest-rank quantiles; zeros without values."""
     if not values:
         return Quantiles(0.0, 0.0, 0.0)
     ordered = sorted(values)
@@ -49,7 +49,7 @@ def quantiles(values: Sequence[float]) -> Quantiles:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """One round's outcome. wall: from the first submit by the client's clock to the broker's stamp of the last."""
+    """Outcome of one round. wall: from the first submission by the client's clock to the broker's stamp of the last."""
 
     placed: int
     stranded: int
@@ -60,7 +60,7 @@ class Times:
 
 
 def times(jobs: Sequence[JobView], *, submitted: int, first_submit_ns: int) -> Times:
-    """Figures of one round from the broker's stamps in the jobs' views. submitted: how many were accepted."""
+    """Return the figures of one round from the broker's stamps in the views. submitted: number of accepted jobs."""
     placed = [job for job in jobs if job.placed_at]
     last_placed = max((job.placed_at for job in placed), default=first_submit_ns)
     last_running = max((job.running_at for job in jobs), default=0) or first_submit_ns

@@ -1,1 +1,1 @@
-"""`muster demo` and `muster guard demo`: Muster at work, on stacks and control planes of their own."""
+"""`muster demo` and `muster guard demo`: demonstrations of Muster, on separate stacks and control planes."""

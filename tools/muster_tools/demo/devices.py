@@ -1,4 +1,4 @@
-"""`muster demo devices`: a fresh stack, four demonstrations on it, what was decided and why."""
+"""`muster demo devices`: four demonstrations on a fresh stack, with the decisions and their reasons."""
 
 import asyncio
 import contextlib
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 
 LINES = 14
 TOLD = ("reason", "detail", "error", "device_uuid", "node")
-"""Fields of a fact's body, the first that says something is shown."""
+"""Fields of a fact's body; the first one with a value is shown."""
 KINDS = frozenset({"scale", "attachment", "composability", "fabric", "autoscaler"})
 OF_JOBS = frozenset({"submitted", "unschedulable", "placed", "running", "cancelled"})
 OF_NODES = frozenset({"joined", "left", "released", "withhold-requested", "withheld", "provision-failed"})
 
 
 class Show:
-    """A screen in a terminal; plain lines elsewhere; nothing if quiet."""
+    """Progress of the demonstrations: a live screen in a terminal, else plain lines; no output if quiet."""
 
     def __init__(self, titles: Sequence[str], live: "Live | None", *, quiet: bool) -> None:
         self._states = [("waits", title) for title in titles]
@@ -55,12 +55,12 @@ class Show:
         self._since: Instant | None = None
 
     def begin(self, index: int) -> None:
-        """A demonstration begins."""
+        """Show that a demonstration begins."""
         self._state(index, "runs")
         self._plain(f"{self._states[index][1]} ...")
 
     def end(self, index: int, *, passed: bool, seconds: float) -> None:
-        """It is over."""
+        """Show that a demonstration has ended."""
         self._state(index, f"passed, {seconds:.1f} s" if passed else "FAILED")
 
     async def follow(self, muster: "Muster") -> None:
@@ -91,7 +91,7 @@ class Show:
 
 
 def fact_line(fact: "FactView", since: Instant) -> str:
-    """Seconds since then, who said what of whom, and what it says for people."""
+    """Return a fact as a line: seconds since `since`, writer, fact, subject and details."""
     body = json.loads(fact.body) if fact.body else {}
     told = next((str(body[field]) for field in TOLD if body.get(field)), "")
     seconds = seconds_between(since, Instant(fact.time))
@@ -99,7 +99,7 @@ def fact_line(fact: "FactView", since: Instant) -> str:
 
 
 def is_shown(fact: "FactView") -> bool:
-    """Whether the fact says something of scaling, or of a job's way."""
+    """Return whether the fact concerns scaling or the life of a job."""
     if fact.kind in KINDS:
         return fact.name != "state-recorded"
     return (fact.kind == "job" and fact.name in OF_JOBS) or (fact.kind in ("node", "device") and fact.name in OF_NODES)
@@ -107,7 +107,7 @@ def is_shown(fact: "FactView") -> bool:
 
 @contextmanager
 def shown(titles: Sequence[str], *, quiet: bool) -> Iterator[Show]:
-    """The show, while the demonstrations run."""
+    """Show progress while the block runs."""
     out = talk()
     if quiet or not out.is_terminal:
         yield Show(titles, None, quiet=quiet)
@@ -122,30 +122,30 @@ if TYPE_CHECKING:
     from muster.client import Muster
 
 ADDING = (1, 2)
-"""Cases in which something is added."""
+"""Cases in which devices or nodes are added."""
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """One demonstration. problem: "" if it passed. decisions: what the scaler chose meanwhile, oldest first.
-
-    crossed: who spoke in the trace from the pending job to the running one, where that was asked.
-    """
+    """Result of one demonstration."""
 
     name: str
     title: str
     seconds: float
     problem: str
+    """Reason of a failure, "" if it passed."""
     decisions: tuple[ScaleChoiceView, ...]
+    """Choices of the scaler during the demonstration, oldest first."""
     crossed: tuple[str, ...] = ()
+    """Services in the trace from the pending to the running job, where that was checked."""
 
     @property
     def passed(self) -> bool:
-        """Whether all was as it should be."""
+        """Return whether the demonstration passed."""
         return not self.problem
 
     def to_json(self) -> dict[str, JsonValue]:
-        """{name, title, passed, seconds, problem, crossed, decisions: [...]}."""
+        """Return {name, title, passed, seconds, problem, crossed, decisions: [...]}."""
         decisions: list[JsonValue] = [
             one.model_dump(mode="json", exclude={"id", "cluster", "at", "ended_at"}) for one in self.decisions
         ]
@@ -161,7 +161,7 @@ class Played:
 
 
 def run(form: Output, *, keep: bool) -> None:
-    """Play all, print what came of them. Raises CliError (refused) unless all passed. keep: leave the stack running."""
+    """Run all and print the results. Raises CliError (refused) unless all passed. keep: keep the stack running."""
     directory = Path(tempfile.mkdtemp(prefix="muster-demo-"))
     try:
         try:
@@ -173,7 +173,7 @@ def run(form: Output, *, keep: bool) -> None:
             shutil.rmtree(directory, ignore_errors=True)
     _tell(played, form)
     if keep:
-        print_note(f"the stack goes on: muster down --state-dir {directory}")
+        print_note(f"the stack keeps running; stop it with: muster down --state-dir {directory}")
     failed = [f"{one.name}: {one.problem}" for one in played if not one.passed]
     if failed:
         raise refused("; ".join(failed))
@@ -193,7 +193,7 @@ async def _in(directory: Path, form: Output, *, keep: bool) -> list[Played]:
 
 @contextlib.asynccontextmanager
 async def _stack(directory: Path, *, keep: bool) -> AsyncIterator[Stage]:
-    """A stack of its own on any free ports. Raises StartFailedError, StateDirError."""
+    """Run a stack on any free ports. Raises StartFailedError, StateDirError."""
     options = StartOptions(
         state_dir=directory, settings=demo_settings(), any_ports=True, started_as="muster demo devices"
     )
@@ -208,7 +208,7 @@ async def _stack(directory: Path, *, keep: bool) -> AsyncIterator[Stage]:
 
 
 def stage_of(muster: "Muster", directory: Path) -> Stage:
-    """The stage over a stack that runs with `demo_settings`."""
+    """Return the stage over a stack that runs with `demo_settings`."""
     settings = StateDir(directory).settings
     from muster.bus.settings import Settings
 
@@ -217,9 +217,9 @@ def stage_of(muster: "Muster", directory: Path) -> Stage:
 
 
 async def play_all(stage: Stage, show: Show | None = None) -> list[Played]:
-    """All demonstrations, in order; after one that failed the others are tried all the same.
+    """Run all demonstrations in order, also after one has failed.
 
-    Raises DemoFailedError if the stage cannot be set.
+    Raises DemoFailedError if the stage cannot be set up.
     """
     cast = Cast()
     await stage.set_up()
@@ -237,7 +237,7 @@ async def play_all(stage: Stage, show: Show | None = None) -> list[Played]:
 async def play(
     stage: Stage, cast: Cast, *, name: str, title: str, story: Story, clock: Callable[[], float] = time.monotonic
 ) -> Played:
-    """One demonstration, and what was decided in it."""
+    """Run one demonstration, and collect its decisions."""
     stage.seen |= {choice.id for choice in await stage.muster.scale_choices()}
     began_s, problem, stage.crossed = clock(), "", ()
     try:
@@ -265,8 +265,8 @@ def _tell(played: Sequence[Played], form: Output) -> None:
 
 
 def _alternative(choice: ScaleChoiceView, other: Alternative) -> str:
-    """What was simulated, and what it would take, or why it would not do."""
+    """Return a simulated alternative with its cost, or why it does not help."""
     if not other.fits:
-        return f"{other.what}: would not do{', ' if other.detail else ''}{other.detail}"
+        return f"{other.what}: not sufficient{', ' if other.detail else ''}{other.detail}"
     watts = f"{other.watts:+.0f} W" if choice.case in ADDING else f"saves {other.watts:.0f} W"
     return f"{other.what}: {watts}, in {other.ready_s:.0f} s"

@@ -1,6 +1,6 @@
 """`muster demo health`: a GPU falls off the bus under a job of 16 GPUs, and a node fails a job's pre-flight checks.
 
-On a fresh stack with simulated exporters; everything that is told is read from the log afterwards.
+It runs on a fresh stack with simulated exporters; the facts are read from the log afterwards.
 """
 
 import asyncio
@@ -47,12 +47,12 @@ SHOWN = frozenset(
     }
 )  # fmt: skip
 Story = Callable[[FreshStack, Stage], Awaitable["tuple[str, str, int]"]]
-"""Plays, and answers the job and the node that it is about, and when it began."""
+"""Runs a demonstration; returns its job, its node, and its start time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One fact of the story. at_s: since it began."""
+    """One fact of the demonstration. at_s: since its start."""
 
     at_s: float
     writer: str
@@ -63,7 +63,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """One demonstration. problem: "" if it passed."""
+    """Result of one demonstration. problem: reason of a failure, "" if it passed."""
 
     name: str
     title: str
@@ -72,7 +72,7 @@ class Played:
     facts: tuple[Told, ...] = ()
 
     def to_json(self) -> dict[str, JsonValue]:
-        """{name, title, passed, seconds, problem, facts: [...]}."""
+        """Return {name, title, passed, seconds, problem, facts: [...]}."""
         facts: list[JsonValue] = [
             {
                 "at_s": one.at_s,
@@ -94,7 +94,7 @@ class Played:
 
 
 def run(form: Output) -> None:
-    """Play both, print what came of them. Raises CliError (refused) unless both passed."""
+    """Run both and print the results. Raises CliError (refused) unless both passed."""
     directory = Path(tempfile.mkdtemp(prefix="muster-demo-"))
     try:
         played = asyncio.run(_in(directory))
@@ -107,7 +107,7 @@ def run(form: Output) -> None:
     else:
         for one in played:
             print_line()
-            print_line(f"{one.title}: {one.problem or 'as it should be'}, {one.seconds:.1f} s")
+            print_line(f"{one.title}: {one.problem or 'passed'}, {one.seconds:.1f} s")
             rows = ((f"{fact.at_s:+.2f}", fact.writer, fact.subject, fact.name, fact.detail) for fact in one.facts)
             printed.table(("SECONDS", "WHO", "OF", "SAID", ""), rows, right=("SECONDS",))
     failed = [one.name for one in played if one.problem]
@@ -116,7 +116,7 @@ def run(form: Output) -> None:
 
 
 def settings(bad_node: str) -> dict[str, object]:
-    """Of the stack: short times, and one node that fails a check until somebody reboots it."""
+    """Return the settings of the stack: short times, and one node that fails a check until it is rebooted."""
     return {
         "fleet": {"nodes": NODES, "gpus_per_node": GPUS},
         "simulation": {
@@ -129,7 +129,7 @@ def settings(bad_node: str) -> dict[str, object]:
 
 
 async def xid(stack: FreshStack, stage: Stage) -> tuple[str, str, int]:
-    """XID 79 on one GPU of a running gang: it runs elsewhere without a retry, the node comes back checked."""
+    """Inject XID 79 on one GPU of a running gang: it runs elsewhere without a retry; the node returns after checks."""
     job_id = (await stack.muster.submit(_gang("sixteen-gpus", preflight="none"))).id
     sick = (await stage.running(job_id)).nodes[-1]
     base = stack.settings.telemetry.url.partition("/nodes/")[0]
@@ -143,24 +143,24 @@ async def xid(stack: FreshStack, stage: Stage) -> tuple[str, str, int]:
         return job.phase is Phase.RUNNING and sick not in job.nodes
 
     await stage.until("the gang runs elsewhere", is_elsewhere)
-    require(not (await stack.muster.get(job_id)).retries_used, "the gang's owner paid with a retry")
+    require(not (await stack.muster.get(job_id)).retries_used, "the gang used a retry")
     await _usable(stage, sick)
     await stage.end(job_id)
     return job_id, sick, began
 
 
 def preflight_of(bad_node: str) -> Story:
-    """The story of a node that fails a job's checks."""
+    """Return the demonstration of a node that fails a job's checks."""
 
     async def preflight(stack: FreshStack, stage: Stage) -> tuple[str, str, int]:
-        """A gang of all nodes but one: its checks fail on the bad one, it runs without it, and the node is mended."""
+        """Run a gang on all nodes but one: checks fail on the bad node, the gang avoids it, the node is repaired."""
         began = SystemTime().wall()
         spec = _gang("checked-first", preflight="quick", replicas=NODES - 1)
         job_id = (await stack.muster.submit(spec)).id
         await stage.running(job_id)
         job = await stack.muster.get(job_id)
         require(job.attempt > 1, "the checks did not fail")
-        require(not job.retries_used, "the gang's owner paid with a retry")
+        require(not job.retries_used, "the gang used a retry")
         require(bad_node not in job.nodes, "it runs on the node that failed its checks")
         await _usable(stage, bad_node)
         await stage.end(job_id)
@@ -217,7 +217,7 @@ async def _in(directory: Path) -> list[Played]:
 
 
 async def _told(stack: FreshStack, file: Path, subjects: set[str], began: int) -> tuple[Told, ...]:
-    """What the log says of these since then."""
+    """Return the facts of these subjects since `began`."""
     log = cluster_log(stack.settings.cluster)
     await on_bus(stack.settings, ADMIN_TOOLS, lambda client: export_log(client, log, file))
     found = []

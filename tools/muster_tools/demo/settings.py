@@ -1,4 +1,4 @@
-"""The stack of `muster demo devices`: two workers with one GPU each, a pool, a group with much memory; all times short.
+"""Stack of `muster demo devices`: two workers with one GPU each, a pool, a group with much memory; short times.
 
 The tests of composable devices start the same stack.
 """
@@ -12,7 +12,7 @@ BIG_MEMORY_MIB = 524_288
 
 
 def demo_settings() -> dict[str, object]:
-    """Sections of `Settings`, as `StartOptions` takes them: an attachment takes about a second, idleness three."""
+    """Return sections of `Settings` for `StartOptions`: an attachment takes about a second, idleness three."""
     workers = {
         "name": WORKERS,
         "composable": True,

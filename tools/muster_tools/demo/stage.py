@@ -1,4 +1,4 @@
-"""What a demonstration is played on: a running stack, what it is asked, and what it decided meanwhile."""
+"""The environment of a demonstration: a running stack, requests to it, and its decisions."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TEAM = "demo"
 PATIENCE_S = 60.0
-"""For each thing that is waited for; by itself none takes more than about five seconds."""
+"""Time-out of each wait; normally none takes more than about five seconds."""
 POLL_S = 0.1
 FOR_EVER_S = 3600.0
 
@@ -28,23 +28,23 @@ Found = TypeVar("Found")
 
 
 class DemoFailedError(Exception):
-    """What should have happened did not; the message says what was waited for and how it stood."""
+    """An expected condition did not come; the message names it and the last state."""
 
 
 @dataclass
 class Stage:
-    """fabric_url: of the simulated manager, with the fabric's name. seen: ids of choices made before this demo.
-
-    crossed: who spoke in the one trace of the job that this demo is about, in the order of their first word.
-    """
+    """A running stack with a client."""
 
     muster: "Muster"
     fabric_url: str
+    """URL of the simulated manager, with the fabric's name."""
     seen: set[str] = field(default_factory=set)
+    """Ids of choices made before this demonstration."""
     crossed: tuple[str, ...] = ()
+    """Services in the trace of this demonstration's job, in order of their first fact."""
 
     async def set_up(self) -> None:
-        """The queue of the demonstrations, once. Raises DemoFailedError."""
+        """Create the queue of the demonstrations, once. Raises DemoFailedError."""
         await self.muster.set_queue(QueueSpec(name=TEAM))
 
         async def known() -> bool:
@@ -55,7 +55,7 @@ class Stage:
     async def submit(
         self, name: str, *, gpus: int = 0, cpu_milli: int = 1000, memory_mib: int = 1024, steady: bool = False
     ) -> str:
-        """A job that runs until it is cancelled; its id. steady: nobody may stop or move it."""
+        """Submit a job that runs until it is cancelled; return its id. steady: it may not be stopped or moved."""
         spec = JobSpec(
             name=name,
             team=TEAM,
@@ -76,7 +76,7 @@ class Stage:
         return await self.until(f"job {job_id} runs", runs)
 
     async def end(self, *job_ids: str) -> None:
-        """Cancel jobs and wait until they are gone."""
+        """Cancel jobs and wait until they have ended."""
         for job_id in job_ids:
             await self.muster.cancel(job_id, reason="the demonstration goes on")
 
@@ -86,32 +86,32 @@ class Stage:
         await self.until(f"jobs {', '.join(job_ids)} have ended", ended)
 
     async def node(self, name: str) -> "NodeView | None":
-        """One node, None if it is not there."""
+        """Return one node, None if it does not exist."""
         return next((node for node in await self.muster.nodes() if node.name == name), None)
 
     async def nodes_of(self, group: str) -> "Sequence[NodeView]":
-        """Nodes of a group that can be used."""
+        """Return the schedulable nodes of a group."""
         return [node for node in await self.muster.nodes() if node.group == group and node.usable]
 
     async def free_in_pool(self) -> int:
-        """Devices that lie in the simulated fabric's pool, by its own word."""
+        """Return the number of devices in the simulated fabric's pool, as its manager reports it."""
         body = await self._fabric("_inventory")
         free = body["free"]
         assert isinstance(free, list)
         return sum(int(kind["count"]) for kind in free)
 
     async def fabric_traces(self) -> set[str]:
-        """Trace ids that the simulated manager's operations came with."""
+        """Return the trace ids of the simulated manager's operations."""
         operations = (await self._fabric("_operations"))["operations"]
         assert isinstance(operations, list)
         return {trace_id(str(operation["traceparent"])) for operation in operations} - {""}
 
     async def choices(self) -> list[ScaleChoiceView]:
-        """What the scaler chose since `seen`, oldest first."""
+        """Return the scaler's choices without those in `seen`, oldest first."""
         return [choice for choice in reversed(await self.muster.scale_choices()) if choice.id not in self.seen]
 
     async def chosen(self, name: str, is_meant: Callable[[ScaleChoiceView], bool]) -> ScaleChoiceView:
-        """Wait for a choice of this demonstration that was carried out."""
+        """Wait for a choice of this demonstration to be carried out."""
 
         async def done() -> ScaleChoiceView | None:
             return next(
@@ -123,22 +123,22 @@ class Stage:
         return choice
 
     async def facts_of(self, job_id: str) -> "Sequence[TypedFact]":
-        """All facts that belong to a job's trace, oldest first."""
+        """Return all facts of a job's trace, oldest first."""
         return await self.muster.events(job_id=job_id, limit=2_000)
 
     async def until(
         self, what: str, ask: Callable[[], Awaitable[Found | None]], *, patience_s: float = PATIENCE_S
     ) -> Found:
-        """Ask until the answer is true. Raises DemoFailedError after `patience_s`."""
+        """Poll until the answer is true, and return it. Raises DemoFailedError after `patience_s`."""
         end_s = time.monotonic() + patience_s
         while not (found := await ask()):
             if time.monotonic() > end_s:
-                raise DemoFailedError(f"after {patience_s:g} s it is not so that {what}")
+                raise DemoFailedError(f"timed out after {patience_s:g} s waiting until {what}")
             await asyncio.sleep(POLL_S)
         return found
 
     async def comes_to(self, check: Callable[[], Awaitable[None]], *, patience_s: float = PATIENCE_S) -> None:
-        """Check until it holds: views follow the log, each with a lag of its own. Raises the last DemoFailedError."""
+        """Repeat a check until it passes, since views lag behind the log. Raises the last DemoFailedError."""
         end_s = time.monotonic() + patience_s
         while True:
             try:
@@ -156,12 +156,12 @@ class Stage:
 
 
 def require(is_so: object, problem: str) -> None:
-    """Raises DemoFailedError with the problem unless it is so."""
+    """Raise DemoFailedError with the problem unless the condition holds."""
     if not is_so:
         raise DemoFailedError(problem)
 
 
 def trace_id(traceparent: str) -> str:
-    """Of a W3C traceparent; "" if it is none."""
+    """Return the trace id of a W3C traceparent; "" if it is invalid."""
     parts = traceparent.split("-")
     return parts[1] if len(parts) == 4 else ""

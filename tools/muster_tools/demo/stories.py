@@ -1,6 +1,6 @@
-"""The four demonstrations of devices, one after the other on one stage; each ends well or raises DemoFailedError.
+"""The four demonstrations of devices, run in order on one stage; each returns or raises DemoFailedError.
 
-Before the first, both workers' GPUs are in use, and on each worker runs a job that nobody may stop or move.
+Before the first one, both workers' GPUs are in use, and on each worker runs a job that may not be stopped or moved.
 """
 
 from collections.abc import Awaitable, Callable
@@ -11,14 +11,14 @@ from muster_tools.demo.settings import BIG, POOL, WORKER_COUNT, WORKER_MEMORY_MI
 from muster_tools.demo.stage import Stage, require, trace_id
 
 GUARD_CPU_MILLI, TENANT_CPU_MILLI = 10_000, 5_000
-"""Of a worker's 16 cores; one more is left."""
+"""Resources of a worker's 16 cores; one core is left."""
 ATTACH, ADD = "gpu-attach-chosen", "node-add-chosen"
 RETURN, REMOVE = "gpu-remove-chosen", "node-remove-chosen"
 
 
 @dataclass(slots=True)
 class Cast:
-    """Jobs that go on from one demonstration to the next, by id. tenants hold a GPU each; guards hold none."""
+    """Ids of jobs that continue from one demonstration to the next. tenants hold a GPU each; guards hold none."""
 
     tenants: tuple[str, ...] = ()
     guards: tuple[str, ...] = ()
@@ -30,9 +30,9 @@ Story = Callable[[Stage, Cast], Awaitable[None]]
 
 
 async def prepare(stage: Stage, cast: Cast) -> None:
-    """Two workers with one GPU each in use, and on each a job without GPU that fills most of its cores.
+    """Submit two jobs with one GPU each, and a job without GPU for each worker that fills most of its cores.
 
-    Whatever the scaler did before anybody had work, this is what it comes to: two of each do not fit on one worker.
+    Earlier actions of the scaler do not matter: two jobs of a kind do not fit on one worker.
     """
     numbers = range(WORKER_COUNT)
     cast.guards = tuple(
@@ -52,11 +52,11 @@ async def prepare(stage: Stage, cast: Cast) -> None:
 
 
 async def attach(stage: Stage, cast: Cast) -> None:
-    """A job asks one GPU, all are in use: one is attached to a worker that runs, and the job runs there."""
+    """Submit a job for one GPU while all are in use: a GPU is attached to a running worker, and the job runs there."""
     before = await stage.free_in_pool()
     cast.one_more = await stage.submit("one-more-gpu", gpus=1)
     job = await stage.running(cast.one_more)
-    require(job.nodes[0].startswith(WORKERS), f"it runs on {job.nodes[0]}, which is no worker")
+    require(job.nodes[0].startswith(WORKERS), f"it runs on {job.nodes[0]}, which is not a worker")
     choice = await stage.chosen(ATTACH, lambda one: cast.one_more in one.jobs)
     require(choice.count == 1, f"{choice.count} GPUs were attached for a job of one")
     require(await stage.free_in_pool() == before - 1, "the pool did not get smaller by one")
@@ -69,7 +69,7 @@ async def attach(stage: Stage, cast: Cast) -> None:
 
 
 async def add_node(stage: Stage, cast: Cast) -> None:
-    """A job asks more memory than any worker has: GPUs would not help, a node is added, and the job runs there."""
+    """Submit a job that needs more memory than any worker has: a node is added, and the job runs there."""
     cast.large = await stage.submit("much-memory", memory_mib=4 * WORKER_MEMORY_MIB)
     job = await stage.running(cast.large)
     require(job.nodes[0].startswith(BIG), f"it runs on {job.nodes[0]}, not on a node of {BIG}")
@@ -84,10 +84,10 @@ async def add_node(stage: Stage, cast: Cast) -> None:
 
 
 async def give_back(stage: Stage, cast: Cast) -> None:
-    """Load falls: the GPU goes back to the pool when it has been idle, then the node goes that nobody needs."""
+    """Reduce the load: the idle GPU returns to the pool, then the unneeded node is removed."""
     await stage.end(cast.one_more)
     returned = await stage.chosen(RETURN, lambda one: one.group == WORKERS)
-    require(returned.count == 1, f"{returned.count} GPUs went, one was idle")
+    require(returned.count == 1, f"{returned.count} GPUs were returned, but one was idle")
 
     async def is_back() -> bool:
         return await stage.free_in_pool() == POOL
@@ -102,7 +102,7 @@ async def give_back(stage: Stage, cast: Cast) -> None:
 
 
 async def keep_node(stage: Stage, cast: Cast) -> None:
-    """A worker's GPU is idle, and the worker cannot go because of who runs there: its GPU goes, the worker stays."""
+    """Leave a worker's GPU idle while a job prevents removal of the worker: the GPU is returned, the worker stays."""
     await stage.end(*cast.tenants)
     both = {f"{WORKERS}-{number:04d}" for number in range(1, WORKER_COUNT + 1)}
 
@@ -112,8 +112,11 @@ async def keep_node(stage: Stage, cast: Cast) -> None:
 
     await stage.until("both workers gave their GPU back", both_gave)
     chosen = await stage.choices()
-    require(any(one.case == 4 for one in chosen if one.name == RETURN), "no GPU went because its node could not")
-    require(not any(one.name == REMOVE for one in chosen), "a worker was to be removed under a job")
+    require(
+        any(one.case == 4 for one in chosen if one.name == RETURN),
+        "no GPU was returned because its node cannot be removed",
+    )
+    require(not any(one.name == REMOVE for one in chosen), "the scaler tried to remove a worker with a running job")
 
     async def gpus_went_and_workers_stayed() -> None:
         require(len(await stage.nodes_of(WORKERS)) == WORKER_COUNT, "a worker went")
@@ -125,19 +128,19 @@ async def keep_node(stage: Stage, cast: Cast) -> None:
 
 
 async def require_crossing(stage: Stage, job_id: str) -> None:
-    """One trace from pending to running, through scaler, composer and fabric. Raises DemoFailedError."""
+    """Check for one trace from pending to running, through scaler, composer and fabric. Raises DemoFailedError."""
     facts = await stage.facts_of(job_id)
     require_order(
         [fact.name for fact in facts],
         ("unschedulable", ATTACH, "attaching", "attached", "visible", "placed", "running"),
     )
-    require(any(fact.name == "online" for fact in facts), "the device was never said to be online")
+    require(any(fact.name == "online" for fact in facts), "the device was never reported online")
     root = trace_id(next((fact.trace for fact in facts if fact.trace), ""))
     require(root, "the job has no trace")
     strangers = sorted({f"{fact.writer} {fact.name}" for fact in facts if _is_astray(fact, root)})
-    require(not strangers, f"of another trace: {', '.join(strangers)}")
+    require(not strangers, f"facts of another trace: {', '.join(strangers)}")
     stage.crossed = tuple(dict.fromkeys(fact.writer for fact in facts))
-    require({"scheduler", "scaler", "composer"} <= set(stage.crossed), "a service is missing in the trace")
+    require({"scheduler", "scaler", "composer"} <= set(stage.crossed), "the trace lacks a service")
     require(root in await stage.fabric_traces(), "the fabric's manager was not called with the job's trace")
     stage.crossed += ("fabric",)
 
@@ -147,7 +150,7 @@ def _is_astray(fact: FactView, root: str) -> bool:
 
 
 def require_order(names: list[str], wanted: tuple[str, ...]) -> None:
-    """Raises DemoFailedError unless the wanted names come one after the other."""
+    """Raise DemoFailedError unless the wanted names occur in this order."""
     rest = iter(names)
     missing = next((name for name in wanted if name not in rest), None)
     require(missing is None, f"no `{missing}` in its place among {', '.join(names)}")

@@ -1,6 +1,6 @@
-"""`muster demo transition`: a team moves from one cluster to another while it goes on submitting, and notices nothing.
+"""`muster demo transition`: a team moves from one cluster to another while it submits jobs, without disruption.
 
-On a fresh federation of two clusters, each with a broker and services of its own. What came of it is counted in their
+It runs on a fresh federation of two clusters, each with its own broker and services. The results are counted from their
 logs afterwards (`transition_figures`).
 """
 
@@ -42,7 +42,7 @@ DRAIN, DRAINED = "drain-requested", "drained"
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """at_s: since somebody asked for the drain; earlier is negative."""
+    """One event of the transition. at_s: since the request to drain; negative before it."""
 
     at_s: float
     who: str
@@ -51,44 +51,48 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What became of the team's jobs.
-
-    jobs: that it handed in. stayed, moved, straight: ended in the old cluster, went over, were given to the new one at
-    once. lost: have not succeeded, by the federation. twice: started more than once, over both clusters. aged: went
-    over with another age than they had. submissions: of all jobs together. stopped: jobs that the old cluster ended.
-    away_s_max: the longest time from when a job was asked back until it had its new cluster. drained_s: from the
-    request until nothing was left there, None: something is.
-    """
+    """Outcome of the team's jobs."""
 
     jobs: int
+    """Number of jobs submitted."""
     stayed: int
+    """Jobs that ended in the old cluster."""
     moved: int
+    """Jobs that were moved to the new cluster."""
     straight: int
+    """Jobs that were routed to the new cluster at once."""
     lost: int
+    """Jobs that did not succeed, according to the federation."""
     twice: int
+    """Jobs that started more than once, over both clusters."""
     aged: int
+    """Moved jobs that lost their age."""
     submissions: int
+    """Submissions of all jobs together."""
     stopped: int
+    """Jobs that the old cluster ended."""
     away_s_max: float
+    """Longest time from the request to hand a job back until its new cluster was chosen."""
     drained_s: float | None
+    """Time from the request until the old cluster was empty, None if it is not."""
     moments: tuple[Moment, ...] = ()
 
     @property
     def problem(self) -> str:
-        """What was not as it should be; "" if nobody noticed the transition."""
+        """Return what went wrong; "" if no job was disturbed."""
         wrong = (
             (self.lost, f"{self.lost} of {self.jobs} jobs did not succeed"),
             (self.twice, f"{self.twice} jobs ran twice"),
             (self.aged, f"{self.aged} jobs lost their age"),
             (self.stopped, f"{self.stopped} jobs were ended by the old cluster"),
-            (self.submissions != self.jobs, f"{self.submissions} submissions of {self.jobs} jobs"),
+            (self.submissions != self.jobs, f"{self.submissions} submissions for {self.jobs} jobs"),
             (not self.moved, "no job waited when the old cluster was drained"),
             (self.drained_s is None, "the old cluster is not drained"),
         )
         return "; ".join(said for is_so, said in wrong if is_so)
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Every field, `passed` and `problem`."""
+        """Return every field, `passed` and `problem` as JSON."""
         plain: dict[str, JsonValue] = asdict(self)
         return plain | {
             "moments": [asdict(moment) for moment in self.moments],
@@ -99,7 +103,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """The facts of all three logs, each in its own order. old, new: the clusters' names."""
+    """The facts of all three logs, each in its own order. old, new: names of the clusters."""
 
     old: str
     new: str
@@ -109,10 +113,10 @@ class Logs:
 
 
 def figures(logs: Logs, handed_in: Iterable[str]) -> Figures:
-    """handed_in: ids of the team's jobs, each submitted once. Raises ValueError if nobody asked for the drain."""
+    """Count the outcome of the team's jobs, each submitted once. Raises ValueError without a request to drain."""
     asked = next((fact.time for fact in logs.fed if fact.kind == "cluster" and fact.name == DRAIN), None)
     if asked is None:
-        raise ValueError(f"nobody asked to drain {logs.old}")
+        raise ValueError(f"no request to drain {logs.old} in its log")
     jobs = tuple(dict.fromkeys(handed_in))
     ways = _ways(logs, jobs)
     started = Counter(fact.subject_id for fact in (*logs.at_old, *logs.at_new) if fact.name == "pods-started")
@@ -141,7 +145,7 @@ def figures(logs: Logs, handed_in: Iterable[str]) -> Figures:
 
 
 def _ways(logs: Logs, jobs: Iterable[str]) -> dict[str, list[JobRouted]]:
-    """Every assignment of each job that had one, the first first."""
+    """Return all assignments of each job, in order."""
     ways: dict[str, list[JobRouted]] = defaultdict(list)
     wanted = set(jobs)
     for fact in logs.fed:
@@ -151,13 +155,13 @@ def _ways(logs: Logs, jobs: Iterable[str]) -> dict[str, list[JobRouted]]:
 
 
 def _kept_its_age(way: Sequence[JobRouted], asked: Instant) -> bool:
-    """The moment of its submission is as it was, and what it waited until the drain counts where it goes now."""
+    """Return whether the job kept its submission time and its waiting time up to the drain."""
     first, last = way[0].job.submitted_at, way[-1].job.submitted_at
     return first == last and way[-1].age_s >= seconds_between(Instant(first), asked)
 
 
 def _away_s(fed: Iterable[Fact]) -> list[float]:
-    """Of every job that was asked back and went elsewhere: how long that took."""
+    """Return, for each job handed back and moved, how long that took."""
     left: dict[str, Instant] = {}
     took: list[float] = []
     for fact in fed:
@@ -169,7 +173,7 @@ def _away_s(fed: Iterable[Fact]) -> list[float]:
 
 
 def _moments(logs: Logs, moved: set[str], asked: Instant) -> tuple[Moment, ...]:
-    """The story: what happened first and last of each sort."""
+    """Return the first and last event of each kind."""
     old, new = logs.old, logs.new
     over = [
         f for f in logs.fed if isinstance(f.payload, JobRouted) and f.subject_id in moved and f.payload.cluster == new
@@ -181,10 +185,10 @@ def _moments(logs: Logs, moved: set[str], asked: Instant) -> tuple[Moment, ...]:
     left = {f.name: f for f in logs.fed if f.kind == "cluster" and f.name in (DRAIN, "draining", DRAINED)}
     told = (
         *((f, words) for name, words in _OF_CLUSTERS for f in (left.get(name),) if f is not None),
-        *_first_and_last(back, "waiting jobs are asked back", "the last one is asked back"),
-        *_first_and_last(over, f"the first goes over to {new}", f"the last one goes over, of {len(moved)}"),
+        *_first_and_last(back, "first request to hand back a pending job", "last such request"),
+        *_first_and_last(over, f"first job moved to {new}", f"last of {len(moved)} jobs moved"),
         *((f, f"a job starts in {new}") for f in begun[:1]),
-        *((f, f"the last job of {old} ends, where it began") for f in ended[-1:]),
+        *((f, f"the last job of {old} ends there") for f in ended[-1:]),
         *((f, f"the last job of {new} ends") for f in done[-1:]),
     )
     return tuple(
@@ -194,9 +198,9 @@ def _moments(logs: Logs, moved: set[str], asked: Instant) -> tuple[Moment, ...]:
 
 
 _OF_CLUSTERS = (
-    (DRAIN, "somebody asks to drain the old cluster"),
-    ("draining", "it gets no new jobs"),
-    (DRAINED, "nothing is left there"),
+    (DRAIN, "drain of the old cluster requested"),
+    ("draining", "old cluster gets no new jobs"),
+    (DRAINED, "old cluster is empty"),
 )
 
 
@@ -212,28 +216,28 @@ if TYPE_CHECKING:
 OLD, NEW = "old", "new"
 NODES, GPUS = 4, 8
 LONG_JOBS, LONG_S = 3, 12.0
-"""All but one node of the old cluster are taken by jobs that outlast the drain."""
+"""Jobs that outlast the drain and fill all but one node of the old cluster."""
 LOAD = (8, 4, 2, 1, 1)
-"""GPUs of the jobs that come all the time, in turns; each runs LOAD_S."""
+"""GPUs of the short jobs, in turn; each runs LOAD_S."""
 LOAD_S = 1.0
 JOBS = 60
 BEFORE = 0.6
-"""Part of them that is handed in before the drain."""
+"""Fraction of the short jobs submitted before the drain."""
 PAUSE_S = 0.05
-"""Between two submissions."""
+"""Interval between two submissions."""
 LATE_S = 240.0
-"""Until all have ended; by themselves some 20 s."""
+"""Time-out until all jobs have ended; normally some 20 s."""
 READ_FACTS, READ_IDLE_S = 1_000, 0.5
 FEDERATION: dict[str, object] = {
     "policy": {"rules": [{"name": "all", "clusters": [{"cluster": OLD}, {"cluster": NEW}]}]}
 }
-"""The old cluster is preferred, until it is drained."""
+"""The old cluster is preferred until it is drained."""
 
 Say = Callable[[str], None]
 
 
 def settings() -> dict[str, object]:
-    """Of both clusters: small, and their pods start at once."""
+    """Return the settings of both clusters: small, with pods that start at once."""
     return {
         "fleet": {"nodes": NODES, "gpus_per_node": GPUS},
         "simulation": {
@@ -245,7 +249,7 @@ def settings() -> dict[str, object]:
 
 
 def run(form: Output, *, jobs: int = JOBS) -> None:
-    """Play it, print what came of it. Raises CliError (refused) unless nobody noticed anything."""
+    """Run it and print the result. Raises CliError (refused) if any job was disturbed."""
     directory = Path(tempfile.mkdtemp(prefix="muster-demo-"))
     try:
         found = asyncio.run(_in(directory, jobs=jobs))
@@ -267,20 +271,20 @@ async def _in(directory: Path, *, jobs: int) -> Figures:
 
 
 async def play(muster: "Muster", state_dir: Path, *, jobs: int = JOBS, say: Say = lambda _: None) -> Figures:
-    """The story, on a federation of OLD and NEW that runs with `settings`. jobs: beside the long ones.
+    """Run the transition on a federation of OLD and NEW with `settings`. jobs: number of short jobs.
 
-    Raises DemoFailedError for what did not happen in time.
+    Raises DemoFailedError if an expected condition does not come in time.
     """
     stage = Stage(muster, "")
     await _set_up(stage)
-    say(f"team {TEAM} works in cluster {OLD}: {LONG_JOBS} long jobs, and {jobs} short ones come all the time")
+    say(f"team {TEAM} works in cluster {OLD}: {LONG_JOBS} long jobs, and {jobs} short ones arrive continuously")
     long = [await _submit(muster, f"long-{number}", gpus=GPUS, run_s=LONG_S) for number in range(LONG_JOBS)]
     for job_id in long:
         await stage.running(job_id)
     before = round(jobs * BEFORE)
     short = await _load(muster, range(before))
     await _old_is_full(stage, short)
-    say(f"muster cluster drain {OLD} --to {NEW}; the team goes on submitting")
+    say(f"muster cluster drain {OLD} --to {NEW}; the team continues to submit")
     _, during = await asyncio.gather(
         muster.drain_cluster(OLD, to=(NEW,), reason="its lease ends"), _load(muster, range(before, jobs))
     )
@@ -291,7 +295,7 @@ async def play(muster: "Muster", state_dir: Path, *, jobs: int = JOBS, say: Say 
 
 
 def tell(found: Figures, form: Output) -> None:
-    """What happened when, and what it came to."""
+    """Print the events and the outcome."""
     if form is Output.JSON:
         printed.emit_json(found.to_json())
         return
@@ -302,21 +306,21 @@ def tell(found: Figures, form: Output) -> None:
         (
             ("jobs", f"{found.jobs}, submitted {found.submissions} times in all"),
             ("ended in the old cluster", str(found.stayed)),
-            ("went over, keeping id and age", str(found.moved - found.aged)),
-            ("given to the new one at once", str(found.straight)),
+            ("moved, keeping id and age", str(found.moved - found.aged)),
+            ("routed to the new cluster at once", str(found.straight)),
             ("lost", str(found.lost)),
             ("run twice", str(found.twice)),
             ("stopped", str(found.stopped)),
-            ("longest between two clusters", f"{found.away_s_max:.2f} s"),
+            ("longest time between clusters", f"{found.away_s_max:.2f} s"),
             ("old cluster empty after", f"{found.drained_s:.1f} s" if found.drained_s is not None else "not yet"),
         )
     )
     print_line()
-    print_line(f"{found.problem or 'nobody noticed, and nobody submitted anything again'}")
+    print_line(f"{found.problem or 'no job was disturbed, and none was submitted again'}")
 
 
 async def _set_up(stage: Stage) -> None:
-    """The team's queue and the nodes of both clusters. Raises DemoFailedError."""
+    """Wait for the team's queue and the nodes of both clusters. Raises DemoFailedError."""
     await stage.muster.set_queue(QueueSpec(name=TEAM))
 
     async def are_ready() -> bool:
@@ -328,7 +332,7 @@ async def _set_up(stage: Stage) -> None:
 
 
 async def _load(muster: "Muster", numbers: range) -> list[str]:
-    """Hand in one short job after the other; their ids."""
+    """Submit one short job after the other; return their ids."""
     handed_in = []
     for number in numbers:
         handed_in.append(await _submit(muster, f"short-{number}", gpus=LOAD[number % len(LOAD)], run_s=LOAD_S))
@@ -347,7 +351,7 @@ async def _submit(muster: "Muster", name: str, *, gpus: int, run_s: float) -> st
 
 
 async def _old_is_full(stage: Stage, short: Sequence[str]) -> None:
-    """What was handed in last waits there."""
+    """Wait until the last submitted jobs are pending in the old cluster."""
 
     async def is_so() -> bool:
         last = await stage.muster.get(short[-1])
@@ -373,7 +377,7 @@ async def _is_drained(muster: "Muster") -> bool:
 
 
 async def _logs(state_dir: Path) -> Logs:
-    """All three logs, each read where it is written."""
+    """Read all three logs, each where it is written."""
     cells = {cluster: settings_of(state_dir / CELLS / cluster) for cluster in (OLD, NEW)}
     return Logs(
         old=OLD,
@@ -385,7 +389,7 @@ async def _logs(state_dir: Path) -> Logs:
 
 
 async def _facts(settings: Settings, log: LogName) -> list[Fact]:
-    """All that a log holds."""
+    """Return all facts of a log."""
 
     async def read(client: "Client") -> list[Fact]:
         reader = await NatsLog(client, log).reader(after_seq=0)

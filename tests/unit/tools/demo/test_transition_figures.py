@@ -93,7 +93,7 @@ def test_a_transition_that_nobody_noticed_has_no_problem() -> None:
         (replace(LOGS, fed=[fact for fact in FED if fact.id != "job-ended-waits"]), "1 of 3 jobs did not succeed"),
         (replace(LOGS, at_old=(*LOGS.at_old, said(9.0, "pods-started", "waits"))), "1 jobs ran twice"),
         (replace(LOGS, at_old=(*LOGS.at_old, said(10.4, "stop-requested", "runs"))), "ended by the old cluster"),
-        (replace(LOGS, fed=(*FED, said(12.0, "submitted", "again"))), "4 submissions of 3 jobs"),
+        (replace(LOGS, fed=(*FED, said(12.0, "submitted", "again"))), "4 submissions for 3 jobs"),
         (replace(LOGS, fed=[fact for fact in FED if fact.name != "drained"]), "is not drained"),
         (replace(LOGS, fed=[f for f in FED if f.time != at(10.5)]), "no job waited"),
     ],
@@ -110,7 +110,7 @@ def test_a_job_that_waits_as_if_it_had_just_come_lost_its_age(submitted_s: float
 
 
 def test_without_a_drain_there_is_nothing_to_measure() -> None:
-    with pytest.raises(ValueError, match="nobody asked"):
+    with pytest.raises(ValueError, match="no request to drain"):
         found(replace(LOGS, fed=[fact for fact in FED if fact.name != "drain-requested"]))
 
 
@@ -120,9 +120,7 @@ def test_programs_get_the_same_as_people(capsys: pytest.CaptureFixture[str]) -> 
     assert (plain["passed"], plain["problem"], plain["moved"], plain["lost"]) == (True, "", 1, 0)
     tell(found(), Output.TABLE)
     shown = capsys.readouterr().out
-    _assert_in_order(
-        shown, ("drain the old cluster", "the first goes over to new", "nothing is left there", "run twice")
-    )
+    _assert_in_order(shown, ("drain of the old cluster", "first job moved to new", "old cluster is empty", "run twice"))
 
 
 def _assert_in_order(text: str, words: Sequence[str]) -> None:

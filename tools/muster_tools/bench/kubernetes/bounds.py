@@ -1,38 +1,38 @@
-"""Bounds and paces of the comparison, in one place."""
+"""Bounds and intervals of the comparison, in one place."""
 
 SETTLED_S = 20.0
-"""Nothing was bound for so long: what is not placed stays stranded."""
+"""Time without a new binding after which unplaced workloads count as stranded."""
 
 RUN_SETTLED_S = 5.0
-"""All is bound, and no more pods began to run for so long: then no more will."""
+"""Time without a newly running pod, once all are bound, after which no more are expected."""
 
 SAMPLE_S = 0.25
-"""Between two looks at the processes' memory."""
+"""Interval between two samples of the processes' memory."""
 
 CALM_S = 1.5
 CALM_S_MAX = 30.0
-"""Before the first workload: nobody has listed anything for so long, and how long that may take to come."""
+"""Idle time of the API server required before the first workload, and the maximum time to wait for it."""
 
 POLL_S = 0.1
-"""Between two looks at how far a run is."""
+"""Poll interval of a run's progress."""
 
 WATCH_S_MAX = 600
-"""After so long the API server ends a watch by itself, and it is opened anew where it stood."""
+"""Time after which the API server ends a watch; the watch is reopened at the same version."""
 
 WATCH_RETRIES_MAX = 100
-"""Watches that were cut off in one run: an API server under load cuts slow ones."""
+"""Maximum number of interrupted watches in one run: an API server under load closes slow ones."""
 
 UPDATE_PERIOD_S = 60.0
-"""Node topology updaters write so often by default (node-feature-discovery's sleep interval)."""
+"""Default write interval of node topology updaters (node-feature-discovery's sleep interval)."""
 
 CHURN_S = 10.0
-"""How long a few more workloads are submitted while followers follow."""
+"""How long a few more workloads are submitted while followers watch."""
 
 CHURN_REST_S = 2.0
-"""After the last of them, before the figures are taken."""
+"""Pause after the last of these workloads, before the figures are taken."""
 
 LISTS_AT_ONCE = 8
-"""Of the informers that start."""
+"""Maximum number of concurrent LISTs of starting informers."""
 
 LIST_HEAD_BYTES = 4_096
-"""Of a list: its version stands there."""
+"""Size of the beginning of a list that contains its resource version."""

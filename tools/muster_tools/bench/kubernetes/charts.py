@@ -1,4 +1,4 @@
-"""The comparison as one picture: how many are bound over time, how long each waited, and what it cost."""
+"""The comparison as one picture: bound workloads over time, waiting time, and cost."""
 
 import io
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ CHART = "kubernetes.png"
 
 
 def chart(results: Sequence[Result]) -> bytes:
-    """A PNG, drawn without a display."""
+    """Return a PNG, drawn without a display."""
     figure = Figure(figsize=(13, 9), dpi=110, layout="constrained")
-    FigureCanvasAgg(figure)  # Agg, whatever the environment asks for: nobody looks
+    FigureCanvasAgg(figure)  # Agg, whatever the environment asks for: there is no display
     grid = figure.subplots(2, 2)
     _bound_over_time(grid[0][0], results)
     _bars(grid[0][1], results, "created to bound, p99 (s)", [one.latency_ms.p99 / 1000 for one in results])

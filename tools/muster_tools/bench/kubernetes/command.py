@@ -1,4 +1,4 @@
-"""`muster bench kubernetes` on the command line."""
+"""The command `muster bench kubernetes`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,23 +10,29 @@ from muster.cli.options import As, Output
 
 def kubernetes(
     *,
-    workloads: Annotated[int, typer.Option(min=1, max=100_000, help="Pods of 1 to 8 GPUs, all at once.")] = 4000,
-    nodes: Annotated[int, typer.Option(min=1, max=10_000, help="Simulated by KWOK, 8 GPUs each.")] = 1750,
+    workloads: Annotated[
+        int, typer.Option(min=1, max=100_000, help="Number of pods of 1 to 8 GPUs, created at once.")
+    ] = 4000,
+    nodes: Annotated[
+        int, typer.Option(min=1, max=10_000, help="Number of nodes simulated by KWOK, 8 GPUs each.")
+    ] = 1750,
     contender: Annotated[
-        list[str] | None, typer.Option(help="Only this one; repeat. See the names in the table.", show_default="all")
+        list[str] | None, typer.Option(help="Run only this contender; repeat for more.", show_default="all")
     ] = None,
-    limit: Annotated[float, typer.Option(min=10, help="Seconds after which a contender is stopped.")] = 300.0,
-    connections: Annotated[int, typer.Option(min=1, max=512, help="Of whoever creates the workloads.")] = 32,
-    batch: Annotated[int, typer.Option(min=1, max=1000, help="Jobs in one request to Muster.")] = 1,
-    subscribers: Annotated[int, typer.Option(min=0, max=1000, help="Extra followers of the state, in the end.")] = 100,
+    limit: Annotated[float, typer.Option(min=10, help="Time limit of one contender, in seconds.")] = 300.0,
+    connections: Annotated[int, typer.Option(min=1, max=512, help="Number of HTTP connections of the submitter.")] = 32,
+    batch: Annotated[int, typer.Option(min=1, max=1000, help="Number of jobs in one request to Muster.")] = 1,
+    subscribers: Annotated[
+        int, typer.Option(min=0, max=1000, help="Extra clients that follow the state, at the end.")
+    ] = 100,
     out: Annotated[Path | None, typer.Option(help="Folder for kubernetes.png and kubernetes.json.")] = None,
     output: As = Output.TABLE,
 ) -> None:
     """Compare schedulers on a real API server: kube-scheduler, the old stack, DRA claims, and Muster.
 
-    Each places the same workloads on a fresh control plane of its own with simulated nodes; the floor is a client that
-    only creates and binds, as the user that Muster's agent is. Reports what was placed and what ran, the time from
-    created to bound, memory, processor time, and what the API server was asked. JSON: {contenders: [{contender, placed,
+    Each contender places the same workloads on a fresh control plane with simulated nodes; the floor is a client that
+    only creates and binds pods, with the user of Muster's agent. Reports placed and running workloads, the time from
+    created to bound, memory, processor time, and requests to the API server. JSON: {contenders: [{contender, placed,
     stranded, binds_per_s, running_per_s, create_to_bound_ms {p50, p99, max}, peak_mib, cpu_s, requests, crowds, ...}],
     verdicts, machine}.
     """
@@ -38,7 +44,7 @@ def kubernetes(
     chosen = contender or list(known)
     unknown = [name for name in chosen if name not in known]
     if unknown:
-        raise usage(f"--contender: there is no {unknown[0]!r}; name one of {', '.join(known)}")
+        raise usage(f"--contender: {unknown[0]!r} is not a contender; use one of {', '.join(known)}")
     plan = Plan(
         workloads=workloads,
         nodes=nodes,

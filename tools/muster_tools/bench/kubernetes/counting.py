@@ -1,4 +1,4 @@
-"""What the API server was asked, from its own metrics."""
+"""Requests to the API server, read from its own metrics."""
 
 import re
 from collections import Counter
@@ -10,45 +10,46 @@ import aiohttp
 READS, LISTS = frozenset({"GET"}), frozenset({"LIST"})
 WRITES = frozenset({"POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION"})
 OWN_LISTS = frozenset({"limitranges"})
-"""What the API server's own admission lists every half a minute while pods are created, whoever creates them."""
+"""Resources that admission in the API server lists every 30 s while pods are created, by any client."""
 _LINE = re.compile(r"^(\w+)\{(.*)\} (\S+)$")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """Since the API server started. by_verb: requests that ended. watching: watches that are open.
-
-    streamed: lists that came through a watch (sendInitialEvents). lists_of: LISTs by resource, OWN_LISTS included.
-    """
+    """Number of requests since the API server started."""
 
     by_verb: Mapping[str, int] = field(default_factory=dict)
+    """Completed requests by verb."""
     watching: int = 0
+    """Open watches."""
     streamed: int = 0
+    """Lists that were sent through a watch (sendInitialEvents)."""
     lists_of: Mapping[str, int] = field(default_factory=dict)
+    """LISTs by resource, OWN_LISTS included."""
 
     @property
     def lists(self) -> int:
-        """LISTs by clients."""
+        """Return the LISTs by clients."""
         return sum(count for resource, count in self.lists_of.items() if resource not in OWN_LISTS)
 
     @property
     def reads(self) -> int:
-        """GETs of single objects."""
+        """Return the GETs of single objects."""
         return self._sum(READS)
 
     @property
     def writes(self) -> int:
-        """Whatever changes an object."""
+        """Return the requests that change an object."""
         return self._sum(WRITES)
 
     @property
     def watches(self) -> int:
-        """Watches that were opened: those that ended and those that run."""
+        """Return the watches that were opened, whether ended or still open."""
         return self.by_verb.get("WATCH", 0) + self.watching
 
     def since(self, earlier: "Requests") -> "Requests":
-        """The difference; open watches can have become fewer."""
+        """Return the difference to an earlier count; the number of open watches may be negative."""
         return Requests(
             by_verb={verb: count - earlier.by_verb.get(verb, 0) for verb, count in self.by_verb.items()},
             watching=self.watching - earlier.watching,
@@ -65,7 +66,7 @@ class Requests:
 
 
 def parse(text: str) -> Requests:
-    """Read a page of Prometheus metrics as kube-apiserver writes it."""
+    """Parse a page of Prometheus metrics as kube-apiserver writes it."""
     verbs: Counter[str] = Counter()
     lists: Counter[str] = Counter()
     watching = streamed = 0
@@ -92,6 +93,6 @@ def _samples(text: str) -> Iterator[tuple[str, dict[str, str], int]]:
 
 
 async def requests_of(client: aiohttp.ClientSession) -> Requests:
-    """Ask the API server now. Raises aiohttp.ClientError."""
+    """Read the current metrics of the API server. Raises aiohttp.ClientError."""
     async with client.get("/metrics", raise_for_status=True) as answer:
         return parse(await answer.text())

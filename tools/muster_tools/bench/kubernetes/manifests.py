@@ -1,4 +1,4 @@
-"""The objects that the contenders are given: pods that ask for GPUs by number, or by claims."""
+"""The objects for the contenders: pods that request GPUs by number, or by claims."""
 
 from functools import cache
 from typing import cast
@@ -16,27 +16,27 @@ PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 TEMPLATES = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaimtemplates"
 IMAGE = "bench"
 CPU_MILLI, MEMORY_MIB = 1000, 1024
-"""As in the bodies of `muster_tools.bench.workload`."""
+"""The same values as in the bodies of `muster_tools.bench.workload`."""
 _TRACE = f"00-{1:032x}-{1:016x}-01"
 
 
 def namespace(name: str = NAMESPACE) -> tuple[str, Manifest]:
-    """Path and object of a namespace."""
+    """Return path and object of a namespace."""
     return "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
 def pod_name(number: int) -> str:
-    """Of the n-th workload."""
+    """Return the name of the n-th workload."""
     return f"work-{number:05}"
 
 
 def pod(number: int, gpus: int, *, scheduler: str) -> tuple[str, Manifest]:
-    """Path and object of a workload that asks its GPUs by number."""
+    """Return path and object of a workload that requests its GPUs by number."""
     return PODS, _named(number, {**_spec(gpus), "schedulerName": scheduler}, gpus)
 
 
 def claiming_pod(number: int, gpus: int, *, scheduler: str) -> tuple[str, Manifest]:
-    """Path and object of a workload that claims its GPUs."""
+    """Return path and object of a workload that claims its GPUs."""
     spec = _spec(gpus)
     (container,) = cast("list[dict[str, Manifest]]", spec["containers"])
     resources: dict[str, object] = {
@@ -51,12 +51,12 @@ def claiming_pod(number: int, gpus: int, *, scheduler: str) -> tuple[str, Manife
 
 
 def template_name(gpus: int) -> str:
-    """Of the template of claims for so many GPUs."""
+    """Return the name of the claim template for this many GPUs."""
     return f"gpus-{gpus}"
 
 
 def claim_template(gpus: int) -> tuple[str, Manifest]:
-    """Path and object of a template of claims for so many GPUs of one node."""
+    """Return path and object of a claim template for this many GPUs of one node."""
     request = {"name": "gpu", "exactly": {"deviceClassName": DRIVER, "allocationMode": "ExactCount", "count": gpus}}
     return TEMPLATES, {
         "apiVersion": "resource.k8s.io/v1",
@@ -67,7 +67,7 @@ def claim_template(gpus: int) -> tuple[str, Manifest]:
 
 
 def binding(name: str, node: str) -> tuple[str, Manifest]:
-    """Path and object that bind a pod to a node."""
+    """Return path and object of the binding of a pod to a node."""
     return f"{PODS}/{name}/binding", {
         "apiVersion": "v1",
         "kind": "Binding",
@@ -88,7 +88,7 @@ def _spec(gpus: int) -> Manifest:
 
 @cache
 def _alike(gpus: int) -> Manifest:
-    """The pod that Muster's agent makes of such a job: what a pod costs the API server is the same for everybody."""
+    """Return the pod that Muster's agent makes of such a job, so that each contender's pods have the same cost."""
     group = TaskGroup(gpus=gpus, cpu_milli=CPU_MILLI, memory_mib=MEMORY_MIB)
     spec = JobSpec(name=NAMESPACE, team=TEAM, task_groups=(group,))
     slot = Slot(group=0, replica=0, node="", gpus=gpus, gpu_milli=1000)

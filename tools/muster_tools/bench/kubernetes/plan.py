@@ -1,4 +1,4 @@
-"""What is compared, and with how much."""
+"""Parameters of the comparison."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,7 +10,7 @@ GPUS_PER_NODE = 8
 
 
 class Contender(StrEnum):
-    """Who places the workloads, in the order of the run."""
+    """The contenders, in the order in which they run."""
 
     FLOOR = "floor"
     DEFAULT = "kube-scheduler"
@@ -23,10 +23,11 @@ class Contender(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """workloads: pods, of 1 to 8 GPUs each. nodes: of 8 GPUs. limit_s: of one contender, from its first workload on.
+    """Parameters of the comparison.
 
-    connections: of whoever creates. batch: jobs in one request to Muster; an API server takes pods one by one.
-    subscribers: extra ones, in the end. out: folder for charts and figures, or None.
+    workloads: number of pods of 1 to 8 GPUs. nodes: number of nodes with 8 GPUs. limit_s: time limit of one contender,
+    from its first workload. connections: of the submitter. batch: jobs in one request to Muster; an API server accepts
+    one pod per request. subscribers: extra clients at the end. out: folder for charts and figures, or None.
     """
 
     workloads: int
@@ -40,17 +41,17 @@ class Plan:
 
     @property
     def gpus(self) -> tuple[int, ...]:
-        """Of each workload."""
+        """Return the number of GPUs of each workload."""
         return tuple(GPU_CYCLE[number % len(GPU_CYCLE)] for number in range(self.workloads))
 
     @property
     def fits(self) -> bool:
-        """Whether a packing of all of them exists: sizes divide 8, so the sum decides."""
+        """Return whether all workloads fit: their sizes divide 8, so the sum decides."""
         return sum(self.gpus) <= self.nodes * GPUS_PER_NODE
 
 
 def packed(gpus: tuple[int, ...], *, per_node: int = GPUS_PER_NODE) -> tuple[int, ...]:
-    """The node of each workload, largest first onto the first node that has room: a packing without gaps."""
+    """Return the node of each workload, largest first onto the first node with room: a packing without gaps."""
     nodes = [0] * len(gpus)
     node = used = 0
     for number in sorted(range(len(gpus)), key=lambda at: -gpus[at]):

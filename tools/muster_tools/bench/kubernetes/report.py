@@ -1,4 +1,4 @@
-"""`muster bench kubernetes`: the figures as a table, as JSON and as charts."""
+"""Output of `muster bench kubernetes`: a table, JSON and charts."""
 
 import json
 from collections.abc import Sequence
@@ -17,32 +17,30 @@ from muster_tools.bench.kubernetes.result import API_SERVER, ETCD, Result
 from muster_tools.bench.kubernetes.run import Comparison, compare
 
 BINDS_RATIO = 2.0
-"""Binds per second, over the better of kube-scheduler's profiles."""
+"""Required binds per second, relative to the better of kube-scheduler's profiles."""
 P99_RATIO = 1 / 3
-"""99th percentile of create to bound, over the same one's."""
+"""Allowed 99th percentile of create to bound, relative to the same profile."""
 FLOOR_SHARE = 0.7
-"""Or, where the API server itself is the ceiling: binds per second over those of the floor."""
+"""Required binds per second relative to the floor, where the API server is the bottleneck."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One contender of Muster's. None: there is nothing to compare with in this run.
-
-    floor_share: of what the floor binds per second. running_share: of the pods that run per second in the floor's run,
-    whose kubelets lag behind; told beside, not judged.
-    """
+    """Result of one contender of Muster's. None: this run has no contender to compare with."""
 
     contender: Contender
     all_placed: bool
     binds_ratio: float | None
     p99_ratio: float | None
     floor_share: float | None
+    """Binds per second, relative to the floor."""
     running_share: float | None
+    """Running pods per second, relative to the floor, whose kubelets lag behind; reported, not judged."""
     lists_in_surge: int
 
     @property
     def reached(self) -> bool | None:
-        """Whether everything was placed as fast as it was to be; None without anything to compare with."""
+        """Return whether all were placed at the required rate; None without a contender to compare with."""
         faster = None
         if self.binds_ratio is not None and self.p99_ratio is not None:
             faster = self.binds_ratio >= BINDS_RATIO and self.p99_ratio <= P99_RATIO
@@ -53,7 +51,7 @@ class Verdict:
 
 
 def verdicts(results: Sequence[Result]) -> tuple[Verdict, ...]:
-    """Of each of Muster's contenders, against kube-scheduler with the same kind of devices and the floor."""
+    """Compare each of Muster's contenders with kube-scheduler on the same kind of devices and with the floor."""
     by_name = {result.contender: result for result in results}
     floor = by_name.get(Contender.FLOOR)
     found = []
@@ -90,7 +88,7 @@ FIGURES = "kubernetes.json"
 
 
 def run(plan: Plan, form: Output) -> None:
-    """Measure and print. Raises CliError."""
+    """Run the comparison and print its results. Raises CliError."""
     if plan.out is not None:
         _prepare(plan.out)
     found = compare(plan)
@@ -104,7 +102,7 @@ def run(plan: Plan, form: Output) -> None:
 
 
 def document(found: Comparison) -> dict[str, JsonValue]:
-    """The whole comparison as JSON; its keys are stable."""
+    """Return the whole comparison as JSON; its keys are stable."""
     plan = found.plan
     contenders: list[JsonValue] = [result.document() for result in found.results]
     judged: list[JsonValue] = [
@@ -123,7 +121,7 @@ def document(found: Comparison) -> dict[str, JsonValue]:
 
 
 def rows(results: Sequence[Result]) -> list[tuple[str, ...]]:
-    """One row per figure, one column per contender."""
+    """Return one row per figure, with one column per contender."""
     return [
         ("placed", *(f"{one.placed}" for one in results)),
         ("stranded", *(_stranded(one) for one in results)),
@@ -147,7 +145,7 @@ def rows(results: Sequence[Result]) -> list[tuple[str, ...]]:
 
 
 def _stranded(one: Result) -> str:
-    return f"{one.stranded}" if one.finished else f"{one.stranded} (time is up)"
+    return f"{one.stranded}" if one.finished else f"{one.stranded} (time limit)"
 
 
 def _tell(found: Comparison) -> None:
@@ -201,7 +199,7 @@ def _words(verdict: Verdict) -> str:
 
 
 def _prepare(out: Path) -> None:
-    """Now: what cannot be written is found out in time."""
+    """Check before the run that the results can be written."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -11,27 +11,28 @@ from muster_tools.bench.workload import Quantiles
 
 API_SERVER, ETCD, BENCH = "kube-apiserver-0", "etcd", "bench"
 OF_THE_PLANE = frozenset({API_SERVER, ETCD, "kube-controller-manager", "kwok", BENCH})
-"""Processes that every contender has, the bench itself among them; the others are its own."""
+"""Processes that every contender has, including the benchmark; the others belong to the contender."""
 
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """What so many followers of the cluster's state cost the API server, while workloads came and went.
-
-    took_s: how long they followed. rss_mib: that its memory grew by. cpu_s: that it took. requests: that it was asked
-    meanwhile. received_mib: all of them together.
-    """
+    """Cost of a number of followers of the cluster's state, while workloads come and go."""
 
     what: str
     count: int
     took_s: float
+    """How long the followers watched."""
     rss_mib: float
+    """Growth of the API server's memory."""
     cpu_s: float
+    """Processor time of the API server."""
     requests: Requests
+    """Requests to the API server."""
     received_mib: float
+    """Bytes received by all followers, in MiB."""
 
     def document(self) -> dict[str, JsonValue]:
-        """As JSON; the keys are stable."""
+        """Return the figures as JSON; the keys are stable."""
         return {
             "what": self.what,
             "count": self.count,
@@ -47,57 +48,61 @@ class Crowd:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """placed, stranded: workloads. wall_s: first created to last bound. finished: False if the limit ended it.
-
-    running: workloads whose pods were seen running; running_wall_s: first created to the last of these, which may be
-    well after the last was bound. peak_mib, cpu_s: by process, from the first workload on until the last was bound.
-    start: requests while the contender was made ready: what the plane's own parts asked before is not in it. surge:
-    those from the first workload on. bound_at_s: when each was bound, since the first was created; ascending.
-    """
+    """Results of one contender."""
 
     contender: Contender
     workloads: int
     placed: int
+    """Number of workloads placed."""
     wall_s: float
+    """From the first created to the last bound."""
     latency_ms: Quantiles
     peak_mib: Mapping[str, float]
+    """Peak memory by process, from the first workload until the last was bound."""
     cpu_s: Mapping[str, float]
+    """Processor time by process, in the same period."""
     start: Requests
+    """Requests while the contender started, without earlier requests of the control plane."""
     surge: Requests
+    """Requests since the first workload."""
     finished: bool
+    """False if the time limit ended the run."""
     running: int = 0
+    """Number of workloads whose pods were seen running."""
     running_wall_s: float = 0.0
+    """From the first created to the last seen running, which may be well after the last was bound."""
     bound_at_s: tuple[float, ...] = ()
+    """When each was bound, since the first was created; ascending."""
     crowds: tuple[Crowd, ...] = ()
     notes: tuple[str, ...] = field(default=())
 
     @property
     def stranded(self) -> int:
-        """Created and never bound."""
+        """Return the number of created workloads that were never bound."""
         return self.workloads - self.placed
 
     @property
     def binds_per_s(self) -> float:
-        """Over the wall."""
+        """Return the bindings per second over `wall_s`."""
         return round(self.placed / self.wall_s, 1) if self.wall_s > 0 else 0.0
 
     @property
     def running_per_s(self) -> float:
-        """Over the wall until they ran."""
+        """Return the running workloads per second over `running_wall_s`."""
         return round(self.running / self.running_wall_s, 1) if self.running_wall_s > 0 else 0.0
 
     @property
     def own_peak_mib(self) -> float:
-        """Of the processes that only this contender has: its schedulers, or Muster's."""
+        """Return the peak memory of the contender's own processes: its schedulers, or Muster's."""
         return round(sum(value for name, value in self.peak_mib.items() if name not in OF_THE_PLANE), 1)
 
     @property
     def own_cpu_s(self) -> float:
-        """Of the same processes."""
+        """Return the processor time of the same processes."""
         return round(sum(value for name, value in self.cpu_s.items() if name not in OF_THE_PLANE), 2)
 
     def document(self) -> dict[str, JsonValue]:
-        """As JSON; the keys are stable."""
+        """Return the figures as JSON; the keys are stable."""
         return {
             "contender": self.contender.value,
             "workloads": self.workloads,

@@ -1,4 +1,4 @@
-"""All contenders, one after the other, on this machine: `muster bench kubernetes`."""
+"""`muster bench kubernetes`: all contenders, one after the other, on this machine."""
 
 import tempfile
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from muster_tools.local_kubernetes.programs import Programs, locate
 
 
 def scenario_of(contender: Contender) -> Scenario:
-    """The contender's scenario."""
+    """Return the contender's scenario."""
     match contender:
         case Contender.FLOOR:
             return Floor()
@@ -47,7 +47,7 @@ def scenario_of(contender: Contender) -> Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What was measured, and where."""
+    """Results of all contenders, with plan and machine."""
 
     plan: Plan
     machine: Machine
@@ -55,10 +55,10 @@ class Comparison:
 
 
 def compare(plan: Plan) -> Comparison:
-    """Play every contender of the plan. Raises CliError."""
+    """Run every contender of the plan. Raises CliError."""
     if not plan.fits:
         raise usage(
-            f"--nodes: {plan.nodes} nodes have {plan.nodes * GPUS_PER_NODE} GPUs and {plan.workloads} workloads ask "
+            f"--nodes: {plan.nodes} nodes have {plan.nodes * GPUS_PER_NODE} GPUs and {plan.workloads} workloads need "
             f"{sum(plan.gpus)}; give more nodes, or fewer --workloads"
         )
     machine, say = this_machine(), print_note
@@ -71,7 +71,7 @@ def compare(plan: Plan) -> Comparison:
 
 
 def _located(plan: Plan, say: Say) -> Programs:
-    """Find or build everything before the first measurement: a build in between would spoil it."""
+    """Find or build all programs before the first measurement, so that no build disturbs it."""
     wanted: list[str] = []
     for contender in plan.contenders:
         wanted.extend(programs_of(scenario_of(contender).options(plan)))
@@ -101,7 +101,7 @@ def _played(plan: Plan, at: int, located: Programs, say: Say) -> Result:
 
 
 def _first(errors: Sequence[BaseException]) -> BaseException:
-    """What went wrong, out of the groups in which task groups wrap it."""
+    """Return the first error within nested exception groups of task groups."""
     error = errors[0]
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

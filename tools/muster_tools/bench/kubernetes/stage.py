@@ -1,4 +1,4 @@
-"""One contender on its own fresh control plane: from an empty fleet until everything is bound, or nothing moves."""
+"""The run of one contender on a fresh control plane: from an empty fleet until all is bound, or nothing changes."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ Source = Callable[[], Mapping[str, Usage]]
 
 
 class Samples:
-    """The most memory that each process had, and what processor time it took, since `begin`."""
+    """Peak memory and processor time of each process since `begin`."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -37,7 +37,7 @@ class Samples:
         self._cpu_s: dict[str, float] = {}
 
     def begin(self) -> None:
-        """Forget what was so far: the measurement begins here."""
+        """Reset the figures: the measurement begins here."""
         self._began = dict(self._source())
         self._peak_mib.clear()
         self._cpu_s.clear()
@@ -51,18 +51,18 @@ class Samples:
 
     @property
     def peak_mib(self) -> dict[str, float]:
-        """By process."""
+        """Return the peak memory by process."""
         return {name: round(value, 1) for name, value in self._peak_mib.items()}
 
     @property
     def cpu_s(self) -> dict[str, float]:
-        """By process."""
+        """Return the processor time by process."""
         return {name: round(value, 2) for name, value in self._cpu_s.items()}
 
 
 @asynccontextmanager
 async def sampling(source: Source) -> AsyncIterator[Samples]:
-    """Look every SAMPLE_S while the block runs, and once more at its end."""
+    """Sample every SAMPLE_S while the block runs, and once more at its end."""
     samples = Samples(source)
 
     async def keep_looking() -> None:
@@ -85,7 +85,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where a contender plays. client: of the plane's admin, whom flow control exempts: it makes the workloads."""
+    """Environment of a contender. client: the admin's client, exempt from flow control, which creates the workloads."""
 
     plan: Plan
     plane: ControlPlane
@@ -96,55 +96,55 @@ class Stage:
 
 
 class Running(Protocol):
-    """A contender that is ready to place."""
+    """A contender that is ready to place workloads."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What must be known to read its figures."""
+        """Return remarks for reading the figures."""
         ...
 
     def key_of(self, pod: Pod) -> str:
-        """Which workload a pod belongs to."""
+        """Return the workload that a pod belongs to."""
         ...
 
     def usage(self) -> Mapping[str, Usage]:
-        """Of processes that are not the plane's."""
+        """Return the resource use of processes that do not belong to the control plane."""
         ...
 
     async def submit(self, seen: Seen) -> None:
-        """Create every workload, and tell `seen` just before each is."""
+        """Create every workload, and notify `seen` just before each."""
         ...
 
     async def afterwards(self) -> tuple[Crowd, ...]:
-        """What is to be measured once all are bound."""
+        """Run further measurements once all are bound."""
         ...
 
 
 class Scenario(Protocol):
-    """One contender: what it needs, and how it is made ready on a stage."""
+    """One contender: its requirements and its start in a stage."""
 
     @property
     def contender(self) -> Contender:
-        """Which it is."""
+        """Return the contender."""
         ...
 
     def options(self, plan: Plan) -> PlaneOptions:
-        """Its control plane."""
+        """Return the options of its control plane."""
         ...
 
     def shape(self, plan: Plan) -> NodeShape:
-        """Its nodes."""
+        """Return the shape of its nodes."""
         ...
 
     def opened(self, stage: Stage) -> AbstractAsyncContextManager[Running]:
-        """Make it ready; it ends with the block."""
+        """Start the contender; it ends with the block."""
         ...
 
 
 async def play(
     scenario: Scenario, plan: Plan, directory: Path, *, located: Programs, say: Say, progress: Progress
 ) -> Result:
-    """Start a control plane, make the fleet and the contender, and measure. Raises LocalPlaneError, WatchLostError."""
+    """Start a control plane, fleet and contender, and measure. Raises LocalPlaneError, WatchLostError."""
     where = directory / scenario.contender.value
     async with (
         control_plane(where / "plane", scenario.options(plan), located=located) as plane,
@@ -170,7 +170,7 @@ async def _measured(scenario: Scenario, stage: Stage, running: Running, empty: R
         samples.look()
         peak_mib, cpu_s = samples.peak_mib, samples.cpu_s
         after = await requests_of(stage.client)
-        if finished:  # else its binding would go on meanwhile, and count
+        if finished:  # else bindings would continue and count
             await _all_run(seen)
     crowds = await running.afterwards()
     return Result(
@@ -193,7 +193,7 @@ async def _measured(scenario: Scenario, stage: Stage, running: Running, empty: R
 
 
 async def calm(client: aiohttp.ClientSession) -> Requests:
-    """The requests so far, once nobody lists or writes any more: what was begun is done."""
+    """Return the requests so far, once no client lists or writes any more."""
     loop = asyncio.get_running_loop()
     found, since_s, end_s = await requests_of(client), loop.time(), loop.time() + bounds.CALM_S_MAX
     while loop.time() - since_s < bounds.CALM_S and loop.time() < end_s:
@@ -206,18 +206,18 @@ async def calm(client: aiohttp.ClientSession) -> Requests:
 
 
 def _patience_s(seen: Seen) -> float:
-    """Who works in steps binds nothing while it is at another one: so it is given twice the longest time so far."""
+    """Return the patience for a contender: twice its longest gap, because one that works in steps binds in bursts."""
     return max(bounds.SETTLED_S, 2 * seen.longest_gap_s)
 
 
 async def _placed(running: Running, seen: Seen, plan: Plan, progress: Progress) -> bool:
-    """Whether it came to an end by itself: all bound, or no more bound for SETTLED_S. The limit ends it, too."""
+    """Return whether the run ended by itself: all bound, or none for SETTLED_S; False if the limit ended it."""
     began_s = time.monotonic()
     submitting = asyncio.create_task(running.submit(seen))
     try:
         while seen.placed < plan.workloads:
             if submitting.done():
-                submitting.result()  # raises what went wrong
+                submitting.result()  # raises the error of the submission
                 if seen.last_bound_s and time.monotonic() - seen.last_bound_s > _patience_s(seen):
                     return True
             if time.monotonic() - began_s > plan.limit_s:
@@ -232,7 +232,7 @@ async def _placed(running: Running, seen: Seen, plan: Plan, progress: Progress) 
 
 
 async def _all_run(seen: Seen) -> None:
-    """Until every pod that is bound runs, or none began to for RUN_SETTLED_S."""
+    """Wait until every bound pod runs, or none started within RUN_SETTLED_S."""
     count, since_s = seen.running, time.monotonic()
     while seen.running < seen.placed and time.monotonic() - since_s < bounds.RUN_SETTLED_S:
         await asyncio.sleep(bounds.POLL_S)

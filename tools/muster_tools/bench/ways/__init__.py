@@ -1,1 +1,1 @@
-"""Three ways to use the same number of GPUs well, on the same work: split them, scale nodes, scale devices."""
+"""Three scaling strategies for the same number of GPUs and the same work: share GPUs, scale nodes, scale devices."""

@@ -1,4 +1,4 @@
-"""`muster bench ways`: three ways to use the same GPUs, over the openb trace in virtual time."""
+"""The command `muster bench ways`: three scaling strategies over the Alibaba openb trace in virtual time."""
 
 import json
 import time
@@ -27,7 +27,7 @@ NUMBERS = "ways.json"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is compared. out: folder for the chart and the numbers, None: neither is written."""
+    """Parameters. out: folder for the chart and the numbers, None for no files."""
 
     directory: Path
     amount: Amount
@@ -35,7 +35,7 @@ class Plan:
 
 
 def run(plan: Plan, form: Output) -> None:
-    """Play all ways and print them side by side. Raises CliError."""
+    """Run all strategies and print them side by side. Raises CliError."""
     if plan.amount.gpus % GPUS_PER_HOST:
         raise usage(f"--gpus: {plan.amount.gpus} is not a multiple of {GPUS_PER_HOST}, the GPUs of a host")
     if plan.out is not None:
@@ -79,7 +79,7 @@ def _tell(results: Sequence[Result], work: Work, plan: Plan, machine: Machine, w
     rows = (
         ("jobs done", *(f"{result.done:,} of {result.jobs:,}" for result in results)),
         ("wait, mean", *(duration(result.mean_wait_s) for result in results)),
-        ("wait, 95 of 100 at most", *(duration(result.wait_s(0.95)) for result in results)),
+        ("wait, p95", *(duration(result.wait_s(0.95)) for result in results)),
         ("GPU use, of those on", *(f"{100 * result.gpu_share_on:.1f} %" for result in results)),
         ("GPU use, of all", *(f"{100 * result.gpu_share_all:.1f} %" for result in results)),
         ("GPUs on, mean", *(f"{result.gpus_on_mean:.1f}" for result in results)),
@@ -97,7 +97,7 @@ def _tell(results: Sequence[Result], work: Work, plan: Plan, machine: Machine, w
 
 
 def _prepare(out: Path) -> None:
-    """Now: what cannot be written is found out in time."""
+    """Check before the run that the results can be written."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -1,7 +1,7 @@
-"""The work that the ways are compared on: an openb trace, denser, so that a fleet of a given size is busy.
+"""The work that the strategies are compared on: an openb trace, compressed so that a fleet of a given size is busy.
 
-Every way gets the same tasks at the same moments. Where GPUs are not split, a task that asks a share of one gets one
-whole GPU.
+Every strategy gets the same tasks at the same times. Where GPUs are not shared, a task that requests a fraction gets
+one whole GPU.
 """
 
 from collections.abc import Sequence
@@ -19,53 +19,55 @@ from muster.simulator.scenario.model import Queue
 
 QUEUE = "openb"
 SPARSE_SHARE = 0.01
-"""Of the tasks, the first, are left out: in the published trace they take the first 116 of its 149 days."""
+"""Fraction of the tasks left out at the start: in the published trace they take the first 116 of its 149 days."""
 RUN_S_MAX = 86_400.0
-"""Longer tasks are cut to a day: 60 of the published ones run for weeks, and would be most of all GPU time."""
+"""Maximum run time of a task: 60 of the published ones run for weeks, and would take most of all GPU time."""
 TAIL_S = 3600.0
-"""The comparison ends so long after the last task came: an empty fleet at the end would flatter who switches it off."""
+"""The comparison ends this long after the last arrival: an empty fleet would favor strategies that switch it off."""
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How much work. gpus: of the fleet. load: share of its GPU time that tasks ask with whole GPUs while they come.
-
-    copies: jobs per task.
-    """
+    """Amount of work."""
 
     gpus: int
+    """GPUs of the fleet."""
     load: float
+    """Share of the fleet's GPU time that tasks request in whole GPUs until the last arrival."""
     copies: float
+    """Number of jobs per task."""
     seed: int
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """split, whole: the same jobs, asking what their tasks asked, or whole GPUs. asked_milli: GPU shares by job id.
-
-    compress: tasks come so many times as fast as in the trace. ends_at: of the comparison.
-    """
+    """The same jobs in both forms."""
 
     split: Sequence[Arrival]
+    """Jobs with the request of their task."""
     whole: Sequence[Arrival]
+    """Jobs with requests in whole GPUs."""
     asked_milli: dict[str, int]
+    """Requested GPU shares, by job id."""
     compress: float
+    """Factor by which arrivals are faster than in the trace."""
     ends_at: Instant
+    """End of the comparison."""
     tasks: int
 
     @property
     def window_s(self) -> float:
-        """Seconds that are compared."""
+        """Return the duration of the comparison, in seconds."""
         return seconds_between(START, self.ends_at)
 
 
 def work_of(tasks: Sequence[OpenbTask], amount: Amount) -> Work:
-    """Raises InputError if no task asks for a GPU, or all come at one moment."""
+    """Make the work from a trace. Raises InputError if no task requests a GPU, or all come at one moment."""
     dense = _dense(tasks)
     span_s = dense[-1].creation_s if dense else 0.0
     gpu_s = sum(task.gpus * task.lifetime_s for task in map(_whole, dense))
     if not gpu_s or not span_s:
-        raise InputError("tasks", "too few tasks, or none that asks for a GPU: there is nothing to compare")
+        raise InputError("tasks", "too few tasks, or no task that requests a GPU: there is nothing to compare")
     compress = amount.load * amount.gpus * span_s / (amount.copies * gpu_s)
     split = _arrivals(dense, amount, compress)
     return Work(
@@ -79,7 +81,7 @@ def work_of(tasks: Sequence[OpenbTask], amount: Amount) -> Work:
 
 
 def queue() -> QueueSpec:
-    """One queue, first come first served as far as there is room; nobody is stopped for another."""
+    """Return one queue in arrival order, without preemption."""
     nobody = PreemptionPolicy(
         within_queue=WithinQueue.NEVER, reclaim=Reclaim.NEVER, fair_share=(), over_slice=OverSlice.NEVER
     )
@@ -87,7 +89,7 @@ def queue() -> QueueSpec:
 
 
 def _dense(tasks: Sequence[OpenbTask]) -> list[OpenbTask]:
-    """Without the sparse beginning, from 0 on, none longer than RUN_S_MAX; models do not matter in a uniform fleet."""
+    """Drop the sparse beginning, start at 0, limit run times to RUN_S_MAX, and drop models (the fleet is uniform)."""
     kept = tasks[int(len(tasks) * SPARSE_SHARE) :]
     begin_s = kept[0].creation_s if kept else 0.0
     return [

@@ -1,10 +1,10 @@
-"""What a run of the comparison costs and gives, fact by fact. Watches an engine.
+"""Cost and use of a run, counted fact by fact; watches an engine.
 
 Power model: a host that is on draws its idle watts, and up to its busy watts in proportion to the cores that jobs on it
-ask for; a GPU on a host that is on draws its idle watts, and up to its busy watts in proportion to the share that jobs
-ask for (a whole GPU given to a task that asks a third of one is a third busy). A host is on from the decision to add it
-until it has left; a composable GPU from the call that attaches it until it is detached. Cooling, switches and the
-fabric are not counted.
+request; a GPU on such a host draws its idle watts, and up to its busy watts in proportion to the share that jobs
+request (a whole GPU given to a task that requests a third of one is a third busy). A host is on from the decision to
+add it until it has left; a composable GPU from the call that attaches it until it is detached. Cooling, switches and
+the fabric are not counted.
 """
 
 from collections.abc import Mapping
@@ -21,13 +21,13 @@ MILLI = 1000
 S_PER_H = 3600.0
 J_PER_KWH = 3.6e6
 SAMPLES = 240
-"""Points of a line in the chart."""
+"""Number of points of a line in the chart."""
 FREES = frozenset({"queued", *(phase.value for phase in TERMINAL_PHASES)})
 
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """Watts of a host without its GPUs, of a GPU, and of a GPU that lies in the pool. host_cpu_milli: of one host."""
+    """Power in watts of a host without its GPUs, of a GPU, and of a GPU in the pool. host_cpu_milli: of one host."""
 
     host_idle_w: float
     host_busy_w: float
@@ -39,7 +39,7 @@ class Power:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """How it stands `hours` after the start. hosts, gpus: that are on; asked: GPUs that running jobs ask for."""
+    """State `hours` after the start. hosts, gpus: switched on; asked: GPUs that running jobs request."""
 
     hours: float
     hosts: int
@@ -49,14 +49,13 @@ class Point:
 
 @dataclass(slots=True)
 class Meter:
-    """all_gpus: of the fleet, also those that are off. asked_milli: GPU shares by job. Counts until `ends_at`.
-
-    *_s sums are over virtual time: GPU seconds on, GPU seconds asked, host seconds on, joules.
-    """
+    """Counts until `ends_at`; *_s sums are over virtual time."""
 
     power: Power
     all_gpus: int
+    """GPUs of the fleet, also those that are off."""
     asked_milli: Mapping[str, int]
+    """Requested GPU shares, by job."""
     begins_at: Instant
     ends_at: Instant
     gpus_per_host: int = 0
@@ -84,7 +83,7 @@ class Meter:
         self._at = self._next_point = self.begins_at
 
     def watch(self, fact: Fact) -> None:
-        """One fact further."""
+        """Fold one fact."""
         self._pass_time(fact.time)
         match fact.kind:
             case "job":
@@ -98,24 +97,24 @@ class Meter:
                 self._attachment(fact)
 
     def close(self) -> None:
-        """The comparison ends."""
+        """End the comparison."""
         self._pass_time(self.ends_at)
         self._next_point = self.ends_at
         self.points.append(self._point())
 
     @property
     def gpus_on(self) -> int:
-        """GPUs that draw power now."""
+        """Return the number of GPUs that draw power now."""
         return sum(self._built_in.values()) + len(self._moving_gpus)
 
     @property
     def hours(self) -> float:
-        """Virtual hours so far."""
+        """Return the virtual hours so far."""
         return seconds_between(self.begins_at, self._at) / S_PER_H
 
     def _pass_time(self, now: Instant) -> None:
         now = min(now, self.ends_at)
-        while self._next_point < now:  # a point shows what holds after all that happens in its moment
+        while self._next_point < now:  # a point shows the state after all facts of its moment
             self.points.append(self._point())
             self._next_point = after(self._next_point, seconds_between(self.begins_at, self.ends_at) / SAMPLES)
         if now <= self._at:

@@ -1,4 +1,4 @@
-"""What the comparison came to: numbers, what they rest on, and one chart."""
+"""Results of the comparison: numbers, their assumptions, and one chart."""
 
 from collections.abc import Callable, Sequence
 
@@ -28,7 +28,7 @@ LABELS = {
 
 
 def assumptions(work: Work, amount: Amount) -> dict[str, str]:
-    """What the numbers rest on, by subject."""
+    """Return the assumptions by subject."""
     host, model = GroupSettings(name="host"), ModelSettings()
     return {
         "work": f"{work.tasks:,} tasks of the openb trace (its sparse first {SPARSE_SHARE:.0%} left out, none longer "
@@ -52,7 +52,7 @@ def assumptions(work: Work, amount: Amount) -> dict[str, str]:
 
 
 def to_json(result: Result) -> dict[str, JsonValue]:
-    """One way, rounded to what it means."""
+    """Return one strategy as JSON, rounded."""
     return {
         "way": result.way.value,
         "label": LABELS[result.way],
@@ -77,7 +77,7 @@ def to_json(result: Result) -> dict[str, JsonValue]:
 
 
 def chart(results: Sequence[Result]) -> str:
-    """An SVG file with four panels."""
+    """Return an SVG file with four panels."""
 
     def over_time(value: Callable[[Point], float]) -> list[Series]:
         return [

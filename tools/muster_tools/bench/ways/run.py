@@ -1,4 +1,4 @@
-"""The three ways, each played over the same work with the cores that run in production."""
+"""The three strategies, each run over the same work with the production cores."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -26,17 +26,17 @@ HOST_CPU_MILLI, HOST_MEMORY_MIB = 128_000, 786_432
 MODEL, GROUP, FABRIC = "G3", "host", "fabric"
 STEP_S = 1.0
 START_S = 0.5
-"""Median time from placed to running, the same for all ways: pulling images is not compared."""
+"""Median time from placed to running, the same for all strategies: image pulls are not compared."""
 SWITCH_S, VISIBLE_S = 10.0, 40.0
-"""Of an attachment: the fabric's switch (median), and until the node shows the device; together `attach_s`."""
+"""Times of an attachment: the fabric's switch (median), until the node reports the device; the sum is `attach_s`."""
 IDLE_S = 600.0
 POOL_GPU_W = 60.0
-"""A GPU in the pool that is not switched off draws its idle watts."""
+"""Power of a GPU in the pool that is not switched off: its idle watts."""
 UNSCHEDULABLE_S = 5.0
 
 
 class Way(StrEnum):
-    """Split GPUs on hosts that are always on; scale hosts; scale GPUs, and hosts with them."""
+    """The strategies: share GPUs on hosts that are always on; scale hosts; scale GPUs, and hosts with them."""
 
     SPLIT = "split"
     NODES = "nodes"
@@ -45,23 +45,25 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One way. waits: seconds, of jobs that were placed, ascending. done: jobs that ended before the comparison did.
-
-    gpu_share_on, gpu_share_all: asked GPU time in that of GPUs that are on, and of all. kwh: without GPUs in the pool;
-    pool_kwh: what those would draw more if they were not switched off.
-    """
+    """Results of one strategy."""
 
     way: Way
     jobs: int
     done: int
+    """Jobs that ended before the comparison did."""
     unplaced: int
     waits: tuple[float, ...]
+    """Waiting times in seconds, of placed jobs, ascending."""
     gpu_share_on: float
+    """Requested GPU time over the time of GPUs that are on."""
     gpu_share_all: float
+    """Requested GPU time over the time of all GPUs."""
     gpus_on_mean: float
     hosts_on_mean: float
     kwh: float
+    """Energy without the GPUs in the pool."""
     pool_kwh: float
+    """Additional energy of the GPUs in the pool if they were not switched off."""
     attached: int
     detached: int
     nodes_added: int
@@ -71,20 +73,20 @@ class Result:
 
     @property
     def mean_wait_s(self) -> float:
-        """Mean of `waits`, 0 without any."""
+        """Return the mean of `waits`, 0 without any."""
         return sum(self.waits) / len(self.waits) if self.waits else 0.0
 
     def wait_s(self, share: float) -> float:
-        """The wait that this share of the jobs does not exceed."""
+        """Return the wait that this share of the jobs does not exceed."""
         return self.waits[min(len(self.waits) - 1, int(share * len(self.waits)))] if self.waits else 0.0
 
 
 Reached = Callable[[float], None]
-"""Told the virtual hours that have passed."""
+"""Called with the virtual hours that have passed."""
 
 
 def play_way(way: Way, work: Work, *, gpus: int, seed: int, reached: Reached | None = None) -> Result:
-    """One way over the work. gpus: a multiple of GPUS_PER_HOST. Raises NeverSettlesError if decisions never end."""
+    """Run one strategy. gpus: a multiple of GPUS_PER_HOST. Raises NeverSettlesError if decisions never end."""
     meter = Meter(power_of(), gpus, work.asked_milli, START, work.ends_at, gpus_per_host=_gpus_at_once(way))
     recorder = Recorder()
 
@@ -113,13 +115,13 @@ def play_way(way: Way, work: Work, *, gpus: int, seed: int, reached: Reached | N
 
 
 def power_of() -> Power:
-    """The power model of the settings' defaults."""
+    """Return the power model of the settings' defaults."""
     host, model = GroupSettings(name=GROUP), ModelSettings()
     return Power(host.idle_w, host.busy_w, HOST_CPU_MILLI, model.idle_w, model.busy_w, POOL_GPU_W)
 
 
 def scaling_of(way: Way, gpus: int) -> Scaling | None:
-    """What scales: nothing, hosts with their GPUs, or hosts without and GPUs from a pool."""
+    """Return what scales: nothing, hosts with their GPUs, or hosts without GPUs and GPUs from a pool."""
     if way is Way.SPLIT:
         return None
     composable = way is Way.DEVICES
@@ -146,7 +148,7 @@ def scaling_of(way: Way, gpus: int) -> Scaling | None:
 
 
 def _gpus_at_once(way: Way) -> int:
-    """GPUs that are on with a host that is added."""
+    """Return the number of GPUs that are on with an added host."""
     return GPUS_PER_HOST if way is Way.NODES else 0
 
 

@@ -1,1 +1,1 @@
-"""`muster guard demo`: what endangers API servers, on a local control plane, before and after the cure."""
+"""`muster guard demo`: loads that endanger API servers, on a local control plane, before and after the remedy."""

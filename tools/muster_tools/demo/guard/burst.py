@@ -1,4 +1,4 @@
-"""Fifty LISTs at once, as an ordinary user, and what they do to an API server."""
+"""Fifty LISTs at once as an ordinary user, and their effect on an API server."""
 
 import asyncio
 import time
@@ -17,17 +17,17 @@ _RESET_PEAK = "5"  # proc(5): clear_refs
 
 
 def peak_mib(pid: int) -> float:
-    """Peak resident memory since `reset_peak`, or since the start (VmHWM). Raises OSError."""
+    """Return the peak resident memory since `reset_peak`, or since the start (VmHWM). Raises OSError."""
     return _field(pid, "VmHWM") / KIB_PER_MIB
 
 
 def rss_mib(pid: int) -> float:
-    """Resident memory now (VmRSS). Raises OSError."""
+    """Return the resident memory (VmRSS). Raises OSError."""
     return _field(pid, "VmRSS") / KIB_PER_MIB
 
 
 def reset_peak(pid: int) -> None:
-    """Count the peak from now on. Raises OSError."""
+    """Reset the peak. Raises OSError."""
     Path(f"/proc/{pid}/clear_refs").write_text(_RESET_PEAK)
 
 
@@ -35,7 +35,7 @@ def _field(pid: int, name: str) -> float:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith(f"{name}:"):
             return float(line.split()[1])
-    raise OSError(f"process {pid} tells no {name}")
+    raise OSError(f"process {pid} reports no {name}")
 
 
 _LEVELS = "/debug/api_priority_and_fairness/dump_priority_levels"
@@ -46,27 +46,31 @@ API_SERVER = "kube-apiserver-0"
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """What came of it. answered, rejected (429), failed: LISTs. executing, queued: most at a time of all levels that
-    are not exempt. mib: of one answer. idle_mib, peak_mib, after_mib: resident memory of the API server before, at the
-    most (counted by the kernel), and CALM_S after. seconds: until the last answer.
-    """
+    """Outcome of a burst of LISTs."""
 
     lists: int
     answered: int
     rejected: int
+    """LISTs rejected with 429."""
     failed: int
     executing: int
+    """Maximum concurrency over all levels that are not exempt; `queued` likewise."""
     queued: int
     mib: float
+    """Size of one response."""
     idle_mib: float
+    """Resident memory of the API server before the burst."""
     peak_mib: float
+    """Peak resident memory, counted by the kernel."""
     after_mib: float
+    """Resident memory CALM_S after the burst."""
     seconds: float
+    """Time until the last response."""
     slowest_s: float
 
 
 async def burst(plane: ControlPlane, user: str, *, path: str = "/api/v1/secrets", lists: int = BURST) -> Burst:
-    """Sends `lists` LISTs at once, each on a connection of its own, as slow clients do. Raises OSError."""
+    """Send `lists` LISTs at once, each on its own connection, as slow clients do. Raises OSError."""
     pid = plane.pids[API_SERVER]
     idle_mib = rss_mib(pid)
     reset_peak(pid)
@@ -114,7 +118,7 @@ async def _list(
 
 
 class _Levels:
-    """Looks at flow control as the admin, who is exempt, while it is entered."""
+    """Samples flow control as the admin, who is exempt, while the block runs."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self._client = plane.client(connections=1)
@@ -137,7 +141,7 @@ class _Levels:
                 async with self._client.get(_LEVELS) as answer:
                     self._take((await answer.text()).splitlines()[1:])
             except (aiohttp.ClientError, TimeoutError):
-                pass  # the API server has no time for it; the next look will do
+                pass  # the API server is overloaded; the next sample suffices
             await asyncio.sleep(POLL_S)
 
     def _take(self, rows: Sequence[str]) -> None:

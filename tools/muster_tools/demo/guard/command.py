@@ -1,4 +1,4 @@
-"""`muster guard demo` on the command line."""
+"""The command `muster guard demo`."""
 
 from typing import Annotated
 
@@ -14,16 +14,16 @@ def demo(
     *,
     story: Annotated[
         list[str] | None,
-        typer.Option(help="Only this one; repeat. lists, skew, memory, secrets, limits."),
+        typer.Option(help="Run only this story; repeat for more: lists, skew, memory, secrets, limits."),
     ] = None,
     emulated_version: Annotated[
-        str, typer.Option("--emulated-version", help="Version whose encoding is shown beside this one's own.")
+        str, typer.Option("--emulated-version", help="Older version to emulate for comparison.")
     ] = "1.32",
     output: As = Output.TABLE,
 ) -> None:
-    """Show on a local control plane, before and after: who lists, skew, garbage collection, secrets, limited LISTs.
+    """Show API server hazards before and after a remedy: LISTs, skew, garbage collection, secrets, LIST limits.
 
-    Takes about five minutes; starts real API servers on loopback and ends them.
+    Takes about five minutes; starts real API servers on loopback and stops them.
     """
     from muster_tools.demo.guard.run import tell
 

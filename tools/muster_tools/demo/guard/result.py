@@ -1,4 +1,4 @@
-"""What a demonstration found: figures before and after, and what the guard said."""
+"""Result of a demonstration: figures before and after, and the guard's advice."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ NUMBERS = frozenset({"BEFORE", "AFTER"})
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One figure. name: with its unit last, as programs get it. words: for people."""
+    """One figure. name: identifier with the unit last, for JSON. words: text for the table."""
 
     name: str
     words: str
@@ -20,7 +20,7 @@ class Measure:
 
     @property
     def change(self) -> str:
-        """In percent, of what is not small."""
+        """Return the change in percent; "" for small values."""
         if self.before < 1 or self.before == self.after:
             return ""
         return f"{(self.after - self.before) / self.before * 100:+.0f} %"
@@ -28,7 +28,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """One of the dangers. before, after: what was done. advice: what the guard said, of the time before and after."""
+    """One demonstrated hazard. before, after: descriptions. advice, advice_after: the guard's advice in each case."""
 
     name: str
     title: str
@@ -41,13 +41,13 @@ class Story:
 
 
 def rows(story: Story) -> Iterable[tuple[str, ...]]:
-    """One figure a row."""
+    """Yield one row per figure."""
     for one in story.measures:
         yield one.words, _number(one.before), _number(one.after), one.change
 
 
 def as_json(story: Story) -> dict[str, JsonValue]:
-    """For programs; a stable shape."""
+    """Return the result as JSON, with a stable shape."""
     return {
         "story": story.name,
         "title": story.title,

@@ -1,4 +1,4 @@
-"""Tells the stories one after the other, and prints what was found."""
+"""Runs the demonstrations one after the other, and prints their results."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ Told = Callable[[], Awaitable[Story]]
 
 
 def stories(emulated_version: str) -> dict[str, tuple[Told, ...]]:
-    """By the name that the command line takes, in the order of telling."""
+    """Return the demonstrations by their name on the command line, in order."""
 
     async def listed() -> Story:
         with tempfile.TemporaryDirectory(prefix="muster-guard-audit-") as folder:
@@ -38,10 +38,10 @@ def stories(emulated_version: str) -> dict[str, tuple[Told, ...]]:
 
 
 def tell(names: Sequence[str], form: Output, *, emulated_version: str) -> None:
-    """The command. Raises CliError."""
+    """Run the command. Raises CliError."""
     every = stories(emulated_version)
     if unknown := [name for name in names if name not in every]:
-        raise usage(f"--story: there is no {unknown[0]!r}; there are {', '.join(every)}")
+        raise usage(f"--story: {unknown[0]!r} is not a story; use one of {', '.join(every)}")
     try:
         found = asyncio.run(_told([one for name in names or every for one in every[name]], form))
     except (LocalPlaneError, KubeError) as error:
@@ -51,7 +51,7 @@ def tell(names: Sequence[str], form: Output, *, emulated_version: str) -> None:
 
 
 async def _told(wanted: Sequence[Told], form: Output) -> list[Story]:
-    """Each is printed as soon as it is over: the whole takes minutes."""
+    """Run each and print its result at once, since all of them take minutes."""
     found = []
     for number, story in enumerate(wanted, start=1):
         with output.talk().status(f"story {number} of {len(wanted)}"):
@@ -68,8 +68,8 @@ def _print(story: Story) -> None:
     output.table(HEADINGS, rows(story), right=NUMBERS)
     output.details(
         (
-            ("guard says before", story.advice),
-            ("guard says after", story.advice_after or ("nothing" if story.advice else "")),
+            ("guard's advice before", story.advice),
+            ("guard's advice after", story.advice_after or ("nothing" if story.advice else "")),
             ("so", story.conclusion),
         )
     )

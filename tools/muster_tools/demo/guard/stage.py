@@ -1,4 +1,4 @@
-"""Where the demonstration takes place: a local control plane in a folder that goes with it, and a guard's observing."""
+"""The environment of the demonstrations: a local control plane in a temporary directory, and a guard's observer."""
 
 import asyncio
 import base64
@@ -28,7 +28,7 @@ NAMESPACE = "default"
 
 
 async def let_read(plane: ControlPlane, *, group: str = READERS) -> None:
-    """Let a group read secrets and pods everywhere. Raises aiohttp.ClientError."""
+    """Allow a group to read secrets and pods everywhere. Raises aiohttp.ClientError."""
     rules = [{"apiGroups": [""], "resources": ["secrets", "pods", "configmaps"], "verbs": ["get", "list", "watch"]}]
     role = {"metadata": {"name": "muster-readers"}, "rules": rules}
     binding = {
@@ -43,7 +43,7 @@ async def let_read(plane: ControlPlane, *, group: str = READERS) -> None:
 
 
 async def fill(plane: ControlPlane, *, secrets: int = SECRETS, size_bytes: int = SECRET_BYTES) -> None:
-    """Make so many secrets of random bytes. Raises aiohttp.ClientError."""
+    """Create this many secrets of random bytes. Raises aiohttp.ClientError."""
     body = base64.b64encode(os.urandom(size_bytes)).decode()
     objects = ({"metadata": {"name": f"bulk-{number:04}"}, "data": {"blob": body}} for number in range(secrets))
     async with plane.client() as client:
@@ -51,7 +51,7 @@ async def fill(plane: ControlPlane, *, secrets: int = SECRETS, size_bytes: int =
 
 
 async def create(client: aiohttp.ClientSession, path: str, objects: Iterable[object]) -> None:
-    """POST each, some at a time. Raises aiohttp.ClientError."""
+    """POST each object, several concurrently. Raises aiohttp.ClientError."""
     room = asyncio.Semaphore(WRITES)
 
     async def one(body: object) -> None:
@@ -68,13 +68,13 @@ READER = "reader"
 CONFIG = GuardConfig(
     subjects=Subjects.EVERYBODY, memory_floor_mib=200.0, skew_floor_mib=64.0, skew_ratio=1.5, secrets_per_workload=50
 )
-"""Thresholds of the size of a demonstration: production's are settings."""
+"""Thresholds for the size of a demonstration; production's thresholds are settings."""
 USERS = ((READER, (READERS,)),)
 
 
 @asynccontextmanager
 async def stage(options: PlaneOptions) -> AsyncIterator[ControlPlane]:
-    """A control plane. Raises what `control_plane` raises."""
+    """Run a control plane. Raises what `control_plane` raises."""
     with tempfile.TemporaryDirectory(prefix="muster-guard-demo-") as folder:
         async with control_plane(Path(folder), options) as plane:
             yield plane
@@ -84,7 +84,7 @@ async def stage(options: PlaneOptions) -> AsyncIterator[ControlPlane]:
 async def observing(
     plane: ControlPlane, config: GuardConfig = CONFIG, *, audit_port: int = 0, audit_token: Path | None = None
 ) -> AsyncIterator[ClusterObserver]:
-    """A guard without a stack: it looks, and applies where it is told to."""
+    """Run a guard without a stack: it observes, and applies changes where requested."""
     place = Place(
         plane.kubeconfig(),
         api_servers=plane.servers,
@@ -97,7 +97,7 @@ async def observing(
 
 
 async def seen(observer: ClusterObserver, wanted: Callable[[Look], bool]) -> Look:
-    """The first look of which this is true, or the last one in SEEN_S_MAX."""
+    """Return the first observation that fulfills the condition, or the last one within SEEN_S_MAX."""
     end_s = asyncio.get_running_loop().time() + SEEN_S_MAX
     while True:
         look = await observer.look()
@@ -107,6 +107,6 @@ async def seen(observer: ClusterObserver, wanted: Callable[[Look], bool]) -> Loo
 
 
 def said(look: Look, code: str, config: GuardConfig = CONFIG) -> str:
-    """What the guard says of a look under this code; "" for nothing."""
+    """Return the guard's advice for an observation under this code; "" for none."""
     found: list[Finding] = [one for one in CHECKS[code](look, config) or () if one.degree >= 1]
     return f"{found[0].advice.detail}; {found[0].advice.cure}" if found else ""

@@ -1,4 +1,4 @@
-"""LISTs let through two at a time: fifty LISTs at once with and without, on an older and on this version."""
+"""Limit of two concurrent LISTs: fifty LISTs at once with and without it, on an older and on this version."""
 
 from muster_tools.demo.guard.burst import Burst, burst
 from muster_tools.demo.guard.result import Measure, Story
@@ -7,7 +7,7 @@ from muster_tools.local_kubernetes.options import PlaneOptions
 
 
 async def limits(*, emulated_version: str) -> Story:
-    """One version, without and with flow control; a fresh API server for each, since memory is not given back."""
+    """Measure one version without and with flow control, each on a fresh API server, which never returns memory."""
     without = await measured(emulated_version=emulated_version, limited=False)
     with_limit = await measured(emulated_version=emulated_version, limited=True)
     title = f"version {emulated_version}, emulated" if emulated_version else "this version, streaming encoding"
@@ -27,7 +27,7 @@ async def limits(*, emulated_version: str) -> Story:
 
 
 async def measured(*, emulated_version: str, limited: bool) -> Burst:
-    """A burst at a fresh API server."""
+    """Measure a burst at a fresh API server."""
     async with stage(PlaneOptions(kwok=False, emulated_version=emulated_version, users=USERS)) as plane:
         await let_read(plane)
         await fill(plane)
@@ -38,17 +38,17 @@ async def measured(*, emulated_version: str, limited: bool) -> Burst:
 
 
 def measures(before: Burst, after: Burst) -> tuple[Measure, ...]:
-    """Figures of two bursts."""
+    """Return the figures of two bursts."""
     return (
         Measure("peak_mib", "peak memory of the API server, MiB", before.peak_mib, after.peak_mib),
-        Measure("grown_mib", "of it grown by the LISTs, MiB", _grown(before), _grown(after)),
+        Measure("grown_mib", "growth of memory by the LISTs, MiB", _grown(before), _grown(after)),
         Measure("after_mib", "memory 5 s after, MiB", before.after_mib, after.after_mib),
         Measure("idle_mib", "memory before, MiB", before.idle_mib, after.idle_mib),
         Measure("answered", "LISTs answered", before.answered, after.answered),
         Measure("rejected", "LISTs rejected (429, Retry-After)", before.rejected, after.rejected),
         Measure("failed", "LISTs failed otherwise", before.failed, after.failed),
-        Measure("executing_max", "LISTs executing at a time, at most", before.executing, after.executing),
-        Measure("queued_max", "LISTs queued at a time, at most", before.queued, after.queued),
+        Measure("executing_max", "LISTs executing concurrently, maximum", before.executing, after.executing),
+        Measure("queued_max", "LISTs queued at once, maximum", before.queued, after.queued),
         Measure("seconds", "until the last answer, s", before.seconds, after.seconds),
     )
 

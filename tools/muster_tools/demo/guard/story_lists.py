@@ -1,4 +1,4 @@
-"""Who lists too much: a program that polls secrets is named by its user agent; then it watches instead."""
+"""Excessive LISTs: the guard names a program that polls secrets by its user agent; then the program watches instead."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ _HASTE = ("--audit-webhook-batch-max-wait=500ms", "--audit-webhook-initial-backo
 
 
 async def listing(folder: Path, *, seed: int) -> Story:
-    """Before: a LIST ten times a second; after: one LIST and a watch. folder: for the audit policy."""
+    """Measure a LIST ten times a second, then one LIST and a watch. folder: for the audit policy."""
     (port,) = free_ports(1, seed=seed + _APART)
     flags = (*files(folder, url=f"http://{LOOPBACK}:{port}", token=os.urandom(16).hex()), *_HASTE)
     token = folder / TOKEN
@@ -36,7 +36,7 @@ async def listing(folder: Path, *, seed: int) -> Story:
         after, sent_after = await _seen_during(plane, _watch, port, token)
     return Story(
         name="lists",
-        title="Who lists too much",
+        title="Excessive LISTs",
         before=f"{AGENT} lists all secrets {POLLS_PER_S:.0f} times a second",
         after=f"{AGENT} lists once and watches",
         measures=(
@@ -53,7 +53,7 @@ _Client = Callable[[aiohttp.ClientSession], Awaitable[int]]
 
 
 async def _seen_during(plane: ControlPlane, run: _Client, port: int, token: Path) -> tuple[Look, float]:
-    """What the guard sees while a client runs, and MiB a minute that were sent to it."""
+    """Return the guard's observation while a client runs, and MiB per minute sent to it."""
     async with observing(plane, audit_port=port, audit_token=token) as observer, plane.client(READER) as client:
         client.headers["User-Agent"] = AGENT
         await observer.look()
@@ -63,7 +63,7 @@ async def _seen_during(plane: ControlPlane, run: _Client, port: int, token: Path
 
 
 async def _poll(client: aiohttp.ClientSession) -> int:
-    """Bytes received in POLLS_S."""
+    """Poll for POLLS_S and return the bytes received."""
     received, loop = 0, asyncio.get_running_loop()
     end_s = loop.time() + POLLS_S
     while (began_s := loop.time()) < end_s:
@@ -74,7 +74,7 @@ async def _poll(client: aiohttp.ClientSession) -> int:
 
 
 async def _watch(client: aiohttp.ClientSession) -> int:
-    """The same with one LIST, and a watch from its version on."""
+    """Send one LIST, watch from its version for POLLS_S, and return the bytes received."""
     async with client.get(_PATH) as answer:
         body = await answer.read()
         version = (await answer.json())["metadata"]["resourceVersion"]

@@ -1,4 +1,4 @@
-"""Garbage collection: the same LISTs at an API server with Go's default and with what the guard advises."""
+"""Garbage collection: the same LISTs at an API server with Go's default and with the guard's advice."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _ADVISED = {"GOGC": GOGC_ADVISED, "GOMEMLIMIT": GOMEMLIMIT_ADVISED}
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """idle: before the first burst. look: after the last."""
+    """One run. idle_mib: memory before the first burst. look: observation after the last one."""
 
     idle_mib: float
     bursts: tuple[Burst, ...]
@@ -30,13 +30,13 @@ class _Run:
 
     @property
     def over_live(self) -> float:
-        """Memory over live heap."""
+        """Return memory over live heap."""
         replica = self.look.up[0]
         return replica.memory_mib / max(1.0, live_mib_of(replica))
 
 
 async def memory(*, emulated_version: str) -> Story:
-    """Rounds of LISTs without a limit, at a version that encodes each as a whole: there garbage gathers."""
+    """Run rounds of LISTs without a limit, at a version that encodes each as a whole and so produces garbage."""
     before = await _run(_DEFAULT, emulated_version)
     after = await _run(_ADVISED, emulated_version)
     return Story(

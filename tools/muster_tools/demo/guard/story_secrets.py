@@ -1,7 +1,7 @@
-"""A workload with its credentials in many secrets: every kubelet of its pods lists and watches each of them by name.
+"""A workload with its credentials in many secrets: the kubelet of each pod lists and watches each secret by name.
 
-There are no kubelets on a local control plane, so their requests are sent for them, as kubelets of Kubernetes 1.32 and
-newer do (their secret manager, change detection strategy Watch).
+A local control plane has no kubelets, so this demonstration sends their requests, as kubelets of Kubernetes 1.32 and
+newer do (secret manager, change detection strategy Watch).
 """
 
 import asyncio
@@ -24,7 +24,7 @@ _WATCH_S = 20
 
 
 async def credentials() -> Story:
-    """Before: as many secrets as credentials; after: one secret with as many keys."""
+    """Compare one secret per credential with one secret that has a key per credential."""
     before, lists_before, watches_before = await _run(WORKLOAD_SECRETS)
     after, lists_after, watches_after = await _run(1)
     return Story(
@@ -43,7 +43,7 @@ async def credentials() -> Story:
 
 
 async def _run(secrets: int) -> tuple[Look, float, float]:
-    """What the guard sees; LISTs by name, and watches of single secrets, as the API server counts them."""
+    """Return the guard's observation, LISTs by name, and watches of single secrets, from the API server's metrics."""
     names = [f"credential-{number:03}" for number in range(secrets)]
     async with stage(PlaneOptions(kwok=False, users=USERS)) as plane, observing(plane) as observer:
         await let_read(plane)
@@ -62,7 +62,7 @@ async def _run(secrets: int) -> tuple[Look, float, float]:
 
 
 async def _kubelets(client: aiohttp.ClientSession, names: Sequence[str]) -> list[asyncio.Task[None]]:
-    """Of each node: for each secret a LIST by name, then a watch."""
+    """Send for each node and each secret a LIST by name, then open a watch."""
     room = asyncio.Semaphore(WRITES)
     tasks: list[asyncio.Task[None]] = []
 
@@ -93,7 +93,7 @@ async def _watch(client: aiohttp.ClientSession, query: dict[str, str], begun: as
 
 
 async def _watches(plane: ControlPlane) -> float:
-    """Open watches of single secrets."""
+    """Return the number of open watches of single secrets."""
     wanted = 'resource="secrets",scope="resource"'
     async with plane.client() as client, client.get("/metrics") as answer:
         rows = (await answer.text()).splitlines()

@@ -40,9 +40,9 @@ _READ_BYTES = 64 * 1024
 
 
 class Balancer:
-    """Listens on a port of its own. Each new connection goes to the next API server, or the one after if it is down.
+    """A load balancer: each new connection goes to the next API server, or the one after it if that is down.
 
-    open: connections by API server, now.
+    open: current connections by API server.
     """
 
     def __init__(self, servers: Sequence[str]) -> None:
@@ -54,8 +54,8 @@ class Balancer:
 
     @property
     def url(self) -> str:
-        """Where clients connect."""
-        assert self._server is not None, "it is entered first"
+        """Return the address for clients."""
+        assert self._server is not None, "the balancer has been entered"
         return f"https://{LOOPBACK}:{self._server.sockets[0].getsockname()[1]}"
 
     async def __aenter__(self) -> "Balancer":
@@ -76,7 +76,7 @@ class Balancer:
         try:
             await self._serve(reader, writer)
         except asyncio.CancelledError:
-            return  # by __aexit__; a cancelled task of a stream server would be told as a defect
+            return  # by __aexit__; asyncio logs a cancelled task of a stream server as an error
         finally:
             self._pipes.discard(task)
             writer.close()
@@ -101,7 +101,7 @@ _Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def _joined(client: _Ends, server: _Ends) -> None:
-    """Until one side leaves; then the other is let go too."""
+    """Wait until one side closes, then close the other."""
     pipes = [
         asyncio.create_task(_pipe(client[0], server[1])),
         asyncio.create_task(_pipe(server[0], client[1])),
@@ -127,14 +127,14 @@ _SERVES = "Starting to serve on "
 
 
 class Client:
-    """Sends small requests all the time, and a LIST now and then, on the one connection that it has."""
+    """Sends small requests continuously, and a LIST at times, on a single connection."""
 
     async def send(self, path: str) -> None:
-        """One request, answered and read. A failed one is no matter: the connection is made anew."""
+        """Send one request and read the response. Failures are ignored: the connection is reopened."""
         raise NotImplementedError
 
     async def run(self, seconds: float, *, first_list_s: float) -> None:
-        """For so long, with the first LIST after `first_list_s`."""
+        """Send requests for this long, with the first LIST after `first_list_s`."""
         loop = asyncio.get_running_loop()
         end_s, next_list_s = loop.time() + seconds, loop.time() + first_list_s
         while (now_s := loop.time()) < end_s:
@@ -145,7 +145,7 @@ class Client:
 
 
 class Ours(Client):
-    """A client of Muster's own kind."""
+    """A client that uses Muster's Kubernetes library."""
 
     def __init__(self, connection: KubeConnection) -> None:
         self._connection = connection
@@ -161,7 +161,7 @@ class Ours(Client):
 
 
 class Kubectls(Client):
-    """`kubectl proxy`: what it is asked over HTTP/1.1 it asks the API server over one HTTP/2 connection."""
+    """A client over `kubectl proxy`, which forwards HTTP/1.1 requests over one HTTP/2 connection."""
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self._session = session
@@ -178,7 +178,7 @@ class Kubectls(Client):
 
 @asynccontextmanager
 async def ours(kubeconfig: Path, count: int, *, age_s: float) -> AsyncIterator[list[Client]]:
-    """Clients that renew their connections after so long."""
+    """Run clients that renew their connections at this age."""
     async with AsyncExitStack() as stack:
         found: list[Client] = []
         for seed in range(count):
@@ -192,7 +192,7 @@ async def ours(kubeconfig: Path, count: int, *, age_s: float) -> AsyncIterator[l
 
 @asynccontextmanager
 async def kubectls(kubectl: Path, kubeconfig: Path, count: int) -> AsyncIterator[list[Client]]:
-    """Clients of client-go's kind. Raises OSError."""
+    """Run clients that use client-go. Raises OSError."""
     async with AsyncExitStack() as stack:
         found: list[Client] = []
         for _ in range(count):
@@ -227,7 +227,7 @@ _SECRETS, _SECRET_BYTES = SKEW_SECRETS
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Percent of connections, and of requests, that came back to the API server that was restarted."""
+    """Percentage of connections and of requests at the restarted API server."""
 
     look: Look
     http1: float
@@ -236,7 +236,7 @@ class _Run:
 
 
 async def skew(*, emulated_version: str) -> Story:
-    """Before: nothing renews connections; after: goaway-chance at the API servers, and our clients renew their own."""
+    """Compare permanent connections with goaway-chance at the API servers and renewal in Muster's clients."""
     before = await _run(emulated_version, flags=(), age_s=NEVER_S)
     half = await _run(emulated_version, flags=(f"--goaway-chance={GOAWAY_CHANCE}",), age_s=NEVER_S)
     after = await _run(emulated_version, flags=(f"--goaway-chance={GOAWAY_CHANCE}",), age_s=RENEWAL_S)
@@ -244,14 +244,14 @@ async def skew(*, emulated_version: str) -> Story:
         name="skew",
         title=f"Skew: {2 * SKEW_CLIENTS} clients behind a load balancer, one of two API servers restarted",
         before="connections stay where they are",
-        after=f"--goaway-chance={GOAWAY_CHANCE}, and our clients renew connections after {RENEWAL_S:g} s",
+        after=f"--goaway-chance={GOAWAY_CHANCE}, and Muster's clients renew connections after {RENEWAL_S:g} s",
         measures=(
             Measure("memory_ratio", "largest memory over smallest", skew_of(before.look), skew_of(after.look)),
-            Measure("stayed_mib", "memory of the one that stayed, MiB", _mib(before, 0), _mib(after, 0)),
-            Measure("restarted_mib", "memory of the restarted one, MiB", _mib(before, 1), _mib(after, 1)),
-            Measure("requests_percent", "requests at the restarted one, %", before.requests, after.requests),
-            Measure("http2_percent", "HTTP/2 connections at it (kubectl), %", before.http2, after.http2),
-            Measure("http1_percent", "HTTP/1.1 connections at it (ours), %", before.http1, after.http1),
+            Measure("stayed_mib", "memory of the server not restarted, MiB", _mib(before, 0), _mib(after, 0)),
+            Measure("restarted_mib", "memory of the restarted server, MiB", _mib(before, 1), _mib(after, 1)),
+            Measure("requests_percent", "requests at the restarted server, %", before.requests, after.requests),
+            Measure("http2_percent", "HTTP/2 connections there (kubectl), %", before.http2, after.http2),
+            Measure("http1_percent", "HTTP/1.1 connections there (Muster), %", before.http1, after.http1),
             Measure("http1_percent_goaway", "the same with goaway-chance alone, %", before.http1, half.http1),
         ),
         advice=said(before.look, MEMORY_SKEW),
@@ -307,7 +307,7 @@ def _percent(balancer: Balancer) -> float:
 
 
 def _requests_percent(before: Look, after: Look) -> float:
-    """Of the requests that both answered between two looks."""
+    """Return the restarted server's share of the requests answered between two observations."""
     grown = [
         (later.page.requests if later.page else 0.0) - (earlier.page.requests if earlier.page else 0.0)
         for earlier, later in zip(before.replicas, after.replicas, strict=True)

@@ -1,1 +1,1 @@
-"""Upgrades of a busy fleet in virtual time: in turns that jobs leave room for, and as people drain by hand."""
+"""Upgrades of a busy fleet in virtual time: by a campaign in an order that jobs allow, and by manual drains."""

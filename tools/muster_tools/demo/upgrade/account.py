@@ -1,4 +1,4 @@
-"""What an upgrade costs, counted from the facts: jobs that were stopped, work that is done again, GPUs that idle."""
+"""Cost of an upgrade, counted from the facts: stopped jobs, repeated work, idle GPUs."""
 
 from dataclasses import dataclass, field
 
@@ -18,25 +18,26 @@ class _Run:
 
 @dataclass(slots=True)
 class Account:
-    """Fold it with `watch`. killed: jobs that were stopped without having finished. redone_gpu_h: work lost thereby.
-
-    busy_gpu_h: GPU-hours that jobs held up to `at`. finished: jobs that ended by themselves. worked_s: of jobs that ran
-    before: work that is lost with their first run, unless it saves it.
-    """
+    """Counts the cost from the facts given to `watch`."""
 
     worked_s: dict[str, float] = field(default_factory=dict)
+    """Earlier work of jobs, which is lost with their first run unless that saves it."""
     killed: dict[str, int] = field(default_factory=dict)
+    """Jobs that were stopped before they finished."""
     moved: dict[str, int] = field(default_factory=dict)
     redone_gpu_h: float = 0.0
+    """Work lost by that."""
     finished: int = 0
+    """Jobs that ended by themselves."""
     busy_gpu_h: float = 0.0
+    """GPU-hours that jobs held until `at`."""
     at: int = 0
     _held: int = 0
     _runs: dict[str, _Run] = field(default_factory=dict)
     _stopping: set[str] = field(default_factory=set)
 
     def watch(self, fact: Fact) -> None:
-        """One fact further."""
+        """Fold one fact."""
         if fact.kind != "job":
             return
         self.count(fact.time)
@@ -77,12 +78,12 @@ class Account:
         self.redone_gpu_h += run.gpus * lost_ns / _HOUR_NS
 
     def count(self, at: int) -> None:
-        """Time passed up to `at`."""
+        """Count the time up to `at`."""
         if self.at:
             self.busy_gpu_h += self._held * (at - self.at) / _HOUR_NS
         self.at = at
 
 
 def gpus_of(slots: tuple[Slot, ...]) -> int:
-    """Whole GPUs of a placement."""
+    """Return the whole GPUs of a placement."""
     return sum(slot.gpu_count for slot in slots)

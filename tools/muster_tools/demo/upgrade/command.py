@@ -1,4 +1,4 @@
-"""`muster demo upgrade`: a fleet full of week-long jobs is upgraded in virtual time, in turns and by hand."""
+"""`muster demo upgrade`: a fleet full of week-long jobs is upgraded in virtual time, by a campaign and manually."""
 
 from dataclasses import asdict, dataclass
 
@@ -16,24 +16,24 @@ from muster_tools.demo.upgrade.scene import GPUS, Scene
 HEADINGS = ("WAY", "TAKES", "KILLED", "LOST_GPU_H", "DONE_AGAIN", "IDLE", "OUT_OF_USE", "UPGRADED")
 RIGHT = frozenset(HEADINGS[2:])
 DAYS = 8.0
-"""About so many virtual days a campaign takes: as long as the longest job."""
+"""Approximate duration of a campaign in virtual days: that of the longest job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One way, beside the same days without any upgrade. idle_gpu_h: more than those had."""
+    """One run, compared with the same days without an upgrade. idle_gpu_h: in excess of those days."""
 
     outcome: Outcome
     idle_gpu_h: float
 
     @property
     def lost_gpu_h(self) -> float:
-        """Work done again, and GPUs that idled for it."""
+        """Return repeated work and additional idle GPU time."""
         return self.outcome.redone_gpu_h + self.idle_gpu_h
 
 
 def run(form: Output, *, nodes: int, max_unavailable: str) -> None:
-    """Play both, print what they cost. Raises CliError (refused) unless no job was killed and every node is done."""
+    """Run both and print their cost. Raises CliError (refused) if a job was killed or a node was not upgraded."""
     scene = Scene(nodes=nodes)
     spec = campaign(scene, max_unavailable=max_unavailable)
     with measured("virtual days", total=DAYS) as reached:

@@ -1,4 +1,4 @@
-"""How nodes are drained by hand: the next few in the order of their names, whoever runs there, until all had it."""
+"""Manual draining: the next few nodes in order of their names, regardless of their jobs, until all are upgraded."""
 
 from collections.abc import Iterator
 
@@ -24,13 +24,13 @@ _AFTER = {
     "checks-reported": "withhold-withdrawn",
     "withhold-withdrawn": "",
 }
-"""What follows the newest fact of a node's turn; "": somebody else's answer."""
+"""Fact that follows the newest fact of a node's turn; "" if another service answers."""
 
 
 class NaiveDrain:
-    """Implements `Core` beside the scheduler and the agent. most: nodes at a time. done_at: 0 while it goes on.
+    """Implements `Core` beside the scheduler and the agent. most: concurrent nodes. done_at: 0 until it has finished.
 
-    running: what becomes of jobs: all are stopped and queued again, as an eviction does, or they are waited for.
+    running: whether running jobs are stopped and queued again, as by an eviction, or waited for.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class NaiveDrain:
         self.begins = False
 
     def apply(self, fact: Fact) -> None:
-        """Whose turn it is follows from what was said of its requests."""
+        """Fold a fact: the answers to its requests determine the next node."""
         if fact.kind != "node" or fact.subject_id not in self._newest:
             return
         match fact.payload:
@@ -58,7 +58,7 @@ class NaiveDrain:
                     self.done_at = fact.time
 
     def decide(self, now: Instant) -> list[Draft]:  # noqa: ARG002 - the port
-        """The next fact of each node whose turn it is."""
+        """Return the next fact of each node whose turn it is."""
         while self.begins and self._waiting and len(self._newest) < self._most:
             self._newest[self._waiting.pop(0)] = None
         return [
@@ -68,11 +68,11 @@ class NaiveDrain:
         ]
 
     def next_wakeup(self) -> Instant | None:
-        """Nothing here follows from time."""
+        """Return None: decisions do not depend on time."""
         return None
 
     def snapshot(self) -> Iterator[Draft]:
-        """Nobody recovers from it."""
+        """Return an empty snapshot: this core is never recovered."""
         return iter(())
 
     def _payload(self, node: str, name: str) -> Payload:

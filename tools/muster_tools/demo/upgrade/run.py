@@ -1,4 +1,4 @@
-"""The same fleet three times: left alone, upgraded by a campaign, and drained by hand; and what each of them cost."""
+"""The same fleet without upgrade, upgraded by a campaign, and drained manually, with the cost of each."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from muster_tools.demo.upgrade.naive import NaiveDrain
 from muster_tools.demo.upgrade.scene import GANG_NODES, GPUS, QUEUE, SHORT_S, Scene
 
 SETTLES_S = 600.0
-"""Jobs are running by then; the upgrade begins."""
+"""Time until jobs run and the upgrade begins."""
 FEED_S = 900.0
 BACKLOG = 4
 STARVING_S = 2 * 86_400.0
@@ -36,34 +36,37 @@ LIMITS = Limits(
     trial_ms_per_s=TRIAL_MS_PER_S,
     survey_every_s=SURVEY_EVERY_S,
 )
-"""Weeks go by: who waits hears why, and is looked for in the whole fleet, a few times a day."""
+"""Limits for simulated weeks: pending jobs get a new reason, and a search of the whole fleet, a few times a day."""
 VALIDATION = Validation((CheckOrder(check="device-count"), CheckOrder(check="gpu-health")))
 
 Reached = Callable[[str, float], None]
-"""Told how far it is: which run, and virtual days."""
+"""Called with the name of the run and the virtual days that have passed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One run. took_s: until the last node was upgraded, None: not within DAYS_MAX. killed, moved: jobs that were
-    stopped without a checkpoint of that run, and with one. redone_gpu_h: work that has to be done again. idle_gpu_h:
-    GPUs that no job held until the end. nodes_out: out of use at one time, at the most.
-    """
+    """Result of one run."""
 
     name: str
     took_s: float | None
+    """Time until the last node was upgraded, None if that took more than DAYS_MAX."""
     killed: int
+    """Jobs that were stopped without a checkpoint of that run."""
     moved: int
+    """Jobs that were stopped with a checkpoint of that run."""
     redone_gpu_h: float
+    """Work that has to be repeated."""
     idle_gpu_h: float
+    """GPU-hours without a job until the end."""
     nodes_out: int
+    """Maximum number of unavailable nodes."""
     upgraded: int
     facts: int
 
 
 @dataclass(slots=True)
 class _Watch:
-    """Everything that is counted of one run."""
+    """All counters of one run."""
 
     account: Account = field(default_factory=Account)
     out: set[str] = field(default_factory=set)
@@ -85,7 +88,7 @@ class _Watch:
 
 
 def campaign(scene: Scene, *, max_unavailable: str = "5%", running: RunningJobs = RunningJobs.FINISH) -> CampaignSpec:
-    """The driver of all nodes."""
+    """Return a driver upgrade of all nodes."""
     return CampaignSpec.model_validate(
         {
             "name": "driver-580",
@@ -101,7 +104,7 @@ def campaign(scene: Scene, *, max_unavailable: str = "5%", running: RunningJobs 
 
 
 def upgraded_in_turns(scene: Scene, spec: CampaignSpec, *, reached: Reached | None = None) -> Outcome:
-    """By a campaign of the upgrader."""
+    """Upgrade the fleet by a campaign of the upgrader."""
     core = UpgraderCore(UpgradeConfig(suites={"validate": VALIDATION}))
     watch = _Watch()
     engine = _engine(scene, watch, "upgrader", core)
@@ -118,7 +121,7 @@ def upgraded_in_turns(scene: Scene, spec: CampaignSpec, *, reached: Reached | No
 def drained_by_hand(
     scene: Scene, spec: CampaignSpec, *, running: RunningJobs = RunningJobs.REQUEUE, reached: Reached | None = None
 ) -> Outcome:
-    """As many nodes at a time as the campaign may take, in the order of their names."""
+    """Drain nodes in the order of their names, as many at once as the campaign may take."""
     most = nodes_of(spec.max_unavailable, scene.nodes)
     core = NaiveDrain(spec, VALIDATION, list(scene.fleet()), most=most, running=running)
     watch = _Watch()
@@ -135,7 +138,7 @@ def drained_by_hand(
 
 
 def left_alone(scene: Scene, *, for_s: float) -> float:
-    """GPU-hours that idle in so many seconds where nothing is upgraded: gangs leave gaps."""
+    """Return the GPU-hours that idle in this time without an upgrade: gangs leave gaps."""
     watch = _Watch()
     engine = _engine(scene, watch, "upgrader", UpgraderCore(UpgradeConfig()))
     _run(engine, watch, "left alone", lambda: engine.now >= after(START, SETTLES_S + for_s), None)
@@ -143,7 +146,7 @@ def left_alone(scene: Scene, *, for_s: float) -> float:
 
 
 def _engine(scene: Scene, watch: _Watch, writer: str, core: Core) -> Engine:
-    """The fleet, full of jobs, and the line behind them."""
+    """Return the fleet, full of jobs, with pending jobs."""
     engine = Engine(
         scene.fleet(),
         behaviour=scene.behaviour(),
@@ -167,7 +170,7 @@ def _engine(scene: Scene, watch: _Watch, writer: str, core: Core) -> Engine:
 
 
 def _feed(engine: Engine, scene: Scene) -> None:
-    """A short job comes every now and then, and long ones, so that BACKLOG of every size always wait."""
+    """Submit a short job from time to time, and long ones so that BACKLOG of every size are always pending."""
     short, long = count(), count()
 
     def come() -> None:

@@ -1,4 +1,4 @@
-"""A fleet under full load of jobs that take a week: gangs of many nodes and single ones, and short ones between."""
+"""A fully loaded fleet of week-long jobs: gangs of many nodes and single nodes, with short jobs between them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from muster.schemas.job import Checkpointing, Job, JobSpec, TaskGroup
 GPUS = 8
 WEEK_S = 7 * 86_400.0
 SPARE_S = 300.0
-"""A job ends by itself so long before its limit."""
+"""Time before its limit at which a job ends by itself."""
 GANG_NODES = (8, 4, 4, 2, 2, 2, 1, 1, 1, 1)
-"""Nodes of the gangs, one size after the other, until the fleet is full."""
+"""Nodes of the gangs, in turn, until the fleet is full."""
 SHORT_S = (1800.0, 3600.0, 4 * 3600.0)
 CHECKPOINT_S = 4 * 3600.0
 QUEUE = "research"
@@ -23,20 +23,21 @@ QUEUE = "research"
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """nodes: of 8 GPUs. long_s: what a long job takes. action_s, check_s: of one node's upgrade. seed: of all draws.
-
-    may_move: all long jobs checkpoint, and may be preempted after an hour; else half of them checkpoint, and none may.
-    """
+    """Parameters of the fleet and its jobs."""
 
     nodes: int = 200
+    """Number of nodes with 8 GPUs each."""
     long_s: float = WEEK_S
+    """Run time of a long job."""
     action_s: float = 1200.0
+    """Duration of the upgrade action on one node; `check_s` that of its checks."""
     check_s: float = 300.0
     seed: int = 1
     may_move: bool = False
+    """All long jobs checkpoint and may be preempted after an hour; else half of them checkpoint, and none may."""
 
     def fleet(self) -> Fleet:
-        """Racks of 8 nodes."""
+        """Return a fleet in racks of 8 nodes."""
         return regular_fleet(
             nodes=self.nodes,
             gpus_per_node=GPUS,
@@ -48,14 +49,14 @@ class Scene:
         )
 
     def behaviour(self) -> Behaviour:
-        """Nothing fails by itself: what is killed was killed by the upgrade."""
+        """Return a behavior without failures: jobs are killed by the upgrade only."""
         work = SimulatedWorkSettings(check_s=self.check_s, action_s=self.action_s)
         return Behaviour(seed=self.seed, run_sigma=0.0, work=work)
 
     def running(self) -> Iterator[tuple[Job, float]]:
-        """Jobs that fill the fleet, each somewhere in its week, and seconds of work that only its pods have of it.
+        """Yield jobs that fill the fleet, each at a drawn point of its week, and its unsaved work in seconds.
 
-        What is left of the week is drawn; of the rest, those that checkpoint have lost the newest part alone.
+        Jobs that checkpoint have saved all but the newest part of their work.
         """
         free, number = self.nodes, 0
         while free:
@@ -68,11 +69,11 @@ class Scene:
             number += 1
 
     def next(self, number: int, nodes: int) -> Job:
-        """One of those that wait, of a whole week; they take whatever comes free."""
+        """Return a pending job of a whole week, which takes any free nodes."""
         return self._job("next", number, nodes=min(nodes, self.nodes), limit_s=self.long_s)
 
     def short(self, number: int) -> Job:
-        """One of those that fit between."""
+        """Return a short job."""
         limit_s = SHORT_S[number % len(SHORT_S)]
         return self._job("short", number, nodes=1, limit_s=limit_s, gpus=1 + number % 8)
 

@@ -234,7 +234,7 @@ class TestReport:
         late = result(Contender.CLAIMS, placed=60)
         cells = dict(rows([Result(**{name: getattr(late, name) for name in late.__slots__} | {"finished": False})]))
 
-        assert cells["stranded"] == "40 (time is up)"
+        assert cells["stranded"] == "40 (time limit)"
 
     def test_the_chart_is_a_picture(self) -> None:
         assert chart([result(contender) for contender in Contender])[1:4] == b"PNG"

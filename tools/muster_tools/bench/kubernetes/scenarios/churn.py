@@ -1,4 +1,4 @@
-"""What a crowd of followers costs: the same few jobs come and go, first without followers, then with each crowd."""
+"""The cost of followers: the same few jobs come and go, first without followers, then with each kind of them."""
 
 import asyncio
 import base64
@@ -27,25 +27,25 @@ from muster_tools.local_kubernetes.plane import ControlPlane
 CREDENTIAL_PATH = "/v1/live/credential"
 SNAPSHOT_PATH = "/v1/snapshot"
 FOLLOWED = "/api/v1/pods"
-"""What an informer of a dashboard follows at the least."""
+"""The path that an informer of a dashboard follows at least."""
 _GONE = 410
 
 
 @dataclass
 class Received:
-    """By the whole crowd."""
+    """Bytes received by all followers."""
 
     size_bytes: int = 0
 
     @property
     def mib(self) -> float:
-        """In MiB."""
+        """Return the size in MiB."""
         return self.size_bytes / 2**20
 
 
 @asynccontextmanager
 async def subscribers(count: int, *, url: str, token: str) -> AsyncIterator[Received]:
-    """So many dashboards: each gets a credential and the snapshot from the gateway, then subscribes to the live view.
+    """Run this many dashboards: each gets a credential and the snapshot from the gateway, then subscribes to updates.
 
     url, token: of the gateway. Raises aiohttp.ClientError, nats.errors.Error.
     """
@@ -84,7 +84,7 @@ async def _subscribed(session: aiohttp.ClientSession, received: Received) -> Cli
 
 @asynccontextmanager
 async def informers(count: int, plane: ControlPlane) -> AsyncIterator[Received]:
-    """So many clients that list all pods and then watch them, each over a connection of its own, as informers do.
+    """Run this many clients that list all pods and then watch them, each over its own connection, as informers do.
 
     Raises aiohttp.ClientError.
     """
@@ -105,7 +105,7 @@ async def informers(count: int, plane: ControlPlane) -> AsyncIterator[Received]:
 
 
 async def _in_turns(clients: list[aiohttp.ClientSession], received: Received) -> list[str]:
-    """Each lists, a few at a time: all at once is the storm that the guard is for, and not what is measured here."""
+    """Let the clients list a few at a time: a storm of LISTs is not what this benchmark measures."""
     gate = asyncio.Semaphore(bounds.LISTS_AT_ONCE)
 
     async def one(client: aiohttp.ClientSession) -> str:
@@ -116,7 +116,7 @@ async def _in_turns(clients: list[aiohttp.ClientSession], received: Received) ->
 
 
 async def _list(client: aiohttp.ClientSession, received: Received) -> str:
-    """The version of the list, from its head: decoding 100 lists would measure this process."""
+    """Return the version of the list from its beginning: decoding 100 lists would measure this process."""
     head = b""
     async with client.get(FOLLOWED, params={"resourceVersion": "0"}, raise_for_status=True) as answer:
         async for chunk in answer.content.iter_any():
@@ -143,18 +143,18 @@ async def _watch(client: aiohttp.ClientSession, version: str, received: Received
 
 
 CROWDS = 3
-"""Nobody, subscribers, informers: each has its share of what is free."""
+"""Number of measurements (none, subscribers, informers); each uses an equal share of the free GPUs."""
 JOBS_MAX = 100
 
 
 @asynccontextmanager
 async def nobody() -> AsyncIterator[Received]:
-    """No follower at all."""
+    """Run without followers."""
     yield Received()
 
 
 async def crowds(stage: Stage, stack: FreshStack) -> tuple[Crowd, ...]:
-    """The costs of nobody, of subscribers of the live view, and of informers, one after the other."""
+    """Measure without followers, with subscribers of the live view, and with informers, one after the other."""
     count = stage.plan.subscribers
     if not count:
         return ()
@@ -189,7 +189,7 @@ async def _cost(
             _bodies(jobs, prefix=prefix), url=stack.url, token=stack.token, connections=stage.plan.connections,
             pace_s=steady(jobs / bounds.CHURN_S), progress=lambda _count: None,
         )  # fmt: skip
-        await asyncio.sleep(bounds.CHURN_REST_S)  # what was submitted last is bound and told to all by then
+        await asyncio.sleep(bounds.CHURN_REST_S)  # the last jobs are bound and published by then
         after, now = stage.plane.usage()[API_SERVER], loop.time()
         asked = (await requests_of(stage.client)).since(requests)
     return Crowd(
@@ -204,7 +204,7 @@ async def _cost(
 
 
 def _bodies(count: int, *, prefix: str) -> list[tuple[str, bytes]]:
-    """(idempotency key, HTTP body) of jobs of one GPU."""
+    """Return (idempotency key, HTTP body) of jobs of one GPU."""
     found = []
     for number in range(count):
         name = f"{prefix}-{number}"

@@ -1,8 +1,8 @@
-"""The floor: a client that knows the place of every pod beforehand, creates it and binds it. Nobody can be faster.
+"""The floor: a client that knows the node of every pod in advance, creates it and binds it. No scheduler is faster.
 
-It is the client that Muster's agent is: the same user with the same permissions, under the same flow control, since
-the floor is to be what can be reached from within a cluster. Its pods run later than they are bound: while it takes
-most of the API server, those who play the kubelets lag behind.
+It uses the same user, permissions and flow control as Muster's agent, because the floor is what a client within a
+cluster can reach. Its pods run later than they are bound: while the client takes most of the API server's time, the
+simulated kubelets lag behind.
 """
 
 import asyncio
@@ -22,28 +22,28 @@ from muster_tools.local_kubernetes.nodes import Manifest, NodeShape
 from muster_tools.local_kubernetes.options import CONTROLLERS, PlaneOptions
 
 NOBODY = "nobody"
-"""The scheduler that the pods name: there is none."""
+"""Scheduler name in the pods; no such scheduler runs."""
 NOTE = "creates and binds as the user that Muster's agent is: what a client within a cluster can reach"
 
 
 class Floor:
-    """The scenario."""
+    """Scenario of a client that only creates and binds pods."""
 
     contender = Contender.FLOOR
 
     def options(self, plan: Plan) -> PlaneOptions:
-        """No scheduler."""
+        """Return options for a control plane without a scheduler."""
         del plan
         return PlaneOptions(controllers=CONTROLLERS, node_lease_s=0, users=USERS)
 
     def shape(self, plan: Plan) -> NodeShape:
-        """With a device plugin."""
+        """Return nodes with a device plugin."""
         del plan
         return NodeShape()
 
     @asynccontextmanager
     async def opened(self, stage: Stage) -> AsyncIterator[Running]:
-        """Only its permissions are needed."""
+        """Grant the client its permissions; no process is started."""
         await create_all(stage.client, rights())
         async with stage.plane.client(USER, connections=stage.plan.connections) as client:
             yield _Blind(stage, client)
@@ -55,7 +55,7 @@ class _Blind(OwnPods):
         self._client = client
 
     async def submit(self, seen: Seen) -> None:
-        """Each worker creates a pod and binds it, then the next."""
+        """Let each worker create a pod and bind it, then continue with the next."""
         stage, client = self._stage, self._client
         nodes = packed(stage.plan.gpus)
         waiting: Iterator[tuple[int, int]] = iter(enumerate(stage.plan.gpus))

@@ -1,4 +1,4 @@
-"""Muster: a whole stack as `muster up` starts it, with its agent on the control plane; jobs come over HTTP."""
+"""Muster: a whole stack as `muster up` starts it, with its agent on the control plane; jobs are submitted over HTTP."""
 
 import asyncio
 import itertools
@@ -38,24 +38,24 @@ DEVICE_CLASS = "gpu.muster.dev"
 
 @dataclass(frozen=True, slots=True)
 class MusterStack:
-    """The scenario. claims: GPUs are devices, and Muster allocates the pods' claims itself; else a number per node."""
+    """Scenario of a Muster stack. claims: Muster allocates the pods' device claims; else GPUs are a number per node."""
 
     contender: Contender
     claims: bool = False
 
     def options(self, plan: Plan) -> PlaneOptions:
-        """No scheduler of Kubernetes at all."""
+        """Return options for a control plane without a Kubernetes scheduler."""
         del plan
         return PlaneOptions(controllers=CONTROLLERS, node_lease_s=0, users=USERS)
 
     def shape(self, plan: Plan) -> NodeShape:
-        """With a device plugin, or with devices."""
+        """Return nodes with a device plugin, or with devices."""
         del plan
         return NodeShape(devices=Devices.DRA if self.claims else Devices.PLUGIN)
 
     @asynccontextmanager
     async def opened(self, stage: Stage) -> AsyncIterator[Running]:
-        """Let Muster do what it says that it needs, and start it; ready once every node is usable."""
+        """Grant Muster's permissions and start the stack; it is ready once every node is schedulable."""
         await create_all(stage.client, rights())
         if self.claims:
             await create_all(stage.client, [(CLASSES, device_class(DEVICE_CLASS))])
@@ -79,18 +79,18 @@ class _Stack:
         self._with_crowds = with_crowds
 
     def key_of(self, pod: Pod) -> str:
-        """The job's id, as the pod's label has it."""
+        """Return the job's id from the pod's label."""
         metadata = cast("Mapping[str, JsonValue]", pod["metadata"])
         labels = cast("Mapping[str, JsonValue]", metadata.get("labels") or {})
         return str(labels.get(JOB_LABEL, ""))
 
     def usage(self) -> Mapping[str, Usage]:
-        """Of every process of the stack."""
+        """Return the resource use of every process of the stack."""
         found = control.status(self._stack.directory).processes
         return {f"muster {one.name}": Usage(one.rss_mib, one.cpu_s) for one in found}
 
     async def submit(self, seen: Seen) -> None:
-        """As fast as the connections allow, a job or a batch per request. Raises CliError if one is refused."""
+        """Submit as fast as the connections allow, a job or a batch per request. Raises CliError if one is refused."""
         plan = self._stage.plan
         waiting: Iterator[Request] = bodies(plan.workloads, prefix="work", run_s=LONG_RUN_S)
         headers = {"Authorization": f"Bearer {self._stack.token}"}
@@ -101,7 +101,7 @@ class _Stack:
                 group.create_task(_send(session, waiting, seen, batch=plan.batch))
 
     async def afterwards(self) -> tuple[Crowd, ...]:
-        """What followers of the state cost: measured once, for it is the same with claims."""
+        """Measure the cost of followers once, since it is the same with claims."""
         return await crowds(self._stage, self._stack) if self._with_crowds else ()
 
 
@@ -119,7 +119,7 @@ async def _send(session: aiohttp.ClientSession, waiting: Iterator[Request], seen
 
 
 def _accepted(answer: dict[str, JsonValue]) -> Iterator[str]:
-    """Ids of the jobs. Raises CliError if one of a batch is refused."""
+    """Yield the ids of the jobs. Raises CliError if one of a batch is refused."""
     alone: list[JsonValue] = [{"job": answer}]
     for one in cast("list[dict[str, dict[str, JsonValue]]]", answer.get("answers", alone)):
         if "job" not in one:
@@ -128,13 +128,13 @@ def _accepted(answer: dict[str, JsonValue]) -> Iterator[str]:
 
 
 def cluster(kubeconfig: Path, *, claims: bool) -> dict[str, object]:
-    """Muster's settings of the cluster."""
+    """Return the cluster section of Muster's settings."""
     return {
         "kubeconfig": str(kubeconfig),
         "namespace": NAMESPACE,
         "image": IMAGE,
         "devices": "dra" if claims else "device-plugin",
         "device_class": DEVICE_CLASS,
-        "own_nodes": False,  # nobody else is there to be kept away
+        "own_nodes": False,  # no other scheduler places pods here
         "if_lacking": "fall-back",
     }

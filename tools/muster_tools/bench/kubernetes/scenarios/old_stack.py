@@ -1,8 +1,8 @@
-"""The old stack: kube-scheduler, and beside it a second, topology-aware scheduler that reads one object per node.
+"""The old stack: kube-scheduler and a second, topology-aware scheduler that reads one object per node.
 
 Each node's updater reads and rewrites that node's object once a minute, whether anything changed or not, spread evenly
-over the minute. Here one client plays all updaters; what they would learn from their kubelets it takes from the watch
-that measures, which every contender has.
+over the minute. Here one client simulates all updaters; it takes the data that they would read from their kubelets from
+the measuring watch, which every contender has.
 """
 
 import asyncio
@@ -38,12 +38,12 @@ SELF, OTHER = 10, 20
 
 
 class OldStack:
-    """The scenario."""
+    """Scenario of the old stack."""
 
     contender = Contender.OLD_STACK
 
     def options(self, plan: Plan) -> PlaneOptions:
-        """Two schedulers; the second one as somebody who may read the topology objects."""
+        """Return options with two schedulers; the second may also read the topology objects."""
         del plan
         first = Scheduler(at_once=False)
         second = Scheduler(
@@ -57,13 +57,13 @@ class OldStack:
         return PlaneOptions(controllers=CONTROLLERS, node_lease_s=0, more_schedulers=(first, second))
 
     def shape(self, plan: Plan) -> NodeShape:
-        """With a device plugin."""
+        """Return nodes with a device plugin."""
         del plan
         return NodeShape()
 
     @asynccontextmanager
     async def opened(self, stage: Stage) -> AsyncIterator[Running]:
-        """Define and make the objects, start both schedulers."""
+        """Create the topology objects and start both schedulers."""
         names = stage.fleet.names
         await create_all(stage.client, [(DEFINITIONS, yaml.safe_load(DEFINITION.read_text()))])
         await _served(stage.client)
@@ -84,12 +84,12 @@ class _WithUpdaters(OwnPods):
     _updating: asyncio.Task[None] | None = None
 
     async def submit(self, seen: Seen) -> None:
-        """Create the pods; the updaters write on until the end."""
+        """Create the pods; the updaters continue until the end."""
         self._updating = asyncio.create_task(_keep_updating(self._stage, seen))
         await super().submit(seen)
 
     async def end(self) -> None:
-        """Raises what an updater failed with: its objects would have been stale, and the figures wrong."""
+        """Raise the error of a failed updater: its objects would be stale, and the figures wrong."""
         if self._updating is None:
             return
         self._updating.cancel()
@@ -99,7 +99,7 @@ class _WithUpdaters(OwnPods):
 
 
 def free_by_zone(held: Sequence[int]) -> tuple[int, ...]:
-    """Free GPUs of each zone once a node's kubelet gave each pod its own, as its topology manager would."""
+    """Return the free GPUs of each zone after a node's kubelet has assigned GPUs as its topology manager does."""
     free = [PER_ZONE] * ZONES
     for gpus in sorted(held, reverse=True):
         whole = [at for at in range(ZONES) if free[at] >= gpus]
@@ -115,7 +115,7 @@ def free_by_zone(held: Sequence[int]) -> tuple[int, ...]:
 
 
 def topology(node: str, free: Sequence[int], *, version: str = "") -> Manifest:
-    """A node's object."""
+    """Return the topology object of a node."""
     zones = [
         {
             "name": f"node-{at}",
@@ -147,7 +147,7 @@ async def _served(client: aiohttp.ClientSession) -> None:
 
 
 async def _keep_updating(stage: Stage, seen: Seen) -> None:
-    """Every node in its turn, evenly over the period; late turns follow at once."""
+    """Update every node in turn, evenly over the period; late turns follow at once."""
     loop = asyncio.get_running_loop()
     names = stage.fleet.names
     began_s, turn = loop.time(), 0

@@ -1,6 +1,6 @@
-"""An ordinary client of the cluster: what a pod of it may be, which flow control and authorisation treat as any other.
+"""An ordinary client of the cluster: the user of a pod, subject to flow control and authorization like any other.
 
-The plane's admin is of `system:masters`: the API server lets it past both, as it lets no client in a cluster.
+The control plane's admin is in `system:masters`: the API server exempts it from both, unlike clients in a cluster.
 """
 
 from collections.abc import Iterator
@@ -10,15 +10,15 @@ from muster_tools.local_kubernetes.nodes import Manifest
 
 USER = "muster"
 GROUPS = ("system:serviceaccounts",)
-"""As a pod of the cluster: flow control treats it as every other service account."""
+"""Groups of a pod's user: flow control treats it as every other service account."""
 USERS = ((USER, GROUPS),)
-"""For `PlaneOptions.users`."""
+"""Value for `PlaneOptions.users`."""
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 
 
 def rights() -> Iterator[tuple[str, Manifest]]:
-    """One role with every permission that Muster names, bound to the user."""
+    """Yield one role with every permission that Muster names, and its binding to the user."""
     rules: list[Manifest] = [
         {"apiGroups": [row.group], "resources": [row.resource], "verbs": list(row.verbs)} for row in TABLE
     ]

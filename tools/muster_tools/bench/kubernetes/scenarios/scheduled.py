@@ -1,4 +1,4 @@
-"""kube-scheduler as a contender, and what all contenders have in common whose pods the benchmark creates itself."""
+"""kube-scheduler as a contender, and the common part of contenders whose pods the benchmark creates itself."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -15,11 +15,11 @@ from muster_tools.local_kubernetes.nodes import Devices, Manifest, NodeShape
 from muster_tools.local_kubernetes.options import CONTROLLERS, PlaneOptions, Profile, Scheduler
 
 MakePod = Callable[[int, int], tuple[str, Manifest]]
-"""Path and object of the n-th workload, of so many GPUs."""
+"""Returns path and object of the n-th workload with this many GPUs."""
 
 
 class OwnPods:
-    """Creates one pod per workload and leaves the rest to who schedules."""
+    """Creates one pod per workload and leaves the rest to the scheduler."""
 
     def __init__(self, stage: Stage, make: MakePod, *, notes: tuple[str, ...] = ()) -> None:
         self._stage = stage
@@ -27,15 +27,15 @@ class OwnPods:
         self.notes = notes
 
     def key_of(self, pod: Pod) -> str:
-        """The pod's name."""
+        """Return the pod's name."""
         return name_of(pod)
 
     def usage(self) -> Mapping[str, Usage]:
-        """All processes are the plane's."""
+        """Return nothing: all processes belong to the control plane."""
         return {}
 
     async def submit(self, seen: Seen) -> None:
-        """As fast as the connections allow."""
+        """Create the pods as fast as the connections allow."""
         plan = self._stage.plan
         pods = (self._make(number, gpus) for number, gpus in enumerate(plan.gpus))
         await create_all(
@@ -46,7 +46,7 @@ class OwnPods:
         )
 
     async def afterwards(self) -> tuple[Crowd, ...]:
-        """Nothing."""
+        """Measure nothing further."""
         return ()
 
 
@@ -55,20 +55,20 @@ SCHEDULER = "default-scheduler"
 
 @dataclass(frozen=True, slots=True)
 class KubeScheduler:
-    """The scenario. claims: the pods claim devices, and the nodes publish theirs; else both name numbers."""
+    """Scenario of kube-scheduler. claims: pods claim devices that nodes publish; else GPUs are a number per node."""
 
     contender: Contender
     profile: Profile
     claims: bool = False
 
     def options(self, plan: Plan) -> PlaneOptions:
-        """One scheduler, started once the fleet is there."""
+        """Return options with one scheduler, started after the nodes exist."""
         del plan
         scheduler = Scheduler(profile=self.profile, scheduler_name=SCHEDULER, at_once=False)
         return PlaneOptions(controllers=CONTROLLERS, node_lease_s=0, more_schedulers=(scheduler,))
 
     def shape(self, plan: Plan) -> NodeShape:
-        """With a device plugin, or with devices."""
+        """Return nodes with a device plugin, or with devices."""
         del plan
         return NodeShape(devices=Devices.DRA if self.claims else Devices.PLUGIN)
 
