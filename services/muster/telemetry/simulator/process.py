@@ -87,7 +87,13 @@ class Pages:
             text = NONSENSE if FaultKind.NONSENSE in faults else world.page(node, self._clock.wall())
         except UnknownDeviceError as error:
             return web.Response(status=404, text=f"{error}\n")
-        return await _sent(request, text)
+        # The server holds a response until the next request of its connection: not one with a body of 80 KB
+        response = web.StreamResponse(headers={"Content-Type": _CONTENT_TYPE})
+        response.content_length = len(body := text.encode())
+        await response.prepare(request)
+        await response.write(body)
+        await response.write_eof()
+        return response
 
     async def _faults(self, _: web.Request) -> web.Response:
         found: list[dict[str, object]] = []
@@ -120,17 +126,6 @@ class Pages:
         except UnknownDeviceError as error:
             return web.json_response({"error": str(error)}, status=404)
         return web.json_response({"node": node, "gpu": gpu})
-
-
-async def _sent(request: web.Request, text: str) -> web.StreamResponse:
-    """Send a page. Until the next request of its connection the server holds the response, and not the page's 80 KB."""
-    body = text.encode()
-    response = web.StreamResponse(headers={"Content-Type": _CONTENT_TYPE})
-    response.content_length = len(body)
-    await response.prepare(request)
-    await response.write(body)
-    await response.write_eof()
-    return response
 
 
 def _from_here(handler: Handler) -> Handler:
