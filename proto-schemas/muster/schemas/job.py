@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from muster.schemas.base import InstantNs, JobId, Label, Name, Text, Wire
+from muster.schemas.base import InstantNs, JobId, Kept, Label, Name, Text, Wire
 
 ENV_MAX = 256
 VOLUMES_MAX = 32
@@ -42,7 +42,7 @@ class ClaimMount(Wire):
     read_only: bool = False
 
 
-class PodOptions(Wire):
+class PodOptions(Kept):
     """Options of every pod of a job.
 
     user_namespace: root inside is not root outside (`hostUsers: false`). shm_mib: size of /dev/shm, which data loaders
@@ -80,7 +80,7 @@ class Topology(Wire):
     required: bool = False
 
 
-class TaskGroup(Wire):
+class TaskGroup(Kept):
     """Replicas of one shape. A replica asks whole GPUs (`gpus`) or a share of one (`gpu_milli`), never both.
 
     cpu_milli: thousandths of a core. memory_mib: MiB. gpu_milli: thousandths of one GPU, 1 to 999.
@@ -139,7 +139,7 @@ class PriorityChange(Wire):
     reason: Text = ""
 
 
-class JobSpec(Wire):
+class JobSpec(Kept):
     """What a submitter writes. Quota is checked when scheduling, not here.
 
     total_run_time_s: over all runs; then the job is ended as timed-out. min_slice_s: not preempted before.
@@ -226,7 +226,7 @@ class WorkloadRef(Wire):
         return f"{self.kind} {self.namespace}/{self.name}"
 
 
-class Job(Wire):
+class Job(Kept):
     """A job as accepted: immutable from `submitted` to the end.
 
     body_hash: SHA-256 of the canonical spec; tells a retry of a submission from another one under the same key.
@@ -266,7 +266,7 @@ class Phase(StrEnum):
 TERMINAL_PHASES = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED, Phase.TIMED_OUT})
 
 
-class Slot(Wire):
+class Slot(Kept):
     """One replica's place. devices: indexes on the node; gpu_milli: what is held of each of them (1000 = whole).
 
     gpus: how many GPUs of the node, where the kubelet picks which; `devices` is empty there. places: under which of the

@@ -87,7 +87,13 @@ class Pages:
             text = NONSENSE if FaultKind.NONSENSE in faults else world.page(node, self._clock.wall())
         except UnknownDeviceError as error:
             return web.Response(status=404, text=f"{error}\n")
-        return web.Response(body=text.encode(), headers={"Content-Type": _CONTENT_TYPE})
+        # The server holds a response until the next request of its connection: not one with a body of 80 KB
+        response = web.StreamResponse(headers={"Content-Type": _CONTENT_TYPE})
+        response.content_length = len(body := text.encode())
+        await response.prepare(request)
+        await response.write(body)
+        await response.write_eof()
+        return response
 
     async def _faults(self, _: web.Request) -> web.Response:
         found: list[dict[str, object]] = []
