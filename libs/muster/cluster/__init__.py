@@ -1,4 +1,4 @@
-"""The cluster as its log tells it: each fact is interpreted here and nowhere else. Pure: no I/O, no clock."""
+"""The cluster model: the one place where facts about nodes and holds are interpreted. Pure: no I/O, no clock."""
 
 from muster.cluster.holds import (
     FREEING_FACTS,

@@ -1,4 +1,4 @@
-"""A job in the placement engine's words, and the slots of its facts as holds."""
+"""Conversions of jobs to gang requests, and of the slots of facts to holds and back."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from muster.schemas.job import Job, Slot, Topology
 
 
 def gang_of(job: Job) -> GangRequest:
-    """What the placement engine is asked for this job."""
+    """Return the job's request to the placement engine."""
     spec = job.spec
     groups = tuple(
         GroupRequest(
@@ -23,9 +23,9 @@ def gang_of(job: Job) -> GangRequest:
 
 
 def hold_of(slot: Slot, gang: GangRequest) -> Hold:
-    """What a slot holds; of a job that takes the whole node the amounts follow from the node.
+    """Return the hold of a slot; for a job of whole nodes the amounts follow from the node.
 
-    Of a count that says no places the first of the node: where others are there, the ledger looks for idle ones.
+    A count without places becomes the first places of the node: if others hold them, the ledger looks for idle ones.
     """
     shape = gang.groups[slot.group].shape
     devices = slot.kept_at or tuple(range(slot.gpus))
@@ -34,7 +34,7 @@ def hold_of(slot: Slot, gang: GangRequest) -> Hold:
 
 
 def slot_of(place: Place, *, by_count: bool) -> Slot:
-    """A hold's place as facts have it. by_count: the kubelet picks the devices of this node."""
+    """Return a hold's place as a slot of facts. `by_count`: the kubelet picks the devices of this node."""
     group, replica, node, devices = place.group, place.replica, place.node, place.devices
     if by_count and devices:
         milli, count = place.gpu_milli, len(devices)
@@ -43,7 +43,7 @@ def slot_of(place: Place, *, by_count: bool) -> Slot:
 
 
 def same_places(holds: Sequence[Hold], slots: Sequence[Slot]) -> bool:
-    """Whether holds are exactly these slots, in their order."""
+    """Return whether holds are exactly these slots, in their order."""
     return len(holds) == len(slots) and all(_is_at(hold.slot, slot) for hold, slot in zip(holds, slots, strict=True))
 
 

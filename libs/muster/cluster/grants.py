@@ -1,7 +1,7 @@
-"""Who may use which node and device: requests to withhold them, cordons, and the scheduler's answers.
+"""Grants of nodes and devices: requests to drain (withhold) them, cordons, and the scheduler's answers.
 
-A node takes new jobs when it is present, answers, was `released`, and no request withholds it. The placement
-engine is told which nodes and devices are usable; it does not know why.
+A node takes new jobs when it is present, answers, was `released`, and no request to withhold it is in force. The
+placement engine knows which nodes and devices are usable, but not why.
 """
 
 from collections.abc import Callable
@@ -12,23 +12,23 @@ from muster.placement import Fleet
 from muster.schemas.facts.node import Cordon, GrantState, NodeJoined, WithholdRequested, WithholdWish
 
 OnChange = Callable[[str, str, NodeRecord | DeviceRecord], None]
-"""Called with kind, name and record when what is asked of a node or device may have changed."""
+"""Called with kind, name and record when the requests for a node or device may have changed."""
 
 
 class Grants:
-    """Folds who may use a node or device, and tells the fleet."""
+    """Folds which nodes and devices may be used, and updates the fleet."""
 
     def __init__(self, nodes: NodeTable, fleet: Fleet, *, on_change: OnChange | None = None) -> None:
         self.devices: dict[str, DeviceRecord] = {}
-        """Devices that are not as their node, by UUID. For reading."""
+        """Devices whose grant differs from that of their node, by UUID. Read-only."""
         self.pending: dict[tuple[str, str], None] = {}
         """Kind and name of nodes and devices that wait for an answer, or may need one."""
         self.changes = 0
-        """Grows whenever a node came, went, or may be used or not."""
+        """Grows whenever a node joined, left, or became usable or unusable."""
         self.freed_fact = ""
-        """The newest fact by which something came free or became usable."""
+        """The newest fact by which something was freed or became usable."""
         self.freed_seq = 0
-        """Its number in the log."""
+        """The sequence of that fact in the log."""
         self._nodes = nodes
         self._fleet = fleet
         self._on_change = on_change
@@ -36,9 +36,9 @@ class Grants:
     # --- requests and answers ------------------------------------------------------------------------------------
 
     def ask(self, kind: str, name: str, wish: WithholdRequested, *, fact: str, by: str = "", at: int = 0) -> bool:
-        """Take a request of the service `by`, made at `at` (ns). Return False if that is known already.
+        """Add a request of the service `by`, made at `at` (ns). Return False if it is known already.
 
-        The same request once more changes how it is asked, unless it was answered before.
+        A repeated request replaces the terms of the first, unless it was answered before.
         """
         record = self._record(kind, name)
         wishes = with_request(record.wishes, wish, fact=fact, by=by, at=at)
@@ -49,7 +49,7 @@ class Grants:
         return True
 
     def cordon(self, name: str, cordon: Cordon | None, *, fact: str, seq: int) -> bool:
-        """Close a node for a person, or (None) let it be used again. Return False if that changes nothing."""
+        """Cordon a node for a user, or (None) uncordon it. Return False if that changes nothing."""
         record = self._nodes.record(name) if cordon is not None else self._nodes.get(name)
         if record is None or (record.cordon is None and cordon is None):
             return False
@@ -61,10 +61,10 @@ class Grants:
         return True
 
     def answered(self, kind: str, name: str, request_id: str, *, fact: str = "") -> bool:
-        """Take the answer `withheld`; return False if it had been given before.
+        """Fold the answer `withheld`; return False if it was given before.
 
-        A request that is not known was withdrawn while the answer was on its way: the answer stays valid, because the
-        requester may already act on it.
+        An unknown request was withdrawn while the answer was on its way: the answer stays valid, because the requester
+        may already act on it.
         """
         if kind == NODE and name not in self._nodes:
             return False
@@ -85,10 +85,10 @@ class Grants:
     def withdraw(
         self, kind: str, name: str, request_id: str, *, after_withheld: bool, fact: str, seq: int
     ) -> bool | None:
-        """Take a request back; return None if there is no such request.
+        """Withdraw a request; return None if there is no such request.
 
-        False: it was answered before the requester knew that: the answer stays valid. An answer that is given back
-        leaves the node or device to be released anew, once no other request remains.
+        False: it was answered before the requester knew it, and the answer stays valid. If an answered request is
+        withdrawn, the node or device is released again once no other request remains.
         """
         record = self.record_of(kind, name)
         wish = known_in(record.wishes, request_id) if record is not None else None
@@ -105,7 +105,7 @@ class Grants:
         return True
 
     def release(self, kind: str, name: str, *, fact: str, seq: int) -> bool:
-        """Take the answer `released`: usable, unless a request still waits. Return False if the name is not known."""
+        """Fold the answer `released`: usable, unless a request still waits. Return False if the name is not known."""
         record = self.record_of(kind, name)
         if record is None:
             return False
@@ -118,7 +118,7 @@ class Grants:
         return True
 
     def detached(self, uuid: str) -> None:
-        """Forget a device that was taken away and that no node shows: no description will say that it is gone."""
+        """Forget a detached device that no node shows, because no description will report that it is gone."""
         if not self._nodes.is_there(DEVICE, uuid):
             self._drop_device(uuid)
 
@@ -131,7 +131,7 @@ class Grants:
         self._apply(kind, name)
 
     def wants_release(self, kind: str, name: str) -> bool:
-        """Return whether nothing but `released` is missing for its use."""
+        """Return whether only `released` is missing for its use."""
         record = self.record_of(kind, name)
         if record is None or record.released or is_closed(record.wishes):
             return False
@@ -139,18 +139,18 @@ class Grants:
         return not is_lost and self._nodes.is_there(kind, name)
 
     def record_of(self, kind: str, name: str) -> NodeRecord | DeviceRecord | None:
-        """Return what is known of a node or device; None if that is nothing."""
+        """Return the record of a node or device; None if there is none."""
         return self._nodes.get(name) if kind == NODE else self.devices.get(name)
 
     def note_freed(self, fact: str, seq: int) -> None:
-        """Note the fact by which something came free; facts of a checkpoint come in any order."""
+        """Note the fact by which something was freed; facts of a checkpoint come in any order."""
         if seq >= self.freed_seq:
             self.freed_fact, self.freed_seq = fact, seq
 
     # --- for the ledger, which folds that nodes come and go ---------------------------------------------------------
 
     def describe(self, name: str, now: NodeJoined | None) -> None:
-        """Set what a node is and which devices it shows; None: it left."""
+        """Set a node's description, with the devices that it shows; None if it left."""
         for uuid in self._nodes.describe(name, now):
             self._drop_device(uuid)
         for uuid in now.present.values() if now is not None else ():
@@ -158,18 +158,18 @@ class Grants:
                 self.pending[DEVICE, uuid] = None
 
     def expect_release(self, name: str, before: NodeJoined, now: NodeJoined, *, fact: str) -> None:
-        """Let devices that a released node is to show for the first time wait to be released by themselves."""
+        """Let devices that a released node shows for the first time be released without a request."""
         known = set(before.present.values())
         for uuid in now.present.values():
             if uuid in known:
                 continue
             record = self.devices.setdefault(uuid, DeviceRecord())
             record.released, record.last_fact = False, fact
-            if self._nodes.node_of(DEVICE, uuid) not in ("", name):  # what another node was asked to give back, it gave
+            if self._nodes.node_of(DEVICE, uuid) not in ("", name):  # requests answered for the other node are done
                 record.wishes = tuple(wish for wish in record.wishes if not wish.answered)
 
     def node_entered(self, name: str, record: NodeRecord, description: NodeJoined) -> None:
-        """Tell the fleet which devices of a node that was just added may be used."""
+        """Set in the fleet which devices of a new node may be used."""
         self.show_usable(name, record)
         if self.devices:
             for index, uuid in description.present.items():
@@ -180,7 +180,7 @@ class Grants:
         self._bar(name, record)
 
     def node_changed(self, name: str, record: NodeRecord, fact: str) -> None:
-        """Let a node that came, is lost or answers again be judged anew."""
+        """Check again the grant of a node that joined, is lost or rejoined."""
         record.last_fact = fact
         self.pending[NODE, name] = None
         self.changes += 1
@@ -188,7 +188,7 @@ class Grants:
             self.show_usable(name, record)
 
     def show_usable(self, name: str, record: NodeRecord) -> None:
-        """Tell the fleet whether a node may be used."""
+        """Set in the fleet whether a node may be used."""
         self._fleet.set_usable(name, record.usable, ill=record.is_ill)
 
     # --- inside --------------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ class Grants:
             self._on_change(kind, name, record)
 
     def _apply(self, kind: str, name: str) -> None:
-        """Let what is asked of a node or device be answered, and take effect in the fleet."""
+        """Let the requests for a node or device be answered, and take effect in the fleet."""
         record = self._record(kind, name)
         self.pending[kind, name] = None
         self.changes += 1
@@ -222,7 +222,7 @@ class Grants:
             del self.devices[name]
 
     def _bar(self, name: str, record: NodeRecord) -> None:
-        """Let nothing new start on a node whose kubelet might pick a device that a request withholds."""
+        """Bar a node from new jobs while its kubelet might pick a drained device."""
         if record.is_by_count and record.description is not None:
             shown = [uuid for uuid in record.description.present.values() if uuid in self.devices]
             record.barred = {uuid: self.devices[uuid].is_ill for uuid in shown if is_closed(self.devices[uuid].wishes)}
@@ -232,7 +232,7 @@ class Grants:
             self.show_usable(name, record)
 
     def _drop_device(self, uuid: str) -> None:
-        """Forget a device that is not there any more; a request to withhold it still gets an answer."""
+        """Forget a device that no node shows any more; an open request for it still gets an answer."""
         record = self.devices.get(uuid)
         if record is None:
             return

@@ -1,7 +1,7 @@
-"""Who holds which slots, nodes and devices of a cluster, folded from its log.
+"""Holds: which jobs hold which slots, nodes and devices of a cluster, folded from its log.
 
-README.md has the table of facts and what each changes. Facts of nodes and devices change no hold: what a job holds on a
-node that is lost, that left, or that no longer shows a device stays held until the scheduler says otherwise.
+README.md has the table of facts and their effects. Facts of nodes and devices change no hold: what a job holds on a
+node that is lost, that left, or that no longer shows a device stays held until the scheduler ends the hold.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ HOLDING_PHASES = frozenset({Phase.PLACED, Phase.RUNNING, Phase.STOPPING})
 """Phases in which a job holds its slots."""
 
 FREEING_FACTS = ("queued", "returned", *(phase.value for phase in Phase if phase in TERMINAL_PHASES))
-"""Names of the facts of a job after which it holds nothing."""
+"""Names of the job facts after which a job holds nothing."""
 
 Picks = Mapping[str, Mapping[str, int]]
 """Milli-GPUs by node and device UUID."""
@@ -38,12 +38,12 @@ _NO_JOBS: Mapping[str, Sequence[Slot]] = MappingProxyType({})
 
 @dataclass(slots=True)
 class Hold:
-    """What one job holds. Read it; only `Holds` changes it."""
+    """What one job holds. Read-only; only `Holds` changes it."""
 
     attempt: int
-    """Number of the run that holds it."""
+    """Number of the attempt that holds it."""
     slots: tuple[Slot, ...]
-    """As the newest `placed` or `resized` said; what a resize gives up stays here until `resized`."""
+    """Slots of the newest `placed` or `resized`; slots that a resize gives up stay here until `resized`."""
     placed_at: Instant
     """When the run was placed; a resize does not change it."""
     incoming: tuple[Slot, ...] = ()
@@ -55,7 +55,7 @@ class Hold:
     has_exited: bool = False
     """True once `pods-exited` was reported for this run: its slots stay held, and nothing uses them."""
     picks: Picks | None = None
-    """Devices that kubelets picked for the run; None while they picked none, or that is not known of every device."""
+    """Devices that kubelets picked for the run; None if they picked none, or not all of them are known."""
 
     @property
     def held(self) -> tuple[Slot, ...]:
@@ -79,9 +79,9 @@ class DeviceHolders:
     """Ids of the jobs that hold a device, sorted."""
 
     known: tuple[str, ...] = ()
-    """The scheduler chose the device for them, or the kubelet was seen to have picked it."""
+    """Jobs for which the scheduler chose the device, or the kubelet reported it as picked."""
     possible: tuple[str, ...] = ()
-    """The kubelet picks for them on this node, and nobody knows which devices it picked."""
+    """Jobs for which the kubelet picks on this node, and whose picked devices are unknown."""
 
     @property
     def all(self) -> tuple[str, ...]:
@@ -90,7 +90,7 @@ class DeviceHolders:
 
 
 class Holds:
-    """Folds what jobs hold. Work per fact grows with the slots that the fact names.
+    """Folds what jobs hold. The work per fact grows with the slots that the fact names.
 
     A fact that fits no hold is counted in `anomalies` by its name, and changes nothing.
     """
@@ -99,7 +99,7 @@ class Holds:
 
     def __init__(self) -> None:
         self.jobs: dict[str, Hold] = {}
-        """Jobs that hold something, by id. For reading."""
+        """Jobs that hold something, by id. Read-only."""
         self.anomalies: Counter[str] = Counter()
         self._on: dict[str, dict[str, list[Slot]]] = {}
 
@@ -110,7 +110,7 @@ class Holds:
     # --- questions -----------------------------------------------------------------------------------------------
 
     def slots_on(self, node: str) -> Mapping[str, Sequence[Slot]]:
-        """Return the slots that are held on a node, by job id. For reading, until the next fact."""
+        """Return the slots held on a node, by job id. Read-only, and valid until the next fact."""
         return self._on.get(node, _NO_JOBS)
 
     def jobs_on(self, node: str) -> tuple[str, ...]:
@@ -118,10 +118,10 @@ class Holds:
         return tuple(sorted(self._on.get(node, ())))
 
     def device_holders(self, node: str, uuid: str, shown: Mapping[str, int]) -> DeviceHolders:
-        """Return who holds a device of a node. shown: index of each device that the node shows, by UUID.
+        """Return the jobs that hold a device of a node. `shown`: index of each device that the node shows, by UUID.
 
-        Where the kubelet picks, a device may be held by every job whose devices on the node are not known: none were
-        reported, or the node shows the device under a name that is not its UUID.
+        If the kubelet picks, every job whose devices on the node are unknown may hold a device: none were reported, or
+        the node shows the device under a name that is not its UUID.
         """
         index = shown.get(uuid)
         known, possible = list[str](), list[str]()
@@ -141,7 +141,7 @@ class Holds:
         return DeviceHolders(tuple(known), tuple(possible))
 
     def devices_held(self, node: str, shown: Mapping[str, int]) -> Set[str]:
-        """Return the UUIDs of the devices of a node that have a holder, known or possible. shown: as above."""
+        """Return the UUIDs of a node's devices that have a known or possible holder; `shown` as in `device_holders`."""
         held, uuids = set[str](), {index: uuid for uuid, index in shown.items()}
         for job_id, slots in self.slots_on(node).items():
             held.update(uuids[index] for slot in slots for index in slot.devices if index in uuids)
@@ -153,9 +153,9 @@ class Holds:
         return held
 
     def devices_in_use(self, node: str, present: Mapping[int, str]) -> dict[str, dict[str, int]]:
-        """Return milli-GPUs that pods may use of the node's devices, by UUID and job id; by known holders only.
+        """Return the milli-GPUs of the node's devices that pods may use, by UUID and job id, for known holders only.
 
-        present: UUID of each device that is there, by index. Pods that have exited use nothing.
+        `present`: UUID of each present device, by index. Pods that have exited use nothing.
         """
         used: dict[str, dict[str, int]] = {}
         for job_id, slots in sorted(self.slots_on(node).items()):
@@ -182,7 +182,7 @@ class Holds:
 
     @_FOLDS.on("job", "resize-requested", JobResizeRequested)
     def _resize_requested(self, fact: Fact, wanted: JobResizeRequested) -> HoldChange | None:
-        """Hold what is new beside what there is."""
+        """Hold the new slots in addition to the present ones."""
         hold = self._of_attempt(fact, wanted.attempt)
         if hold is None or hold.is_resizing:
             self.anomalies[fact.name] += 1
@@ -196,7 +196,7 @@ class Holds:
 
     @_FOLDS.on("job", "resized", JobResized)
     def _resized(self, fact: Fact, resized: JobResized) -> HoldChange | None:
-        """Hold exactly what the fact says. Which devices the kubelet picked, or took back, for it is not reported."""
+        """Hold exactly the slots of the fact. The devices that the kubelet picked or took back are not reported."""
         hold = self._of_attempt(fact, resized.attempt)
         if hold is None:
             self.anomalies[fact.name] += 1
@@ -231,14 +231,14 @@ class Holds:
     def _freed(self, fact: Fact, _: Payload) -> HoldChange | None:
         hold = self.jobs.pop(fact.subject_id, None)
         if hold is None:
-            return None  # it waited
+            return None  # the job was waiting
         held = hold.held
         self._leave_all(fact.subject_id, held)
         return HoldChange(fact.subject_id, freed=held)
 
     @_FOLDS.on("job", STATE_NAME, JobState)
     def _restored(self, fact: Fact, state: JobState) -> HoldChange | None:
-        """Take over what the scheduler's part of a checkpoint says; the other parts say nothing more of holds."""
+        """Load the holds of the scheduler's part of a checkpoint; the other parts have no further holds."""
         if state.phase not in HOLDING_PHASES:
             return None
         if fact.subject_id in self.jobs:
@@ -254,7 +254,7 @@ class Holds:
     # --- inside --------------------------------------------------------------------------------------------------
 
     def _of_attempt(self, fact: Fact, attempt: int) -> Hold | None:
-        """Return what the job holds; None if that is nothing, or is held by another run than the fact is about."""
+        """Return the hold of the job; None if there is none, or if it is of another attempt than the fact."""
         hold = self.jobs.get(fact.subject_id)
         return hold if hold is not None and hold.attempt == attempt else None
 
@@ -269,7 +269,6 @@ class Holds:
             self._on.setdefault(slot.node, {}).setdefault(job_id, []).append(slot)
 
     def _leave(self, job_id: str, slots: Iterable[Slot]) -> None:
-        """Give up some of the job's slots."""
         gone = {_identity(slot): slot.node for slot in slots}
         for node in dict.fromkeys(gone.values()):
             kept = [slot for slot in self._on[node][job_id] if _identity(slot) not in gone]
@@ -290,7 +289,7 @@ class Holds:
 
 
 def _identity(slot: Slot) -> tuple[int, int, str, tuple[int, ...], int, int]:
-    """Return what tells a slot from others; `places` are numbers of the scheduler, which it may change."""
+    """Return the identity of a slot; `places` are left out, because the scheduler may change them."""
     return slot.group, slot.replica, slot.node, slot.devices, slot.gpus, slot.gpu_milli
 
 
@@ -301,9 +300,9 @@ def _beside(slots: Sequence[Slot], others: Sequence[Slot]) -> tuple[Slot, ...]:
 
 
 def _picks(slots: Sequence[Slot], uuids: Sequence[str]) -> Picks | None:
-    """Return what kubelets picked. uuids: of all devices of all slots, in the order of the slots.
+    """Return the devices that kubelets picked. `uuids`: of all devices of all slots, in the order of the slots.
 
-    None if they picked none, or if some are missing: then nobody can say which slot the others belong to.
+    None if they picked none, or if some are missing: then the slots of the others are unknown.
     """
     if not any(slot.gpus for slot in slots) or len(uuids) != sum(slot.gpu_count for slot in slots):
         return None

@@ -1,11 +1,11 @@
-"""The allocation ledger of the placement engine: the fleet's nodes and devices, and what jobs hold there.
+"""The allocation ledger over the placement engine: the fleet's nodes and devices, and what jobs hold there.
 
-The fleet keeps the sums; the ledger adds what it does not know: holds on nodes that are not part of the cluster, and
-holds that it could not take as they are.
+The fleet keeps the sums; the ledger adds what the fleet does not know: holds on nodes that are not part of the cluster,
+and holds that the fleet could not take as they are.
 
-On nodes on which the kubelet picks the devices the ledger keeps places, too, and only their number means something. A
-hold keeps the places that its fact names. Where the node is described anew and has fewer, or other, it moves to idle
-ones: as many devices are held, whichever they are.
+If the kubelet of a node picks the devices, the ledger keeps places too, but only their number matters. A hold keeps the
+places that its fact names. If a new description of the node has fewer or other places, the hold moves to idle ones: the
+same number of devices is held.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +22,7 @@ from muster.schemas.job import Slot
 
 
 def elsewhere(node: Node, hold: Hold) -> Hold | None:
-    """The same hold at idle places of the node, usable ones and the tightest first; None if it has not so many."""
+    """Return the hold at idle places of the node, usable ones and the tightest first; None if there are too few."""
     slot = hold.slot
     able = [
         (index in node.broken, node.idle[index] if slot.gpu_milli < DEVICE_MILLI else 0, index)
@@ -40,11 +40,11 @@ class LedgerListener:
     """Callbacks of a service that keeps more in the fleet than the holds of jobs. Each gets the name of the node."""
 
     before_hold: Callable[[str], None]
-    """A hold of a job is about to be entered on the node: give back what is kept there."""
+    """Called before a job's hold is entered on the node: free what is kept there."""
     idle_changed: Callable[[str], None]
-    """Another amount is idle on the node now."""
+    """Called after the idle amounts of the node changed."""
     before_reshape: Callable[[str], None]
-    """The node is about to leave the fleet, or to have another shape: let only holds of jobs stand there."""
+    """Called before the node leaves the fleet or changes its shape: remove all holds except those of jobs."""
 
 
 class Ledger:
@@ -54,7 +54,7 @@ class Ledger:
         self.misfits = 0
         """Descriptions and holds that the fleet could not take as they were."""
         self.moved: dict[str, None] = {}
-        """Jobs whose holds have other places than their facts say; the owner of the ledger clears it."""
+        """Jobs whose holds have other places than their facts; the owner of the ledger clears it."""
         self._nodes = nodes
         self._fleet = fleet
         self._grants = grants
@@ -63,7 +63,7 @@ class Ledger:
     # --- holds -----------------------------------------------------------------------------------------------
 
     def take(self, job_id: str, slots: Sequence[Slot], gang: GangRequest) -> None:
-        """Hold these slots for a job, beside those that it has, also on nodes that are not there."""
+        """Hold these slots for a job in addition to its present ones, also on nodes that have left the cluster."""
         holds = tuple(hold_of(slot, gang) for slot in slots)
         self.note(job_id, holds, gang)
         new = dict[str, list[Hold]]()
@@ -73,7 +73,7 @@ class Ledger:
             self._enter(name, job_id, added)
 
     def note(self, job_id: str, holds: Sequence[Hold], gang: GangRequest) -> None:
-        """Note that a job holds what the fleet holds already."""
+        """Record that a job holds what the fleet holds already."""
         for hold in holds:
             record = self._nodes.record(hold.slot.node)
             record.jobs.setdefault(job_id, []).append(hold)
@@ -81,7 +81,7 @@ class Ledger:
                 record.whole = job_id
 
     def free(self, job_id: str, slots: Iterable[Slot], *, fact: str, seq: int) -> None:
-        """Give up all that a job holds; slots: where that is."""
+        """Free all that a job holds; `slots` are on the nodes concerned."""
         self.moved.pop(job_id, None)
         for name in {slot.node: None for slot in slots}:
             record = self._nodes[name]
@@ -96,18 +96,18 @@ class Ledger:
     # --- questions -------------------------------------------------------------------------------------------
 
     def placed(self, job_id: str, slots: Sequence[Slot]) -> tuple[Slot, ...]:
-        """Return the slots of a job, with the places at which those that are held by count are kept."""
+        """Return the slots of a job with their present places, where devices are held by count."""
         return tuple(self._slot_now(job_id, slot) if slot.gpus else slot for slot in slots)
 
     def slot_of(self, place: Place) -> Slot:
-        """Return a hold's place as facts have it."""
+        """Return a hold's place as a slot of facts."""
         record = self._nodes.get(place.node)
         return slot_of(place, by_count=record is not None and record.is_by_count)
 
     # --- nodes -----------------------------------------------------------------------------------------------
 
     def join(self, name: str, description: NodeJoined, *, fact: str) -> None:
-        """Add a node to the cluster, or take its new description."""
+        """Add a node to the cluster, or update its description."""
         record = self._nodes.record(name)
         known = record.description
         if known == description and not record.lost:
@@ -126,7 +126,7 @@ class Ledger:
         self._grants.node_changed(name, record, fact)
 
     def set_lost(self, name: str, lost: bool, *, fact: str) -> bool:
-        """Note that a node is lost, or answers again and is to be released anew. Return False if it is not there."""
+        """Mark a node as lost, or as rejoined and to be released again. Return False if it is not in the cluster."""
         record = self._nodes.get(name)
         if record is None or record.description is None:
             return False
@@ -135,7 +135,7 @@ class Ledger:
         return True
 
     def leave(self, name: str, *, fact: str) -> bool:
-        """Take a node out of the cluster; what is held there stays on the jobs. Return False if it is not there."""
+        """Remove a node from the cluster; jobs keep what they hold there. Return False if it is not part of it."""
         record = self._nodes.get(name)
         if record is None or record.description is None:
             return False
@@ -183,10 +183,10 @@ class Ledger:
         self._listener.idle_changed(name)
 
     def _shape(self, name: str, node: NodeJoined) -> NodeShape:
-        """The node as the engine knows it; without its topology if that contradicts itself."""
+        """Return the node's shape for the engine; without its topology if that is inconsistent."""
         amounts = node.cpu_milli, node.memory_mib, len(node.gpu_uuids), node.gpu_model
         absent = frozenset(node.absent).intersection(range(len(node.gpu_uuids)))
-        inside = () if node.kubelet_picks else node.device_domains  # it may pick devices that stand apart
+        inside = () if node.kubelet_picks else node.device_domains  # the kubelet may pick devices of different domains
         sizes = node.share_milli
         try:
             shares = () if sizes is None else sizes or NO_SHARES
@@ -204,9 +204,9 @@ class Ledger:
         self._fleet.remove_node(name)
 
     def _enter(self, name: str, job_id: str, added: list[Hold]) -> None:
-        """Hold in the fleet what the job has on this node, as far as that is there; nothing while the node is away.
+        """Hold in the fleet what the job has on this node, as far as it exists; nothing while the node is away.
 
-        added: what of it the fleet does not hold yet.
+        `added`: the part of it that the fleet does not hold yet.
         """
         record = self._nodes[name]
         if record.description is None:
@@ -216,7 +216,7 @@ class Ledger:
             self._enter_otherwise(record, record.description, job_id, hold)
 
     def _enter_all(self, name: str, record: NodeRecord) -> None:
-        """As `_enter`, of all that is held there. Where only counts matter, who keeps its places comes first."""
+        """Enter all holds of a node. If only counts matter, holds that keep their places come first."""
         node = record.description
         if node is None or not node.kubelet_picks:
             for job_id, holds in record.jobs.items():
@@ -230,7 +230,7 @@ class Ledger:
                 self._enter_otherwise(record, node, job_id, hold)
 
     def _refused(self, record: NodeRecord, node: NodeJoined, job_id: str, added: list[Hold]) -> list[Hold]:
-        """Hold these as they are; returns those that the fleet could not take."""
+        """Hold these as they are; return the holds that the fleet could not take."""
         if record.whole == job_id:
             holds = record.jobs[job_id]
             holds[:] = added = [Hold(node.cpu_milli, node.memory_mib, hold.slot) for hold in holds]
@@ -243,13 +243,13 @@ class Ledger:
         return refused
 
     def _enter_otherwise(self, record: NodeRecord, node: NodeJoined, job_id: str, hold: Hold) -> None:
-        """Hold as many devices at other places, where the kubelet picks them; else what is there of it."""
+        """Hold the same number of devices at other places, if the kubelet picks them; else hold what exists."""
         moved = elsewhere(self._fleet.ledger.node(hold.slot.node), hold) if node.kubelet_picks else None
         if moved is not None and moved != hold:
             try:
                 self._fleet.hold(moved)
             except HoldError:
-                pass  # it is not its places that it lacks
+                pass  # the hold lacks something other than its places
             else:
                 holds = record.jobs[job_id]
                 holds[holds.index(hold)] = moved
@@ -261,9 +261,9 @@ class Ledger:
             self._grants.show_usable(hold.slot.node, record)
 
     def _mend(self, name: str, record: NodeRecord) -> None:
-        """Something came free where the kubelet picks: what could not be held whole before perhaps can be now.
+        """Enter holds again that were incomplete, after something was freed on a node whose kubelet picks.
 
-        What came free may itself have been the last that was not held whole; then the node takes jobs again, too.
+        The freed hold may have been the last incomplete one; then the node takes jobs again.
         """
         node = record.description
         if node is None or not node.kubelet_picks:
@@ -278,7 +278,7 @@ class Ledger:
             self._grants.show_usable(name, record)
 
     def _enter_part(self, node: NodeJoined, hold: Hold) -> Hold | None:
-        """Hold what is there of it, where devices or memory are gone; None if that is not what was wrong with it."""
+        """Hold the existing part, if devices or memory are gone; return None if another obstacle remains."""
         slot, left = hold.slot, self._fleet.ledger.node(hold.slot.node)
         devices = tuple(index for index in slot.devices if index in node.present)
         part = Hold(

@@ -1,4 +1,4 @@
-"""Why a node, or a device of it, takes nothing new now or later, as people are told. Pure."""
+"""Why a node or one of its devices takes no new jobs now or later, for users. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -9,10 +9,10 @@ from muster.schemas.views import NodeReason
 CORDONED, DRAINED, WITHHELD, PLANNED, LOST, NOT_RELEASED = (
     "cordoned", "drained", "withheld", "planned", "lost", "not-released",
 )  # fmt: skip
-"""What a reason says, see `NodeReason`."""
+"""Values of `NodeReason.what`."""
 
 REASONS_MAX = 64
-"""Reasons of one node that are told."""
+"""Maximum number of reasons reported for one node."""
 
 
 def node_reasons(
@@ -24,9 +24,9 @@ def node_reasons(
     released: bool,
     is_held: bool,
 ) -> tuple[NodeReason, ...]:
-    """All that speaks against using the node or a device: what is so now first, then what is planned.
+    """Return all reasons against using the node or a device: present ones first, then planned ones.
 
-    devices: wishes by uuid, of those that have any. is_held: whether jobs hold something on the node.
+    `devices` has the requests by UUID. `is_held`: whether jobs hold something on the node.
     """
     found = [*_now(cordon, lost=lost), *_wished(wishes, is_held=is_held)]
     for uuid, of_device in sorted(devices.items()):
@@ -38,7 +38,7 @@ def node_reasons(
 
 
 def in_words(reasons: Iterable[NodeReason]) -> str:
-    """The first reason against the whole node that holds now; "" if there is none."""
+    """Return the first present reason against the whole node as text; "" if there is none."""
     for reason in reasons:
         if not reason.device and reason.what != PLANNED:
             by = f" for {reason.by}" if reason.what == WITHHELD and reason.by else ""

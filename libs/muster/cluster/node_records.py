@@ -1,4 +1,4 @@
-"""One record per node and per device that is not as its node, which the ledger and the grants share."""
+"""Records of nodes, and of devices whose grant differs from their node's, shared by the ledger and the grants."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,52 +12,52 @@ NODE, DEVICE = "node", "device"
 
 @dataclass(slots=True)
 class NodeRecord:
-    """One node: what it is, what `Grants` knows of who may use it, and what `Ledger` knows of who holds it."""
+    """One node: its description, the part of `Grants` (who may use it), and the part of `Ledger` (who holds it)."""
 
     description: NodeJoined | None = None
-    """None while it is not part of the cluster."""
+    """None while the node is not part of the cluster."""
     lost: bool = False
-    """True while it does not answer."""
+    """Whether the node does not answer."""
     released: bool = False
-    """The scheduler's `released` stands. Of `Grants`, as all up to `barred`."""
+    """Whether the scheduler's `released` is in force. This and the fields up to `barred` belong to `Grants`."""
     wishes: Wishes = ()
-    """Requests to withhold it."""
+    """Requests to drain (withhold) it."""
     cordon: Cordon | None = None
-    """By which a person closed it."""
+    """The cordon of a user."""
     last_fact: str = ""
-    """The newest fact by which it may be used or not."""
+    """The newest fact that changed whether it may be used."""
     barred: dict[str, bool] = field(default_factory=dict)
-    """Withheld devices that its kubelet might pick nevertheless, and whether they are ill."""
+    """Drained devices that its kubelet might still pick, and whether they are faulty."""
     jobs: dict[str, list[Hold]] = field(default_factory=dict)
-    """What each job holds here. Of `Ledger`, as all that follows."""
+    """What each job holds here. This and the following fields belong to `Ledger`."""
     cut: dict[tuple[str, Hold], Hold | None] = field(default_factory=dict)
-    """By job and hold: what the fleet took instead of a hold that it could not take as it is; None: nothing."""
+    """By job and hold, what the fleet took instead of a hold that it could not take as it is; None: nothing."""
     whole: str = ""
-    """The job that has the node as one piece."""
+    """The job that holds the whole node."""
 
     @property
     def usable(self) -> bool:
-        """Whether it takes new jobs."""
+        """Whether the node takes new jobs."""
         is_free = self.description is not None and self.released and not self.lost and self.cordon is None
         return is_free and not is_closed(self.wishes) and not self.barred and not self.is_overdrawn
 
     @property
     def is_overdrawn(self) -> bool:
-        """Whether more is held than the node has, where the kubelet picks: then what looks idle is not."""
+        """Whether more is held than the node has, if its kubelet picks: then devices that look idle are not."""
         return bool(self.cut) and self.is_by_count
 
     @property
     def is_by_count(self) -> bool:
-        """Whether the kubelet picks its devices, so that what is held there is a number of them."""
+        """Whether the kubelet picks its devices, so that holds are numbers of devices."""
         return self.description is not None and self.description.kubelet_picks
 
     @property
     def is_ill(self) -> bool:
-        """Whether something is wrong with it, if it is not usable: else it waits for `released`, or is about to go."""
+        """Whether an unusable node is faulty or closed by a user; else it waits for `released` or is leaving."""
         return self.lost or self.cordon is not None or is_doubted(self.wishes) or any(self.barred.values())
 
     def entered(self, job_id: str) -> Sequence[Hold]:
-        """What the fleet has of the job's holds here; nothing while the node is not part of the cluster."""
+        """Return the job's holds here as the fleet has them; none while the node is not part of the cluster."""
         if self.description is None:
             return ()
         holds = self.jobs.get(job_id, ())
@@ -69,7 +69,7 @@ class NodeRecord:
 
 @dataclass(slots=True)
 class DeviceRecord:
-    """A device that is not as its node: new and not yet released, or withheld. Other devices have no record."""
+    """A device whose grant differs from its node's: new and not yet released, or drained. Others have no record."""
 
     released: bool = True
     wishes: Wishes = ()
@@ -77,37 +77,37 @@ class DeviceRecord:
 
     @property
     def usable(self) -> bool:
-        """Whether it takes new jobs."""
+        """Whether the device takes new jobs."""
         return self.released and not is_closed(self.wishes)
 
     @property
     def is_ill(self) -> bool:
-        """As of a node."""
+        """Whether the device is faulty, if it is not usable."""
         return is_doubted(self.wishes)
 
 
 class NodeTable(dict[str, NodeRecord]):
-    """The record of each node that is part of the cluster, or of which a request, a cordon or a hold is known."""
+    """The records of nodes that are part of the cluster, or that have a request, a cordon or a hold."""
 
     def __init__(self) -> None:
         super().__init__()
         self._places: dict[str, tuple[str, int]] = {}
 
     def record(self, name: str) -> NodeRecord:
-        """Return the record of a node; a new one if nothing is known of it."""
+        """Return the record of a node, created if there is none."""
         record = self.get(name)
         if record is None:
             record = self[name] = NodeRecord()
         return record
 
     def forget(self, name: str) -> None:
-        """Drop the record of a node that left, once nothing more is known of it."""
+        """Drop the record of a node that left, once it has no request, hold or cordon."""
         record = self[name]
         if record.description is None and not record.wishes and not record.jobs and record.cordon is None:
             del self[name]
 
     def description(self, name: str) -> NodeJoined | None:
-        """Return what a node is; None if it is not part of the cluster."""
+        """Return a node's description; None if it is not part of the cluster."""
         record = self.get(name)
         return None if record is None else record.description
 
@@ -127,11 +127,13 @@ class NodeTable(dict[str, NodeRecord]):
         return name in self._places if kind == DEVICE else self.description(name) is not None
 
     def describe(self, name: str, now: NodeJoined | None) -> list[str]:
-        """Set what a node is; None: it left. Return the UUIDs of devices that no node shows any more."""
+        """Set a node's description; None: it left. Return the UUIDs of devices that no node shows any more."""
         record, shown, gone = self.record(name), now.present if now is not None else {}, list[str]()
         if record.description is not None:
             for uuid in set(record.description.present.values()).difference(shown.values()):
-                if self._places.get(uuid, _NOWHERE)[0] == name:  # else another node shows it, or showed it last
+                if (
+                    self._places.get(uuid, _NOWHERE)[0] == name
+                ):  # else another node shows it, or was the last to show it
                     del self._places[uuid]
                     gone.append(uuid)
         for index, uuid in shown.items():

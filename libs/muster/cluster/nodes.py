@@ -1,6 +1,6 @@
-"""Which nodes are part of a cluster, what they are and which devices they show, folded from its log.
+"""The nodes of a cluster, their descriptions and the devices that they show, folded from the cluster's log.
 
-README.md has the table of facts and what each changes.
+README.md has the table of facts and their effects.
 """
 
 from collections import Counter
@@ -16,9 +16,9 @@ class Node:
     """A node that is part of the cluster."""
 
     description: NodeJoined
-    """As the agent said last."""
+    """As last reported by the agent."""
     is_lost: bool = False
-    """True while it does not answer."""
+    """Whether the node does not answer."""
 
     @property
     def shown(self) -> dict[str, int]:
@@ -48,14 +48,14 @@ class NodeChange:
 
 
 class Nodes(Mapping[str, Node]):
-    """Folds the nodes of a cluster: those that are part of it, by name.
+    """The nodes that are part of a cluster, by name, folded from its log.
 
     A fact of a node that is not part of the cluster is counted in `anomalies` by its name, and changes nothing.
     """
 
     def __init__(self) -> None:
         self.node_of: dict[str, str] = {}
-        """Node that shows a device, by UUID; of several, the one that began to show it last. For reading."""
+        """The node that shows a device, by UUID; of several, the one that began to show it last. Read-only."""
         self.anomalies: Counter[str] = Counter()
         self._nodes: dict[str, Node] = {}
 
@@ -93,7 +93,7 @@ class Nodes(Mapping[str, Node]):
         return len(self._nodes)
 
     def description(self, name: str) -> NodeJoined | None:
-        """Return what a node is; None if it is not part of the cluster."""
+        """Return a node's description; None if it is not part of the cluster."""
         node = self._nodes.get(name)
         return None if node is None else node.description
 

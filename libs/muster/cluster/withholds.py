@@ -1,8 +1,8 @@
-"""Requests to withhold a node or device, as `Grants` keeps them: asked, changed, in force, answered. Pure.
+"""Requests to drain (withhold) a node or device, as `Grants` keeps them: made, changed, in force, answered. Pure.
 
-A request that names a later moment closes nothing yet: until then what ends before may still start there, which is for
-whoever places jobs to see to. It is in force from the moment on at which it is answered; one that names no later moment
-is in force at once.
+A request for a later time does not close the node yet: until then, jobs that end before may still start there, which
+the scheduler has to check. It is in force from the time at which it is answered; a request without a later time is in
+force at once.
 """
 
 from collections.abc import Iterable
@@ -13,18 +13,18 @@ from muster.schemas.facts.node import RunningJobs, WithholdRequested, WithholdWi
 Wishes = tuple[WithholdWish, ...]
 
 MOVE_WAIT_S = 1_800.0
-"""So long it is waited at most for the checkpoint after which a job is moved, and so early that begins."""
+"""Maximum wait for the checkpoint after which a job is moved; the wait starts this long before a planned drain."""
 
 MOVE_WAIT_NS = round(MOVE_WAIT_S * NS_PER_S)
 
 MOVERS = frozenset({"composer", "scaler"})
-"""Services that withhold what they are about to move: it is well, and will not be there any more."""
+"""Services that drain what they are about to move: it is healthy, and will leave."""
 
 
 def with_request(wishes: Wishes, asked: WithholdRequested, *, fact: str, by: str, at: int) -> Wishes | None:
-    """The wishes with this request, asked at `at` (ns); None if it says nothing new.
+    """Return the requests with this one, made at `at` (ns), added; None if it changes nothing.
 
-    The same request once more changes how it is asked, as long as it is not answered; force that was asked for stays.
+    A repeated request replaces the terms of the first as long as that is not answered; requested force stays.
     """
     known = known_in(wishes, asked.request_id)
     wish = WithholdWish(
@@ -43,27 +43,27 @@ def with_request(wishes: Wishes, asked: WithholdRequested, *, fact: str, by: str
 
 
 def known_in(wishes: Wishes, request_id: str) -> WithholdWish | None:
-    """The wish of this request."""
+    """Return the known request with this id; None if there is none."""
     return next((wish for wish in wishes if wish.request_id == request_id), None)
 
 
 def is_closed(wishes: Wishes) -> bool:
-    """Whether one of them is in force, so that nothing new may be placed."""
+    """Return whether one of the requests is in force, so that nothing new may be placed."""
     return any(wish.answered or not wish.from_at for wish in wishes)
 
 
 def is_doubted(wishes: Wishes) -> bool:
-    """Whether one that is in force was made for another reason than to move the node or device."""
+    """Return whether a request in force has another reason than to move the node or device."""
     return any(wish.by not in MOVERS for wish in wishes if wish.answered or not wish.from_at)
 
 
 def planned(wishes: Wishes) -> list[WithholdWish]:
-    """Those that name a later moment and are not answered."""
+    """Return the unanswered requests for a later time."""
     return [wish for wish in wishes if wish.from_at and not wish.answered]
 
 
 def vacates_from(wishes: Iterable[WithholdWish]) -> Instant | None:
-    """From when on jobs may have to go before their end, for one that is not answered; None: none has to."""
+    """Return from when on jobs may have to leave before their end, for an unanswered request; None if none has to."""
     moments = (
         max(wish.asked_at, wish.from_at - (MOVE_WAIT_NS if wish.running is RunningJobs.MOVE else 0))
         for wish in wishes

@@ -1,4 +1,4 @@
-"""What every pure core is made of: facts, drafts, instants, seeded chance."""
+"""The types of every pure core: facts, drafts, instants, seeded random numbers."""
 
 from muster.core.fact import Core, Draft, Fact, ObservingCore
 from muster.core.instant import NEVER, NS_PER_S, Instant, after, seconds_between

@@ -1,8 +1,8 @@
-"""What a cluster knows of its contact with the federation, folded alike by all who act on it.
+"""A cluster's contact with the federation, folded alike by every service that acts on it.
 
-A job that may be given to another cluster runs only while the federation is known to have been alive lately: until
-`lost_after_s` less the margin after the cluster *wrote* the newest summary that `contact-renewed` answers. Both moments
-are stamped by the cluster's own broker, so nothing hangs on when the answer comes, or on anybody else's clock.
+A job that may be given to another cluster runs only while the federation was recently known to be alive: until
+`lost_after_s`, less the margin, after the cluster *wrote* the newest summary that `contact-renewed` answers. Both times
+are stamped by the cluster's own broker, so neither the delay of the answer nor another clock matters.
 """
 
 from muster.core.instant import Instant, after
@@ -11,23 +11,22 @@ from muster.schemas.facts.federation import CONTACTS_MAX, ContactLost, ContactRe
 
 
 class Contact:
-    """until: its jobs may run until then, 0: never yet. is_lost: nothing of that sort is started, until it is renewed.
-
-    is_wanted: jobs came that may be given to others, or the federation answers; else nothing is ever asked.
-    number: of the newest summary that was answered. margin_s: as answered last.
-    """
+    """The state of contact. While `is_lost`, jobs that may be given to other clusters are not started."""
 
     __slots__ = ("_unanswered", "is_lost", "is_wanted", "last", "lost_after_s", "margin_s", "number", "until")
 
     def __init__(self) -> None:
         self.number = self.until = self.last = 0
+        """The newest answered summary, until when jobs may run (0: never yet), and the newest written summary."""
         self.lost_after_s = self.margin_s = 0.0
         self.is_lost = True
         self.is_wanted = False
+        """Whether jobs came that may be given to other clusters, or the federation answered; else no heartbeat
+        is sent."""
         self._unanswered: dict[int, int] = {}
 
     def summarised(self, summary: ClusterSummary, *, at: int) -> None:
-        """A summary was written. The oldest that is not answered is forgotten when there are too many."""
+        """Record a written summary; beyond the limit the oldest unanswered one is forgotten."""
         if not summary.number:
             return
         self.is_wanted, self.last = True, max(self.last, summary.number)
@@ -36,7 +35,7 @@ class Contact:
             del self._unanswered[next(iter(self._unanswered))]
 
     def renewed(self, answer: ContactRenewed, *, at: int) -> bool:
-        """The federation answered. True if jobs may be started again that were not; the moment alone may be over."""
+        """Record an answer of the federation, and return whether jobs may be started again."""
         self.is_wanted = True
         written_at = self._unanswered.get(answer.number)
         self._unanswered = {number: then for number, then in self._unanswered.items() if number > answer.number}
@@ -50,22 +49,22 @@ class Contact:
         return True
 
     def lost(self, _told: ContactLost) -> bool:
-        """The agent said that the time is over. False if that was said already."""
+        """Record the agent's report that contact is lost, and return whether it is new."""
         if self.is_lost:
             return False
         self.is_lost = True
         return True
 
     def is_over(self, now: int) -> bool:
-        """Whether the time is over and nobody has said so."""
+        """Return whether the time is over and the loss was not reported yet."""
         return not self.is_lost and now >= self.until
 
     def ends_at(self) -> Instant | None:
-        """When the time is over, if nothing is heard; None if it is, or was never asked for."""
+        """Return when contact is lost without a further answer; None if it is lost already."""
         return None if self.is_lost else Instant(self.until)
 
     def stored(self) -> ContactState | None:
-        """For a checkpoint; None where contact was never asked for."""
+        """Return the state for a checkpoint; None if contact was never needed."""
         if not self.is_wanted:
             return None
         return ContactState(
@@ -79,7 +78,7 @@ class Contact:
         )
 
     def restore(self, state: ContactState | None) -> None:
-        """Take over what a checkpoint says."""
+        """Load the state of a checkpoint."""
         if state is None:
             return
         self.is_wanted, self.is_lost, self.last = True, state.lost, state.last

@@ -1,4 +1,4 @@
-"""Moments are data: nanoseconds since the Unix epoch, as the broker stamps them."""
+"""Times as data: nanoseconds since the Unix epoch, as stamped by the broker."""
 
 from muster.schemas.base import NEVER, Instant
 
@@ -8,10 +8,10 @@ NS_PER_S = 1_000_000_000
 
 
 def after(start: Instant, seconds: float) -> Instant:
-    """The moment `seconds` after `start`."""
+    """Return the time `seconds` after `start`."""
     return Instant(start + round(seconds * NS_PER_S))
 
 
 def seconds_between(start: int, end: int) -> float:
-    """Seconds from `start` to `end`; negative if `end` came first."""
+    """Return the seconds from `start` to `end`; negative if `end` came first."""
     return (end - start) / NS_PER_S

@@ -1,9 +1,9 @@
 """Virtual time: one log in memory, the clock that stamps it, and the cores that fold it.
 
-What the broker and the shells do in production happens here in memory and at once. A draft becomes a fact with an id, a
-sequence and a time, and every core folds it. The cores decide until none of them decides anything more. Then the clock
-jumps to the next moment at which one of them could, or at which something comes from outside. Nothing is drawn and
-nothing waits: the same input gives the same log, to the last bit.
+The work of the broker and the shells in production happens here in memory and at once. A draft becomes a fact with an
+id, a sequence and a time, and every core folds it. The cores decide until none of them has a draft left. Then the clock
+jumps to the next time at which a core could decide, or at which an outside action is due. Nothing is random and nothing
+waits: the same input gives exactly the same log.
 """
 
 import heapq
@@ -16,16 +16,16 @@ from muster.schemas.base import Payload
 from muster.schemas.registry import StreamRole, fact_type
 
 STEPS_MAX = 1_000
-"""Steps at one moment of virtual time, if nothing else is said."""
+"""Default limit of steps at one time of virtual time."""
 
 Action = Callable[[], object]
-"""Something that comes from outside; what it returns is ignored."""
+"""An action from outside; its result is ignored."""
 Watch = Callable[[Fact], None]
 """Called with every fact, after all cores folded it."""
 
 
 class Folding(Protocol):
-    """Anything that folds facts: a core, or a part of one."""
+    """An object that folds facts: a core, or a part of one."""
 
     def apply(self, fact: Fact) -> None:
         """Fold one fact."""
@@ -36,10 +36,7 @@ FoldingT = TypeVar("FoldingT", bound=Folding)
 
 
 class NeverSettlesError(RuntimeError):
-    """A core keeps deciding, or keeps asking to be woken at a moment that is over.
-
-    writer: the service whose core it is.
-    """
+    """A core keeps deciding, or keeps requesting a wake-up at a time that has passed."""
 
     def __init__(self, writer: str, problem: str, *, steps_max: int) -> None:
         super().__init__(
@@ -47,13 +44,11 @@ class NeverSettlesError(RuntimeError):
             "a decision must not follow again from a state that has folded it"
         )
         self.writer = writer
+        """The service of the core."""
 
 
 class DraftInvalidError(ValueError):
-    """A draft cannot be a fact of this log: its writer may not write it there, or its body is of another type.
-
-    writer, draft: as given.
-    """
+    """A draft cannot be a fact of this log: its writer may not write it there, or its body has another type."""
 
     def __init__(self, writer: str, draft: Draft, problem: str) -> None:
         super().__init__(f"{writer} {draft.kind} {draft.subject_id} {draft.name}: {problem}")
@@ -62,15 +57,16 @@ class DraftInvalidError(ValueError):
 
 
 class VirtualCluster:
-    """The log of one cluster, or of the federation, with its clock and its cores. Pure; subclasses add what they play.
+    """The log of one cluster, or of the federation, with its clock and its cores. Pure; subclasses add what they
+    simulate.
 
-    Cores are asked in the order of `cores`, and each folds what those before it decided before it is asked itself.
+    Cores decide in the order of `cores`, and each folds the decisions of those before it first.
     """
 
     name: str
-    """Cluster that every fact is about; "" for the federation's log, where each draft says it."""
+    """The cluster that every fact is about; "" for the federation's log, where each draft has its cluster."""
     now: Instant
-    """The present moment. Set it only forwards."""
+    """The present time. Set it only forwards."""
     seq: int
     """Sequence of the newest fact, 0 if there is none."""
     time: Instant
@@ -80,7 +76,7 @@ class VirtualCluster:
     keeps_log: bool
     """Whether facts are added to `log`."""
     cores: dict[str, Core]
-    """By the name of the service that writes what the core decides."""
+    """By the name of the service that writes the core's decisions."""
     watch: Watch | None
 
     def __init__(
@@ -96,7 +92,7 @@ class VirtualCluster:
         id_prefix: str = "f",
         watch: Watch | None = None,
     ) -> None:
-        """Begin with an empty log. tick_ns: everything happens on multiples of it, rounded up."""
+        """Start with an empty log. Everything happens at multiples of `tick_ns`, rounded up."""
         self.name, self.role = name, role
         self.now = self.time = start
         self.seq = 0
@@ -123,13 +119,13 @@ class VirtualCluster:
         trace: str = "",
         cluster: str = "",
     ) -> Fact:
-        """Append a fact of any service at this moment. Raises DraftInvalidError."""
+        """Append a fact of any service at this time. Raise DraftInvalidError."""
         return self.append(writer, Draft(kind, subject_id, name, payload, tuple(causes), trace, cluster=cluster))
 
     def append(self, writer: str, draft: Draft, *, fact_id: str = "") -> Fact:
         """Append a draft as a fact; all cores have folded it on return.
 
-        fact_id: of a fact that another log has too. Raises DraftInvalidError.
+        `fact_id` is the id of a fact that another log has too. Raise DraftInvalidError.
         """
         row = fact_type(self.role, writer, draft.kind, draft.name)
         if row is None:
@@ -155,26 +151,26 @@ class VirtualCluster:
         return fact
 
     def append_all(self, writer: str, drafts: Iterable[Draft]) -> list[Fact]:
-        """Append drafts in their order. Returns the facts."""
+        """Append drafts in their order, and return the facts."""
         return [self.append(writer, draft) for draft in drafts]
 
     def is_news(self, writer: str, fact: Fact) -> bool:  # noqa: ARG002 - for subclasses that know better
-        """Return whether this core is asked because of this fact; if not, it is asked at its own wake-ups only."""
+        """Return whether this core decides because of this fact; if not, it decides at its own wake-ups only."""
         return True
 
     # --- decisions -----------------------------------------------------------------------------------------------
 
     def decide(self, writer: str) -> list[Draft]:
-        """Return what one core decides now; nothing is appended."""
+        """Return the drafts of one core now, without appending them."""
         return self.cores[writer].decide(self.now)
 
     def decide_once(self, writer: str) -> list[Fact]:
-        """Append one decision of one core. Returns the facts."""
+        """Append one decision of one core, and return the facts."""
         self._news.discard(writer)
         return self.append_all(writer, self.decide(writer))
 
     def step(self, *, ask_all: bool = False) -> list[Fact]:
-        """Append one decision of each core that has news or whose wake-up has come. ask_all: of every core."""
+        """Append one decision of each core that has news or a due wake-up, with `ask_all` of every core."""
         facts: list[Fact] = []
         for writer, core in tuple(self.cores.items()):
             if ask_all or writer in self._news or _is_due(core, self.now):
@@ -182,17 +178,17 @@ class VirtualCluster:
         return facts
 
     def settle(self) -> list[Fact]:
-        """Let every core decide, and again, until none decides anything more. Returns the facts.
+        """Let every core decide until none has a draft left, and return the facts.
 
-        Raises NeverSettlesError after `steps_max` steps.
+        Raise NeverSettlesError after `steps_max` steps.
         """
         self._news.update(self.cores)
         return self._settle()
 
     def settle_core(self, writer: str, *, only: Callable[[Draft], bool] | None = None) -> list[Fact]:
-        """Let one core decide until it decides nothing more, others nothing. only: leave out other drafts.
+        """Let one core decide until it has no draft left, without the others. `only` filters its drafts.
 
-        Returns the facts. Raises NeverSettlesError after `steps_max` decisions.
+        Return the facts. Raise NeverSettlesError after `steps_max` decisions.
         """
         return self._until_settled(lambda: self.append_all(writer, filter(only or _any, self.decide(writer))))
 
@@ -213,28 +209,28 @@ class VirtualCluster:
     # --- time ----------------------------------------------------------------------------------------------------
 
     def at(self, moment: Instant, act: Action) -> None:
-        """Do this from outside once the moment has come; of equal moments in the order of the calls."""
+        """Schedule an outside action; actions of equal times run in the order of the calls."""
         self._posted += 1
         heapq.heappush(self._actions, (self._on_tick(moment), self._posted, act))
 
     def skip(self, seconds: float) -> None:
-        """Let time pass without asking anybody on the way."""
+        """Let time pass without letting any core decide."""
         self.now = after(self.now, seconds)
 
     def advance(self, seconds: float) -> None:
-        """Let so many seconds pass. Raises NeverSettlesError."""
+        """Let this many seconds pass. Raise NeverSettlesError."""
         self.advance_to(after(self.now, seconds))
 
     def advance_to(self, until: Instant) -> None:
-        """Let time pass up to and with `until`. Raises NeverSettlesError."""
+        """Let time pass up to and including `until`. Raise NeverSettlesError."""
         for _ in self.moments(until):
             pass
 
     def moments(self, until: Instant, *, arrivals: Iterable[tuple[Instant, Action]] = ()) -> Iterator[Instant]:
-        """Let time pass up to and with `until`; yield each moment after all that happens in it.
+        """Let time pass up to and including `until`; yield each time after everything that happens at it.
 
-        arrivals: more that comes from outside, earliest first, taken one by one and before what `at` was given.
-        Raises NeverSettlesError.
+        `arrivals` are further outside actions, earliest first, taken one by one and before those of `at`. Raise
+        NeverSettlesError.
         """
         coming = iter(arrivals)
         arrival = next(coming, None)
@@ -268,7 +264,7 @@ class VirtualCluster:
         return due if due is None or due > self.now else Instant(self.now + self._tick_ns)
 
     def _act_and_settle(self) -> None:
-        """Do what is due, and what that and the decisions after it post for the same moment."""
+        """Run due actions, and the actions that they and the decisions after them post for the same time."""
         for _ in range(self._steps_max):
             for act in self._take_due():
                 act()
@@ -284,12 +280,12 @@ class VirtualCluster:
         return due
 
     def _count_idle(self, idle: int) -> int:
-        """Count moments in a row at which nothing was appended and a core is still due that was just asked."""
+        """Count times in a row at which nothing was appended although a core is due that has just decided."""
         late = next((writer for writer, core in self.cores.items() if _is_due(core, self.now)), "")
         if not late:
             return 0
         if idle >= self._steps_max:
-            problem = "has nothing to decide and asks to be woken at a moment that is over"
+            problem = "has nothing to decide and requests a wake-up at a time that has passed"
             raise NeverSettlesError(late, problem, steps_max=self._steps_max)
         return idle + 1
 
@@ -299,12 +295,12 @@ class VirtualCluster:
     # --- recovery ------------------------------------------------------------------------------------------------
 
     def replace(self, writer: str, core: Core) -> None:
-        """Let another core, which folded what it needs, take the place of this service's."""
+        """Replace the core of this service by another one, which folded what it needs."""
         self.cores[writer] = core
         self._news.add(writer)
 
     def snapshot(self) -> list[Fact]:
-        """Return the state facts of all cores, as a checkpoint at the newest sequence holds them."""
+        """Return the state facts of all cores, as a checkpoint at the newest sequence has them."""
         return [fact for writer, core in self.cores.items() for fact in self.state_facts(writer, core.snapshot())]
 
     def state_facts(self, writer: str, drafts: Iterable[Draft]) -> list[Fact]:
@@ -319,7 +315,7 @@ class VirtualCluster:
 
 
 def recover(core: FoldingT, snapshot: Iterable[Fact], log: Iterable[Fact] = ()) -> FoldingT:
-    """Fold a snapshot, then what follows it in the log. Without a snapshot, the whole log. Returns the core."""
+    """Fold a snapshot, then the log after it, and return the core. Without a snapshot, fold the whole log."""
     seq = 0
     for fact in snapshot:
         core.apply(fact)

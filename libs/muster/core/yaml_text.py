@@ -1,7 +1,7 @@
-"""YAML (or JSON) text as values, with bounds: a few lines of nested aliases can mean billions of values.
+"""YAML (or JSON) text as values, with limits: a few lines of nested aliases can mean billions of values.
 
-Bounds are checked while the text is parsed, event by event, so that a hostile text is refused after as much work as its
-length explains. A key that is written twice is a mistake, which YAML's parsers resolve silently to the last one.
+Limits are checked while the text is parsed, event by event, so that refusing a hostile text costs no more than its
+length justifies. A repeated key is an error, which YAML parsers silently resolve to the last one.
 """
 
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ _LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True, slots=True)
 class YamlLimits:
-    """How large a text may be."""
+    """Limits of a text."""
 
     characters: int
     """Characters of the text."""
@@ -30,20 +30,19 @@ class YamlLimits:
 
 
 class YamlTextError(ValueError):
-    """The text is no YAML or exceeds a limit.
-
-    line: of the text, from 1; 0 if it concerns the whole. field: as `jobs[2].nodes`, "" if the line alone is known.
-    """
+    """The text is not YAML or exceeds a limit."""
 
     def __init__(self, line: int, problem: str, *, field: str = "") -> None:
         super().__init__((f"{field}: " if field else "") + problem + (f" (line {line})" if line else ""))
         self.line = line
+        """Line of the text, from 1; 0 if the error concerns the whole text."""
         self.field = field
+        """Path such as `jobs[2].nodes`; "" if only the line is known."""
         self.problem = problem
 
 
 class _Parser(Protocol):
-    """What PyYAML's types leave out."""
+    """Methods that PyYAML's types omit."""
 
     def get_event(self) -> yaml.Event: ...
 
@@ -52,7 +51,7 @@ class _Parser(Protocol):
 
 @dataclass(slots=True)
 class _Open:
-    """A list or mapping whose end has not come. size: values in it so far, itself included, aliases written out."""
+    """A list or mapping that is not read to its end. `size`: values in it so far, itself and aliases included."""
 
     node: yaml.CollectionNode
     anchor: str | None
@@ -61,7 +60,7 @@ class _Open:
 
 
 class _Composer:
-    """One document's events as nodes."""
+    """Builds the nodes of one document from its events."""
 
     def __init__(self, loader: yaml.SafeLoader, limits: YamlLimits) -> None:
         self._loader = loader
@@ -72,7 +71,7 @@ class _Composer:
         self.root: yaml.Node | None = None
 
     def take(self, event: yaml.Event) -> None:
-        """Take one event between the start of a document and its end."""
+        """Process one event between the start of a document and its end."""
         match event:
             case yaml.AliasEvent():
                 self._alias(event)
@@ -132,7 +131,7 @@ class _Composer:
                 seen.add((key.tag, key.value))
 
     def _error(self, at: yaml.Event | yaml.Node, problem: str, key: str = "") -> YamlTextError:
-        """Return an error at the value that comes next, or at a key of the mapping that just ended."""
+        """Return an error at the next value, or at a key of the mapping that just ended."""
         field = ""
         for one in self._open:
             last = one.children[-1] if one.children else None
@@ -150,7 +149,7 @@ class _Composer:
 
 
 def yaml_nodes(text: str, limits: YamlLimits) -> list[yaml.Node]:
-    """Return the root of each document that is not empty. Raises YamlTextError."""
+    """Return the root of each document that is not empty. Raise YamlTextError."""
     if len(text) > limits.characters:
         raise YamlTextError(0, f"{len(text)} characters, at most {limits.characters} are read; split the file")
     try:
@@ -166,18 +165,18 @@ def yaml_nodes(text: str, limits: YamlLimits) -> list[yaml.Node]:
 
 
 def yaml_values(text: str, limits: YamlLimits) -> list[object]:
-    """Return the value of each document that is not empty. Raises YamlTextError."""
+    """Return the value of each document that is not empty. Raise YamlTextError."""
     return [_constructed(node) for node in yaml_nodes(text, limits)]
 
 
 def yaml_value(text: str, limits: YamlLimits) -> object:
-    """Return the value of the one document; None if the text is empty. Raises YamlTextError."""
+    """Return the value of the one document; None if the text is empty. Raise YamlTextError."""
     root = yaml_root(text, limits)
     return None if root is None else _constructed(root)
 
 
 def yaml_root(text: str, limits: YamlLimits) -> yaml.Node | None:
-    """Return the root of the one document; None if the text is empty. Raises YamlTextError."""
+    """Return the root of the one document; None if the text is empty. Raise YamlTextError."""
     roots = yaml_nodes(text, limits)
     if len(roots) > 1:
         raise YamlTextError(_mark(roots[1]).line + 1, f"a second of {len(roots)} documents; write one")
@@ -190,7 +189,7 @@ def _constructed(node: yaml.Node) -> object:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark is not None else 0
         raise YamlTextError(line, f"holds a value that cannot be read: {error.problem}") from error
-    except ValueError as error:  # a day that no month has, a number of thousands of digits
+    except ValueError as error:  # an invalid date, or a number of thousands of digits
         raise YamlTextError(0, f"holds a value that cannot be read: {error}") from error
     return found
 
@@ -214,5 +213,5 @@ def _documents(loader: yaml.SafeLoader, limits: YamlLimits) -> list[yaml.Node]:
 
 
 def _mark(at: yaml.Event | yaml.Node) -> yaml.error.Mark:
-    """Return where it begins; only nodes and events that nobody parsed have no mark."""
+    """Return the start of a node or event; only nodes and events that were not parsed have none."""
     return cast("yaml.error.Mark", at.start_mark)

@@ -1,4 +1,4 @@
-"""Where gangs go: the fleet's books, gang placement, topology and the fragmentation score. Pure: no I/O, no clock."""
+"""Placement of gangs: the fleet's ledger, topology and the fragmentation score. Pure: no I/O, no clock."""
 
 from muster.placement.fleet import Fleet
 from muster.placement.shapes import (

@@ -1,12 +1,11 @@
-"""Which nodes to clear for a whole gang: within the cheapest domain that will do, one group after the other.
+"""Which nodes to clear for a whole gang: within the cheapest suitable domain, one group after the other.
 
-The cheapest nodes to clear for one task group: whose holds have to go so that so many more replicas fit.
-
-Nodes are taken by least cost per replica gained, from a lazy heap: an estimate from one pass over all nodes as arrays,
-made exact on the fleet's books only for the nodes that come to the top. A victim with holds on several nodes frees all
-of them, and those nodes are looked at again. Whenever a node would give all that is still lacking, that is one
-possible answer; the search goes on without it among the nodes that give less, because a cheap small step may be
-followed by a cheaper end (the rule of Gens and Levner, which keeps covering knapsacks within twice the optimum).
+For one task group: the cheapest nodes whose holds have to go so that enough further replicas fit. Nodes are taken by
+least cost per additional replica, from a lazy heap: estimates from one pass over all nodes as arrays, made exact on the
+fleet's ledger only for nodes at the top. A victim with holds on several nodes frees all of them, and these nodes are
+estimated again. Whenever a node would give all that is lacking, that is one candidate; the search continues without it
+among the nodes that give less, because a cheap small step may be followed by a cheaper end (the rule of Gens and
+Levner, which keeps covering knapsacks within twice the optimum).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -23,18 +22,18 @@ from muster.placement.timeline import NEVER, Flags, Held, Ints, Nodes, Rows
 from muster.placement.trial import Trial, Victim
 
 STEPS_AFTER_ANSWER_MAX = 64
-"""Nodes that are still looked at once there is an answer."""
+"""Nodes that are still examined after the first answer."""
 
 
 class Market:
-    """All victims of one search as arrays, in the order in which they are rather taken."""
+    """All victims of one search as arrays, in the order of preference."""
 
     def __init__(self, victims: Sequence[Victim], nodes: Nodes) -> None:
         self.victims = victims
         self.nodes = nodes
         self.held = held = Held(nodes, [victim.holds for victim in victims])
         self.cost = np.fromiter((victim.cost for victim in victims), np.float64, len(victims))
-        # One milli-GPU more than there are, so that holds without a GPU have their part of the cost as well.
+        # One milli-GPU more than held, so that holds without a GPU have their part of the cost too.
         size = (held.gpu_milli + 1).astype(np.float64)
         total = np.bincount(held.owner, weights=size, minlength=len(victims))
         self.cost_by_hold = (self.cost / np.maximum(total, 1))[held.owner] * size
@@ -43,12 +42,12 @@ class Market:
         self.rank[by_weight] = np.arange(1, len(victims) + 1)
 
     def rows(self, able: Flags, nodes: Nodes, among: Flags | None) -> Rows:
-        """The nodes as their able victims leave, those first that cost least per GPU."""
+        """Return the rows of nodes as their able victims leave, the cheapest per GPU first."""
         return Rows(nodes, self.held, np.where(able, self.rank, NEVER), start=0, among=among)
 
 
 class Estimate(NamedTuple):
-    """Per node (place): replicas that fit now, and the least cost per replica gained with the replicas it is for."""
+    """Per node: replicas that fit now, the least cost per additional replica, and the replicas that it is for."""
 
     room: Ints
     ratio: NDArray[np.float64]
@@ -56,7 +55,7 @@ class Estimate(NamedTuple):
 
 
 def estimate(market: Market, rows: Rows, shape: TaskShape, lacking: int) -> Estimate:
-    """If each node's victims left in turn; a victim's cost is spread over all that it holds."""
+    """Return estimates if each node's victims left in turn; a victim's cost is spread over all that it holds."""
     cost = np.where(rows.source < 0, 0.0, market.cost_by_hold[rows.source] if len(market.cost_by_hold) else 0.0)
     room = rows.room(shape)
     before = room[rows.begins]
@@ -69,7 +68,7 @@ def estimate(market: Market, rows: Rows, shape: TaskShape, lacking: int) -> Esti
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """Victims whose leaving gives `gain` replicas; found when `lacking` were lacking and the node was at `stamp`."""
+    """Victims whose removal gives `gain` replicas, computed for this `lacking` and the node's `stamp`."""
 
     victims: tuple[Victim, ...]
     cost: float
@@ -79,7 +78,7 @@ class _Step:
 
 
 class Cheapest:
-    """The search for one shape on some nodes. `may_take` is asked for a victim just before it is counted on."""
+    """The search for one shape on some nodes. `may_take` is called just before a victim is counted on."""
 
     def __init__(
         self, trial: Trial, shape: TaskShape, market: Market, rows: Rows, *, may_take: Callable[[str], bool]
@@ -97,7 +96,7 @@ class Cheapest:
         self._gains: dict[tuple[str, ...], tuple[set[str], int, int]] = {}
 
     def choose(self, lacking: int) -> list[Victim] | None:
-        """Victims whose leaving makes room for `lacking` more replicas, or None. The trial is left as it was."""
+        """Return victims whose removal makes room for `lacking` more replicas, or None. The trial is unchanged."""
         ratios = estimate(self._market, self._rows, self._shape, lacking).ratio
         names, places = self._market.nodes.names, self._rows.places
         able = np.flatnonzero(np.isfinite(ratios))
@@ -127,13 +126,13 @@ class Cheapest:
         return best
 
     def _push(self, heap: list[tuple[float, str]], name: str, lacking: int) -> None:
-        """Look at a node afresh, and line it up again if it still gives anything."""
+        """Compute a node's step again, and add it to the heap if it gives anything."""
         step = self._steps[name] = self._look(name, lacking)
         if step.gain > 0:
             heappush(heap, (step.cost / min(step.gain, lacking), name))
 
     def _commit(self, victims: Sequence[Victim]) -> bool:
-        """Take them one after the other, as far as each may still be taken; all or none."""
+        """Take the victims one after the other, if each may still be taken; all or none."""
         for at, victim in enumerate(victims):
             if not self._may_take(victim.key):
                 for taken in reversed(victims[:at]):
@@ -146,7 +145,7 @@ class Cheapest:
         return True
 
     def _look(self, name: str, lacking: int) -> _Step:
-        """The step of least cost per replica that clearing (a part of) this node makes."""
+        """Return the step of least cost per replica from clearing (a part of) this node."""
         trial, shape = self._trial, self._shape
         before = room = trial.room(name, shape)
         out: list[Victim] = []
@@ -176,7 +175,7 @@ class Cheapest:
         return _Step(tuple(kept), sum(v.cost for v in kept), gain, self._stamps.get(name, 0), lacking)
 
     def _on(self, name: str) -> list[Victim]:
-        """The victims on a node, those first that cost least per GPU."""
+        """Return the victims on a node, the cheapest per GPU first."""
         rows, at = self._rows, self._at[name]
         begin = int(rows.begins[at])
         sources = rows.source[begin + 1 : begin + int(rows.lengths[at])]
@@ -184,10 +183,10 @@ class Cheapest:
         return [self._market.victims[owner] for owner in owners]
 
     def _prune(self, name: str, out: list[Victim]) -> list[Victim]:
-        """Put back, the dearest first, whom the room on this node does not need."""
+        """Put back victims that the room on this node does not need, the most expensive first."""
         kept = list(out)
         if len(kept) < 2:
-            return kept  # one alone was lifted because the node has more room without it
+            return kept  # a single victim was lifted because the node has more room without it
         room = self._trial.room(name, self._shape)
         for victim in sorted(out, key=lambda v: (-v.cost, v.order, v.key)):
             self._trial.drop(victim)
@@ -198,15 +197,15 @@ class Cheapest:
         return kept
 
     def _gain(self, victims: Sequence[Victim]) -> int:
-        """Replicas that fit more, on all nodes of the search, if these leave.
+        """Return how many more replicas fit, on all nodes of the search, if these victims leave.
 
-        Each node of a gang asks this of the same victims, and what they give stays so until somebody is taken there.
+        Each node of a gang needs this for the same victims, and the result is valid until a victim is taken there.
         """
         key = tuple(sorted([victim.key for victim in victims]))
         names, known_at, gain = self._gains.get(key, (set[str](), -1, 0))
         if known_at < 0:
             names = {name for victim in victims for hold in victim.holds if (name := hold.slot.node) in self._at}
-        stamp = sum([self._stamps.get(name, 0) for name in names])  # stamps only grow: none has if their sum has not
+        stamp = sum([self._stamps.get(name, 0) for name in names])  # stamps only grow: an equal sum means no change
         if known_at == stamp:
             return gain
         before = sum([self._trial.room(name, self._shape) for name in names])
@@ -220,11 +219,11 @@ class Cheapest:
 
 
 DOMAINS_TRIED_MAX = 4
-"""Domains whose clearing is worked out for a gang that needs to be in one: the most promising."""
+"""Domains whose clearing is computed for a gang that requires one domain: the most promising."""
 
 
 class Clearance:
-    """One reading of the fleet for one gang and all victims, in the order in which they are rather taken."""
+    """One reading of the fleet for one gang and all victims, in the order of preference."""
 
     def __init__(
         self, trial: Trial, gang: GangRequest, victims: Sequence[Victim], *, may_take: Callable[[str], bool]
@@ -240,7 +239,7 @@ class Clearance:
         self._domains: Ints = self._nodes.domains(self._level, same_model=gang.same_model)
 
     def order_for_room(self) -> tuple[int, ...] | None:
-        """The lowest order so that without all victims up to it there is room, by counting; None if there never is."""
+        """Return the lowest order so that removing all victims up to it makes room, by counting; None if none does."""
         orders = sorted({victim.order for victim in self._victims})
         place = {order: at for at, order in enumerate(orders, start=1)}
         at = np.fromiter((place[victim.order] for victim in self._victims), np.int64, len(self._victims))
@@ -251,9 +250,9 @@ class Clearance:
         return Calendar(rows, self._domains).moments(self._together)
 
     def cheapest(self, able: Flags) -> tuple[list[Victim], list[str]] | None:
-        """Able victims whose leaving makes room, and the nodes of the domain ([]: all); in the cheapest domain found.
+        """Return able victims whose removal makes room, and the nodes of the domain ([]: all), in the cheapest domain.
 
-        The trial is left as it was; who is taken in it already counts as gone.
+        The trial is unchanged; victims already taken in it count as gone.
         """
         best, least = None, float("inf")
         for guess, site in self._sites(able):
@@ -266,7 +265,7 @@ class Clearance:
         return best
 
     def _sites(self, able: Flags) -> list[tuple[float, Flags]]:
-        """What clearing them might cost, and the nodes of the domains that could take the gang; the cheapest first."""
+        """Return the estimated cost and the nodes of each domain that could take the gang, the cheapest first."""
         if not self._level and not self._gang.same_model:
             return [(0.0, np.ones(len(self._nodes), dtype=bool))]
         rows = self._market.rows(able, self._nodes, None)
@@ -281,7 +280,7 @@ class Clearance:
         return sites
 
     def _guess(self, rows: Rows, asked: Wanted, among: Ints) -> float:
-        """What clearing these nodes for a group costs, if each node's estimate were true."""
+        """Return the cost of clearing these nodes for a group, if each node's estimate is correct."""
         room, ratio, gain = estimate(self._market, rows, asked.shape, asked.replicas)
         lacking = asked.replicas - int(room[among].sum())
         order = among[np.argsort(ratio[among], kind="stable")]
@@ -290,7 +289,7 @@ class Clearance:
         return float((ratio[order][used > 0] * used[used > 0]).sum())
 
     def _clear(self, able: Flags, site: Flags) -> list[Victim] | None:
-        """Victims whose leaving makes room on these nodes, group by group, each placed before the next is looked at."""
+        """Return victims whose removal makes room on these nodes, group by group, each placed before the next."""
         before, stand = set(self._trial.taken), []
         try:
             for index in _largest_first(self._gang.groups):
@@ -333,7 +332,7 @@ class Clearance:
 
 
 def _largest_first(groups: Sequence[GroupRequest]) -> list[int]:
-    """In the order of placement, so that the big find their nodes before the small fill them."""
+    """Return the groups in the order of placement: large ones find their nodes before small ones fill them."""
 
     def size(index: int) -> tuple[bool, int, int, int, int]:
         shape = groups[index].shape

@@ -1,6 +1,6 @@
 """How often requests fit on nodes: all requests on all states at once, as arrays.
 
-It is `state.count` for each pair of state and request; a test holds the two against each other.
+Equal to `state.count` for each pair of state and request; a test compares both.
 """
 
 from collections.abc import Sequence
@@ -18,14 +18,14 @@ _NO_SETS = (0, "")
 
 
 class Ask(NamedTuple):
-    """What is counted. together: 0 counts replicas; otherwise the nodes that have room for so many at once."""
+    """A request to count. `together`: 0 counts replicas; otherwise nodes with room for this many at once."""
 
     shape: TaskShape
     together: int
 
 
 class States:
-    """States as arrays. Each amount is a column; something: 0 where nothing at all is left."""
+    """States as arrays, with a column per amount; `something` is 0 if nothing at all is left."""
 
     def __init__(self, keys: Sequence[StateKey]) -> None:
         self.keys = keys
@@ -59,13 +59,13 @@ class Asks:
         self._sets = sorted(set(wishes) - {_NO_SETS})
         at = {wish: place for place, wish in enumerate(self._sets, start=1)}
         self._set = np.array([at.get(wish, 0) for wish in wishes], dtype=np.int64)
-        # Shapes that take what the sets of whole devices do not tell: a full node, a share, or no device.
+        # Shapes that need more than the sets of whole devices: a full node, a share, or no device.
         self._inside = [(at, s) for at, s in enumerate(shapes) if s.within_required and (s.full_node or not s.gpus)]
         self._any_full, self._any_together = bool(self._full.any()), bool(self._together.any())
         self._models: dict[str, NDArray[np.bool_]] = {}
 
     def counts(self, states: "States") -> Counts:
-        """Shape (states, requests): replicas of each request that fit on one node in each state."""
+        """Return, per state and request, the replicas that fit on one node in the state."""
         room = np.minimum(_times(states.cpu, self._cpu), _times(states.memory, self._memory))
         np.minimum(room, _times(states.whole_devices, self._gpus), out=room)
         if self._millis:
@@ -85,12 +85,12 @@ class Asks:
         return room
 
     def _shares(self, keys: Sequence[StateKey]) -> Counts:
-        """Per state and size of share how many fit; the first column is for requests without one."""
+        """Return per state and size of share how many fit; the first column is for requests without a share."""
         rows = [[UNBOUNDED_COUNT, *(_parts(key, milli) for milli in self._millis)] for key in keys]
         return np.array(rows, dtype=np.int64)
 
     def _whole_sets(self, keys: Sequence[StateKey]) -> Counts:
-        """Per state and required level inside nodes how many sets of devices there are; the first column as above."""
+        """Return per state and required level inside nodes the sets of devices; the first column as in `_shares`."""
         rows = [[UNBOUNDED_COUNT, *(whole_sets(key, gpus, level) for gpus, level in self._sets)] for key in keys]
         return np.array(rows, dtype=np.int64)
 
@@ -103,7 +103,7 @@ class Asks:
 
 
 def _parts(key: StateKey, milli: int) -> int:
-    """How many shares of this size fit, each as large as the node serves it."""
+    """Return how many shares of this size fit, each rounded up as the node serves it."""
     if key.sizes:
         milli = share_of(milli, key.sizes)
         if not milli:
@@ -112,5 +112,5 @@ def _parts(key: StateKey, milli: int) -> int:
 
 
 def _times(offered: Counts, asked: Counts) -> Counts:
-    """How many times the second fits in the first; unbounded where nothing is asked."""
+    """Return how many times `asked` fits in `offered`; unbounded where nothing is requested."""
     return np.where(asked, offered // np.maximum(asked, 1), UNBOUNDED_COUNT)

@@ -1,20 +1,19 @@
-"""What a node's idle GPUs are worth under the demand that is typical of the fleet.
+"""The value of a node's idle GPUs under the fleet's typical demand. Fragmentation is that of FGD (USENIX ATC '23).
 
-Fragmentation is that of FGD (USENIX ATC '23).
 For a node n and typical task classes m with frequencies p_m:
 
     F(n)    = sum over m of p_m * F(n, m)
-    F(n, m) = all idle GPU of n                          if m asks for no GPU or cannot run on n
-            = idle part of n's devices that m cannot use  otherwise
+    F(n, m) = all idle GPU of n                          if m requests no GPU or cannot run on n
+              idle part of n's devices that m cannot use  otherwise
 
-F sees that CPU is short only when it is gone: no class runs any more. So the score looks ahead by what is stranded:
+F shows a lack of CPU only when it is used up and no class runs any more. So the score looks ahead at stranded GPUs:
 
     S(n) = max(0, idle GPU of n - the GPUs that n's idle CPU, or memory, would serve)
-           at the mean CPU, or memory, per GPU of the classes that ask for GPUs
+           at the mean CPU, or memory, per GPU of the classes that request GPUs
 
-so that what needs much CPU goes where CPU is plenty beside the GPUs. A placement is scored by how much it lowers both:
-100 * sigmoid((F + S before - F - S after) / 1000), in milli-GPUs, rounded to whole points. The rounding is wanted:
-following the exact score spreads tasks over nodes for tiny gains.
+so that tasks with much CPU go where more CPU is left beside the GPUs. The score of a placement is how much it lowers
+both: 100 * sigmoid((F + S before - F - S after) / 1000), in milli-GPUs, rounded to whole points. The rounding is
+intended: following the exact score spreads tasks over nodes for tiny gains.
 """
 
 import math
@@ -28,10 +27,10 @@ from muster.placement.shapes import DEVICE_MILLI, TaskShape, share_of
 from muster.placement.state import StateKey, allows, stands_within
 
 CLASSES_MAX = 64
-"""Task classes that the score looks at: the most frequent ones."""
+"""Task classes that the score uses: the most frequent ones."""
 
 VALUES_MAX = 50_000
-"""Remembered F values, sums of F and S, and device profiles, each; beyond it the table starts afresh."""
+"""Cached F values, sums of F and S, and device profiles, each; beyond it the cache is cleared."""
 
 
 _Profile = tuple[tuple[int, ...], str, bool, Arrangement, tuple[int, ...]]
@@ -59,7 +58,7 @@ class Demand:
         return bool(self.classes)
 
     def fragmented_milli(self, key: StateKey) -> float:
-        """F of one node in this state, in milli-GPUs."""
+        """Return F of one node in this state, in milli-GPUs."""
         if not key.idle_milli:
             return 0.0
         value = self._values.get(key)
@@ -72,13 +71,13 @@ class Demand:
         return value
 
     def points(self, before: StateKey, after: StateKey) -> int:
-        """The score of a placement that takes a node from one state to another: 0 to 100, higher is better."""
+        """Return the score of a placement that changes a node's state: 0 to 100, higher is better."""
         # Sums of floats differ in their last digits; a placement that changes nothing must score 50 everywhere.
         gain = round(self._wasted_milli(before) - self._wasted_milli(after), 6)
         return round(100.0 / (1.0 + math.exp(-gain / 1000.0)))
 
     def stranded_milli(self, key: StateKey) -> float:
-        """S of one node in this state: idle milli-GPUs beyond what its CPU and memory would serve."""
+        """Return S of one node in this state: idle milli-GPUs beyond what its CPU and memory would serve."""
         served = float(key.idle_milli)
         if self._cpu_per_gpu:
             served = min(served, DEVICE_MILLI * key.cpu_milli / self._cpu_per_gpu)
@@ -95,7 +94,7 @@ class Demand:
         return value
 
     def _usable_milli(self, key: StateKey) -> NDArray[np.float64]:
-        """Per class: frequency times the idle milli-GPUs of these devices that it can use, CPU and memory aside."""
+        """Return per class: frequency times the idle milli-GPUs that it can use, CPU and memory aside."""
         profile = (key.shares, key.model, key.whole, key.parts, key.sizes)
         usable = self._profiles.get(profile)
         if usable is None:
@@ -107,7 +106,7 @@ class Demand:
 
 
 def _per_gpu(classes: Iterable[tuple[TaskShape, float]]) -> tuple[float, float]:
-    """Mean CPU milli and memory MiB per whole GPU of the classes that ask for GPUs; a full node serves itself."""
+    """Return mean CPU milli and memory MiB per whole GPU of the classes that request GPUs, without full nodes."""
     gpu_milli = cpu_milli = memory_mib = 0.0
     for shape, share in classes:
         if shape.holds_devices and not shape.full_node:

@@ -1,13 +1,13 @@
-"""The devices of one node in their domains (sockets, pairs): which of them a replica gets.
+"""The devices of one node in their domains (sockets, pairs), and the choice of devices for a replica.
 
-A node that declares domains is known by its arrangement: the idle shares of its usable devices, nested as its domains
-are and sorted at every level, so that nodes which differ only in numbering are in the same state. In it a device is
-known by its position, read from left to right; `Layout.arrange` says which device of the node that is.
+A node that declares domains is represented by its arrangement: the idle shares of its usable devices, nested as its
+domains and sorted at every level, so that nodes which differ only in numbering are in the same state. In it a device is
+identified by its position, from left to right; `Layout.arrange` returns the device of the node at each position.
 
 Whole devices are taken in the narrowest domain that holds them all; of several, in the one with the fewest idle
-devices, in itself and then around it. A domain wider than its parts can hold gives its fullest part first and then the
-tightest for what is left (BestFit of Kueue's KEP-2724, one floor below). A share is taken from a device that stands
-among the fewest idle ones.
+devices, in itself and then around it. If no part of a domain holds them all, its fullest part is taken first and then
+the tightest for the rest (BestFit of Kueue's KEP-2724, one level below). A share is taken from a device with the fewest
+idle devices around it.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -16,24 +16,24 @@ from functools import lru_cache
 from muster.placement.shapes import DEVICE_MILLI
 
 CHOICES_MAX = 8_192
-"""Remembered answers about arrangements, per question or layout."""
+"""Cached answers about arrangements, per question or layout."""
 
 LAYOUTS_MAX = 256
-"""Ways to number devices that are shared by the nodes that have them."""
+"""Cached layouts, which nodes with the same numbering of devices share."""
 
 BROKEN = -1
-"""The idle share of a device that is not to be used."""
+"""The idle share of a device that must not be used."""
 
 Tree = tuple["Tree", ...] | tuple[int, ...]
 Arrangement = tuple[()] | tuple[tuple[str, ...], Tree]
-"""Levels, widest first, and the idle shares nested accordingly; () of a node that declares none."""
+"""Levels, widest first, and the idle shares nested accordingly; () for a node that declares none."""
 
 Span = tuple[int, int]
-"""One domain: its first position and the one behind its last."""
+"""One domain: its first position and the position after its last."""
 
 
 class Layout:
-    """Where a node's devices stand: in the parts of a domain, or in itself if it is of the narrowest level."""
+    """A node's devices by domain: the parts of a domain, or the devices of a domain of the narrowest level."""
 
     __slots__ = ("_arranged", "_devices", "_parts", "levels")
 
@@ -50,7 +50,7 @@ class Layout:
         assert not (self._devices and self._parts)
 
     def arrange(self, idle: tuple[int, ...]) -> tuple[Tree, list[int]]:
-        """The idle shares of the devices, nested and sorted, and the device at each position; BROKEN ones have none."""
+        """Return the idle shares, nested and sorted, and the device at each position; BROKEN devices are left out."""
         known = self._arranged.get(idle)
         if known is None:
             if len(self._arranged) >= CHOICES_MAX:
@@ -70,7 +70,7 @@ class Layout:
 def layout_of(
     device_domains: tuple[tuple[str, tuple[int, ...]], ...], absent: frozenset[int] = frozenset()
 ) -> Layout | None:
-    """Where the devices of nodes with these domains stand; None if there are none. absent: places without a device."""
+    """Return the layout of nodes with these domains; None without domains. `absent`: places without a device."""
     if not device_domains:
         return None
     return Layout([index for index in range(len(device_domains[0][1])) if index not in absent], device_domains)
@@ -78,7 +78,7 @@ def layout_of(
 
 @lru_cache(CHOICES_MAX)
 def whole_by_domain(arrangement: Arrangement, level: str) -> tuple[int, ...]:
-    """Idle whole devices in each domain of a level; () if the node does not declare it."""
+    """Return the idle whole devices in each domain of a level; () if the node does not declare it."""
     if not arrangement or level not in arrangement[0]:
         return ()
     view = _View(arrangement[0], arrangement[1])
@@ -87,9 +87,9 @@ def whole_by_domain(arrangement: Arrangement, level: str) -> tuple[int, ...]:
 
 @lru_cache(CHOICES_MAX)
 def choose_whole(arrangement: Arrangement, wanted: int, level: str = "") -> tuple[int, ...]:
-    """Positions of `wanted` idle whole devices as close together as can be; there must be so many.
+    """Return positions of `wanted` idle whole devices as close together as possible; there must be enough.
 
-    level: within one domain of which they must stand ("": any that holds them).
+    With `level`, they must be within one domain of that level; "": within any domain.
     """
     assert arrangement, "a node without domains has no positions"
     view = _View(arrangement[0], arrangement[1])
@@ -100,7 +100,7 @@ def choose_whole(arrangement: Arrangement, wanted: int, level: str = "") -> tupl
 
 @lru_cache(CHOICES_MAX)
 def choose_share(arrangement: Arrangement, share: int) -> int:
-    """The position of a device with exactly this idle share, of several the one among the fewest idle devices."""
+    """Return the position of a device with exactly this idle share, with the fewest idle devices around it."""
     assert arrangement, "a node without domains has no positions"
     view = _View(arrangement[0], arrangement[1])
     positions = [position for position, idle in enumerate(view.shares) if idle == share]
@@ -109,7 +109,7 @@ def choose_share(arrangement: Arrangement, share: int) -> int:
 
 @lru_cache(CHOICES_MAX)
 def is_apart(arrangement: Arrangement, wanted: int) -> bool:
-    """Whether so many whole devices stand further apart than they would if all of them were idle. They must be idle."""
+    """Return whether as many idle whole devices are further apart than if all devices were idle."""
     if not arrangement or wanted < 2:
         return False
     view = _View(arrangement[0], arrangement[1])
@@ -118,7 +118,7 @@ def is_apart(arrangement: Arrangement, wanted: int) -> bool:
 
 
 def after_taking(arrangement: Arrangement, positions: Collection[int], milli: int) -> Arrangement:
-    """The arrangement once so much of each of these devices is held."""
+    """Return the arrangement after this amount of each of these devices is held."""
     if not arrangement:
         return ()
     shares = _flat(arrangement[1], len(arrangement[0]))
@@ -128,7 +128,7 @@ def after_taking(arrangement: Arrangement, positions: Collection[int], milli: in
 
 
 class _View:
-    """An arrangement taken apart: idle shares by position, and the domains of each level (0: the node itself)."""
+    """An arrangement flattened: idle shares by position, and the domains of each level (0: the node itself)."""
 
     def __init__(self, levels: tuple[str, ...], tree: Tree) -> None:
         self.depth = len(levels)

@@ -1,4 +1,4 @@
-"""The fleet as the scheduler knows it: nodes, what is held on them, and where the next gang would go."""
+"""The fleet as the scheduler knows it: nodes, their holds, and placements of gangs."""
 
 from collections.abc import Collection, Mapping
 
@@ -13,13 +13,13 @@ from muster.placement.timeline import Nodes
 from muster.placement.topology import Topology
 
 ANSWERS_MAX = 8_192
-"""Gangs whose refusal is remembered, and gangs known to be possible or not; beyond it they are found out again."""
+"""Gangs whose refusal, or possibility, is cached; beyond it the cache is cleared."""
 
 
 class Fleet:
-    """Nodes and holds, mutated only through these methods; every answer is a function of the calls so far.
+    """Nodes and holds, changed only by these methods; every answer is a function of the calls so far.
 
-    Methods that name a node or device which is not there raise HoldError and change nothing.
+    Methods that get an unknown node or device raise HoldError and change nothing.
     """
 
     def __init__(self) -> None:
@@ -36,21 +36,21 @@ class Fleet:
 
     @property
     def version(self) -> int:
-        """Grows whenever capacity comes free: what did not fit at this version still does not."""
+        """Grows whenever capacity is freed: a gang that did not fit at this version still does not."""
         return self._ledger.version
 
     @property
     def ledger(self) -> Ledger:
-        """The books themselves, for whoever counts over all nodes; only to be read."""
+        """The ledger, to count over all nodes. Read-only."""
         return self._ledger
 
     @property
     def device_levels(self) -> Collection[str]:
-        """Levels that nodes declare inside themselves, as "socket"."""
+        """Topology levels that nodes declare inside themselves, such as "socket"."""
         return self._topology.device_levels
 
     def table(self) -> Nodes:
-        """All usable nodes as arrays, as they are now. Costs what changed since it was last asked for, and a copy."""
+        """Return all usable nodes as arrays. Costs what changed since the last call, and a copy."""
         touched, self._ledger.touched = self._ledger.touched, set()
         known = self._table.renewed(self._ledger, touched) if self._table is not None else None
         self._table = Nodes(self._ledger) if known is None else known
@@ -58,11 +58,11 @@ class Fleet:
 
     @property
     def totals(self) -> dict[str, GpuTotals]:
-        """Milli-GPUs per model."""
+        """Milli-GPUs by model."""
         return self._ledger.totals()
 
     def add_node(self, node: NodeShape) -> None:
-        """Add an empty, usable node. Raises HoldError if the name is taken."""
+        """Add an empty, usable node. Raise HoldError if the name is taken."""
         if node.name in self._ledger.nodes:
             raise HoldError(f"node {node.name} is already in the fleet: remove it first")
         self._ledger.add(node, self._topology.add(node))
@@ -72,7 +72,7 @@ class Fleet:
         self._possible.clear()
 
     def remove_node(self, name: str) -> None:
-        """Remove a node. Raises HoldError while something is held on it."""
+        """Remove a node. Raise HoldError while something is held on it."""
         self._ledger.remove(name)
         self._topology.remove(name)
         self.rooms.restart()
@@ -82,47 +82,47 @@ class Fleet:
         self._possible.clear()
 
     def set_usable(self, name: str, usable: bool, *, ill: bool = True) -> None:
-        """Whether a node takes new holds (cordoned, withheld or down: no). What it holds stays.
+        """Set whether a node takes new holds (not if cordoned, drained or down). Its present holds stay.
 
-        ill: False for one that is well and merely comes or goes: no shortage is explained by it.
+        `ill` is False for a healthy node that joins or leaves: no shortage is attributed to it.
         """
         if self._ledger.set_usable(name, usable, ill=ill):
             self._misses.clear()
 
     def set_device_usable(self, name: str, index: int, usable: bool, *, ill: bool = True) -> None:
-        """Whether a device takes new holds. What it holds stays. ill: as of `set_usable`."""
+        """Set whether a device takes new holds. Its present holds stay. `ill` is as in `set_usable`."""
         if self._ledger.set_device_usable(name, index, usable, ill=ill):
             self._misses.clear()
 
     def set_demand(self, demand: Mapping[TaskShape, float]) -> None:
-        """Set the typical tasks and their frequencies, on which the fragmentation score rests.
+        """Set the typical tasks and their frequencies, on which the fragmentation score is based.
 
-        Only the 64 most frequent count. Everything ranked so far is ranked again, which costs as much as some hundred
-        decisions: call it when the mix has changed, not for every job.
+        Only the 64 most frequent count. All rankings are computed again, which costs as much as some hundred decisions:
+        call it when the mix has changed, not for every job.
         """
         classes = Demand(demand)
         if classes.classes != self._ranking.demand.classes:
             self._ranking.set_demand(classes)
 
     def hold(self, hold: Hold) -> None:
-        """Enter a hold, on an unusable node too. Raises HoldError if anything would be held twice."""
+        """Enter a hold, on an unusable node too. Raise HoldError if anything would be held twice."""
         self._ledger.take(hold)
 
     def release(self, hold: Hold) -> None:
-        """Undo a hold. Raises HoldError if the node does not hold that much."""
+        """Undo a hold. Raise HoldError if the node does not hold that much."""
         self._ledger.give(hold)
         self._ledger.version += 1
 
     def withdraw(self, hold: Hold) -> None:
-        """Undo a hold before anybody was refused because of it: nothing came free. Raises HoldError as `release`."""
+        """Undo a hold because of which no gang was refused: nothing counts as freed. Raise HoldError as `release`."""
         self._ledger.give(hold)
 
     def place(self, gang: GangRequest) -> tuple[Hold, ...] | Shortage:
-        """Propose a place for every replica of a gang, or say why it does not fit. The fleet is not changed.
+        """Return a place for every replica of a gang, or why it does not fit. The fleet is unchanged.
 
         Exact for gangs of one group. Several groups are placed one after the other, largest shape first, without trying
-        other orders, so that a tight fleet may refuse a gang for which a cleverer search finds room. The numbers in a
-        shortage are those of when it was found; it is looked for again once `version` has grown.
+        other orders, so that a nearly full fleet may refuse a gang for which a better search finds room. A shortage has
+        the numbers of when it was found; it is searched again once `version` has grown.
         """
         if self._misses:
             known = self._misses.get(gang)
@@ -132,15 +132,15 @@ class Fleet:
         return self.shortage(gang) if holds is None else holds
 
     def find(self, gang: GangRequest) -> tuple[Hold, ...] | None:
-        """As `place`, without saying why the gang does not fit, and without remembering it."""
+        """Return the places as `place` does, or None; do not search for the shortage."""
         groups = gang.groups
         if len(groups) == 1 and groups[0].replicas == 1 and gang.topology is None and groups[0].topology is None:
-            # A gang of one replica has one model whatever it is.
+            # A gang of one replica has one model in any case.
             return self._placer.place_one(groups[0].shape)
         return self._placer.place(gang)
 
     def shortage(self, gang: GangRequest) -> Shortage:
-        """Why a gang does not fit, which it does not; remembered until `version` grows."""
+        """Return why a gang does not fit, for a gang that does not; cached until `version` grows."""
         if self._misses:
             known = self._misses.get(gang)
             if known is not None and known[0] == self._ledger.version:
@@ -152,11 +152,11 @@ class Fleet:
         return shortage
 
     def explain(self, gang: GangRequest) -> Shortage:
-        """As `shortage`, of the fleet as it is for a moment: nothing is remembered."""
+        """Return the shortage for the temporary state of the fleet, without caching it."""
         return self._explainer.explain(gang)
 
     def could_ever_fit(self, gang: GangRequest) -> Shortage | None:
-        """None if the gang would fit on these nodes with nothing held and all of them usable, else why not."""
+        """Return None if the gang would fit on these nodes if all were empty and usable, else why not."""
         if gang in self._possible:
             return self._possible[gang]
         if self._empty is None:
@@ -170,7 +170,7 @@ class Fleet:
         return shortage
 
     def fragmentation(self) -> float:
-        """The share of idle milli-GPUs that a task drawn from the demand is expected not to be able to use, 0 to 1.
+        """Return the fraction of idle milli-GPUs that a task of the typical demand is expected not to be able to use.
 
         0 while no demand is set.
         """

@@ -1,11 +1,11 @@
-"""When a gang will fit: what is held comes free at known bounds, and the first moment with room is found and verified.
+"""When a gang will fit: holds are released at known times, and the first time with room is found and verified.
 
-The moment is found by counting (see `timeline`), which never says later than is true. Then the real placer is asked on
-the fleet's own books as they will be at that moment; everything is undone, and nobody who follows the fleet notices.
-For a gang of one group the count is exact and one trial is enough; where it is not, later
-moments are tried, twice as far each time, and then the first that does between the last two.
+The time is found by counting (see `timeline`), which is never too late. Then the real placer runs on the fleet's ledger
+as it will be at that time; everything is undone without side effects. For a gang of one group the count is exact and
+one trial is enough; otherwise later times are tried, twice as far each time, and then the first one that suffices
+between the last two.
 
-What is planned to be held later: gangs that others, asked about after them, must not delay.
+Plans are gangs to be placed later, which gangs of later queries must not delay.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,9 +21,9 @@ from muster.placement.timeline import NEVER, Flags, Held, Ints, Nodes, Rows
 
 
 class Planned:
-    """The rows of a fleet with plans: on nodes with plans only what stays idle for good counts.
+    """The rows of a fleet with plans: on nodes with plans only permanently idle capacity counts.
 
-    at: the moment at which each owner's holds come free.
+    `at` has the time at which each owner's holds are released.
     """
 
     def __init__(self, nodes: Nodes, held: Held, at: Ints, *, now: int) -> None:
@@ -35,7 +35,7 @@ class Planned:
         self._touched = np.zeros(len(nodes), dtype=bool)
 
     def add(self, holds: Sequence[Hold], *, starts_at: int, ends_at: int) -> None:
-        """Plan these holds from one moment to another."""
+        """Plan these holds from one time to another."""
         taken, given = (Held(self._nodes, [holds], sign=sign) for sign in (-1, 1))
         self._held = self._held.joined(taken).joined(given)
         self._at = np.append(self._at, (max(starts_at, self._now), ends_at))
@@ -44,14 +44,14 @@ class Planned:
         self.rows = self._plain.replaced(lasting)
 
     def touches(self, names: Iterable[str]) -> bool:
-        """Whether anything is planned on one of these nodes."""
+        """Return whether anything is planned on one of these nodes."""
         return any(self._touched[self._nodes.places[name]] for name in names)
 
     @contextmanager
     def held(self, fleet: Fleet, at: int, places: Ints) -> Iterator[list[Hold]]:
-        """Hold what is planned to be, so that only what counts is idle: at the moment in these places, now elsewhere.
+        """Hold what is planned, so that only countable capacity is idle: as at `at` in these places, as now elsewhere.
 
-        What comes free until then must not be held any more. Yields what is held instead of the plans.
+        Holds released until then must be withdrawn before. Yields what is held instead of the plans.
         """
         instead: list[Hold] = []
         try:
@@ -69,7 +69,7 @@ class Planned:
                 fleet.withdraw(hold)
 
     def _difference(self, fleet: Fleet, place: int, row: int) -> Iterator[Hold]:
-        """What is idle on a node by the books but not by a row, one hold per amount that its devices differ by."""
+        """Yield what is idle on a node by the ledger but not by a row, one hold per difference of its devices."""
         name = self._nodes.names[place]
         node, rows = fleet.ledger.nodes[name], self.rows
         cpu, memory = node.cpu_milli - int(rows.cpu[row]), node.memory_mib - int(rows.memory[row])
@@ -86,7 +86,7 @@ class Planned:
 
 @contextmanager
 def without(fleet: Fleet, holds: Sequence[Hold]) -> Iterator[None]:
-    """The fleet as if these were not held, for as long as the context lasts; its version stays."""
+    """Withdraw these holds while the context lasts; the version of the fleet is unchanged."""
     withdrawn: list[Hold] = []
     try:
         for hold in holds:
@@ -99,7 +99,7 @@ def without(fleet: Fleet, holds: Sequence[Hold]) -> Iterator[None]:
 
 
 class Spare:
-    """What is left over on the nodes of a proposal, if it is carried out; negative while it is not possible."""
+    """The amounts left on the nodes of a proposal if it is carried out; negative while it is impossible."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._ledger = fleet.ledger
@@ -109,7 +109,7 @@ class Spare:
         return name in self._left
 
     def add(self, hold: Hold, sign: int) -> None:
-        """Come free (1) or be taken (-1)."""
+        """Add a hold's amounts as freed (1) or taken (-1)."""
         slot = hold.slot
         left = self._left.get(slot.node)
         if left is None:
@@ -121,7 +121,7 @@ class Spare:
             left[2 + device] += sign * slot.gpu_milli
 
     def is_enough(self, name: str) -> bool:
-        """Whether a node has enough of everything."""
+        """Return whether a node has enough of everything."""
         return min(self._left[name]) >= 0
 
 
@@ -129,12 +129,12 @@ __all__ = ["NEVER", "Planned", "Spare", "without"]
 
 
 DOMAINS_TRIED_MAX = 4
-"""Domains that are tried at the moment at which counting promises room, before looking at later moments."""
+"""Domains that are tried at the first time with room by counting, before later times are tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Holds that come free together at a moment (ns), at the latest; `key` names whoever holds them."""
+    """Holds that are released together at a time (ns) at the latest; `key` identifies their owner."""
 
     key: str
     at: int
@@ -143,7 +143,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """From `at` (ns) on a gang fits, in these places, once the releases named in `rests_on` have come (by moment)."""
+    """From `at` (ns) on a gang fits, in these places, after the releases in `rests_on` (by time)."""
 
     at: int
     holds: tuple[Hold, ...]
@@ -151,10 +151,10 @@ class Forecast:
 
 
 def earliest(fleet: Fleet, gang: GangRequest, releases: Sequence[Release], *, now: int) -> Forecast | None:
-    """The earliest moment from `now` on at which the gang fits, or None if it does not even with everything released.
+    """Return the earliest time from `now` on at which the gang fits; None if it does not after all releases.
 
-    Releases whose moment has passed count from `now`; what stands on nodes that take nothing new, or that are gone,
-    is ignored. Keys are unique. The fleet is unchanged afterwards, its version too. For several gangs use an Outlook.
+    Releases whose time has passed count from `now`; holds on nodes that take nothing new, or have left, are ignored.
+    Keys are unique. The fleet and its version are unchanged afterwards. For several gangs use an Outlook.
     """
     holds = fleet.find(gang)
     if holds is not None:
@@ -163,9 +163,9 @@ def earliest(fleet: Fleet, gang: GangRequest, releases: Sequence[Release], *, no
 
 
 class Outlook:
-    """The future of a fleet as far as it is known: what is idle now, what comes free when, and what is planned.
+    """The known future of a fleet: what is idle now, what is released when, and what is planned.
 
-    Asked as long as the fleet does not change; made once for all gangs that are asked about then.
+    Valid as long as the fleet does not change; created once for all gangs of that time.
     """
 
     def __init__(self, fleet: Fleet, releases: Sequence[Release], *, now: int) -> None:
@@ -185,16 +185,16 @@ class Outlook:
         return self._planned.rows
 
     def plan(self, holds: Sequence[Hold], *, starts_at: int, ends_at: int) -> None:
-        """Count with a gang in these places (of a forecast) from one moment to another, which may never come (NEVER).
+        """Count a gang in these places (of a forecast) from one time to another, which may be NEVER.
 
-        Whoever is asked about later gets only what stays idle for good: it neither delays this gang nor makes way for
-        it, even if it were gone before (conservative backfill without bounds).
+        Later queries get only permanently idle capacity: they neither delay this gang nor are preempted for it, even if
+        they would end before (conservative backfill without bounds).
         """
         self._planned.add(holds, starts_at=starts_at, ends_at=ends_at)
         self._calendars.clear()
 
     def earliest(self, gang: GangRequest) -> Forecast | None:
-        """As the function of this name."""
+        """Return the earliest forecast, as the function of the same name."""
         groups = wanted(gang, self._nodes, self._fleet.device_levels)
         moments = self._moments(gang, groups)
         first = [moment for moment in moments[:DOMAINS_TRIED_MAX] if moment.at == moments[0].at]
@@ -206,10 +206,10 @@ class Outlook:
         return min((found for found in others if found is not None), key=lambda found: found.at, default=None)
 
     def _moments(self, gang: GangRequest, groups: Sequence[Wanted]) -> list[Moment]:
-        """When each domain of the level that the gang needs has room, and not before every group has room somewhere."""
+        """Return when each domain of the required level has room, but not before every group has room somewhere."""
         level = required_level(gang, self._nodes)
         together = [group for group in groups if not gang.same_model or group.shape.holds_devices]
-        of_one_model = gang.same_model and bool(together)  # who holds no device may be on nodes of any model
+        of_one_model = gang.same_model and bool(together)  # groups without devices may be on nodes of any model
         moments = self._calendar(level, same_model=of_one_model).moments(together or groups)
         bound = self._now
         for group in groups:
@@ -221,7 +221,7 @@ class Outlook:
         return [Moment(max(moment.at, bound), moment.among) for moment in moments]
 
     def _later(self, gang: GangRequest, groups: Sequence[Wanted], moment: Moment) -> Forecast | None:
-        """The gang on these nodes at the first moment found after one at which counting promised too much."""
+        """Return the first forecast on these nodes after a time at which counting was too optimistic."""
         among = np.zeros(len(self._nodes), dtype=bool)
         among[moment.among] = True
         rows = self._rows
@@ -246,7 +246,7 @@ class Outlook:
         return found
 
     def _at(self, gang: GangRequest, groups: Sequence[Wanted], moment: Moment, *, is_last: bool) -> Forecast | None:
-        """The gang at a moment, on few nodes that have to come free. is_last: or else on all of these."""
+        """Return a forecast at a time on few nodes that must be released; with `is_last` else on all of them."""
         few = self._few(gang, groups, moment)
         found = self._whole(gang, moment.at, few)
         if found is None and is_last and len(few) < len(moment.among):
@@ -254,7 +254,7 @@ class Outlook:
         return found
 
     def _few(self, gang: GangRequest, groups: Sequence[Wanted], moment: Moment) -> Ints:
-        """Nodes that give the gang the room which it lacks now, those that give most first; each group its own."""
+        """Return nodes with the room that the gang lacks now, the largest gain first; each group has its own."""
         rows = self._rows
         last = rows.then(moment.at)
         among = self._preferred(gang, groups, last, moment.among)
@@ -265,7 +265,7 @@ class Outlook:
             within = np.arange(len(self._nodes)) if free else among
             within = within[~chosen[within]]
             now, then = room[rows.now[within]], room[last[within]]
-            # What is idle now may be what the groups before will take.
+            # Capacity that is idle now may be taken by the earlier groups.
             lacking = group.replicas - (0 if number else int(now.sum()))
             if lacking <= 0:
                 continue
@@ -277,7 +277,7 @@ class Outlook:
         return np.flatnonzero(chosen)
 
     def _preferred(self, gang: GangRequest, groups: Sequence[Wanted], last: Ints, among: Ints) -> Ints:
-        """Those of the nodes that are in the tightest domain of a preferred level, if one has room for the gang."""
+        """Return the nodes of the tightest domain of a preferred level, if one has room for the gang."""
         wish = gang.topology
         if wish is None or wish.required or (wish.level not in self._nodes.levels and wish.level != NODE_LEVEL):
             return among
@@ -297,7 +297,7 @@ class Outlook:
         return inside[domains == able[np.argmin(total[able])]] if len(able) else among
 
     def _whole(self, gang: GangRequest, at: int, places: Ints) -> Forecast | None:
-        """The gang at a moment with these nodes as they will be then, and all others as they are now."""
+        """Return the gang's forecast with these nodes as they will be then, and all others as they are now."""
         given = [
             (release, hold)
             for place in places.tolist()
@@ -311,9 +311,9 @@ class Outlook:
     def _reduced(
         self, tried_at: int, holds: tuple[Hold, ...], given: Iterable[tuple[Release, Hold]], planned: Iterable[Hold]
     ) -> Forecast:
-        """Leave out the releases without which these holds are free too, the latest first.
+        """Leave out releases that these holds do not need, the latest first.
 
-        Where nothing is planned that leaves the moment of the last one that is needed; else it stays as it was tried.
+        Without plans the time becomes that of the last needed release; else it stays as it was tried.
         """
         spare = Spare(self._fleet)
         for hold in holds:

@@ -1,13 +1,12 @@
 """Placement of whole gangs: one replica after the other on the best node, tried on the ledger and undone.
 
-With a topology wish, domains are chosen as Kueue's topology-aware scheduling does (KEP-2724, BestFit): the tightest
-domain that holds the gang; within it again the tightest narrower domain that holds all of it; where none does, the
-largest first, and the tightest for what is left. An elastic gang that does not fit as a whole gets the least of every
-group first and then grows, largest shape first.
+With a topology request, domains are chosen as in Kueue's topology-aware scheduling (KEP-2724, BestFit): the tightest
+domain that holds the gang; within it again the tightest narrower domain that holds all of it; if none does, the largest
+first, and the tightest for the rest. An elastic gang that does not fit as a whole gets the minimum of every group first
+and then grows, largest shape first.
 
-Where a gang may be put: anywhere, in one domain, on one node, or on the nodes that belong to no domain.
-
-A region is judged by the states of its nodes, not by its nodes, so that judging all racks of a fleet costs little.
+A region is where a gang may be placed: anywhere, in one domain, on one node, or on the nodes that belong to no domain.
+It is judged by the states of its nodes instead of its nodes, so that judging all racks of a fleet costs little.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,17 +23,17 @@ from muster.placement.wishes import Group, Plan, plans
 
 
 class Region(Protocol):
-    """Usable nodes, as they are now. path: its place in the topology."""
+    """Usable nodes, as they are now."""
 
     @property
     def path(self) -> Path:
-        """Level and name of the domains that hold it, widest first, and its own."""
+        """Level and name of the domains around the region, widest first, and of itself."""
 
     def first(self, state: NodeState) -> str | None:
-        """The first of its nodes in this state."""
+        """Return the first of its nodes in this state."""
 
     def items(self) -> Iterable[tuple[NodeState, int]]:
-        """Each state with the number of its nodes."""
+        """Yield each state with the number of its nodes."""
 
 
 class Everywhere:
@@ -46,11 +45,11 @@ class Everywhere:
         self._ledger = ledger
 
     def first(self, state: NodeState) -> str | None:
-        """The first node in this state."""
+        """Return the first node in this state."""
         return state.names[0] if state.names else None
 
     def items(self) -> Iterator[tuple[NodeState, int]]:
-        """Each state with the number of its nodes."""
+        """Yield each state with the number of its nodes."""
         return ((state, len(state.names)) for state in self._ledger.live)
 
 
@@ -64,15 +63,15 @@ class OneNode:
 
     @property
     def path(self) -> Path:
-        """Its domains, and itself."""
+        """The node's domains, and the node itself."""
         return (*self._topology.path(self._name), (NODE_LEVEL, self._name))
 
     def first(self, state: NodeState) -> str | None:
-        """The node, if it is in this state."""
+        """Return the node if it is in this state."""
         return self._name if self._node.state is state else None
 
     def items(self) -> Iterator[tuple[NodeState, int]]:
-        """Its state."""
+        """Yield the node's state."""
         if self._node.state is not None:
             yield self._node.state, 1
 
@@ -86,11 +85,11 @@ class Rest:
         self.path = around
 
     def first(self, state: NodeState) -> str | None:
-        """The first of them in this state."""
+        """Return the first of these nodes in this state."""
         return next((name for name in state.names if name in self._names), None)
 
     def items(self) -> Iterator[tuple[NodeState, int]]:
-        """Each state with the number of its nodes."""
+        """Yield each state with the number of its nodes."""
         found: dict[NodeState, int] = {}
         for name in sorted(self._names):
             state = self._ledger.nodes[name].state
@@ -100,7 +99,7 @@ class Rest:
 
 
 class Regions:
-    """The regions of a fleet, how they lie within each other, and what they have room for."""
+    """The regions of a fleet, their nesting, and their room."""
 
     def __init__(self, ledger: Ledger, topology: Topology) -> None:
         self._ledger = ledger
@@ -108,11 +107,11 @@ class Regions:
         self.everywhere = Everywhere(ledger)
 
     def levels(self) -> list[str]:
-        """All levels of nodes, widest first, down to the node itself."""
+        """Return all levels of nodes, widest first, down to the node itself."""
         return [*self._topology.levels(), NODE_LEVEL]
 
     def widening(self, level: str, region: Region) -> list[str]:
-        """From this level up to the widest within the region; empty if the region is no wider than the level."""
+        """Return the levels from this one up to the widest within the region; empty if the region is no wider."""
         levels = self.levels()
         if level not in levels or is_within(region, level):
             return []
@@ -120,7 +119,7 @@ class Regions:
         return levels[max(inner, default=-1) + 1 : levels.index(level) + 1][::-1]
 
     def within(self, region: Region, level: str) -> Sequence[Region]:
-        """The domains of a level in a region; of nodes one per state, as they are as good as each other."""
+        """Return the domains of a level in a region; for the node level one node per state, since they are equal."""
         if level == NODE_LEVEL:
             names = [name for state, _ in region.items() if (name := region.first(state)) is not None]
             return [OneNode(self._ledger, self._topology, name) for name in names]
@@ -131,7 +130,7 @@ class Regions:
         return ()
 
     def parts(self, region: Region) -> Sequence[Region]:
-        """The domains of the next narrower level in it, and what is in none; empty if there is no such level."""
+        """Return its domains of the next narrower level, and the nodes in none; empty if there is no such level."""
         if region is not self.everywhere and not isinstance(region, Domain):
             return ()
         levels = self._topology.levels()
@@ -147,11 +146,11 @@ class Regions:
         return parts
 
     def room(self, region: Region, shape: TaskShape) -> int:
-        """How many replicas fit on the nodes of a region."""
+        """Return how many replicas fit on the nodes of a region."""
         return sum([nodes * count(state.key, shape) for state, nodes in region.items()])
 
     def has_room(self, region: Region, shape: TaskShape, replicas: int) -> bool:
-        """Whether so many fit, found without looking further than needed."""
+        """Return whether this many replicas fit, without counting further than needed."""
         room = 0
         for state, nodes in region.items():
             room += nodes * count(state.key, shape)
@@ -160,14 +159,14 @@ class Regions:
         return False
 
     def room_as_wished(self, region: Region, group: Group) -> int:
-        """How many replicas of a group fit in a region, in one domain of its own wish if that is required."""
+        """Return how many replicas of a group fit in a region, within one domain if the group requires it."""
         wish = group.wish
         if wish is None or not wish.required or is_within(region, wish.level):
             return self.room(region, group.shape)
         return max([self.room(domain, group.shape) for domain in self.within(region, wish.level)], default=0)
 
     def idle_milli(self, region: Region) -> int:
-        """The idle milli-GPUs of a region."""
+        """Return the idle milli-GPUs of a region."""
         return sum([nodes * state.key.idle_milli for state, nodes in region.items()])
 
     @staticmethod
@@ -176,12 +175,12 @@ class Regions:
 
 
 def is_within(region: Region, level: str) -> bool:
-    """Whether the region lies in one domain of the level, or is one."""
+    """Return whether the region is in one domain of the level, or is one."""
     return any(known == level for known, _ in region.path)
 
 
 class GangPlacer:
-    """Proposes places for gangs. The ledger is changed only while a proposal is worked out."""
+    """Proposes places for gangs. The ledger is changed only during the computation of a proposal."""
 
     def __init__(self, ledger: Ledger, ranking: Ranking, topology: Topology) -> None:
         self._ledger = ledger
@@ -191,9 +190,9 @@ class GangPlacer:
         self.regions = Regions(ledger, topology)
 
     def place(self, gang: GangRequest) -> tuple[Hold, ...] | None:
-        """Holds for as many replicas as fit, by group and replica, or None if not even the least of each does.
+        """Return holds for as many replicas as fit, by group and replica; None if the minimum of a group does not fit.
 
-        Of several models the first in the order of preference that takes all, else the one that takes most.
+        Of several models take the first in the order of preference that fits all, else the one that fits most.
         """
         best: tuple[Hold, ...] | None = None
         for plan in self.plans(gang):
@@ -205,12 +204,12 @@ class GangPlacer:
         return best
 
     def place_one(self, shape: TaskShape) -> tuple[Hold, ...] | None:
-        """The same for a single replica that may go anywhere; the ledger is not even tried."""
+        """Return the hold of a single replica that may be placed anywhere; the ledger is not changed at all."""
         state = self._ranking.best(shape)
         return None if state is None else (self._hold(shape, state, state.names[0], group=0, replica=0),)
 
     def plans(self, gang: GangRequest) -> list[Plan]:
-        """The ways to place a gang, the preferred model first."""
+        """Return the plans to place a gang, the preferred model first."""
         found = list(plans(gang, self._topology.device_levels, self._ledger.models() if gang.same_model else ()))
         if len(found) > 1:
             able = []
@@ -239,10 +238,10 @@ class GangPlacer:
             return tuple(sorted(self._trial, key=lambda hold: (hold.slot.group, hold.slot.replica)))
         finally:
             self._undo(0)
-            self._ledger.moves = moves  # everything is where it was
+            self._ledger.moves = moves  # all nodes are in their former states
 
     def _place_elastic(self, plan: Plan) -> bool:
-        """Place all of it; else as many as fit, as close together as so many can be."""
+        """Place all replicas; else as many as fit, as close together as possible."""
         regions = self.regions
         if all(regions.has_room(regions.everywhere, group.shape, group.most) for group in plan.groups):
             if self._place_as_wished(plan.with_most()):
@@ -255,7 +254,7 @@ class GangPlacer:
         return self._grow_in(regions.everywhere, plan)
 
     def _grow_in(self, region: Region, plan: Plan) -> bool:
-        """Find how many fit in a region, place so many as wished, or as they were found if that fails."""
+        """Find how many replicas fit in a region, place them as requested, or as they were found if that fails."""
         mark = len(self._trial)
         if not self._grow(region, plan.groups):
             self._undo(mark)
@@ -276,7 +275,7 @@ class GangPlacer:
         return True
 
     def _grow(self, region: Region, groups: Sequence[Group]) -> bool:
-        """Place the least of every group in a region, then more of each, where its least stands."""
+        """Place the minimum of every group in a region, then more of each group in the region of its minimum."""
         homes: list[Region] = []
         for group in groups:
             home = self._place_group(region, group, is_spread=False)
@@ -302,7 +301,7 @@ class GangPlacer:
     # --- regions -----------------------------------------------------------------------------------------
 
     def _place_in_wish(self, region: Region, wish: TopologyWish, groups: Sequence[Group]) -> Region | None:
-        """Place all groups in one domain of the wished level; unless that is required, of a wider one if need be."""
+        """Place all groups in one domain of the requested level; if it is only preferred, of a wider one if needed."""
         levels = self.regions.widening(wish.level, region)
         for level in levels[:1] if wish.required else levels:
             home = self._place_in_one(self.regions.within(region, level), groups)
@@ -320,7 +319,7 @@ class GangPlacer:
         return None
 
     def _able(self, domains: Iterable[Region], groups: Sequence[Group]) -> list[Region]:
-        """The domains that have room for every group: those that let them grow most first, then the tightest."""
+        """Return the domains with room for every group: the largest growth first, then the tightest."""
         able = []
         for domain in domains:
             rooms = [self.regions.room_as_wished(domain, group) for group in groups]
@@ -330,7 +329,7 @@ class GangPlacer:
         return [domain for *_, domain in sorted(able, key=lambda entry: entry[:-1])]
 
     def _fill(self, region: Region, groups: Sequence[Group]) -> bool:
-        """Place all groups in this region, in as narrow a part of it as holds them."""
+        """Place all groups in this region, in the narrowest part of it that holds them."""
         mark = len(self._trial)
         parts = self.regions.parts(region)
         if parts and self._place_in_one(parts, groups) is not None:
@@ -342,7 +341,7 @@ class GangPlacer:
         return all(self._place_group(region, group, is_spread=is_spread) is not None for group in groups)
 
     def _place_group(self, region: Region, group: Group, *, is_spread: bool) -> Region | None:
-        """Place a group in this region, within its own wish. Returns where it may grow."""
+        """Place a group in this region as it requests, and return the region in which it may grow."""
         wish = group.wish
         if wish is not None and not is_within(region, wish.level):
             home = self._place_in_wish(region, wish, [replace(group, wish=None)])
@@ -355,9 +354,9 @@ class GangPlacer:
     # --- replicas ----------------------------------------------------------------------------------------
 
     def _put(self, region: Region, group: Group, replicas: range, *, is_spread: bool) -> bool:
-        """Place these replicas in a region: where the score likes them best, or over few parts.
+        """Place these replicas in a region: on the nodes with the best score, or spread over few parts.
 
-        Over parts, the largest first, and the tightest for what is left.
+        Parts are taken largest first, and the tightest for the rest.
         """
         parts = self.regions.parts(region) if is_spread and replicas else ()
         if not parts:

@@ -1,7 +1,7 @@
-"""Nodes that get more devices, for a while or in thought: what would fit if they had them.
+"""Nodes that get more devices temporarily or in simulation: what would fit if they had them.
 
-Devices are added behind those that a node has, idle and usable, and taken away from there again; nothing else of the
-node changes. Only for nodes that declare no domains of their devices: of a new device nobody knows where it stands.
+Devices are added after the present ones, idle and usable, and removed from there again; nothing else of the node
+changes. Only for nodes without device domains, because the domain of a new device is unknown.
 """
 
 from dataclasses import replace
@@ -12,9 +12,9 @@ from muster.placement.shapes import HoldError
 
 
 def grow(fleet: Fleet, name: str, count: int, *, model: str) -> None:
-    """Add `count` idle devices of a model behind those that the node has.
+    """Add `count` idle devices of a model after the devices of the node.
 
-    Raises HoldError for a node that is not there, carries another model, or declares domains of its devices.
+    Raise HoldError if the node is unknown, has devices of another model, or declares domains of its devices.
     """
     node = fleet.ledger.node(name)
     shape = node.shape
@@ -26,9 +26,9 @@ def grow(fleet: Fleet, name: str, count: int, *, model: str) -> None:
 
 
 def shrink(fleet: Fleet, name: str, count: int, *, model: str) -> None:
-    """Take the last `count` devices away again. model: of those that are left, as before `grow`.
+    """Remove the last `count` devices. `model` is that of the remaining devices, as before `grow`.
 
-    Raises HoldError if one of them is held.
+    Raise HoldError if one of them is held.
     """
     node = fleet.ledger.node(name)
     if count > len(node.idle) or any(idle != node.shape.device_milli for idle in node.idle[len(node.idle) - count :]):
@@ -37,13 +37,13 @@ def shrink(fleet: Fleet, name: str, count: int, *, model: str) -> None:
 
 
 def _reshape(fleet: Fleet, name: str, count: int, model: str) -> None:
-    """Bring the ledger's books of a node to what they would be if it had been added with so many devices."""
+    """Update the ledger of a node as if it had been added with this many devices."""
     ledger = fleet.ledger
     node = ledger.nodes[name]
     usable, before = node.usable, node.shape
-    if model != before.gpu_model:  # its idle devices leave the sums of the old model first
+    if model != before.gpu_model:  # remove its idle devices from the sums of the old model first
         node.usable = False
-        ledger._file(node)  # noqa: SLF001 - what this module does is a part of the ledger's own work
+        ledger._file(node)  # noqa: SLF001 - this module does a part of the ledger's own work
     sums = ledger._sums  # noqa: SLF001
     added = count - before.gpu_count
     node.shape = replace(before, gpu_count=count, gpu_model=model)

@@ -1,7 +1,7 @@
-"""The books of a fleet: what each node offers, what is held on it, and which nodes are in the same state.
+"""The ledger of a fleet: what each node offers, what is held on it, and which nodes are in the same state.
 
-Nothing here decides. Every change moves one node from one state to another, and each state that appears is announced
-in a log that rankings follow, so that the work after a change does not grow with the fleet.
+It makes no decisions. Every change moves one node from one state to another, and each new state is announced in a log
+that rankings follow, so that the work after a change does not grow with the fleet.
 """
 
 from bisect import bisect_left, insort
@@ -14,10 +14,10 @@ from muster.placement.state import NodeState, StateKey
 from muster.placement.topology import Domain
 
 IDLE_STATES_MAX = 4_096
-"""States without nodes that are kept with what is remembered about them, because states come back."""
+"""States without nodes that are kept with their cached answers, because states recur."""
 
 NEWS_MIN = 1_024
-"""Announced states kept at least; beyond twice the number of live states the oldest are dropped."""
+"""Minimum of announced states to keep; beyond twice the number of live states the oldest are dropped."""
 
 
 class _Sums:
@@ -28,12 +28,7 @@ class _Sums:
 
 
 class Ledger:
-    """Nodes, states and sums. `version` grows whenever capacity comes free, `moves` whenever a node's state changes.
-
-    ill: nodes that are not usable, or some of whose devices are not, but those that merely move.
-    moved: of nodes whose state changed since somebody looked, the state in which they were; None while nobody looks.
-    touched: names of nodes of which anything changed since the table of all nodes was made (`Fleet.table`).
-    """
+    """Nodes, states and sums. `version` grows when capacity is freed, `moves` when a node's state changes."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -44,12 +39,15 @@ class Ledger:
         self.news_start = 0
         self.moves = 0
         self.ill: dict[Node, None] = {}
+        """Nodes that are unusable, or have unusable devices, except those that only join or leave."""
         self.moved: dict[str, StateKey | None] | None = None
+        """The former states of nodes whose state changed since the last read; None while there is no reader."""
         self.touched: set[str] = set()
+        """Nodes that changed since the table of all nodes was made (`Fleet.table`)."""
         self._sums: dict[str, _Sums] = {}
 
     def add(self, shape: NodeShape, domains: Sequence[Domain] = ()) -> None:
-        """Add an empty, usable node that stands in these domains. Its name must be new."""
+        """Add an empty, usable node in these domains. Its name must be new."""
         assert shape.name not in self.nodes
         self.nodes[shape.name] = node = Node(shape, domains)
         self._sums.setdefault(shape.gpu_model, _Sums()).total += shape.device_milli * shape.device_count
@@ -57,7 +55,7 @@ class Ledger:
         self.version += 1
 
     def remove(self, name: str) -> None:
-        """Remove a node. Raises HoldError while something is held on it."""
+        """Remove a node. Raise HoldError while something is held on it."""
         node = self.node(name)
         if node.holds:
             raise HoldError(f"node {name} still has {node.holds} holds: release them before removing it")
@@ -66,12 +64,12 @@ class Ledger:
         self._sums[node.shape.gpu_model].total -= node.shape.device_milli * node.shape.device_count
         del self.nodes[name]
         self.ill.pop(node, None)
-        self.moves += 1  # of a node that was not usable no state tells
+        self.moves += 1  # the removal of an unusable node changes no state
 
     def set_usable(self, name: str, usable: bool, *, ill: bool = True) -> bool:
-        """Let a node take new holds, or not; what it holds stays.
+        """Set whether a node takes new holds; its present holds stay. Return True if only the reason changed.
 
-        ill: what is not usable is not well; False: it merely comes or goes. True if that alone changed.
+        `ill`: whether an unusable node is unhealthy; False: it only joins or leaves.
         """
         node = self.node(name)
         is_moving = not usable and not ill
@@ -86,7 +84,7 @@ class Ledger:
         return is_other and self._regard(node)
 
     def set_device_usable(self, name: str, index: int, usable: bool, *, ill: bool = True) -> bool:
-        """As `set_usable`, of one device. Raises HoldError for a device that is not there."""
+        """Set the same of one device. Raise HoldError for an unknown device."""
         node = self.node(name)
         if not 0 <= index < len(node.idle) or index in node.shape.absent:
             raise HoldError(f"node {name} has {node.shape.device_count} devices: there is no device {index}")
@@ -103,14 +101,14 @@ class Ledger:
         return is_other and self._regard(node)
 
     def node(self, name: str) -> Node:
-        """The node of this name. Raises HoldError if there is none."""
+        """Return the node of this name. Raise HoldError if there is none."""
         node = self.nodes.get(name)
         if node is None:
             raise HoldError(f"node {name} is not in the fleet")
         return node
 
     def take(self, hold: Hold) -> None:
-        """Enter a hold, on an unusable node too. Raises HoldError if anything would be held twice."""
+        """Enter a hold, on an unusable node too. Raise HoldError if anything would be held twice."""
         slot = hold.slot
         node = self.node(slot.node)
         cpu, memory = node.cpu_milli - hold.cpu_milli, node.memory_mib - hold.memory_mib
@@ -132,7 +130,7 @@ class Ledger:
         self._file(node)
 
     def give(self, hold: Hold) -> None:
-        """Undo a hold without announcing that capacity came free. Raises HoldError for what is not held."""
+        """Undo a hold without announcing freed capacity. Raise HoldError if it is not held."""
         slot = hold.slot
         node = self.node(slot.node)
         cpu, memory = node.cpu_milli + hold.cpu_milli, node.memory_mib + hold.memory_mib
@@ -153,18 +151,18 @@ class Ledger:
         self._file(node)
 
     def totals(self) -> dict[str, GpuTotals]:
-        """Milli-GPUs per model, models without devices left out."""
+        """Return milli-GPUs by model, without models that have no devices."""
         return {model: GpuTotals(s.total, s.used, s.free) for model, s in sorted(self._sums.items()) if s.total}
 
     def models(self) -> tuple[str, ...]:
-        """The models of the fleet's devices."""
+        """Return the models of the fleet's devices."""
         return tuple(sorted(model for model, sums in self._sums.items() if sums.total))
 
     @contextmanager
     def healed(self) -> Iterator[None]:
-        """For a while every node and device that does not move is usable.
+        """Make every node and device usable for a while, except those that join or leave.
 
-        What is held stays held, and nobody is told.
+        Holds stay, and no change is announced.
         """
         ill = list(self.ill)
         was, moves = [(node.usable, node.broken) for node in ill], self.moves
@@ -182,9 +180,9 @@ class Ledger:
             self.moves = moves
 
     def _regard(self, node: Node) -> bool:
-        """What is not usable is so for another reason."""
+        """Record another reason for being unusable."""
         self._note_health(node)
-        self.moves += 1  # no state tells
+        self.moves += 1  # the state does not show the reason
         return True
 
     def _note_health(self, node: Node) -> None:
@@ -206,7 +204,7 @@ class Ledger:
             raise HoldError(f"a hold has amounts from 0 and 1 to 1000 gpu_milli per device: {hold}")
 
     def _file(self, node: Node) -> None:
-        """Move a node to the state that it is in now."""
+        """Move a node to its present state."""
         self.touched.add(node.shape.name)
         before, after = node.state, None
         if node.usable:
@@ -250,6 +248,6 @@ class Ledger:
             self.news_start += drop
         if len(self.states) > len(self.live) + IDLE_STATES_MAX:
             self.states = {live.key: live for live in self.live}
-            # A dropped state may come back as another object: whoever follows the log has to start afresh.
+            # A dropped state may recur as another object: followers of the log must start again.
             self.news_start += len(self.news)
             self.news.clear()

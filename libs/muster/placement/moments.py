@@ -1,4 +1,4 @@
-"""When enough room has come together: the rows of a timeline in order of time, within each domain."""
+"""When there is enough room: the rows of a timeline in order of time, within each domain."""
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from muster.placement.wishes import shapes_of
 
 
 class Wanted(NamedTuple):
-    """One group's least: so many replicas of a shape within one domain of the level ("": anywhere)."""
+    """The minimum of one group: replicas of a shape within one domain of the level ("": anywhere)."""
 
     shape: TaskShape
     replicas: int
@@ -19,7 +19,7 @@ class Wanted(NamedTuple):
 
 
 def wanted(gang: GangRequest, nodes: Nodes, device_levels: Collection[str]) -> list[Wanted]:
-    """What is necessary for a gang to fit, group by group; sufficient for one group. device_levels: as in `plans`."""
+    """Return the conditions for a gang to fit, per group; sufficient for one group. `device_levels` as in `plans`."""
 
     def level(group: GroupRequest) -> str:
         wish = group.topology
@@ -32,21 +32,21 @@ def wanted(gang: GangRequest, nodes: Nodes, device_levels: Collection[str]) -> l
 
 
 def required_level(gang: GangRequest, nodes: Nodes) -> str:
-    """The level of which the whole gang needs one domain; "" for none."""
+    """Return the level of which the whole gang requires one domain; "" for none."""
     wish = gang.topology
     is_between_nodes = wish is not None and (wish.level == NODE_LEVEL or wish.level in nodes.levels)
     return wish.level if wish is not None and wish.required and is_between_nodes else ""
 
 
 class Moment(NamedTuple):
-    """When all groups have room: the moment, and the nodes (places) among which it is; empty for none."""
+    """The time at which all groups have room, and the nodes on which it is; empty for none."""
 
     at: int
     among: Ints
 
 
 class Calendar:
-    """Rows in order of time within each domain, to find when enough room has come together."""
+    """Rows in order of time within each domain, to find when there is enough room."""
 
     def __init__(self, rows: Rows, domains: Ints) -> None:
         self._rows = rows
@@ -64,7 +64,7 @@ class Calendar:
         self._sizes = np.diff(np.append(self._starts, len(self._order)))
 
     def room(self, room: Ints) -> Ints:
-        """Per (domain, moment) in order: the room of the whole domain from then on, of the room per row."""
+        """Return per (domain, time) in order: the room of the whole domain from then on, from the room per row."""
         steps = room.copy()
         steps[1:] -= np.where(self._rows.first[1:], 0, room[:-1])
         steps = steps[self._order]
@@ -73,7 +73,7 @@ class Calendar:
         return (total - np.repeat(before, self._sizes))[self._ends]
 
     def moments(self, groups: Sequence[Wanted]) -> list[Moment]:
-        """When each domain first has room for all groups at once, each counted alone; the earliest first."""
+        """Return when each domain first has room for all groups at once, each counted alone; the earliest first."""
         if not len(self._order):
             return []
         ok = np.ones(len(self._ends), dtype=bool)
@@ -87,6 +87,6 @@ class Calendar:
             return []
         domain, at = self._domain[self._ends[found]], self._at[self._ends[found]]
         _, firsts = np.unique(domain, return_index=True)
-        # Of domains that have room at the same moment the tightest is the first.
+        # Of domains that have room at the same time the tightest comes first.
         ranked = sorted(firsts.tolist(), key=lambda i: (int(at[i]), int(spare[found[i]]), int(domain[i])))
         return [Moment(int(at[i]), np.flatnonzero(self._domains == domain[i])) for i in ranked]

@@ -1,4 +1,4 @@
-"""One node in the books of a fleet: what it offers now, device by device."""
+"""One node in the ledger of a fleet: what it offers now, device by device."""
 
 from collections.abc import Iterable, Sequence, Set
 
@@ -9,11 +9,11 @@ from muster.placement.topology import Domain
 
 
 class Node:
-    """One node: its shape, idle amounts per device, the number of holds, and its state (None: takes nothing new).
+    """One node: its shape, idle amounts by device, the number of holds, and its state (None: takes nothing new).
 
-    domains: those in which it stands, widest first. idle: 0 at places without a device. broken: devices that are not to
-    be used. skipped: these, and places without a device. moving: those of the broken that are well, but about to go or
-    only just coming; is_moving: so is the whole node, which is not usable.
+    `domains` are widest first. `idle` is 0 at places without a device. `broken` devices must not be used; `skipped`
+    adds the places without a device. `moving` has the broken devices that are healthy, but leave or just joined;
+    `is_moving` says the same of a whole unusable node.
     """
 
     __slots__ = (
@@ -52,13 +52,13 @@ class Node:
         self._order: list[int] = []
 
     def free_shares(self) -> list[int]:
-        """Idle milli-GPUs of each usable device, ascending."""
+        """Return the idle milli-GPUs of each usable device, ascending."""
         if not self.skipped:
             return sorted(self.idle)
         return sorted(share for index, share in enumerate(self.idle) if index not in self.skipped)
 
     def arrangement(self) -> Arrangement:
-        """The idle shares of usable devices by domain; () if the node declares none."""
+        """Return the idle shares of usable devices by domain; () if the node declares none."""
         if self.layout is None:
             return ()
         idle = tuple(self.idle)
@@ -68,15 +68,15 @@ class Node:
         return self.layout.levels, tree
 
     def devices_at(self, positions: Iterable[int]) -> tuple[int, ...]:
-        """The devices at these positions of the arrangement last asked for, ascending."""
+        """Return the devices at these positions of the last returned arrangement, ascending."""
         return tuple(sorted([self._order[position] for position in positions]))
 
     def devices_idle(self, share: int, wanted: int) -> tuple[int, ...]:
-        """The first `wanted` usable devices with exactly this idle share."""
+        """Return the first `wanted` usable devices with exactly this idle share."""
         found = [i for i, idle in enumerate(self.idle) if idle == share and i not in self.skipped]
         return tuple(found[:wanted])
 
     def set_broken(self, devices: Set[int]) -> None:
-        """Exactly these devices are not to be used."""
+        """Set the devices that must not be used."""
         self.broken = devices
         self.skipped = devices | self.shape.absent if devices else self.shape.absent

@@ -1,8 +1,8 @@
-"""Which state is the best for a request, kept sorted per request.
+"""The best states for each request, kept sorted per request.
 
-A request's heap holds every state on which it fits, in order of preference. States that appear are pushed when the
-request is next asked for; those that vanished are dropped when they come to the top. So a decision costs O(log
-states) plus what changed since the request's last decision, and never more than ranking the live states afresh.
+A request's heap has every state on which it fits, in order of preference. New states are pushed at the next use of the
+heap; states without nodes are dropped when they reach the top. So a decision costs O(log states) plus the changes since
+the request's last decision, and never more than ranking the live states again.
 """
 
 from heapq import heapify, heappop, heappush
@@ -14,13 +14,13 @@ from muster.placement.shapes import DEVICE_MILLI, TaskShape
 from muster.placement.state import NodeState, StateKey, fits, outcomes, stands_within
 
 SHAPES_MAX = 512
-"""Distinct requests whose ranking is kept; beyond it all rankings start afresh."""
+"""Distinct requests whose ranking is kept; beyond it all rankings are dropped."""
 
 GRADES_MAX = 250_000
-"""Remembered (state, request) grades; beyond it they are forgotten."""
+"""Cached (state, request) grades; beyond it they are dropped."""
 
 NO_FIT = -1
-_SHARES = 1024  # more than DEVICE_MILLI: a grade packs what is preferred and the device's idle share in one integer
+_SHARES = 1024  # more than DEVICE_MILLI: a grade packs the preference and the device's idle share in one integer
 _POINTS_END = 2 * 101  # points are 0 to 100, each with or without closeness
 
 Entry = tuple[int, StateKey, NodeState]
@@ -39,7 +39,7 @@ class _Heap:
 class Ranking:
     """States in order of preference per request.
 
-    A preferred level inside the node, then the score, then devices close together, then fewest idle GPUs and least CPU.
+    First a preferred level inside the node, then the score, then close devices, then fewest idle GPUs and least CPU.
     """
 
     def __init__(self, ledger: Ledger, demand: Demand) -> None:
@@ -50,12 +50,12 @@ class Ranking:
         self.demand = demand
 
     def set_demand(self, demand: Demand) -> None:
-        """Score by another demand from now on; everything ranked so far is forgotten."""
+        """Score by this demand from now on, and drop all rankings."""
         self.demand = demand
         self._forget()
 
     def best(self, shape: TaskShape) -> NodeState | None:
-        """The state that the request prefers, or None if it fits nowhere."""
+        """Return the state that the request prefers; None if it fits nowhere."""
         heap = self._heaps.get(shape)
         if heap is None:
             heap = self._new_heap(shape)
@@ -69,13 +69,13 @@ class Ranking:
         return None
 
     def entry(self, state: NodeState, shape: TaskShape) -> Entry | None:
-        """By which states are sorted in the order of this request's preference; None if it does not fit."""
+        """Return the sort key of a state by this request's preference; None if it does not fit."""
         heap = self._heaps.get(shape)
         grade = self._grade(state, shape, (heap or self._new_heap(shape)).number)
         return None if grade == NO_FIT else (-(grade // _SHARES), state.key, state)
 
     def share_for(self, shape: TaskShape, state: NodeState) -> int:
-        """The idle share of the device to choose on a node in this state; the request must fit."""
+        """Return the idle share of the device to choose on a node in this state; the request must fit."""
         if not shape.gpu_milli or shape.full_node:
             return DEVICE_MILLI
         heap = self._heaps.get(shape)
@@ -123,7 +123,7 @@ class Ranking:
         return grade
 
     def _make_room(self) -> None:
-        """Forget the grades of states without nodes, and where those were few, all of them."""
+        """Drop the grades of states without nodes, and if these were few, all grades."""
         for state in self._ledger.states.values():
             if not state.names:
                 state.grades.clear()
@@ -142,10 +142,10 @@ class Ranking:
 
 
 def grade_of(key: StateKey, shape: TaskShape, demand: Demand) -> int:
-    """NO_FIT, or how much the request prefers such a node and the idle share of the best device, in one integer.
+    """Return NO_FIT, or the preference for such a node and the idle share of the best device, in one integer.
 
-    Among devices of equal points the tightest is chosen. An exclusive node is not scored: the score would reward
-    giving away a bigger node than was asked for.
+    Among devices of equal points the tightest is chosen. An exclusive node is not scored: the score would prefer nodes
+    that are larger than requested.
     """
     if not fits(key, shape):
         return NO_FIT
@@ -162,14 +162,14 @@ def grade_of(key: StateKey, shape: TaskShape, demand: Demand) -> int:
 
 
 def _is_as_wished(key: StateKey, shape: TaskShape) -> bool:
-    """Whether a level inside the node that the request prefers holds its devices: that counts more than the score."""
+    """Return whether a preferred level inside the node holds the devices, which counts more than the score."""
     return bool(shape.within) and not shape.within_required and stands_within(key, shape, shape.within)
 
 
 def _is_close(key: StateKey, shape: TaskShape) -> bool:
-    """Whether a replica's devices would stand close together, without breaking an idle node for it.
+    """Return whether a replica's devices would be close together, without using an idle node for it.
 
-    Counts less than the score and more than packing. Nodes that declare no domains inside are close.
+    Counts less than the score and more than packing. Nodes without device domains count as close.
     """
     if not key.parts or shape.gpus < 2 or shape.full_node:
         return True

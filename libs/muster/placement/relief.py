@@ -1,9 +1,8 @@
-"""Making way: the least costly victims without whom a gang fits and its quota admits it.
+"""Preemption targets: the least costly victims without which a gang fits and its quota admits it.
 
-A set of victims is compared by its worst order, then by its total cost. So first the lowest order is found with which
-the room suffices; among victims up to that order several ways are tried (nodes first, quota first, one by one), each
-cleared of whoever turns out not to be needed, and the best is kept. Everything is tried on the fleet's own books and
-undone.
+Sets of victims are compared by their worst order, then by total cost. So first the lowest order with enough room is
+found; among victims up to that order several strategies are tried (nodes first, quota first, one by one), each result
+is reduced to needed victims, and the best is kept. Everything is tried on the fleet's own ledger and undone.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,60 +18,60 @@ from muster.placement.timeline import Flags
 from muster.placement.trial import Trial, Victim
 
 FIRST_TRIED_MAX = 32
-"""Victims that are taken in order to see whether one of them alone is the answer."""
+"""Victims that are taken in order to check whether one of them alone suffices."""
 
 ONE_BY_ONE_MAX = 256
-"""Candidates up to which taking them one by one is tried beside the other ways; it finds the odd cheaper mixture."""
+"""Candidates up to which taking them one by one is tried too; it finds cheaper mixtures in rare cases."""
 
 IN_ORDER_MAX = 64
-"""Victims up to which those are kept, too, without whom others might not be taken."""
+"""Victims up to which those are also kept that others depend on."""
 
 GROW_MAX = 2_048
-"""Victims taken one by one where the other ways found none."""
+"""Victims taken one by one if the other strategies found no answer."""
 
 ALONE_TRIED_MAX = 64
-"""Victims tried for quota each by itself."""
+"""Victims that are tried for quota each by itself."""
 
 __all__ = ["Rules", "Victim", "Way", "make_way"]
 
 
 class Rules(Protocol):
-    """The policy, asked while victims are chosen; after `make_way` it is as before.
+    """The policy, called while victims are chosen; its state is unchanged after `make_way`.
 
-    `may_take` is asked with all told so far taken; `admits`: whether quota would let the gang in, given what is taken.
-    With fewer taken, `admits` is never true where it was false.
+    `may_take` assumes the victims reported so far as taken; `admits` returns whether quota admits the gang without the
+    taken victims. If `admits` is false, it stays false with fewer victims taken.
     """
 
     def may_take(self, key: str) -> bool:
-        """Whether this victim may be taken now."""
+        """Return whether this victim may be taken now."""
         ...
 
     def take(self, key: str) -> None:
-        """Count it as gone."""
+        """Count the victim as gone."""
         ...
 
     def put_back(self, key: str) -> None:
-        """Count it as held again."""
+        """Count the victim as held again."""
         ...
 
     def admits(self) -> bool:
-        """Whether quota would let the gang in."""
+        """Return whether quota admits the gang."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Who makes way (in order), and where the gang then stands."""
+    """The victims in order, and the places of the gang."""
 
     victims: tuple[str, ...]
     holds: tuple[Hold, ...]
 
 
 def make_way(fleet: Fleet, gang: GangRequest, victims: Sequence[Victim], rules: Rules) -> Way | None:
-    """The cheapest minimal set of victims found without whom the gang fits and is admitted, or None if there is none.
+    """Return the cheapest minimal set of victims found without which the gang fits and is admitted; None if none.
 
-    No victim of the result can be left out, and each may be taken after those before it. A gang that fits and is
-    admitted needs none. The fleet is unchanged afterwards, its version too. Keys are unique; what victims hold is held.
+    No victim of the result is redundant, and each may be taken after those before it. A gang that fits and is admitted
+    needs none. The fleet and its version are unchanged afterwards. Keys are unique; the holds of victims are held.
     """
     trial = Trial(fleet, tell=rules.take, untell=rules.put_back)
     try:
@@ -94,7 +93,7 @@ def make_way(fleet: Fleet, gang: GangRequest, victims: Sequence[Victim], rules: 
 
 
 class _Relief:
-    """One search. Ways take victims in the trial and return whether they got through; `_try` undoes them."""
+    """One search. Strategies take victims in the trial and return whether they succeeded; `_try` undoes them."""
 
     def __init__(self, trial: Trial, gang: GangRequest, ranked: Sequence[Victim], rules: Rules) -> None:
         self._trial, self._fleet, self._gang, self._rules = trial, trial.fleet, gang, rules
@@ -105,7 +104,7 @@ class _Relief:
         self._kept: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Victim] | None] = {}
 
     def first_alone(self) -> list[Victim] | None:
-        """The one victim that suffices, where all before it together do not: then nothing else can be better."""
+        """Return the one victim that suffices, if all before it together do not: then no other set is better."""
         alone = None
         replicas = sum(group.replicas_least for group in self._gang.groups)
         for victim in self._victims[: FIRST_TRIED_MAX // replicas]:
@@ -118,7 +117,7 @@ class _Relief:
         return None if alone is None else self._try(lambda: self._take_all([alone]), is_pruned=True)
 
     def best(self, *, is_room: bool) -> list[Victim] | None:
-        """The best of all ways."""
+        """Return the best result of all strategies."""
         if not self._victims:
             return None
         self._clearance = Clearance(self._trial, self._gang, self._victims, may_take=self._rules.may_take)
@@ -152,7 +151,7 @@ class _Relief:
         return min(found, key=_worth, default=None)
 
     def _try(self, way: Callable[[], bool], *, is_pruned: bool = False) -> list[Victim] | None:
-        """Whom a way takes, in order, cleared of those who are not needed; nothing stays taken."""
+        """Return the victims that a strategy takes, in order and without redundant ones; nothing stays taken."""
         self._cleared, self._elsewhere = [], 0
         try:
             if not way():
@@ -160,14 +159,14 @@ class _Relief:
             if not is_pruned:
                 return sorted(self._trial.taken.values(), key=_rank)
             key = tuple(self._trial.taken), tuple(self._cleared)
-            if key not in self._kept:  # several ways may well take the same
+            if key not in self._kept:  # several strategies may take the same
                 self._kept[key] = self._needed()
             return self._kept[key]
         finally:
             self._trial.close()
 
     def _needed(self) -> list[Victim] | None:
-        """Those of the victims taken without whom it does not go, in order."""
+        """Return the needed ones of the taken victims, in order."""
         if not self._is_enough():
             return None
         taken = list(self._trial.taken.values())
@@ -184,7 +183,7 @@ class _Relief:
         return sorted(self._trial.taken.values(), key=_rank) if self._is_in_order() else None
 
     def _is_in_order(self) -> bool:
-        """Whether each of the victims taken may be taken after those before it: that can rest on others, put back."""
+        """Return whether each taken victim may be taken after those before it, which may depend on ones put back."""
         kept, is_allowed = sorted(self._trial.taken.values(), key=_rank), True
         self._trial.close()
         for victim in kept:
@@ -196,9 +195,9 @@ class _Relief:
         return self._rules.admits() and self._fleet.find(self._gang) is not None
 
     def _is_counted_enough(self) -> bool:
-        """The same, found faster: whether there is room on the nodes that were cleared, with what is elsewhere.
+        """Return the same by counting: whether the cleared nodes have room, with the room elsewhere.
 
-        Exact for a gang of one group; the placer has the last word for all.
+        Exact for a gang of one group; the placer decides for all.
         """
         if not self._cleared or len(self._gang.groups) != 1:
             return self._is_enough()
@@ -209,13 +208,13 @@ class _Relief:
         return self._rules.admits() and (lacking <= 0 or self._trial.room_on(self._cleared, group.shape) >= lacking)
 
     def _is_anywhere(self) -> bool:
-        """Whether the gang's replicas may stand on any nodes, so that counting over the fleet is exact."""
+        """Return whether the gang's replicas may be on any nodes, so that counting over the fleet is exact."""
         gang = self._gang
         wishes = (gang.topology, gang.groups[0].topology)
         return len(gang.groups) == 1 and not gang.same_model and not any(wish and wish.required for wish in wishes)
 
     def _count_elsewhere(self, taken: Sequence[Victim]) -> None:
-        """What nodes of these victims give is counted again and again; what the others have, once."""
+        """Count the room on nodes without these victims once; the room on their nodes is counted repeatedly."""
         ledger = self._fleet.ledger
         self._cleared = [
             name for name in {hold.slot.node: None for v in taken for hold in v.holds} if name in ledger.nodes
@@ -224,7 +223,7 @@ class _Relief:
         self._elsewhere = self._trial.room_on([name for name in ledger.nodes if name not in cleared], shape)
 
     def _prune(self, taken: Sequence[Victim], is_enough: Callable[[], bool]) -> None:
-        """Put back whoever is not needed, the dearest first: all at once, or each half of them by itself."""
+        """Put back redundant victims, the most expensive first: all at once, or each half separately."""
         for victim in taken:
             self._trial.put_back(victim)
         if is_enough():
@@ -244,7 +243,7 @@ class _Relief:
         return True
 
     def _for_quota(self, victims: Sequence[Victim] | None = None) -> bool:
-        """Take the first of these (None: in order) until quota admits the gang."""
+        """Take these victims (None: all in order) until quota admits the gang."""
         for victim in self._victims if victims is None else victims:
             if self._rules.admits():
                 return True
@@ -253,7 +252,7 @@ class _Relief:
         return self._rules.admits()
 
     def _alone_for_quota(self, by_cost: Sequence[Victim]) -> Victim | None:
-        """The cheapest victim that satisfies quota by itself, of the first few."""
+        """Return the cheapest of the first victims that satisfies quota by itself."""
         for victim in by_cost[:ALONE_TRIED_MAX]:
             if self._rules.may_take(victim.key):
                 self._trial.take(victim)
@@ -264,7 +263,7 @@ class _Relief:
         return None
 
     def _one_by_one(self, victims: Sequence[Victim]) -> bool:
-        """Take the first until there is room and quota; the more have been taken in vain, the more before looking."""
+        """Take victims until there is room and quota; the more failed, the more are taken before the next check."""
         step, since = 1, 0
         for victim in victims:
             if victim.key not in self._trial.taken and self._rules.may_take(victim.key):
@@ -277,11 +276,11 @@ class _Relief:
         return self._is_enough()
 
     def _by_node(self, able: Flags) -> bool:
-        """Clear the cheapest nodes, within the cheapest domain where the gang needs to be in one."""
+        """Clear the cheapest nodes, within the cheapest domain if the gang requires one."""
         if self._fleet.find(self._gang) is not None:
             return True
         key = able.tobytes(), tuple(self._trial.taken)
-        if key not in self._cheapest:  # ways that differ only afterwards begin alike
+        if key not in self._cheapest:  # strategies that differ only later begin alike
             self._cheapest[key] = self._clearance.cheapest(able)
         found = self._cheapest[key]
         if found is None:

@@ -1,16 +1,14 @@
-"""How often each request that waits would fit, kept up to date by what changed: so nobody has to be tried in vain.
+"""How often each waiting request would fit, updated by changes, so that no gang is tried in vain.
 
 For every watched gang and group the number of replicas that fit is known exactly, in the whole fleet or per domain of
-the level that the gang or the group requires. The work grows with what changed, not with the fleet nor
-with the number of jobs.
+the level that the gang or the group requires. The work grows with the changes, not with the fleet or the number of
+jobs.
 
-Room for the least of every group is necessary for a gang to fit, and sufficient if it has one group. So a gang without
-room needs no trial, and is never overlooked: the sums say what is, not what was announced.
+Room for the minimum of every group is necessary for a gang to fit, and sufficient if it has one group. So a gang
+without room needs no trial, and is never overlooked, because the sums are exact.
 
-Sums that follow the fleet: how many replicas of each request fit in each domain of a level.
-
-A change moves nodes from one state to another; per change the sums are corrected for all requests at once, as one
-small matrix (changed states x requests).
+Tables follow the fleet with the room of each request in each domain of a level. A change moves nodes from one state to
+another; it corrects the sums of all requests at once, by one small matrix (changed states x requests).
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,11 +24,11 @@ from muster.placement.topology import Path, Topology
 from muster.placement.wishes import Plan, plans
 
 DEAD_COLUMNS_MAX = 256
-"""Requests nobody waits with any more that are still counted, per level; beyond it the table is made anew."""
+"""Requests without a waiting gang that are still counted, per level; beyond it the table is rebuilt."""
 
 
 class Column:
-    """One request of a table: its place there, and how many groups are counted by it."""
+    """One request of a table: its column there, and the number of groups that use it."""
 
     __slots__ = ("ask", "at", "users")
 
@@ -41,14 +39,14 @@ class Column:
 
 
 class Need(NamedTuple):
-    """Room that is needed: in one domain of a table, for each of these columns so much."""
+    """Room needed in one domain of a table: an amount for each of these columns."""
 
     table: "Table"
     columns: tuple["Column", ...]
     amounts: tuple[int, ...]
 
     def is_met(self) -> bool:
-        """Whether one domain has it."""
+        """Return whether one domain has the room."""
         if len(self.columns) == 1:
             return self.table.best[self.columns[0].at] >= self.amounts[0]
         room = self.table.room[:, [column.at for column in self.columns]]
@@ -70,7 +68,7 @@ class Table:
         self._dead = 0
 
     def column(self, ask: Ask) -> Column:
-        """Where this request is counted."""
+        """Return the column of this request."""
         column = self.columns.get(ask)
         if column is None:
             column = self.columns[ask] = Column(ask)
@@ -81,20 +79,20 @@ class Table:
         return column
 
     def drop(self, column: Column) -> bool:
-        """One group fewer. Returns whether so many are not needed any more that the table should be made anew."""
+        """Remove one user of a column, and return whether enough columns are unused to rebuild the table."""
         column.users -= 1
         self._dead += not column.users
         return self._dead > DEAD_COLUMNS_MAX
 
     def restart(self) -> None:
-        """Count everything afresh; requests nobody waits with are forgotten."""
+        """Count everything again, and drop unused requests."""
         self.columns = {ask: column for ask, column in self.columns.items() if column.users}
         self.new = list(self.columns.values())
         self._standing, self._dead, self.asks, self.rows = [], 0, Asks(()), {}
         self.room = np.zeros((1, 0), dtype=np.int64)
 
     def correct(self, moves: Sequence[tuple[int, StateKey | None, StateKey | None]]) -> None:
-        """Nodes of these rows went from one state to another (None: not to be used)."""
+        """Apply that nodes of these rows changed from one state to another (None: unusable)."""
         if not self._standing or not moves:
             return
         places: dict[StateKey, int] = {}
@@ -112,7 +110,7 @@ class Table:
                 self.room[row] += counts[places[after]]
 
     def begin(self, nodes: Sequence[tuple[int, StateKey, int]]) -> None:
-        """Count the requests that are new, over all usable nodes: row, state, and how many there are of both."""
+        """Count new requests over all usable nodes, given as row, state, and number of nodes."""
         fresh = Asks([column.ask for column in self.new])
         places: dict[StateKey, int] = {}
         for _, key, _ in nodes:
@@ -131,7 +129,7 @@ class Table:
         self.asks = Asks([column.ask for column in self._standing])
 
     def row(self, path: Path) -> int:
-        """The row of a domain, made if it is new; -1 for a node without a domain of this level."""
+        """Return the row of a domain, created if new; -1 for a node without a domain of this level."""
         if not self.level:
             return 0
         depth = next((at for at, (level, _) in enumerate(path) if level == self.level), -1)
@@ -147,7 +145,7 @@ class Table:
 
 
 class Watch:
-    """One gang that is watched. ways: each is what one way to place it needs, all of it together."""
+    """One watched gang. Each of its `ways` has the needs of one plan, all of which must be met."""
 
     __slots__ = ("gang", "ways")
 
@@ -156,12 +154,12 @@ class Watch:
         self.ways: tuple[tuple[Need, ...], ...] = ()
 
     def has_room(self) -> bool:
-        """Whether there is what one of the ways needs."""
+        """Return whether the needs of one plan are met."""
         return any(way[0].is_met() and (len(way) == 1 or all(need.is_met() for need in way)) for way in self.ways)
 
 
 class Rooms:
-    """Room for all gangs that are watched. Nothing is recorded while none is."""
+    """Room for all watched gangs. Nothing is recorded while there are none."""
 
     def __init__(self, ledger: Ledger, topology: Topology) -> None:
         self._ledger = ledger
@@ -172,7 +170,7 @@ class Rooms:
         self._words: tuple[frozenset[str], tuple[str, ...]] = (frozenset(), ())
 
     def watch(self, gang: GangRequest) -> Watch:
-        """Follow the room for a gang from now on."""
+        """Count the room for a gang from now on."""
         if self._ledger.moved is None:
             self._ledger.moved = {}
             self.restart()
@@ -183,7 +181,7 @@ class Rooms:
         return watch
 
     def unwatch(self, watch: Watch) -> None:
-        """Follow it no more."""
+        """Stop counting the room for a gang."""
         del self._watches[watch]
         self._drop(watch)
         if not self._watches:
@@ -191,7 +189,7 @@ class Rooms:
             self._tables.clear()
 
     def renew(self) -> None:
-        """Nodes came or went: look again at what the wishes of all gangs mean, if the words for it have changed."""
+        """Update the plans of all gangs after nodes joined or left, if the device levels or models changed."""
         words = self._topology.device_levels, self._ledger.models()
         if self._ledger.moved is None or words == self._words:
             return
@@ -201,17 +199,17 @@ class Rooms:
             watch.ways = self._ways(watch.gang)
 
     def hopeful(self, among: Iterable[Watch] | None = None) -> list[Watch]:
-        """Those of these gangs (None: of all watched, in the order in which they came) that have room."""
+        """Return those of these gangs (None: all watched, in the order of `watch`) that have room."""
         self._catch_up()
         return [watch for watch in (self._watches if among is None else among) if watch.has_room()]
 
     def has_room(self, watch: Watch) -> bool:
-        """Whether this gang has room now."""
+        """Return whether this gang has room now."""
         self._catch_up()
         return watch.has_room()
 
     def restart(self) -> None:
-        """Count everything afresh when it is next needed: what nodes there are, or where they stand, has changed."""
+        """Count everything again at the next use, because the nodes or their domains changed."""
         self._is_stale = True
 
     def _ways(self, gang: GangRequest) -> tuple[tuple[Need, ...], ...]:
@@ -219,7 +217,7 @@ class Rooms:
         return tuple([self._needs(plan) for plan in plans(gang, levels, models)])
 
     def _needs(self, plan: Plan) -> tuple[Need, ...]:
-        """Room for the least of all groups in one domain of what the gang requires, and of each in its own."""
+        """Return the room for the minimum of all groups in one required domain, and of each group in its own."""
         together = plan.wish.level if plan.wish is not None and plan.wish.required else ""
         asks: dict[str, list[tuple[Ask, int]]] = {"" if together == NODE_LEVEL else together: []}
         common = next(iter(asks.values()))
@@ -239,7 +237,7 @@ class Rooms:
             if level in ("", together):
                 needs.append(Need(table, tuple(c for c, _ in columns), tuple(amount for _, amount in columns)))
             else:
-                # Groups that share a level may still stand in different domains of it.
+                # Groups with the same level may still be in different domains of it.
                 needs += [Need(table, (column,), (amount,)) for column, amount in columns]
         return tuple(needs)
 
@@ -275,7 +273,7 @@ class Rooms:
             table.best = table.room.max(axis=0).tolist()
 
     def _nodes(self, table: Table) -> list[tuple[int, StateKey, int]]:
-        """Row of a domain, state, and how many of its usable nodes are in it."""
+        """Return row of a domain, state, and the number of its usable nodes in the state."""
         if not table.level:
             return [(0, state.key, len(state.names)) for state in self._ledger.live]
         return [

@@ -1,7 +1,7 @@
-"""The words of placement: what a node offers, what a gang asks, what a placement holds.
+"""The types of placement: what a node offers, what a gang requests, what a placement holds.
 
-Everything here is immutable and hashable, because requests are the keys under which the engine remembers that
-something does not fit. CPU is counted in thousandths of a core, memory in MiB, GPUs in thousandths of one device.
+All are immutable and hashable, because requests are the keys under which the engine caches that something does not fit.
+CPU is in thousandths of a core, memory in MiB, GPUs in thousandths of one device.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,38 +10,37 @@ from enum import StrEnum
 from functools import lru_cache
 
 DEVICE_MILLI = 1000
-"""A whole device, in the unit in which devices are shared."""
+"""A whole device, in thousandths."""
 
 NODE_LEVEL = "node"
-"""The narrowest topology level: it exists in every fleet without being declared."""
+"""The narrowest topology level; every fleet has it without a declaration."""
 
 
 PARTS_MILLI = DEVICE_MILLI + 1
-"""What a device counts of which only parts can be had. No idle amount of it is ever that of a whole device, and seven
-parts of 143, as the smallest profile of MIG gives them, fit.
-"""
+"""The size of a device that can only be used in parts. It never equals the size of a whole device, and seven parts of
+143, as the smallest MIG profile has them, fit."""
 
 NO_SHARES = (0,)
-"""`NodeShape.share_sizes` of a node on which no part of a device can be had."""
+"""`NodeShape.share_sizes` of a node that offers no part of a device."""
 
 SIZES_KNOWN_MAX = 4_096
-"""Answers to what a share takes that are remembered."""
+"""Cached answers of `share_of`."""
 
 
 @lru_cache(SIZES_KNOWN_MAX)
 def share_of(gpu_milli: int, sizes: tuple[int, ...]) -> int:
-    """What a share takes of a device: the smallest of these sizes that is enough; 0 if none is. No sizes: any."""
+    """Return what a share takes of a device: the smallest sufficient size, 0 if none; any without sizes."""
     if not sizes:
         return gpu_milli
     return next((size for size in sizes if size >= gpu_milli), 0)
 
 
 class ShapeError(ValueError):
-    """A node or request that contradicts itself; the message names the field."""
+    """An inconsistent node or request; the message names the field."""
 
 
 class HoldError(ValueError):
-    """A hold or release that the fleet's books do not allow; nothing was changed."""
+    """A hold or release that the fleet's ledger does not allow; nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +86,19 @@ class NodeShape:
 
     @property
     def devices(self) -> Sequence[int]:
-        """The indexes of the devices that are there."""
+        """The indexes of the present devices."""
         if not self.absent:
             return range(self.gpu_count)
         return [index for index in range(self.gpu_count) if index not in self.absent]
 
     @property
     def device_count(self) -> int:
-        """How many devices are there."""
+        """Number of present devices."""
         return self.gpu_count - len(self.absent)
 
     @property
     def device_milli(self) -> int:
-        """What a device counts with nothing held of it."""
+        """The size of a device of which nothing is held."""
         return PARTS_MILLI if self.parts_only else DEVICE_MILLI
 
     def _check_share_sizes(self) -> None:
@@ -124,15 +123,13 @@ class NodeShape:
 
 @dataclass(frozen=True, slots=True)
 class TaskShape:
-    """What one replica asks: `gpus` whole devices, or `gpu_milli` thousandths of one device, or no GPU.
+    """The request of one replica: `gpus` whole devices, or `gpu_milli` thousandths of one device, or no GPU.
 
-    `gpu_models` limits the models of the node (empty: any), `models_excluded` names those that will not do.
-    `full_node` asks for an empty node of at least this size and takes all of it. `within` wishes the replica's devices
-    in one domain of a level inside the node; unless `within_required` any node will do, but those come first where it
-    holds. Without a wish too devices are chosen as close together as the chosen node allows.
-
-    Raises ShapeError for negative amounts, for both kinds of GPU request at once, and for `within_required` without
-    `within`.
+    `gpu_models` limits the models of the node (empty: any), `models_excluded` lists models that must not be used.
+    `full_node` requests an empty node of at least this size, and takes all of it. `within` requests the replica's
+    devices in one domain of a level inside the node; unless `within_required`, any node will do, but such nodes come
+    first. Without it too, devices are chosen as close together as the node allows. Raises ShapeError for negative
+    amounts, for both kinds of GPU request at once, and for `within_required` without `within`.
     """
 
     cpu_milli: int
@@ -149,28 +146,28 @@ class TaskShape:
         if self.cpu_milli < 0 or self.memory_mib < 0 or self.gpus < 0:
             raise ShapeError("cpu_milli, memory_mib and gpus must not be negative")
         if not 0 <= self.gpu_milli < DEVICE_MILLI:
-            raise ShapeError(f"gpu_milli must be 0 to 999, not {self.gpu_milli}: ask for a whole device with gpus=1")
+            raise ShapeError(f"gpu_milli must be 0 to 999, not {self.gpu_milli}: request a whole device with gpus=1")
         if self.gpus and self.gpu_milli:
-            raise ShapeError("gpus and gpu_milli exclude each other: ask for whole devices or for a share of one")
+            raise ShapeError("gpus and gpu_milli exclude each other: request whole devices or a share of one")
         if self.within_required and not self.within:
             raise ShapeError("within_required needs within: name the level inside nodes")
 
     def __hash__(self) -> int:
-        # Shapes are looked up for every decision: what tells most of them apart is enough.
+        # Shapes are looked up for every decision: hash the fields that differ between most of them.
         return hash((self.cpu_milli, self.memory_mib, self.gpus, self.gpu_milli, self.gpu_models))
 
     @property
     def holds_devices(self) -> bool:
-        """Whether a replica holds devices, as far as the request tells: a full node's are not known before."""
+        """Whether a replica is known to hold devices; for a full node this is unknown before placement."""
         return bool(self.gpus or self.gpu_milli)
 
 
 @dataclass(frozen=True, slots=True)
 class TopologyWish:
-    """Close together, within one domain of `level`: required, or preferred.
+    """A topology request: replicas close together within one domain of `level`, required or preferred.
 
-    Of "node" or a level that nodes declare, all replicas stand in one domain. Of a level that nodes declare inside
-    themselves ("socket"), it is the devices of each replica.
+    For "node" or a level of nodes, all replicas are in one domain. For a level inside nodes ("socket"), it applies to
+    the devices of each replica.
     """
 
     level: str
@@ -179,10 +176,10 @@ class TopologyWish:
 
 @dataclass(frozen=True, slots=True)
 class GroupRequest:
-    """`replicas` tasks of one shape. `least` of them will do (None: all), and then as many are placed as fit.
+    """`replicas` tasks of one shape, at least `least` of them (None: all); then as many are placed as fit.
 
-    `topology` is for this group's replicas, within the gang's own wish. Raises ShapeError for less than one replica and
-    for a least that is not 1 to replicas.
+    `topology` is for this group's replicas, within the gang's own request. Raises ShapeError for less than one replica
+    and for a `least` that is not 1 to `replicas`.
     """
 
     shape: TaskShape
@@ -198,13 +195,13 @@ class GroupRequest:
 
     @property
     def replicas_least(self) -> int:
-        """With fewer replicas the gang does not run."""
+        """The minimum of replicas with which the gang runs."""
         return self.replicas if self.least is None else self.least
 
 
 @dataclass(frozen=True, slots=True)
 class GangRequest:
-    """Task groups that run together or not at all. same_model: all replicas with GPUs on nodes of one GPU model."""
+    """Task groups that run together or not at all; with `same_model` all GPUs are of one model."""
 
     groups: tuple[GroupRequest, ...]
     topology: TopologyWish | None = None
@@ -216,16 +213,16 @@ class GangRequest:
 
     @property
     def needs_devices(self) -> bool:
-        """Whether every replica asks for a device or a share of one."""
+        """Whether every replica requests a device or a share of one."""
         return all(group.shape.gpus or group.shape.gpu_milli for group in self.groups)
 
     @property
     def is_elastic(self) -> bool:
-        """Whether fewer replicas than asked may do."""
+        """Whether fewer replicas than requested may be placed."""
         return any(group.replicas_least < group.replicas for group in self.groups)
 
     def limited(self, counts: Sequence[int]) -> "GangRequest":
-        """At most so many replicas of each group. Raises ShapeError for a count below a group's least or missing."""
+        """Return the gang with at most these replicas per group. Raise ShapeError for a count below a group's least."""
         if len(counts) != len(self.groups):
             raise ShapeError(f"counts must name {len(self.groups)} groups, not {len(counts)}")
         if all(count >= group.replicas for count, group in zip(counts, self.groups, strict=True)):
@@ -239,7 +236,7 @@ class GangRequest:
         )
 
     def without_models(self, models: Iterable[str]) -> "GangRequest | None":
-        """The same, but on no node of these GPU models; groups that ask for no device are free to go anywhere.
+        """Return the gang without these GPU models; groups that request no device may be placed anywhere.
 
         None if a group allows no other model.
         """
@@ -266,7 +263,7 @@ def _without(shape: TaskShape, barred: frozenset[str]) -> TaskShape | None:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where one replica runs. `gpu_milli` is per device: 1000 for whole devices, the share, or 0 without a GPU."""
+    """The place of one replica. `gpu_milli` is per device: 1000 for whole devices, the share, or 0 without a GPU."""
 
     group: int
     replica: int
@@ -276,7 +273,7 @@ class Slot:
 
     @property
     def gpu_milli_held(self) -> int:
-        """Milli-GPUs that are held."""
+        """Milli-GPUs that it holds."""
         return self.gpu_milli * len(self.devices)
 
 
@@ -290,7 +287,7 @@ class Hold:
 
 
 class ShortageReason(StrEnum):
-    """What is missing, as a stable code."""
+    """What is short, as a stable code."""
 
     NO_NODE = "no-node"
     MODEL = "model"
@@ -304,7 +301,7 @@ class ShortageReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """Why a gang does not fit: a stable code, and a sentence with the numbers at the time it was found."""
+    """Why a gang does not fit: a stable code, and a sentence with the numbers at the time of the search."""
 
     reason: ShortageReason
     detail: str

@@ -1,8 +1,8 @@
-"""Why a gang does not fit, in one code and one sentence with numbers.
+"""Why a gang does not fit, as one code and one sentence with numbers.
 
-Found only after placement failed, so it may look at every state. The first cause that alone explains the failure is
-named, from the coarsest to the finest: no nodes, no such model, too few GPUs in all, too little CPU or memory, enough
-of all but not together on a node, and at last enough nodes but not within one domain.
+Searched only after placement failed, so it may examine every state. The first cause that alone explains the failure is
+reported, from coarse to fine: no nodes, no such model, too few GPUs in total, too little CPU or memory, enough of all
+but not together on a node, and at last enough nodes but not within one domain.
 """
 
 from dataclasses import replace
@@ -20,7 +20,7 @@ from muster.placement.wishes import Group, Plan
 
 
 class Survey:
-    """All usable nodes at one moment, as arrays by state; made once for all gangs that are explained then."""
+    """All usable nodes at one time, as arrays by state; created once for all gangs explained at that time."""
 
     def __init__(self, ledger: Ledger) -> None:
         live = list(ledger.live)
@@ -28,12 +28,12 @@ class Survey:
         self.nodes = np.array([len(state.names) for state in live], dtype=np.int64)
 
     def room(self, shape: TaskShape) -> NDArray[np.int64]:
-        """Replicas that fit, by state."""
+        """Return the replicas that fit, by state."""
         return self.nodes * Asks([Ask(shape, 0)]).counts(self.states)[:, 0]
 
 
 class Explainer:
-    """Names the shortage that keeps gangs, which did not fit, from being placed."""
+    """Finds the shortage because of which a gang was not placed."""
 
     def __init__(self, ledger: Ledger, placer: GangPlacer, topology: Topology) -> None:
         self._ledger = ledger
@@ -44,7 +44,7 @@ class Explainer:
         self._moves = -1
 
     def explain(self, gang: GangRequest) -> Shortage:
-        """Why this gang does not fit, with the numbers of now."""
+        """Return why this gang does not fit, with the present numbers."""
         ledger = self._ledger
         if not ledger.live:
             return _shortage(ShortageReason.NO_NODE, f"none of {len(ledger.nodes)} nodes is usable")
@@ -95,7 +95,7 @@ class Explainer:
         return _shortage(ShortageReason.MODEL, f"the fleet has room, but one model has not for all replicas: {where}")
 
     def _explain_health(self, gang: GangRequest, plan: Plan, cause: Shortage) -> Shortage | None:
-        """Whether all would be well if whatever is ill were usable, what is held staying held."""
+        """Return a shortage if the gang would fit with all unhealthy nodes and devices usable."""
         ledger = self._ledger
         if not ledger.ill:
             return None
@@ -113,7 +113,7 @@ class Explainer:
 
 
 def _ill(ledger: Ledger, plan: Plan) -> str:
-    """The nodes and devices that are ill and that one of the groups could use, in words."""
+    """Return the unhealthy nodes and devices that one of the groups could use, as text."""
     shapes = [group.shape for group in plan.groups]
     of_devices = [shape for shape in shapes if shape.holds_devices or shape.full_node]
     nodes = devices = idle = 0
@@ -131,7 +131,7 @@ def _ill(ledger: Ledger, plan: Plan) -> str:
 
 
 def _asked(group: Group) -> str:
-    """How many replicas are wanted, as words after "room for"."""
+    """Return the number of requested replicas, as text after "room for"."""
     return f"at least {group.replicas}" if group.replicas < group.most else f"{group.replicas}"
 
 
@@ -159,7 +159,7 @@ def _explain_group(group: Group, survey: Survey, room: int) -> Shortage:
 
 
 def _explain_share(shape: TaskShape, states: States, allowed: NDArray[np.bool_]) -> Shortage | None:
-    """Whether no node that may be used has so large a part of a device to give."""
+    """Return a shortage if no usable node offers so large a part of a device."""
     if not shape.gpu_milli:
         return None
     of_devices = [key.sizes for key, is_allowed in zip(states.keys, allowed, strict=True) if is_allowed and key.shares]

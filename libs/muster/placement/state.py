@@ -1,7 +1,7 @@
 """Node states: nodes that offer the same are one case, decided once.
 
 A fleet of thousands of nodes has few distinct states (openb: at most about 1,050 for 1,213 nodes, identical nodes: a
-dozen), so what is worth knowing about a request on a node is remembered per state, and nodes only move between states.
+dozen), so answers about a request on a node are cached per state, and nodes only move between states.
 """
 
 from collections.abc import Iterator
@@ -11,29 +11,28 @@ from muster.placement.devices import Arrangement, after_taking, choose_share, ch
 from muster.placement.shapes import DEVICE_MILLI, TaskShape, share_of
 
 UNBOUNDED_COUNT = 1 << 30
-"""Replicas of a request that asks for nothing which fit on a node: a bound, so that counts stay integers."""
+"""How many replicas of an empty request fit on a node: a limit, so that counts stay integers."""
 
 
 class StateKey(NamedTuple):
-    """What a node offers now. `shares` are the idle milli-GPUs of each usable device, ascending.
-
-    `whole`: nothing is held and every device is usable, so the node may be given away as one piece.
-    `parts`: the idle shares by device domain, () on a node that declares none. `sizes`: the shares that can be had.
-    Ordered as nodes of equal score are preferred: fewest idle GPUs first, then least CPU left.
-    """
+    """What a node offers now. Sorted by the preference among nodes of equal score: fewest idle GPUs, then least CPU."""
 
     idle_milli: int
     cpu_milli: int
     memory_mib: int
     shares: tuple[int, ...]
+    """Idle milli-GPUs of each usable device, ascending."""
     model: str
     whole: bool
+    """Whether nothing is held and every device is usable, so that the whole node may be taken."""
     parts: Arrangement = ()
+    """Idle shares by device domain, () for a node that declares none."""
     sizes: tuple[int, ...] = ()
+    """Shares of a device that the node offers."""
 
 
 class NodeState:
-    """One state: its key, the names of the nodes in it (sorted), and remembered grades per request."""
+    """One state: its key, the sorted names of the nodes in it, and cached grades per request."""
 
     __slots__ = ("grades", "key", "names")
 
@@ -44,7 +43,7 @@ class NodeState:
 
 
 def fits(key: StateKey, shape: TaskShape) -> bool:
-    """Whether one replica fits on a node in this state."""
+    """Return whether one replica fits on a node in this state."""
     if key.cpu_milli < shape.cpu_milli or key.memory_mib < shape.memory_mib:
         return False
     if not allows(shape, key.model) or (shape.within_required and not stands_within(key, shape, shape.within)):
@@ -57,19 +56,19 @@ def fits(key: StateKey, shape: TaskShape) -> bool:
     if shape.gpu_milli:
         asked = share_of(shape.gpu_milli, key.sizes)
         return bool(shares) and shares[-1] >= asked > 0
-    # A node given away as one piece has nothing left; it must not take even a task that asks for nothing.
+    # A node that is taken as a whole has nothing left; not even an empty request fits.
     return bool(key.cpu_milli or key.memory_mib or key.idle_milli)
 
 
 def allows(shape: TaskShape, model: str) -> bool:
-    """Whether a replica may run on nodes of this GPU model."""
+    """Return whether a replica may run on nodes of this GPU model."""
     if shape.gpu_models and model not in shape.gpu_models:
         return False
     return model not in shape.models_excluded
 
 
 def count(key: StateKey, shape: TaskShape) -> int:
-    """How many replicas fit on one node in this state, exactly."""
+    """Return exactly how many replicas fit on one node in this state."""
     if not fits(key, shape):
         return 0
     if shape.full_node:
@@ -88,16 +87,16 @@ def count(key: StateKey, shape: TaskShape) -> int:
 
 
 def whole_sets(key: StateKey, gpus: int, level: str) -> int:
-    """How many sets of so many idle devices there are, each within one domain of the level ("": anywhere)."""
+    """Return how many sets of idle devices there are, each within one domain of the level ("": anywhere)."""
     if not level:
         return key.shares.count(DEVICE_MILLI) // gpus
     return sum([idle // gpus for idle in whole_by_domain(key.parts, level)])
 
 
 def stands_within(key: StateKey, shape: TaskShape, level: str) -> bool:
-    """Whether one domain of a level inside the node holds all devices of a replica, which must fit apart from that.
+    """Return whether one domain of a level inside the node holds all devices of a replica that fits otherwise.
 
-    A replica without devices is within any domain; a full node has to be one domain.
+    A replica without devices is within any domain; a full node must be one domain.
     """
     if not shape.holds_devices and not (shape.full_node and key.shares):
         return True
@@ -108,9 +107,9 @@ def stands_within(key: StateKey, shape: TaskShape, level: str) -> bool:
 
 
 def outcomes(key: StateKey, shape: TaskShape) -> Iterator[tuple[int, StateKey]]:
-    """(idle share of the device chosen, state afterwards) of each different choice of device, tightest first.
+    """Yield (idle share of the chosen device, state afterwards) for each distinct choice of device, tightest first.
 
-    The share is 1000 for whole devices and 0 where no device is chosen. The request must fit.
+    The share is 1000 for whole devices and 0 if no device is chosen. The request must fit.
     """
     cpu, memory, shares, parts = (
         key.cpu_milli - shape.cpu_milli,
@@ -143,9 +142,9 @@ def outcomes(key: StateKey, shape: TaskShape) -> Iterator[tuple[int, StateKey]]:
 
 
 def positions(key: StateKey, shape: TaskShape, share: int) -> tuple[int, ...]:
-    """The devices that a replica gets on a node with device domains, by their place in the arrangement.
+    """Return the devices of a replica on a node with device domains, by position in the arrangement.
 
-    share: the idle share of the device that was chosen. The request must fit.
+    `share` is the idle share of the chosen device. The request must fit.
     """
     if shape.gpus:
         return choose_whole(key.parts, shape.gpus, shape.within if shape.within_required else "")

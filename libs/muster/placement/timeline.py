@@ -1,8 +1,8 @@
-"""What each node would have free as holds come free one after the other: whole fleets as arrays.
+"""What each node would have idle as holds are released one after the other: whole fleets as arrays.
 
-Both questions about what is held use it: when a gang will fit (the order is time) and whom it could do without (the
-order is that of the victims). Rows are (node, moment) pairs with all that is idle from then on; per request one pass
-over them counts the replicas that fit, so that asking costs some array operations, however many holds there are.
+Two searches use it: when a gang will fit (the order is time) and which victims to preempt (the order is that of the
+victims). Rows are (node, time) pairs with all that is idle from then on; one pass over them counts the replicas of a
+request that fit, so that a query costs some array operations, however many holds there are.
 """
 
 from collections.abc import Collection, Sequence
@@ -24,19 +24,19 @@ Flags = NDArray[np.bool_]
 Number = TypeVar("Number", np.int64, np.float64)
 
 NEVER = np.iinfo(np.int64).max
-"""The moment of what does not come free."""
+"""The time of holds that are never released."""
 
 NO_SIZE = 2 * DEVICE_MILLI
-"""More than a device has: what a share takes that no size of the node is enough for."""
+"""More than a device has: what a share takes that no size of the node can serve."""
 
 REQUEST_CLASSES_MAX = 64
-"""Requests whose counts are kept per table of rows; beyond it they are counted again."""
+"""Requests whose counts are cached per table of rows; beyond it the cache is cleared."""
 
 
 class Nodes:
-    """The usable nodes of a fleet at one moment, sorted by name; others can take nothing, whatever comes free.
+    """The usable nodes of a fleet at one time, sorted by name; other nodes take nothing, whatever is released.
 
-    Never changed once it is made: what changes is copied by `renewed`.
+    Never changed after creation: `renewed` returns a changed copy.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -76,7 +76,7 @@ class Nodes:
         return len(self.names)
 
     def renewed(self, ledger: Ledger, touched: Collection[str]) -> "Nodes | None":
-        """The nodes as they are now, if nothing but these changed since; None if others are usable now than were."""
+        """Return the nodes as they are now, if only these changed; None if the set of usable nodes changed."""
         rows = []
         for name in touched:
             place, node = self.places.get(name), ledger.nodes.get(name)
@@ -101,7 +101,7 @@ class Nodes:
         return now
 
     def within(self, level: str) -> Ints:
-        """Per node and device the number of its domain of a level inside the node, from 1; 0 without one."""
+        """Return per node and device the number of its domain of a level inside the node, from 1; 0 without one."""
         known = self._within.get(level)
         if known is None:
             known = self._within[level] = np.zeros((len(self), self.width), np.int64)
@@ -114,7 +114,7 @@ class Nodes:
         return known
 
     def domains(self, level: str, *, same_model: bool) -> Ints:
-        """Per node the number of its domain (and model), -1 for a node without one; "" is the whole fleet."""
+        """Return per node the number of its domain (and model), -1 without a domain; "" is the whole fleet."""
         if level == NODE_LEVEL:
             return np.arange(len(self), dtype=np.int64)
         known = self._domains.get((level, same_model))
@@ -131,9 +131,9 @@ class Nodes:
 
 
 class Held:
-    """What is held, as arrays: one entry per hold on a usable node, `owner` the index of the set that it belongs to.
+    """Holds as arrays: one entry per hold on a usable node, with the index of the set that it belongs to as `owner`.
 
-    Amounts are what comes free; negative for what is going to be taken. holds: by how many the holds become fewer.
+    Amounts are what is released; negative for what will be taken. `holds` is the decrease of the number of holds.
     """
 
     def __init__(self, nodes: Nodes, sets: Sequence[Sequence[Hold]], *, sign: int = 1) -> None:
@@ -161,7 +161,7 @@ class Held:
         self.gpu_milli = lengths * share
 
     def joined(self, other: "Held") -> "Held":
-        """Both; the owners of the other are counted on."""
+        """Return both; the owners of the other are numbered after these."""
         both = copy(self)
         both.owner = np.concatenate((self.owner, other.owner + self.owners))
         both.owners = self.owners + other.owners
@@ -175,18 +175,18 @@ class Held:
 
 
 class Rows:
-    """Rows of (node, moment): what is idle there from then on. A node's rows stand together, in order of time.
+    """Rows of (node, time): what is idle there from then on. A node's rows are adjacent, in order of time.
 
-    first: the rows of how nodes are now, at `start`; begins: where they are. source: the index in `held` of what a row
-    adds; -1 for first rows. counted: what is remembered of requests.
+    `first` marks the rows of the nodes at `start`, and `begins` has their indexes. `source` is the index in `held` of
+    what a row adds; -1 for first rows. `counted` caches requests.
     """
 
     def __init__(
         self, nodes: Nodes, held: Held, at: Ints, *, start: int, among: Flags | None = None, lasting: bool = False
     ) -> None:
-        """`at` is the moment by owner; an owner whose moment is NEVER stays. among: the nodes looked at (None: all).
+        """Create the rows with the times `at` by owner; NEVER is left out. `among` limits the nodes (None: all).
 
-        lasting: count only what stays idle for ever after, whatever is going to be taken.
+        `lasting`: count only capacity that stays idle for ever, whatever will be taken.
         """
         self.nodes = nodes
         moment = at[held.owner]
@@ -198,7 +198,7 @@ class Rows:
         count = len(now)
         node = np.concatenate((now, held.place[which]))
         moments = np.concatenate((np.full(count, start, np.int64), np.maximum(moment[which], start)))
-        # At the same moment what comes free does so before anything is taken.
+        # Releases come before takes at the same time.
         falls = np.concatenate((np.full(count, -2, np.int64), -held.holds[which]))
         order = np.lexsort((falls, moments, node))
         self.node, self.at = node[order], moments[order]
@@ -218,7 +218,7 @@ class Rows:
         self.counted: dict[TaskShape, Ints] = {}
 
     def replaced(self, other: "Rows") -> "Rows":
-        """These rows, but for the nodes that others are about: those."""
+        """Return these rows, with the rows of the other's nodes replaced."""
         kept = np.ones(len(self.nodes), dtype=bool)
         kept[other.places] = False
         rows = kept[self.node]
@@ -237,7 +237,7 @@ class Rows:
         return both
 
     def index(self) -> None:
-        """Find where each node's rows begin."""
+        """Find the first row of each node."""
         self.begins = np.flatnonzero(self.first)
         self.lengths = np.diff(np.append(self.begins, len(self.node)))
         self.places = self.node[self.begins]
@@ -245,14 +245,14 @@ class Rows:
         self.now[self.places] = self.begins
 
     def then(self, at: int) -> Ints:
-        """By node (place) the row that holds at a moment; `now` is the same for the start."""
+        """Return by node (place) the row that is valid at a time; `now` has the rows at the start."""
         rows = np.zeros(len(self.nodes), np.int64)
         passed = np.add.reduceat((self.at <= at).astype(np.int64), self.begins)
         rows[self.places] = self.begins + passed - 1
         return rows
 
     def _lasting(self, amounts: Ints) -> Ints:
-        """Of each node's amounts the least from each row on."""
+        """Return for each row the minimum of its node's amounts from there on."""
         width = int(self.lengths.max(initial=0))
         spread = np.full((len(self.begins), width, *amounts.shape[1:]), NEVER)
         within = np.arange(len(self.node)) - np.repeat(self.begins, self.lengths)
@@ -262,13 +262,13 @@ class Rows:
         return least[at]
 
     def running(self, steps: NDArray[Number]) -> NDArray[Number]:
-        """Sums over each node's rows from its first one on."""
+        """Return the sums over each node's rows from its first one on."""
         total = np.cumsum(steps, axis=0, dtype=steps.dtype)
         total -= np.repeat(total[self.begins] - steps[self.begins], self.lengths, axis=0)
         return total
 
     def room(self, shape: TaskShape) -> Ints:
-        """Per row how many replicas fit on the node, as `state.count`."""
+        """Return per row how many replicas fit on the node, as `state.count`."""
         known = self.counted.get(shape)
         if known is None:
             if len(self.counted) >= REQUEST_CLASSES_MAX:
@@ -305,7 +305,7 @@ class Rows:
         return room
 
     def _shares(self, gpu_milli: int) -> Ints:
-        """Shares of this size that fit, each as large as its node serves it."""
+        """Return the shares of this size that fit, each rounded up as its node serves it."""
         nodes = self.nodes
         taken = np.array([share_of(gpu_milli, sizes) or NO_SIZE for sizes in nodes.sizes], np.int64)
         if len(taken) == 1:
@@ -313,7 +313,7 @@ class Rows:
         return np.asarray((self.idle // taken[nodes.size][self.node][:, None]).sum(axis=1), np.int64)
 
     def _whole_within(self, shape: TaskShape) -> Ints:
-        """Sets of idle devices, each within one domain inside the node."""
+        """Return the sets of idle devices, each within one domain inside the node."""
         domains, is_whole = self.nodes.within(shape.within)[self.node], self.idle == DEVICE_MILLI
         sets = np.zeros(len(self.node), np.int64)
         for number in range(1, int(domains.max(initial=0)) + 1):
@@ -322,10 +322,10 @@ class Rows:
 
 
 def is_allowed(model: str, shape: TaskShape) -> bool:
-    """Whether the request may run beside devices of this model."""
+    """Return whether the request may run on devices of this model."""
     return (not shape.gpu_models or model in shape.gpu_models) and model not in shape.models_excluded
 
 
 def _is_sound(node: Node) -> bool:
-    """Whether it could be had as a whole."""
+    """Return whether the whole node may be taken."""
     return not node.broken and not node.shape.parts_only

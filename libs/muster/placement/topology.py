@@ -1,7 +1,7 @@
-"""The domains that nodes declare: which nodes are within one block, one rack, and in which states they are.
+"""The domains that nodes declare: which nodes are within one block or rack, and their states.
 
-A domain is known by its whole path from the widest level, because racks of two blocks may share a name. Each keeps its
-nodes by state, as the ledger moves them, so that judging a domain costs as much as it has states, not nodes.
+A domain is identified by its whole path from the widest level, because racks of two blocks may share a name. It keeps
+its nodes by state, as the ledger moves them, so that judging a domain costs as much as it has states, not nodes.
 """
 
 from bisect import bisect_left, insort
@@ -26,11 +26,11 @@ class Domain:
 
     @property
     def level(self) -> str:
-        """Its level."""
+        """The domain's level."""
         return self.path[-1][0]
 
     def move(self, name: str, before: NodeState | None, after: NodeState | None) -> None:
-        """A node of this domain went from one state to another (None: not to be used)."""
+        """Move a node of this domain from one state to another (None: unusable)."""
         if before is not None:
             names = self.states[before]
             if len(names) == 1:
@@ -42,16 +42,16 @@ class Domain:
             insort(names, name)
 
     def first(self, state: NodeState) -> str | None:
-        """The first node in this state."""
+        """Return the first node in this state."""
         names = self.states.get(state)
         return names[0] if names else None
 
     def items(self) -> Iterator[tuple[NodeState, int]]:
-        """Each state with the number of its nodes."""
+        """Yield each state with the number of its nodes."""
         return ((state, len(names)) for state, names in self.states.items())
 
     def within(self, level: str) -> Iterator["Domain"]:
-        """The domains of a narrower level in it, in no order."""
+        """Yield its domains of a narrower level, unordered."""
         for part in self.parts.values():
             if part.level == level:
                 yield part
@@ -72,7 +72,7 @@ class Topology:
         self.device_levels: frozenset[str] = frozenset()
 
     def add(self, node: NodeShape) -> tuple[Domain, ...]:
-        """Enter a node in its domains, widest first, which are returned; it is in none of their states yet."""
+        """Enter a node in its domains and return these, widest first; the node is in none of their states yet."""
         chain: list[Domain] = []
         for depth, (level, _) in enumerate(node.domains):
             path = node.domains[: depth + 1]
@@ -95,7 +95,7 @@ class Topology:
         return self._chains[node.name]
 
     def remove(self, name: str) -> None:
-        """Take a node, which is in no state any more, out of its domains; a level that nobody declares is gone."""
+        """Remove a node without a state from its domains; drop levels that no node declares any more."""
         chain = self._chains.pop(name)
         for at, domain in enumerate(chain):
             domain.nodes -= 1
@@ -114,16 +114,16 @@ class Topology:
         self._tell_device_levels()
 
     def path(self, name: str) -> Path:
-        """All domains of a node, widest first."""
+        """Return all domains of a node, widest first."""
         chain = self._chains[name]
         return chain[-1].path if chain else ()
 
     def levels(self) -> list[str]:
-        """Declared levels, widest first."""
+        """Return the declared levels, widest first."""
         return sorted(self._depths, key=lambda level: (self._depths[level], level))
 
     def domains(self, level: str) -> Sequence[Domain]:
-        """All domains of a level, sorted."""
+        """Return all domains of a level, sorted."""
         found = self._sorted.get(level)
         if found is None:
             by_path = self._domains.get(level)
@@ -134,5 +134,5 @@ class Topology:
 
     def _tell_device_levels(self) -> None:
         if self._uses or self.device_levels:
-            # A level of the fleet stays one, whatever single nodes call their insides.
+            # A level of the fleet stays one, whatever levels nodes declare inside themselves.
             self.device_levels = frozenset(level for level in self._uses if level not in self._domains)

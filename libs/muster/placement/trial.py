@@ -1,4 +1,4 @@
-"""Trying what a fleet would be without some of those who hold parts of it, on its own books."""
+"""Trials of a fleet without some victims' holds, on its own ledger."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from muster.placement.state import NodeState, count
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """Holds that could be taken back together: `order` before `cost` says which victim is rather taken (less is first).
+    """Holds that can be preempted together. Victims are preferred by `order`, then by `cost`, less first.
 
     Holds of different victims are disjoint. Costs are not negative.
     """
@@ -22,9 +22,9 @@ class Victim:
 
 
 class Trial:
-    """A fleet with some victims taken out. Whoever makes one closes it, which puts everything back.
+    """A fleet without the holds of some victims. Its creator closes it, which puts everything back.
 
-    `tell` and `untell` are called for victims that are taken, not for those that are only lifted to look beneath.
+    `tell` and `untell` are called for taken victims, not for victims that are lifted temporarily.
     """
 
     def __init__(self, fleet: Fleet, *, tell: Callable[[str], None], untell: Callable[[str], None]) -> None:
@@ -41,14 +41,14 @@ class Trial:
         self._tell(victim.key)
 
     def put_back(self, victim: Victim) -> None:
-        """Hold again what the victim held."""
+        """Enter the victim's holds again."""
         for hold in victim.holds:
             self.fleet.hold(hold)
         del self.taken[victim.key]
         self._untell(victim.key)
 
     def lift(self, victim: Victim, name: str = "") -> None:
-        """Withdraw what the victim holds on a node (everywhere) for a moment; without telling."""
+        """Withdraw the victim's holds on a node (everywhere) temporarily, without calling `tell`."""
         holds = self._lifted[victim.key] = []
         for hold in victim.holds:
             if not name or hold.slot.node == name:
@@ -61,7 +61,7 @@ class Trial:
             self.fleet.hold(hold)
 
     def close(self) -> None:
-        """Put everybody back, the last taken first."""
+        """Put all victims back, the last taken first."""
         for holds in reversed(list(self._lifted.values())):
             for hold in holds:
                 self.fleet.hold(hold)
@@ -70,12 +70,12 @@ class Trial:
             self.put_back(victim)
 
     def room(self, name: str, shape: TaskShape) -> int:
-        """Replicas that fit on a node as it is now in the trial."""
+        """Return the replicas that fit on a node in the trial."""
         node = self.fleet.ledger.nodes.get(name)
         return 0 if node is None or node.state is None else count(node.state.key, shape)
 
     def room_on(self, names: Sequence[str], shape: TaskShape) -> int:
-        """The same on several nodes together."""
+        """Return the replicas that fit on several nodes in the trial."""
         nodes, known, total = self.fleet.ledger.nodes, dict[NodeState, int](), 0
         for name in names:
             state = nodes[name].state

@@ -1,7 +1,7 @@
-"""What a gang's wishes come to in this fleet: plans, in which every wish speaks of nodes.
+"""A gang's topology and model requests in this fleet: plans, in which every request is about nodes.
 
-A wish for a level inside nodes becomes part of the shape of each replica (`TaskShape.within`); a wish for one GPU model
-becomes one plan per model. So whoever places, counts or explains has to know neither.
+A request for a level inside nodes becomes part of the shape of each replica (`TaskShape.within`); a request for one GPU
+model becomes one plan per model. So placing, counting and explaining need not know either.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -12,46 +12,44 @@ from muster.placement.shapes import DEVICE_MILLI, GangRequest, GroupRequest, Tas
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One group of a gang under placement, by its index in the request.
-
-    replicas: how many are wanted at once. most: up to which it may grow. wish: of its own replicas.
-    """
+    """One group of a gang under placement, by its index in the request."""
 
     index: int
     shape: TaskShape
     replicas: int
+    """Replicas to place at once."""
     most: int
+    """Maximum to which it may grow."""
     wish: TopologyWish | None = None
+    """The topology request of its own replicas."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The groups in the order of placement, each with its least, and the wish that holds for all of them together.
-
-    model: the one on which all groups with devices are put; None if any will do, or each its own.
-    """
+    """The groups in the order of placement, each with its minimum, and the common topology request."""
 
     groups: tuple[Group, ...]
     wish: TopologyWish | None = None
     model: str | None = None
+    """The model of all groups with devices; None if any will do, or each its own."""
 
     @property
     def is_elastic(self) -> bool:
-        """Whether it may come to more than the least."""
+        """Whether more than the minimum may be placed."""
         return any(group.replicas < group.most for group in self.groups)
 
     def with_most(self) -> "Plan":
-        """The same, with all replicas or nothing."""
+        """Return the plan with all replicas or none."""
         return self.with_counts([group.most for group in self.groups])
 
     def with_counts(self, counts: Sequence[int]) -> "Plan":
-        """The same, with exactly so many replicas of each group, in the plan's order."""
+        """Return the plan with exactly these replicas per group, in the plan's order."""
         groups = zip(self.groups, counts, strict=True)
         return replace(self, groups=tuple([replace(group, replicas=n, most=n) for group, n in groups]))
 
 
 def plans(gang: GangRequest, device_levels: Collection[str], models: Sequence[str]) -> Iterator[Plan]:
-    """The ways to place a gang. device_levels: declared inside nodes. models: of the fleet's devices."""
+    """Yield the plans to place a gang. `device_levels` are inside nodes, `models` are of the fleet's devices."""
     gang_wish = gang.topology
     inside = gang_wish if gang_wish is not None and gang_wish.level in device_levels else None
     groups = [_group(index, group, inside, device_levels=device_levels) for index, group in enumerate(gang.groups)]
@@ -68,7 +66,7 @@ def plans(gang: GangRequest, device_levels: Collection[str], models: Sequence[st
 
 
 def shapes_of(gang: GangRequest, device_levels: Collection[str]) -> list[TaskShape]:
-    """What a replica of each group asks, with its own and the gang's wishes for a level inside nodes."""
+    """Return the request of a replica of each group, including requests for a level inside nodes."""
     wish = gang.topology
     inside = wish if wish is not None and wish.level in device_levels else None
     return [_group(0, group, inside, device_levels=device_levels).shape for group in gang.groups]

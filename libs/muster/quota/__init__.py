@@ -1,1 +1,1 @@
-"""Hierarchical quota: the tree of queues, what they hold and may hold, who borrows how much. Pure: no I/O, no clock."""
+"""Hierarchical quota and fair share: the tree of queues, their usage and limits. Pure: no I/O, no clock."""

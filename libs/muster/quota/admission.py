@@ -1,4 +1,4 @@
-"""What a queue asks of a job that is submitted to it: which teams may, and the highest priority."""
+"""Admission rules of a queue: the teams that may submit to it, and the highest priority."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,18 +11,18 @@ from muster.schemas.job import PRIORITY_MAX
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The rules of one queue, with what it inherits from the queues above."""
+    """The rules of one queue, including the rules inherited from the queues above."""
 
     closed: bool = False
-    """It takes no new jobs."""
+    """Whether the queue takes no new jobs."""
     teams: frozenset[str] = frozenset()
-    """Teams that may submit: those named by this queue and by the queues above, each with the queue's own name."""
+    """Teams that may submit: the teams listed by this queue and the queues above, and the names of these queues."""
     teams_of_user: frozenset[str] = frozenset()
-    """Teams of which only the user may submit whose queue this is, or is below."""
+    """Teams of which only the owner of the user queue may submit, if this queue is one or is below one."""
     template: str = ""
-    """The queue with the `user_template` that the user's queue stands directly below; empty: no user's queue."""
+    """The queue with the `user_template` directly above the user queue; "" if there is no user queue."""
     user_queue: str = ""
-    """Name of the user's queue: this queue, or one above it."""
+    """Name of the user queue: this queue, or one above it."""
     priority_max: int = PRIORITY_MAX
     """Highest priority of its jobs."""
 
@@ -34,7 +34,7 @@ class Admission:
 
 
 def admissions(specs: Mapping[str, QueueSpec]) -> dict[str, Admission]:
-    """Return the rules of every queue of one cluster. A cycle, which a log with holes may hold, is cut somewhere."""
+    """Return the rules of every queue of one cluster. A cycle, possible in a log with gaps, is cut."""
     found: dict[str, Admission] = {}
     for spec in specs.values():
         for one in reversed(up(spec.name, specs)):
@@ -45,7 +45,7 @@ def admissions(specs: Mapping[str, QueueSpec]) -> dict[str, Admission]:
 
 
 def up(name: str, specs: Mapping[str, QueueSpec]) -> tuple[QueueSpec, ...]:
-    """Return the queue and those above it, each once, as far as they are there."""
+    """Return the queue and the queues above it, each once, as far as they exist."""
     path: dict[str, QueueSpec] = {}
     above = specs.get(name)
     while above is not None and above.name not in path and len(path) < DEPTH_MAX:

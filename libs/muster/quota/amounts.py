@@ -1,7 +1,7 @@
 """Amounts of resources, as quota counts them: `gpu_milli`, `gpu_milli:<model>`, `cpu_milli`, `memory_mib`.
 
-CPU and memory count as requested; GPUs count as held, so that a job of whole nodes counts with every GPU of them. Of
-which model its GPUs are is known once a job is placed; what asks for one model only counts for that model before.
+CPU and memory count as requested; GPUs count as held, so that a job of whole nodes counts with all their GPUs. The GPU
+model of a job is known once it is placed; before, a request counts for a model only if it allows no other one.
 """
 
 import re
@@ -15,16 +15,16 @@ from muster.schemas.facts.queue import CPU, GPU, MEMORY, QueueSpec, QueueTemplat
 from muster.schemas.job import Slot
 
 Amounts = Mapping[str, int]
-"""Resource -> amount, in the unit that the resource's name says. What is not named is zero."""
+"""Resource -> amount, in the unit of the resource's name. A missing resource has the amount zero."""
 
 NO_AMOUNTS: Amounts = MappingProxyType({})
-"""Nothing."""
+"""No amounts."""
 
 UNLIMITED = 1 << 60
-"""No bound: far above every amount, and still an integer that can be added to others."""
+"""No limit: far above every amount, and still an integer that can be added to others."""
 
 MODELS_KNOWN_MAX = 1_024
-"""Names of GPU models whose resource is remembered."""
+"""Names of GPU models whose resource is cached."""
 
 _NOT_IN_RESOURCE = re.compile(r"[^A-Za-z0-9._-]+")
 _RESOURCE_MODEL_MAX = 63
@@ -32,13 +32,13 @@ _RESOURCE_MODEL_MAX = 63
 
 @lru_cache(maxsize=MODELS_KNOWN_MAX)
 def model_resource(model: str) -> str:
-    """The resource of one model's GPUs; characters that a resource may not have become hyphens; "" for no model."""
+    """Return the resource of one model's GPUs, with invalid characters replaced by hyphens; "" for no model."""
     name = _NOT_IN_RESOURCE.sub("-", model).lstrip("._-")[:_RESOURCE_MODEL_MAX]
     return f"{GPU}:{name}" if name else ""
 
 
 def gang_amounts(gang: GangRequest, counts: Sequence[int] | None = None) -> dict[str, int]:
-    """What a gang asks for. counts: replicas per group instead of all of them."""
+    """Return the request of a gang; `counts` has the replicas per group, by default all."""
     gpu = cpu = memory = 0
     by_model: dict[str, int] = {}
     for group, replicas in zip(gang.groups, counts or [g.replicas for g in gang.groups], strict=True):
@@ -54,7 +54,7 @@ def gang_amounts(gang: GangRequest, counts: Sequence[int] | None = None) -> dict
 def held_amounts(
     slots: Sequence[Slot] | Sequence[Place], gang: GangRequest, model_of: Callable[[str], str]
 ) -> dict[str, int]:
-    """What these slots hold. model_of: the GPU model of a node, "" if it is not known (then no model is counted)."""
+    """Return what these slots hold. `model_of` returns a node's GPU model; "" (unknown) counts no model."""
     gpu = cpu = memory = 0
     by_model: dict[str, int] = {}
     for slot in slots:
@@ -71,7 +71,7 @@ def held_amounts(
 
 
 def nominal_of(spec: QueueSpec | QueueTemplate) -> dict[str, int]:
-    """Nominal quota by resource, the first form of a queue's fields included."""
+    """Return the nominal quota by resource, including the field `gpu_milli_quota`."""
     quota = dict(spec.quota)
     if isinstance(spec, QueueSpec) and spec.gpu_milli_quota is not None:
         quota.setdefault(GPU, spec.gpu_milli_quota)
@@ -79,7 +79,7 @@ def nominal_of(spec: QueueSpec | QueueTemplate) -> dict[str, int]:
 
 
 def borrowing_of(spec: QueueSpec | QueueTemplate) -> dict[str, int]:
-    """Borrowing limits by resource; the first form's limit is that of quota and what is borrowed together."""
+    """Return the borrowing limits by resource; `gpu_milli_limit` limits quota and borrowed amounts together."""
     limits = dict(spec.borrowing_limit)
     if isinstance(spec, QueueSpec) and spec.gpu_milli_limit is not None:
         limits.setdefault(GPU, max(0, spec.gpu_milli_limit - nominal_of(spec).get(GPU, 0)))
@@ -87,7 +87,7 @@ def borrowing_of(spec: QueueSpec | QueueTemplate) -> dict[str, int]:
 
 
 def changes(after: Amounts, before: Amounts) -> tuple[tuple[int, dict[str, int]], ...]:
-    """What must be added (sign 1) to `before` and taken from it (sign -1) to have `after`."""
+    """Return the amounts to add to `before` (sign 1) and to subtract from it (sign -1) to get `after`."""
     more = {r: amount for r, old in after.items() if (amount := old - before.get(r, 0)) > 0}
     less = {r: amount for r, old in before.items() if (amount := old - after.get(r, 0)) > 0}
     return (1, more), (-1, less)

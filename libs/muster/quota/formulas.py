@@ -5,13 +5,13 @@
     usage(parent)   = own + sum over children c of max(0, usage(c) - localQuota(c))
     available(root) = SubtreeQuota(root) - usage(root)
     available(n)    = max(0, localQuota(n) - usage(n)) + min(available(parent),
-                      SubtreeQuota(n) - localQuota(n) - max(0, usage(n) - localQuota(n)) + borrowingLimit(n))
+                       SubtreeQuota(n) - localQuota(n) - max(0, usage(n) - localQuota(n)) + borrowingLimit(n))
 
-A tree declares a resource if one of its queues names it in its quota. Of a resource that it does not declare the root
-has no SubtreeQuota: there `available(root)` is what the root's borrowing limit leaves, unlimited without one.
+A tree declares a resource if one of its queues has a quota for it. For an undeclared resource the root has no
+SubtreeQuota: there `available(root)` is what the root's borrowing limit leaves, unlimited without one.
 
-What may not be preempted lives on nominal quota, so that nominal quota can always be reclaimed: what a queue holds so
-is counted against its own nominal quota, and, where it names none, against that of the queue above.
+Non-preemptible jobs use only nominal quota, so that nominal quota can always be reclaimed: their usage counts against
+the nominal quota of their queue, or, if it has none, of the first queue above that has one.
 
     fixed(n) = own + sum over children c of max(0, fixed(c) - nominal(c))          fixed(n) <= nominal(n) if n names one
 """
@@ -23,15 +23,11 @@ from muster.quota.amounts import UNLIMITED
 from muster.quota.usage import decayed
 
 QUOTA, BORROWING_LIMIT, NON_PREEMPTIBLE = "quota", "borrowing-limit", "non-preemptible"
-"""Why a queue may not hold more, as the reasons' vocabulary has it."""
+"""Why a queue may not hold more, as reason codes."""
 
 
 class Cell:
-    """One resource at one queue.
-
-    named: the queue's quota names it. own, own_fixed: held by its own jobs, and by those that may not be preempted.
-    held: with the queues below, all of it; usage, fixed: what of it counts here, by the formulas. average, at: of held.
-    """
+    """One resource of one queue."""
 
     __slots__ = (
         "at", "average", "borrowing", "fixed", "half_life_ns", "held", "is_root", "key", "lending", "local", "named",
@@ -42,24 +38,28 @@ class Cell:
         self.key = (queue, resource)
         self.is_root = True
         self.named = False
+        """Whether the queue's quota names the resource."""
         self.nominal = 0
         self.lending = self.borrowing = UNLIMITED
         self.subtree = self.local = 0
         self.own = self.own_fixed = self.held = self.usage = self.fixed = 0
+        """Held by the queue's own jobs, by its non-preemptible own jobs, by all jobs at and below it; then by the
+        formulas."""
         self.average = 0.0
+        """Decayed average of `held`, as of `at`."""
         self.at = 0
         self.half_life_ns = 1.0
 
     def localise(self) -> None:
-        """What of SubtreeQuota is never lent."""
+        """Update the part of SubtreeQuota that is never lent."""
         self.local = max(0, self.subtree - self.lending)
 
     def average_at(self, now: int) -> float:
-        """The decayed average of what is held, at a later moment."""
+        """Return the decayed average of the held amount at a later time."""
         return decayed(self.average, self.held, now - self.at if self.at else 0, self.half_life_ns)
 
     def remember(self, at: int) -> None:
-        """Bring the average up to date: what is held, or the half-life, changes at this moment."""
+        """Update the average to `at`, before the held amount or the half-life changes."""
         passed_ns = at - self.at
         if passed_ns > 0:
             if self.at and self.average != self.held:
@@ -83,26 +83,25 @@ class Cell:
 
 
 NOTHING = Cell("", "")
-"""Stands for a resource that a queue has nothing to do with; never changed."""
+"""The cell of a resource that a queue does not use; never changed."""
 
 
 class Ceiling(NamedTuple):
-    """What stops more from being held: of which queue, resource and bound.
-
-    held and limit: of `queue`, the one whose bound it is. available: what the asking queue may still hold, negative
-    after quota was taken away. reason: QUOTA, BORROWING_LIMIT or NON_PREEMPTIBLE.
-    """
+    """The limit that prevents a queue from holding more."""
 
     queue: str
+    """The queue whose limit it is, with its `held` amount and `limit`."""
     resource: str
     held: int
     limit: int
     available: int
+    """What the requesting queue may still hold; negative after its quota was reduced."""
     reason: str
+    """QUOTA, BORROWING_LIMIT or NON_PREEMPTIBLE."""
 
 
 def available(cells: Sequence[Cell], *, is_declared: bool) -> int:
-    """How much more may be held. cells: of the queue and those above it, upwards."""
+    """Return how much more may be held. `cells` are of the queue and the queues above it, upwards."""
     left = 0
     for cell in reversed(cells):
         if cell.is_root:
@@ -115,7 +114,7 @@ def available(cells: Sequence[Cell], *, is_declared: bool) -> int:
 
 
 def potential(cells: Sequence[Cell], *, is_declared: bool) -> int:
-    """`available` if nothing were held anywhere (Kueue's potentialAvailable)."""
+    """Return `available` if nothing were held anywhere (Kueue's potentialAvailable)."""
     left = 0
     for cell in reversed(cells):
         if cell.is_root:
@@ -126,9 +125,9 @@ def potential(cells: Sequence[Cell], *, is_declared: bool) -> int:
 
 
 def binding(cells: Sequence[Cell], *, is_declared: bool, is_empty: bool = False) -> tuple[int, Ceiling]:
-    """Which of the bounds on the way up makes `available` what it is: its place in `cells`, and in numbers.
+    """Return the limit that determines `available`: its index in `cells`, and its numbers.
 
-    is_empty: which makes `potential` what it is.
+    With `is_empty`, the limit that determines `potential`.
     """
     find = potential if is_empty else available
     left = find(cells, is_declared=is_declared)
@@ -145,12 +144,12 @@ def binding(cells: Sequence[Cell], *, is_declared: bool, is_empty: bool = False)
 
 
 def fixed_cell(cells: Sequence[Cell]) -> Cell:
-    """Whose nominal quota bounds what may not be preempted: the first queue upwards that names one, or the root."""
+    """Return the cell with the quota of non-preemptible jobs: the first upwards with a nominal quota, or the root."""
     return next(cell for cell in cells if cell.named or cell.is_root)
 
 
 def hold(cells: Sequence[Cell], amount: int, *, preemptible: bool) -> None:
-    """The own jobs of the first queue hold so much more (negative: less). cells: of it and those above it, upwards."""
+    """Add an amount (negative: remove) to the first queue's own jobs. `cells` are of it and upwards."""
     cells[0].own += amount
     usage = amount
     for cell in cells:

@@ -1,4 +1,4 @@
-"""The knobs of a queue, inherited from the queue above and at the top from the product's defaults."""
+"""The policy of a queue, inherited from the queue above and at the top from the product's defaults."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -19,10 +19,9 @@ from muster.schemas.job import JobSpec
 
 @dataclass(frozen=True)
 class Policy:
-    """All knobs of one queue, as they hold for its jobs. run_time_*, min_slice_*: None for no default or no maximum.
+    """The resolved policy of one queue, as it applies to its jobs.
 
-    The product's maximum of the slice is a day: a job that names a longer one would keep what its queue borrowed from
-    others for so long.
+    The product's maximum of the time slice is a day: a job with a longer one would keep borrowed quota that long.
     """
 
     within_queue: WithinQueue = WithinQueue.LOWER_PRIORITY
@@ -34,6 +33,7 @@ class Policy:
     order: QueueOrder = QueueOrder.FAIR
     defragment: Defragment = Defragment.ADVISE
     run_time_default_s: float | None = None
+    """None: no default; for the maximums, None is no maximum."""
     run_time_max_s: float | None = None
     min_slice_default_s: float | None = None
     min_slice_max_s: float | None = 86_400.0
@@ -44,7 +44,7 @@ class Policy:
         return self.half_life_s * NS_PER_S
 
     def run_times(self, spec: JobSpec) -> tuple[float, float]:
-        """Total run time and minimum slice of a job, in seconds: its own or the queue's default, within its maximum."""
+        """Return a job's total run time and time slice in seconds: its own or the default, within the maximum."""
         total = _within(
             spec.total_run_time_s, "total_run_time_s" in spec.left_out, self.run_time_default_s, self.run_time_max_s
         )
@@ -65,7 +65,7 @@ _OF_PREEMPTION = ("within_queue", "reclaim", "fair_share", "over_slice")
 
 
 def resolve(specs: Iterable[QueueSpec]) -> Policy:
-    """The policy of the first of these queues. specs: it and those above it, upwards."""
+    """Return the policy of the first of these queues; `specs` are of it and the queues above it, upwards."""
     found: dict[str, object] = {}
     for spec in specs:
         for source, names in ((spec, _OWN), (spec.preemption, _OF_PREEMPTION)):

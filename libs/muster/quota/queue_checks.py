@@ -1,4 +1,4 @@
-"""Whether a queue may be so: what is refused, with the field and what to do."""
+"""Validates a queue's spec: returns the field, the reason, and what to do."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -12,14 +12,14 @@ from muster.schemas.facts.queue import GPU, QueueSpec, QueueTemplate
 
 
 class Refusal(NamedTuple):
-    """Why a queue may not be so: which field, and a sentence."""
+    """Why a queue's spec is refused: the field, and a sentence."""
 
     field: str
     reason: str
 
 
 def refusal_of(spec: QueueSpec, specs: Mapping[str, QueueSpec]) -> Refusal | None:
-    """Why the queue may not be so among these; None if it may."""
+    """Return why the spec is invalid among these queues; None if it is valid."""
     return (
         _amounts(spec, prefix="")
         or _first_form(spec)
@@ -41,7 +41,7 @@ def _amounts(spec: QueueSpec | QueueTemplate, *, prefix: str) -> Refusal | None:
                 return Refusal(prefix + field, f"{field} of {resource} is {amount}: it must not be negative")
     nominal = nominal_of(spec)
     for resource, lending in spec.lending_limit.items():
-        # what a queue without a quota of its own lends is that of the queues below it; a user's queue has none
+        # a queue without its own quota lends that of the queues below it; a user queue has none below
         if (resource in nominal or isinstance(spec, QueueTemplate)) and lending > nominal.get(resource, 0):
             return Refusal(
                 prefix + "lending_limit",
@@ -74,7 +74,7 @@ def _times(spec: QueueSpec) -> Refusal | None:
 
 
 def _slice(spec: QueueSpec, specs: Mapping[str, QueueSpec]) -> Refusal | None:
-    """Refuse a default above the maximum that is inherited."""
+    """Refuse a default above the inherited maximum."""
     default, most = spec.min_slice_default_s, resolve((spec, *up(spec.parent or "", specs))).min_slice_max_s
     if default is None or most is None or default <= most:
         return None

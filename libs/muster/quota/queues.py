@@ -1,7 +1,7 @@
-"""Queues: their tree, what their jobs hold, how much more they may hold, who borrows how much, and changes to come.
+"""Queues: their tree, what their jobs hold, how much more they may hold, their shares, and requested changes.
 
-The formulas are in `quota` (what may be held), `shares` (who borrows how much) and `usage` (what was held lately); here
-they are asked by the name of a queue.
+The formulas are in `formulas` (limits), `shares` (borrowing) and `usage` (past usage); this module applies them by the
+name of a queue.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,13 +20,13 @@ __all__ = ["Ceiling", "QueueRecord", "QueueTree", "Refusal"]
 
 @dataclass(slots=True)
 class _EarlyUsage:
-    """What is held for a queue that is not there (yet): parts of a checkpoint come in any order."""
+    """Amounts held in a queue that does not exist (yet): parts of a checkpoint come in any order."""
 
     amounts: dict[tuple[str, bool], int] = field(default_factory=dict)
     principals: dict[str, int] = field(default_factory=dict)
 
     def hold(self, amounts: Amounts, *, sign: int, preemptible: bool, principal: str) -> None:
-        """Count so much more (sign -1: less)."""
+        """Add amounts (sign -1: remove)."""
         for resource, amount in amounts.items():
             key = resource, preemptible
             self.amounts[key] = self.amounts.get(key, 0) + sign * amount
@@ -34,9 +34,9 @@ class _EarlyUsage:
             self.principals[principal] = self.principals.get(principal, 0) + sign * milli
 
     def move_to(self, record: QueueRecord, *, is_stale: bool) -> None:
-        """Count it for the queue, which is there now. is_stale: all sums will be made anew."""
+        """Count the amounts for the queue, which exists now. `is_stale`: all sums will be computed again."""
         for (resource, preemptible), amount in self.amounts.items():
-            if is_stale:  # from what the queues' own jobs hold
+            if is_stale:  # the sums are computed from what the queues' own jobs hold
                 cell = record.cell(resource)
                 cell.own += amount
                 cell.own_fixed += 0 if preemptible else amount
@@ -47,20 +47,19 @@ class _EarlyUsage:
 
 
 class QueueTree:
-    """All queues, with what they hold and may hold, and the changes that wait for an answer.
-
-    capacity: what the cluster has, by resource. relieved: (queue, resource) of which less is held, or more may be held,
-    since somebody last took note of it.
-    """
+    """All queues, with their usage and limits, and requested changes that wait for an answer."""
 
     def __init__(self) -> None:
         self.wishes: dict[str, QueueWish] = {}
+        """Requested changes by the id of their fact."""
         self.relieved: set[tuple[str, str]] = set()
+        """(queue, resource) of which less is held, or more may be held, since a reader cleared the set."""
         self._records: dict[str, QueueRecord] = {}
         self._is_stale = False
         self._early: dict[str, _EarlyUsage] = {}
         self._waiting_for: dict[str, int] = {}
         self.capacity: dict[str, int] = {}
+        """The cluster's capacity by resource."""
         self._proposed: list[tuple[str, Amounts, bool]] = []
 
     @property
@@ -75,9 +74,9 @@ class QueueTree:
     # --- the tree --------------------------------------------------------------------------------------------
 
     def set(self, spec: QueueSpec, *, changed_at: int, at: int = 0) -> bool:
-        """The queue is so from now on. at: when, for the averages; 0 if nothing changed at a moment (a checkpoint).
+        """Set a queue's spec. `at` is the time for the averages; 0 if it comes from a checkpoint.
 
-        Returns whether it is a new queue that others feel by what it may lend them at most, which `relieved` says.
+        Return whether it is a new queue that affects others at most by what it lends, which `relieved` reports.
         """
         record = self._records.get(spec.name)
         if record is None:
@@ -97,7 +96,7 @@ class QueueTree:
         return False
 
     def load(self, state: QueueState) -> None:
-        """The queue as a checkpoint says, with what it held lately."""
+        """Load the queue from a checkpoint, with its past usage."""
         self.set(state.spec, changed_at=state.changed_at)
         record = self._records[state.spec.name]
         for used in state.used:
@@ -108,7 +107,7 @@ class QueueTree:
                 cell.average, cell.at = used.average, used.at
 
     def state_of(self, record: QueueRecord) -> QueueState:
-        """The queue as a state fact."""
+        """Return the queue as a state fact."""
         used = [
             Used(resource=resource, average=cell.average, at=cell.at)
             for resource, cell in sorted(record.cells.items())
@@ -122,18 +121,18 @@ class QueueTree:
         return QueueState(spec=record.spec, changed_at=record.changed_at, used=tuple(used))
 
     def check(self, spec: QueueSpec, accepted: Mapping[str, QueueSpec] | None = None) -> Refusal | None:
-        """Why the queue may not be so; None if it may. accepted: changes to be thought of as made."""
+        """Return why the queue's spec is invalid; None if it is valid. `accepted` has changes that count as made."""
         return refusal_of(spec, {name: record.spec for name, record in self._records.items()} | dict(accepted or {}))
 
     def path(self, queue: str) -> tuple[str, ...]:
-        """The queue and those above it; only its name if it is not there."""
+        """Return the queue and the queues above it; only its name if it does not exist."""
         record = self.queues.get(queue)
         return (queue,) if record is None else tuple(above.name for above in record.path)
 
     def sides(self, one: str, other: str) -> tuple[str, str] | None:
-        """The children of the closest common ancestor on either side; the cluster is an ancestor of all.
+        """Return the children of the closest common ancestor on either side; the cluster is an ancestor of all.
 
-        None if there are no two sides: it is the same queue, or one stands above the other.
+        None if there are no two sides: it is the same queue, or one is above the other.
         """
         up, down = self.path(one)[::-1], self.path(other)[::-1]
         for mine, theirs in zip(up, down, strict=False):
@@ -142,19 +141,19 @@ class QueueTree:
         return None
 
     def policy(self, queue: str) -> Policy:
-        """All knobs of the queue, inherited ones resolved; the defaults if it is not there."""
+        """Return the resolved policy of the queue; the defaults if it does not exist."""
         record = self.queues.get(queue)
         return DEFAULT if record is None else record.policy
 
     def policy_for(self, queue: str, asked: str) -> Policy:
-        """The policy of a queue, or of the one above it, which was asked for, as long as it is not made."""
+        """Return the policy of a queue; until a user queue is created, of the requested queue above it."""
         return self.policy(queue if queue in self.queues else asked)
 
     def queue_for(self, asked: str, principal: str) -> str:
-        """Where a job of this principal that asks for this queue goes: to the principal's own if there is a template.
+        """Return the queue of a principal's job that requests a queue: the user queue if there is a template.
 
-        An operator may have made that queue before. If another queue bears its name, or there are USERS_MAX of them or
-        no level is left, the jobs go to the queue itself.
+        An operator may have created the user queue before. If another queue has its name, or the number of user queues
+        or levels is at its maximum, the job goes to the requested queue.
         """
         above = self.queues.get(asked)
         if above is None or above.spec.user_template is None:
@@ -168,7 +167,7 @@ class QueueTree:
         return asked
 
     def set_capacity(self, totals: Amounts) -> None:
-        """What the cluster has of each resource: nodes that are part of it."""
+        """Set the cluster's capacity by resource."""
         if totals == self.capacity:
             return
         self.capacity = dict(totals)
@@ -185,10 +184,10 @@ class QueueTree:
         at: int = 0,
         principal: str = "",
     ) -> None:
-        """Its jobs hold so much more (sign -1: less) from `at` on.
+        """Add amounts held by the queue's jobs (sign -1: remove) from `at` on.
 
-        At 0 it is only tried, to be undone by the opposite sign, or told by a checkpoint: what was held lately is left
-        as it is, and nobody is taken to be relieved.
+        With `at` 0 the change is a trial, to be undone with the opposite sign, or comes from a checkpoint: past usage
+        is unchanged.
         """
         record = self._records.get(queue) if not self._is_stale else self.queues.get(queue)
         if record is None:
@@ -209,16 +208,16 @@ class QueueTree:
 
     @property
     def has_proposals(self) -> bool:
-        """Whether something is counted that is only proposed."""
+        """Whether proposed amounts are counted."""
         return bool(self._proposed)
 
     def propose(self, queue: str, amounts: Amounts, *, preemptible: bool = True) -> None:
-        """Count a placement that is only proposed, until `withdraw_proposals`."""
+        """Count a proposed placement until `withdraw_proposals`."""
         self._proposed.append((queue, amounts, preemptible))
         self.hold(queue, amounts, preemptible=preemptible)
 
     def withdraw_proposals(self) -> None:
-        """Forget everything that was proposed."""
+        """Remove all proposed amounts."""
         while self._proposed:
             queue, amounts, preemptible = self._proposed.pop()
             self.hold(queue, amounts, sign=-1, preemptible=preemptible)
@@ -226,12 +225,12 @@ class QueueTree:
     # --- what may be held ------------------------------------------------------------------------------------
 
     def declares(self, queue: str, resource: str) -> bool:
-        """Whether the queue's tree counts this resource: then the tree is closed for it."""
+        """Return whether the queue's tree counts this resource: then the tree is closed for it."""
         record = self.queues.get(queue)
         return record is not None and resource in record.root.declared
 
     def available(self, queue: str, resource: str, *, preemptible: bool = True) -> int:
-        """How much more its jobs may hold; negative after quota was taken away; about UNLIMITED if not bounded."""
+        """Return how much more its jobs may hold; negative after quota was reduced; about UNLIMITED without a limit."""
         record = self.queues[queue]
         if resource not in record.bounded:
             return UNLIMITED
@@ -243,18 +242,18 @@ class QueueTree:
         return min(left, bound.nominal - bound.fixed)
 
     def waits_on(self, queue: str, resource: str) -> tuple[str, ...]:
-        """Where less must be held before more is available: the queue and those above it, up to what binds it."""
+        """Return the queues in which usage must fall before more is available: upwards to the binding limit."""
         record = self.queues[queue]
         if resource not in record.bounded:
             return ()
         cells, is_declared = record.cells_up(resource), resource in record.root.declared
         place, _ = formulas.binding(cells, is_declared=is_declared)
-        if is_declared:  # of what may not be preempted, where its nominal quota comes from
+        if is_declared:  # for non-preemptible jobs, up to the queue whose nominal quota they use
             place = max(place, cells.index(formulas.fixed_cell(cells)))
         return tuple(cell.key[0] for cell in cells[: place + 1])
 
     def ceiling(self, queue: str, amounts: Amounts, *, preemptible: bool) -> Ceiling | None:
-        """What stops so much more from being held; None if nothing does. Raises KeyError if the queue is not there."""
+        """Return the limit that prevents these amounts; None if there is none. Raise KeyError for an unknown queue."""
         record = self.queues[queue]
         for resource, amount in amounts.items():
             if resource not in record.bounded or amount <= 0:
@@ -270,7 +269,7 @@ class QueueTree:
         return None
 
     def never(self, queue: str, amounts: Amounts, *, preemptible: bool) -> Ceiling | None:
-        """What stops so much from being held even if nothing else were; None if nothing does."""
+        """Return the limit that prevents these amounts even if nothing else is held; None if there is none."""
         record = self.queues[queue]
         for resource, amount in amounts.items():
             if resource not in record.bounded or amount <= 0:
@@ -286,17 +285,17 @@ class QueueTree:
     # --- who borrows -----------------------------------------------------------------------------------------
 
     def share(self, node: str, extra: Amounts | None = None) -> float:
-        """What the queue borrows of what can be lent, by weight. extra: counted as held at this very queue besides."""
+        """Return the queue's borrowed part of what can be lent, by weight, with `extra` counted as held by it."""
         return shares.share(self.queues[node], self.capacity, extra)
 
     def used_share(self, node: str, now: int) -> float:
-        """The same for what it held lately."""
+        """Return the share computed from the decayed past usage."""
         return shares.used_share(self.queues[node], self.capacity, now)
 
     def is_within_nominal(self, node: str, extra: Amounts) -> bool:
-        """Whether usage and extra stay within SubtreeQuota in every resource of extra that the tree declares.
+        """Return whether usage and extra stay within SubtreeQuota in every declared resource of extra.
 
-        False if it declares none of them: then nothing is nominal.
+        False if none of them is declared: then nothing is nominal.
         """
         record = self.queues[node]
         declared = [resource for resource, amount in extra.items() if amount and resource in record.root.declared]
@@ -304,12 +303,12 @@ class QueueTree:
         return bool(cells) and all(cell.usage + amount <= cell.subtree for cell, amount in cells)
 
     def is_borrowing(self, node: str, resources: Iterable[str]) -> bool:
-        """Whether it holds more of one of these than its SubtreeQuota; of what is not declared, anything at all."""
+        """Return whether the queue holds more than its SubtreeQuota of one of these; anything counts if undeclared."""
         cells = self.queues[node].cells
         return any((cell := cells.get(resource, NOTHING)).usage > cell.subtree for resource in resources)
 
     def principal_share(self, queue: str, principal: str, now: int) -> float:
-        """Which part of the GPUs that the queue's own jobs held lately the principal held, 0 to 1."""
+        """Return the principal's part, 0 to 1, of the decayed GPU usage of the queue's own jobs."""
         record = self.queues.get(queue)
         return 0.0 if record is None else record.principals.share(principal, now, record.policy.half_life_ns)
 
@@ -320,7 +319,7 @@ class QueueTree:
         self._wait_for(spec.parent, 1)
         is_quiet = False
         if self._waiting_for.get(spec.name) or self._is_stale:
-            self._is_stale = True  # others name it as their parent: they stand below it from now on
+            self._is_stale = True  # other queues have it as their parent, and are below it from now on
             record.path = (record,)
         else:
             attach(record, self._records.get(spec.parent or ""))
@@ -337,7 +336,6 @@ class QueueTree:
         return is_quiet
 
     def _wait_for(self, parent: str | None, more: int) -> None:
-        """So many queues name this parent."""
         if parent is not None:
             self._waiting_for[parent] = self._waiting_for.get(parent, 0) + more
 

@@ -1,13 +1,13 @@
-"""Weighted dominant resource fairness on what is borrowed (Kueue's DRS, `fair_sharing.go`), as a plain float.
+"""Weighted dominant resource fairness on borrowed amounts (Kueue's DRS, `fair_sharing.go`), as a float.
 
     share(c) = max over r of max(0, usage_r(c) - SubtreeQuota_r(c)) / lendable_r, divided by weight(c)
 
-1.0 means all that can be lent; 0 that nothing is borrowed. lendable_r is what c's parent could have if nothing were
-held; of a resource that the tree does not declare, and above the parentless queues, it is what the cluster has.
+1.0 means everything that can be lent; 0 means that nothing is borrowed. lendable_r is what c's parent could have if
+nothing were held; for an undeclared resource, and above queues without a parent, it is the cluster's capacity.
 
-A tree that declares GPUs is compared by what it declares alone: who stays within quota borrows nothing, whatever CPU
-and memory that takes. GPUs of one model count besides GPUs only where they are declared, or they would count twice, and
-against a job that waits and has no model yet they would count once.
+A tree that declares GPUs is compared by declared resources alone: a queue within its quota borrows nothing, whatever
+CPU and memory it uses. GPUs of one model count besides GPUs only if they are declared: otherwise they would count
+twice, but only once for a waiting job, which has no model yet.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,11 +18,11 @@ from muster.quota.tree import QueueRecord
 from muster.schemas.facts.queue import GPU
 
 MODEL_MARK = ":"
-"""In the name of a resource that is one GPU model."""
+"""Occurs in the name of a resource of one GPU model."""
 
 
 def skips(record: QueueRecord) -> Callable[[str], bool]:
-    """Which resources are left out of the comparison in this queue's tree."""
+    """Return a predicate of the resources that are left out of the comparison in this queue's tree."""
     declared = record.path[-1].declared
     if GPU in declared or any(MODEL_MARK in resource for resource in declared):
         return lambda resource: resource not in declared
@@ -30,7 +30,7 @@ def skips(record: QueueRecord) -> Callable[[str], bool]:
 
 
 def share(record: QueueRecord, capacity: Mapping[str, int], extra: Amounts | None = None) -> float:
-    """What the queue borrows. extra: what is thought of as held besides."""
+    """Return the queue's share, with `extra` counted as held."""
     worst = 0.0
     more, is_left_out = extra or NO_AMOUNTS, skips(record)
     for resource, cell in record.cells.items():
@@ -44,7 +44,7 @@ def share(record: QueueRecord, capacity: Mapping[str, int], extra: Amounts | Non
 
 
 def used_share(record: QueueRecord, capacity: Mapping[str, int], now: int) -> float:
-    """The same for the decayed average of all that was held."""
+    """Return the share computed from the decayed average of held amounts."""
     worst, is_left_out = 0.0, skips(record)
     for resource, cell in record.cells.items():
         borrowed = cell.average_at(now) - cell.subtree
@@ -54,7 +54,7 @@ def used_share(record: QueueRecord, capacity: Mapping[str, int], now: int) -> fl
 
 
 def own_share(record: QueueRecord, capacity: Mapping[str, int], extra: Amounts | None = None) -> float:
-    """What the jobs of the queue itself borrow beside the queues below it: as one child of weight 1 without quota."""
+    """Return the share of the queue's own jobs beside the queues below it: one child of weight 1 without quota."""
     more, is_left_out = extra or NO_AMOUNTS, skips(record)
     worst = 0.0
     for resource in {**record.cells, **more}:

@@ -1,7 +1,7 @@
-"""The tree of queues: who stands above whom, and what of each resource is whose.
+"""The tree of queues: parents and children, and the amounts of each resource.
 
-What the queues' own jobs hold is added in one way and everything else follows from it: after each change of a queue the
-sums on its way up are corrected; only where a queue went elsewhere in the tree all sums are made anew.
+All sums derive from what the queues' own jobs hold. After a change of a queue the sums on its way up are corrected;
+only if a queue moved in the tree all sums are computed again.
 """
 
 import itertools
@@ -20,12 +20,7 @@ DEPTH_MAX = 16
 
 @dataclass(slots=True, eq=False)
 class QueueRecord:
-    """One queue. path: the queue itself and those above it. policy: its knobs, inherited ones resolved.
-
-    declared: at a root, how many queues of the tree name each resource in their quota. bounded: resources of which it
-    may be refused more. lendables: what could be lent to a child of it, as far as somebody asked since the root's epoch
-    was `lendables_epoch`. ups: its cells and those above, as far as they were needed.
-    """
+    """One queue."""
 
     spec: QueueSpec
     changed_at: int = 0
@@ -33,14 +28,20 @@ class QueueRecord:
     parent: "QueueRecord | None" = field(default=None, repr=False)
     children: "dict[str, QueueRecord]" = field(default_factory=dict, repr=False)
     path: "tuple[QueueRecord, ...]" = field(default=(), repr=False)
+    """The queue and the queues above it."""
     policy: Policy = field(default_factory=Policy, repr=False)
+    """Its resolved policy."""
     principals: Principals = field(default_factory=Principals, repr=False)
     declared: dict[str, int] = field(default_factory=dict, repr=False)
+    """At a root, the number of queues of the tree whose quota names each resource."""
     bounded: frozenset[str] = frozenset()
+    """Resources that may be refused."""
     lendables: dict[str, int] = field(default_factory=dict, repr=False)
+    """What could be lent to a child, cached since the root's epoch was `lendables_epoch`."""
     epoch: int = 0
     lendables_epoch: int = 0
     ups: dict[str, tuple[Cell, ...]] = field(default_factory=dict, repr=False)
+    """Cached cells of the queue and the queues above it, by resource."""
 
     @property
     def name(self) -> str:
@@ -63,18 +64,18 @@ class QueueRecord:
         return self.cells.get(GPU, NOTHING).own
 
     def held(self) -> dict[str, int]:
-        """All that is held by its jobs and those of the queues below it."""
+        """Return all amounts held by its jobs and those of the queues below it."""
         return {resource: cell.held for resource, cell in self.cells.items() if cell.held}
 
     def cells_up(self, resource: str) -> tuple[Cell, ...]:
-        """This queue's cell of the resource and those above it; made where they are missing."""
+        """Return this queue's cell of the resource and the cells above it, created where they are missing."""
         cells = self.ups.get(resource)
         if cells is None:
             cells = self.ups[resource] = tuple(record.cell(resource) for record in self.path)
         return cells
 
     def cell(self, resource: str) -> Cell:
-        """The cell of one resource; made if it is missing."""
+        """Return the cell of one resource, created if it is missing."""
         cell = self.cells.get(resource)
         if cell is None:
             cell = self.cells[resource] = Cell(self.spec.name, resource)
@@ -82,13 +83,13 @@ class QueueRecord:
         return cell
 
     def lendable(self, resource: str, capacity: Mapping[str, int]) -> int:
-        """What could be lent to it at most: all that its parent could have, or the cluster has."""
+        """Return the maximum that could be lent to it: all that its parent could have, or the cluster has."""
         if self.parent is None:
             return capacity.get(resource, 0)
         return self.parent.lendable_below(resource, capacity)
 
     def lendable_below(self, resource: str, capacity: Mapping[str, int]) -> int:
-        """What could be lent to a child of this queue at most."""
+        """Return the maximum that could be lent to a child of this queue."""
         root = self.path[-1]
         if resource not in root.declared:
             return capacity.get(resource, 0)
@@ -100,7 +101,7 @@ class QueueRecord:
         return lendable
 
     def subtree(self) -> "Iterator[QueueRecord]":
-        """This queue and all below it, the lowest first."""
+        """Yield this queue and all queues below it, the lowest first."""
         stack, order = [self], list[QueueRecord]()
         while stack:
             record = stack.pop()
@@ -110,11 +111,11 @@ class QueueRecord:
 
 
 def link(records: Mapping[str, QueueRecord]) -> None:
-    """Find parents, children and paths from the specs. A cycle, which a log with holes may hold, is cut somewhere."""
+    """Set parents, children and paths from the specs. A cycle, possible in a log with gaps, is cut."""
     for record in records.values():
         record.parent = None
         record.children = {}
-    for name in sorted(records):  # the same cut wherever and in whatever order the same queues were folded
+    for name in sorted(records):  # a cycle is cut at the same place, in whatever order the queues were folded
         record = records[name]
         above = records.get(record.spec.parent or "")
         walked = above
@@ -128,7 +129,7 @@ def link(records: Mapping[str, QueueRecord]) -> None:
 
 
 def attach(record: QueueRecord, parent: QueueRecord | None) -> None:
-    """Put a new queue, which nothing stands below, where it belongs."""
+    """Insert a new queue that has no queues below it."""
     record.parent = parent
     record.path = (record, *(parent.path if parent is not None else ()))
     if parent is not None:
@@ -136,7 +137,7 @@ def attach(record: QueueRecord, parent: QueueRecord | None) -> None:
 
 
 def settle_all(records: Mapping[str, QueueRecord]) -> None:
-    """Make every sum anew from what the queues' own jobs hold."""
+    """Compute every sum again from what the queues' own jobs hold."""
     roots = [record for record in records.values() if record.parent is None]
     for record in records.values():
         record.ups, record.declared = {}, {}
@@ -162,7 +163,7 @@ def settle_all(records: Mapping[str, QueueRecord]) -> None:
 
 
 def settle_knobs(top: QueueRecord) -> None:
-    """Resolve again what a queue and those below it inherit."""
+    """Resolve again the policies of a queue and the queues below it."""
     for record in top.subtree():
         record.policy = resolve(above.spec for above in record.path)
         for cell in record.cells.values():
@@ -171,7 +172,7 @@ def settle_knobs(top: QueueRecord) -> None:
 
 
 def forget_bounds(root: QueueRecord) -> None:
-    """What could be lent, and what is bounded, has to be found anew in the whole tree."""
+    """Invalidate what could be lent and what is bounded, in the whole tree."""
     root.epoch += 1
     for record in root.subtree():
         record.bounded = _bounded(record)
@@ -198,7 +199,7 @@ def settle_bounds(record: QueueRecord) -> None:
 
 
 def _pass_up(cells: tuple[Cell, ...], before: tuple[int, int, int]) -> None:
-    """The first cell was changed. before: what it lent, and what of its usage and fixed usage counted above."""
+    """Correct the cells above a changed one. `before`: its lent amount, and its usages that counted above."""
     for lower, cell in itertools.pairwise(cells):
         now = lower.lent, lower.above, lower.fixed_above
         if now == before:

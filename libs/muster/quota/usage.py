@@ -1,20 +1,20 @@
-"""Use that is forgotten by half-lives: the average of what was held, where the newest counts most.
+"""Usage that decays by half-lives: the average of held amounts, in which recent amounts weigh most.
 
     U(t) = H + (U0 - H) * 0.5 ** ((t - t0) / half_life)
 
-with U0 the average at t0 and H what is held since then: the closed form of admission fair sharing's repeated sampling,
-so that nothing has to be sampled. It is brought up to date only when H changes.
+U0 is the average at t0, and H is held since then: the closed form of the repeated sampling of Kueue's admission fair
+sharing, so that nothing has to be sampled. It is updated only when H changes.
 """
 
 import math
 from collections.abc import Iterator
 
 PRINCIPALS_MAX = 256
-"""Principals of one queue whose use is remembered; beyond it those that hold nothing are forgotten, oldest first."""
+"""Principals of one queue whose usage is remembered; beyond it those that hold nothing are forgotten, oldest first."""
 
 
 class Decayed:
-    """held: at present. average: as of `at` (nanoseconds; 0: nothing was ever held)."""
+    """A held amount, and its average as of `at` in nanoseconds (0: nothing was ever held)."""
 
     __slots__ = ("at", "average", "held")
 
@@ -24,11 +24,11 @@ class Decayed:
         self.at = at
 
     def average_at(self, now: int, half_life_ns: float) -> float:
-        """The average at a later moment."""
+        """Return the average at a later time."""
         return decayed(self.average, self.held, now - self.at if self.at else 0, half_life_ns)
 
     def add(self, amount: int, *, at: int, half_life_ns: float) -> None:
-        """So much more (negative: less) is held from then on; at 0 the average is left as it is."""
+        """Add an amount (negative: remove) at a time; with `at` 0 the average is unchanged."""
         if at:
             self.average = self.average_at(at, half_life_ns)
             self.at = max(at, self.at)
@@ -36,15 +36,15 @@ class Decayed:
 
 
 def decayed(average: float, held: int, passed_ns: int, half_life_ns: float) -> float:
-    """The average after so long; a clock that goes backwards changes nothing."""
+    """Return the average after a time; a clock that goes backwards changes nothing."""
     if passed_ns <= 0 or average == held:
         return average
-    # an exponent beyond a thousand half-lives is 0 in floating point anyway, and must not overflow on the way
+    # beyond a thousand half-lives the factor is 0 in floating point anyway; the limit prevents an overflow
     return held + (average - held) * math.exp2(-min(passed_ns / half_life_ns, 1_000.0))
 
 
 class Principals:
-    """How much of a queue's GPUs each principal held lately."""
+    """The decayed GPU usage of each principal of a queue."""
 
     __slots__ = ("_of",)
 
@@ -55,32 +55,32 @@ class Principals:
         return iter(self._of.items())
 
     def add(self, principal: str, milli: int, *, at: int, half_life_ns: float) -> None:
-        """The principal holds so much more (negative: less)."""
+        """Add an amount to the principal's usage (negative: remove)."""
         use = self._of.get(principal) or Decayed()
         use.add(milli, at=at, half_life_ns=half_life_ns)
         if at:
-            self._of.pop(principal, None)  # the order is that of the last change
+            self._of.pop(principal, None)  # entries are in the order of their last change
         self._of[principal] = use
         if at and len(self._of) > PRINCIPALS_MAX:
             self._forget()
 
     def load(self, principal: str, *, average: float, at: int) -> None:
-        """As a checkpoint says."""
+        """Load the usage of a principal from a checkpoint."""
         use = self._of.pop(principal, None) or Decayed()
         use.average, use.at = average, at
         self._of[principal] = use
 
     def settle(self, at: int, half_life_ns: float) -> None:
-        """Bring every average up to date: another half-life counts from now on."""
+        """Update every average, before the half-life changes."""
         for use in self._of.values():
             use.add(0, at=at, half_life_ns=half_life_ns)
 
     def total(self, now: int, half_life_ns: float) -> float:
-        """What all of them held lately."""
+        """Return the decayed usage of all principals."""
         return sum(use.average_at(now, half_life_ns) for use in self._of.values())
 
     def share(self, principal: str, now: int, half_life_ns: float) -> float:
-        """Which part of all that was held lately the principal held, 0 to 1."""
+        """Return the principal's part of the decayed usage, 0 to 1."""
         mine = self._of.get(principal)
         if mine is None:
             return 0.0

@@ -1,4 +1,4 @@
-"""Queues per user: a queue with a template gets one below it for each principal that submits to it, on first use."""
+"""User queues: a queue with a template gets one queue below it for each principal that submits to it, on first use."""
 
 import hashlib
 import re
@@ -6,10 +6,10 @@ import re
 from muster.schemas.facts.queue import QueueSpec
 
 TEMPLATE_NAME_MAX = 40
-"""Characters of the name of a queue with a template, so that a good part of the user's name still fits behind it."""
+"""Maximum length of the name of a queue with a template, so that most of the user's name still fits behind it."""
 
 USERS_MAX = 10_000
-"""Queues below one with a template; the jobs of further users go to that queue itself."""
+"""User queues below one queue with a template; jobs of further users go to that queue itself."""
 
 NAME_MAX = 63
 _HASH = 8
@@ -17,9 +17,9 @@ _NOT_IN_NAME = re.compile(r"[^a-z0-9]+")
 
 
 def names(queue: str, principal: str) -> tuple[str, ...]:
-    """What the principal's queue may be called, best first: `<queue>-<principal>`, and the same with a hash.
+    """Return the possible names of the principal's queue, best first: `<queue>-<principal>`, and the same with a hash.
 
-    Only with the hash, which keeps different principals apart, where the name had to be changed or cut.
+    If the name had to be changed or cut, only the one with the hash, which distinguishes principals.
     """
     plain = _NOT_IN_NAME.sub("-", principal.lower()).strip("-")
     name = f"{queue}-{plain}"
@@ -29,7 +29,7 @@ def names(queue: str, principal: str) -> tuple[str, ...]:
 
 
 def user_queue(above: QueueSpec, name: str) -> QueueSpec:
-    """The queue of one user, made of the template of the queue above, which has one."""
+    """Return the spec of a user queue, from the template of the queue above."""
     template = above.user_template
     assert template is not None
     return QueueSpec(

@@ -1,1 +1,1 @@
-"""The scaler: attach a GPU, add a node, take a GPU away, take a node away, or nothing."""
+"""The scaler: attaches or removes GPUs, adds or removes nodes, or reports why nothing helps."""

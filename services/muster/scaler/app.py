@@ -1,4 +1,4 @@
-"""The scaler service: what it folds under which settings, which questions it answers, and its metrics while it leads.
+"""Wires the scaler service: its settings, the queries that it answers, and its metrics while it leads.
 
 Labels of the metrics have fixed vocabularies.
 """
@@ -28,17 +28,19 @@ _DURATIONS_S = (1.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 12
 
 _CHOICES = Counter(
     "muster_scale_choices",
-    "Choices that ended, done or failed; of nothing-chosen, what stands in the way.",
+    "Choices that ended, by outcome (done or failed); for nothing-chosen, the outcome is the reason code.",
     ("choice", "case", "outcome"),
 )
-_CHOICE_S = Histogram("muster_scale_choice_seconds", "From chosen to done.", ("choice",), buckets=_DURATIONS_S)
-_EXEMPLARS = Exemplars(1)  # choices are few: each may be looked for
+_CHOICE_S = Histogram(
+    "muster_scale_choice_seconds", "Time from a choice to its completion.", ("choice",), buckets=_DURATIONS_S
+)
+_EXEMPLARS = Exemplars(1)  # choices are few, so each one gets an exemplar
 _OPEN = Gauge("muster_scale_choices_open", "Choices under way.", ("choice",))
-_WAITING = Gauge("muster_scale_waiting_jobs", "Jobs that wait for what scaling could bring.", ("cluster",))
+_WAITING = Gauge("muster_scale_waiting_jobs", "Waiting jobs that more GPUs or nodes could help.", ("cluster",))
 
 
 class ChoicesSink:
-    """Implements `Sink`. cluster: whose choices these are. One instance serves one term after the other."""
+    """The scaler's metrics of one cluster, as a `Sink`. One instance serves successive leader terms."""
 
     def __init__(self, cluster: str) -> None:
         self._cluster = cluster
@@ -48,7 +50,7 @@ class ChoicesSink:
         self._version = -1
 
     async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:  # noqa: ARG002 - the port
-        """See Sink.open."""
+        """Show the choices and waiting jobs of the state."""
         assert isinstance(core, ScalerCore), "these are metrics of the scaler"
         self._core = core
         self._cases = {one.id: (one.name, one.chosen.case) for one in core.state.choices.open.values()}
@@ -57,7 +59,7 @@ class ChoicesSink:
         self._show_waiting(core)
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
-        """See Sink.after_fold."""
+        """Count the choices that the folded facts made or ended."""
         assert self._core is not None, "a sink is opened first"
         mine = [fact for fact in facts if fact.kind == "scale"]
         for fact in mine:
@@ -67,7 +69,7 @@ class ChoicesSink:
         self._show_waiting(self._core)
 
     async def close(self) -> None:
-        """See Sink.close."""
+        """Remove the gauges."""
         self._core = None
         self._gauges.hide()
 
@@ -89,7 +91,7 @@ class ChoicesSink:
             self._gauges.show(_OPEN, sums[name], name)
 
     def _show_waiting(self, core: ScalerCore) -> None:
-        """Counted only when it changed: there may be thousands of shapes."""
+        """Update the number of waiting jobs if it changed: there may be thousands of shapes to count."""
         demand = core.state.demand
         if demand.version != self._version:
             self._version = demand.version
@@ -97,7 +99,7 @@ class ChoicesSink:
 
 
 def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
-    """The scaler of one cluster. Raises ScalingConfigError, which names the field, for settings that cannot be."""
+    """Return the services of one cluster's scaler. Raise ScalingConfigError, which names the field."""
     config = config_of(settings.scaling, settings.fabrics, settings.composer)
     return (
         CoreService(

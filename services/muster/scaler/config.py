@@ -1,4 +1,4 @@
-"""Settings as the scaler's core takes them. Outside of the core, which knows no settings files."""
+"""Converts settings for the scaler's core, which does not know settings files."""
 
 from collections.abc import Sequence
 
@@ -10,5 +10,5 @@ from muster.scaler.core.groups import ScalingConfig
 def config_of(
     scaling: ScalingSettings, fabrics: Sequence[FabricSettings] = (), composer: ComposerSettings | None = None
 ) -> ScalingConfig:
-    """What the settings allow, checked. Raises ScalingConfigError, which names the field."""
+    """Return the checked configuration. Raise ScalingConfigError, which names the field, if settings are invalid."""
     return ScalingConfig(scaling, frozenset(fabric.name for fabric in fabrics), composer or ComposerSettings())

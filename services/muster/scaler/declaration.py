@@ -1,4 +1,4 @@
-"""Declares what the scaler reads and writes. Loads little: a stack asks before it starts anything."""
+"""Declares what the scaler reads and writes. Imports little, because a stack reads it before any service starts."""
 
 from muster.bus.declaration import Declaration, QueryType
 from muster.bus.settings import Settings
@@ -15,5 +15,5 @@ DECLARATION = Declaration(
 
 
 def check(settings: Settings) -> None:
-    """Raises ScalingConfigError, which names the field, for settings that cannot be."""
+    """Check the settings. Raise ScalingConfigError, which names the field, if they are invalid."""
     config_of(settings.scaling, settings.fabrics, settings.composer)

@@ -1,1 +1,1 @@
-"""The scheduler: every job's phase, queues and their limits, placement, and who may hold a node or device."""
+"""The scheduler: job phases, queues and their limits, placement, and grants to hold a node or device."""

@@ -1,8 +1,8 @@
-"""The scheduler service: what it folds under which limits, which questions it answers, and its metrics while it leads.
+"""Wires the scheduler service: its limits, the queries that it answers, and its metrics while it leads.
 
-Facts are counted one by one: how long placing took, how jobs ended, what runs were for nothing. The gauges beside them
-(teams, queues, nodes and GPUs) are set every `SHOW_S`, because a surge changes them thousands of times a second. Teams
-and queues are labels up to a bound, the rest stands together as `other`; never a job or a node.
+Counters follow each fact: time to placement, job outcomes, runs that were lost. Gauges (teams, queues, nodes and GPUs)
+are set every `SHOW_S`, because a surge of jobs changes them thousands of times a second. Teams and queues are label
+values up to a limit; all others are counted under `other`. A job or node is never a label value.
 """
 
 import asyncio
@@ -46,26 +46,26 @@ QUEUES_MAX = 128
 MODELS_MAX = 32
 _MILLI = 1000
 
-_TEAM_JOBS = Gauge("muster_team_jobs", "Live jobs.", ("team", "state"))
+_TEAM_JOBS = Gauge("muster_team_jobs", "Live jobs of the team, by state.", ("team", "state"))
 _TEAM_GPUS = Gauge("muster_team_gpus_held", "GPUs held by the team's jobs.", ("team",))
-_QUEUE_JOBS = Gauge("muster_queue_jobs", "Live jobs of the queue itself.", ("queue", "state"))
-_QUEUE_HELD = Gauge("muster_queue_gpus_held", "GPUs held by jobs of the queue and those below it.", ("queue",))
-_QUEUE_NOMINAL = Gauge("muster_queue_gpus_nominal", "Nominal quota of GPUs; none: 0.", ("queue",))
-_QUEUE_LIMIT = Gauge("muster_queue_gpus_limit", "GPUs that the queue may hold; +Inf: all there are.", ("queue",))
-_QUEUE_SHARE = Gauge("muster_queue_share", "What the queue borrows of what could be lent, by weight.", ("queue",))
-_QUEUE_USED = Gauge("muster_queue_used_share", "The same for what it held lately.", ("queue",))
-_QUEUE_WAIT = Gauge("muster_queue_oldest_wait_seconds", "How long its first job has waited.", ("queue",))
-_NODES = Gauge("muster_nodes", "Nodes of the cluster.", ("state",))
-_GPUS = Gauge("muster_gpus", "GPUs of nodes of the cluster.", ("model",))
-_GPUS_HELD = Gauge("muster_gpus_held", "GPUs that jobs hold.", ("model",))
-_GPUS_UNUSABLE = Gauge("muster_gpus_unusable", "GPUs that take no new jobs.", ("model",))
-_ANOMALIES = Gauge("muster_anomalies", "Facts that fitted no state, since the core was made.", ("service",))
+_QUEUE_JOBS = Gauge("muster_queue_jobs", "Live jobs of the queue, without the queues below it.", ("queue", "state"))
+_QUEUE_HELD = Gauge("muster_queue_gpus_held", "GPUs held by jobs of the queue and the queues below it.", ("queue",))
+_QUEUE_NOMINAL = Gauge("muster_queue_gpus_nominal", "Nominal quota in GPUs; 0 without a quota.", ("queue",))
+_QUEUE_LIMIT = Gauge("muster_queue_gpus_limit", "GPUs that the queue may hold; +Inf without a limit.", ("queue",))
+_QUEUE_SHARE = Gauge("muster_queue_share", "Borrowed part of the lendable resources, by weight.", ("queue",))
+_QUEUE_USED = Gauge("muster_queue_used_share", "The queue's share, computed from its decayed past usage.", ("queue",))
+_QUEUE_WAIT = Gauge("muster_queue_oldest_wait_seconds", "Time that the queue's oldest job has waited.", ("queue",))
+_NODES = Gauge("muster_nodes", "Nodes of the cluster, by state.", ("state",))
+_GPUS = Gauge("muster_gpus", "GPUs of the cluster's nodes, by model.", ("model",))
+_GPUS_HELD = Gauge("muster_gpus_held", "GPUs that jobs hold, by model.", ("model",))
+_GPUS_UNUSABLE = Gauge("muster_gpus_unusable", "GPUs on which no new jobs are placed, by model.", ("model",))
+_ANOMALIES = Gauge("muster_anomalies", "Facts that fitted no state since the core was created.", ("service",))
 
 _NODE_STATES = ("usable", "lost", "withheld", "unreleased")
 
 
 class Standing:
-    """Shows it for one term after the other. teams: which teams have a label, shared with the counters."""
+    """Sets the gauges of one leader term after the other. Shares the label values of `teams` with the counters."""
 
     def __init__(self, teams: BoundedLabels) -> None:
         self._gauges = LeaderGauges()
@@ -75,7 +75,7 @@ class Standing:
         self._shown_models: set[str] = set()
 
     def show(self, state: State, tally: Tally, *, now: Instant) -> None:
-        """Everything as of now."""
+        """Set all gauges from the state at `now`."""
         self._show_teams(tally)
         self._show_queues(state, tally, now)
         self._show_held(tally)
@@ -85,7 +85,7 @@ class Standing:
         self._gauges.show(_ANOMALIES, state.anomalies.total(), "scheduler")
 
     def hide(self) -> None:
-        """The term is over."""
+        """Remove the gauges when the leader term ends."""
         self._gauges.hide()
         self._fleet_version, self._shown_models = -1, set()
 
@@ -150,7 +150,7 @@ class Standing:
                 unusable[model] += len(present)
         for standing in _NODE_STATES:
             self._gauges.show(_NODES, nodes[standing], standing)
-        self._shown_models |= gpus.keys()  # one that is gone is shown as 0
+        self._shown_models |= gpus.keys()  # a model that left the cluster is shown as 0
         for model in self._shown_models:
             self._gauges.show(_GPUS, gpus[model], model)
             self._gauges.show(_GPUS_UNUSABLE, unusable[model], model)
@@ -172,44 +172,43 @@ def _nominal_milli(record: QueueRecord) -> int:
 
 
 def _limit_gpus(record: QueueRecord) -> float:
-    """What it may hold by its own words: quota and what it may borrow, infinite if that is not bounded."""
+    """Return the GPUs that the queue may hold: its quota and borrowing limit; infinite without a borrowing limit."""
     borrowing = borrowing_of(record.spec).get(GPU)
     return math.inf if borrowing is None else (_nominal_milli(record) + borrowing) / _MILLI
 
 
 SHOW_S = 2.0
-"""Between two looks at the gauges; less than any scrape interval."""
+"""Interval between two updates of the gauges; shorter than any scrape interval."""
 
 FAILURES_TOLD_PER_S = 10
 PLACE_SLOW_S = 1.0
-"""Placing that takes longer is always led to from the metrics."""
+"""A placement that takes longer always gets an exemplar, so that its trace can be found from the metrics."""
 
 _WAITS_S = (0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0, 43200.0)
 _TERMINAL = frozenset({"succeeded", "failed", "cancelled", "timed-out"})
 
 _PLACE_S = Histogram(
     "muster_submit_to_placed_seconds",
-    "From submitted to first placed. waited: whether it was said in between that there is no place.",
+    "Time from submission to first placement, in seconds. waited: whether the job was reported unschedulable before.",
     ("waited",),
     buckets=_WAITS_S,
 )
 _PLACE_AT_ONCE_S, _PLACE_TOLD_S = _PLACE_S.labels("no"), _PLACE_S.labels("yes")
-_PLACED = Counter("muster_jobs_placed", "Placements, first and later ones.", ("team",))
-_WAITED_S = Counter("muster_jobs_waited_seconds", "Sum of the times from queued to placed.", ("team",))
+_PLACED = Counter("muster_jobs_placed", "Placements of jobs, including placements of later attempts.", ("team",))
+_WAITED_S = Counter("muster_jobs_waited_seconds", "Total time that jobs waited in a queue before placement.", ("team",))
 _ENDED = Counter("muster_jobs_ended", "Jobs that ended, by outcome.", ("team", "outcome"))
-_REQUEUED = Counter("muster_jobs_requeued", "Jobs that wait again after a run, by reason.", ("reason",))
-
+_REQUEUED = Counter("muster_jobs_requeued", "Jobs that were queued again after an attempt, by reason.", ("reason",))
 for _reason in QueuedReason:
     if _reason is not QueuedReason.SUBMITTED:
-        _REQUEUED.labels(_reason.value)  # shown as 0 before the first, or a rate would not see it
+        _REQUEUED.labels(_reason.value)  # exported as 0 before the first, so that `rate()` sees the first increase
 
 _logger = logging.getLogger(__name__)
 
 
 class SchedulerSink:
-    """Implements `Sink`. One instance serves one term after the other.
+    """The metrics and log lines of a leader, as a `Sink`. One instance serves successive leader terms.
 
-    time: paces the log lines. one_in: traces that a collector is sent whole, None: as the variables say.
+    `time` paces the log lines. One in `one_in` traces is sent to a collector whole; None takes it from the environment.
     """
 
     def __init__(self, *, time: TimeSource | None = None, one_in: int | None = None) -> None:
@@ -226,7 +225,7 @@ class SchedulerSink:
         self._now = Instant(0)
 
     async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:  # noqa: ARG002 - the port
-        """See Sink.open."""
+        """Count the jobs of the state, and start to update the gauges."""
         assert isinstance(core, SchedulerCore), "these are metrics of the scheduler"
         self._core = core
         self._tally = Tally()
@@ -235,11 +234,11 @@ class SchedulerSink:
         self._showing = asyncio.create_task(self._keep_showing(core.state), name="scheduler metrics")
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
-        """See Sink.after_fold."""
+        """Count what the folded facts report."""
         assert self._core is not None, "a sink is opened first"
         assert self._showing is not None, "showing begins with the term"
         if self._showing.done():
-            self._showing.result()  # raises what ended it: the service recovers
+            self._showing.result()  # raises the error of the task, so that the service recovers
         self._now = now
         state = self._core.state
         records = state.jobs.records
@@ -250,7 +249,7 @@ class SchedulerSink:
             self._tally.see(job_id, records.get(job_id))
 
     async def close(self) -> None:
-        """See Sink.close."""
+        """Stop updating the gauges and remove them."""
         showing, self._showing, self._core = self._showing, None, None
         if showing is not None:
             showing.cancel()
@@ -277,7 +276,7 @@ class SchedulerSink:
                     self._tell(fact, finished, record)
 
     def _of_team(self, name: str) -> tuple[Counter, Counter]:
-        """Counters with their labels bound: looking labels up costs as much as counting."""
+        """Return the team's counters with their labels bound: looking up labels costs as much as counting."""
         team = self._teams.of(name)
         known = self._placed.get(team)
         if known is None:
@@ -296,7 +295,7 @@ class SchedulerSink:
         _logger.info(
             "job %s of team %s failed with exit code %d: %s%s",
             record.id, record.job.spec.team, finished.exit_code, finished.reason or "no reason was given",
-            f"; {unsaid} more failed since the last line" if unsaid else "",
+            f"; {unsaid} more jobs failed since the last line" if unsaid else "",
             extra=about(fact.trace),
         )  # fmt: skip
 
@@ -307,13 +306,16 @@ class SchedulerSink:
 
 
 BLAME_MARGIN_S = 2.0
-"""Beyond a reading: until health has told of it and the scheduler has folded that."""
+"""Time added to the reading interval, until health has reported a fault and the scheduler has folded the fact."""
 BLAME_DERIVED_S_MAX = 60.0
-"""Where pages are read more seldom, a job's places are not held for the next one."""
+"""Upper limit of a derived wait: with a longer reading interval, a job's places are not kept for the next reading."""
 
 
 def blame_s_of(settings: Settings) -> float:
-    """How long an error of a job is judged later, seconds: as set, or one reading more; 0 where nobody looks."""
+    """Return how long to wait before judging a job's error, in seconds; 0 if no health checks run.
+
+    The default is one reading interval and a margin.
+    """
     if settings.scheduler.blame_s is not None:
         return settings.scheduler.blame_s
     if not (settings.telemetry.enabled and settings.health.enabled):
@@ -322,7 +324,7 @@ def blame_s_of(settings: Settings) -> float:
 
 
 def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
-    """The scheduler of one cluster."""
+    """Return the services of one cluster's scheduler."""
     sink = SchedulerSink()
     limits = Limits(
         unschedulable_interval_s=settings.scheduler.unschedulable_interval_s,

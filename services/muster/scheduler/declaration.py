@@ -1,4 +1,4 @@
-"""Declares what the scheduler reads and writes. Loads little: a stack asks before it starts anything."""
+"""Declares what the scheduler reads and writes. Imports little, because a stack reads it before any service starts."""
 
 from muster.bus.declaration import Declaration, QueryType
 from muster.schemas import apiserver, queries

@@ -1,6 +1,6 @@
 """Live jobs counted by team and by queue, kept up to date from the jobs that changed. Pure.
 
-It never looks at proposals: what a job holds is what its queue counts for it by facts.
+Proposals of a decision are not counted: a job holds what its queue counts for it from folded facts.
 """
 
 from collections import Counter
@@ -14,29 +14,32 @@ from muster.schemas.facts.queue import GPU
 from muster.schemas.job import Phase
 
 WAITING, HELD, PLACED, RUNNING, STOPPING = STATES = ("waiting", "held", "placed", "running", "stopping")
-"""How live jobs are told apart; `held` waits and is not to be started."""
+"""States of live jobs; a `held` job waits and must not be placed."""
 
 _STATES = {Phase.PLACED: PLACED, Phase.RUNNING: RUNNING, Phase.STOPPING: STOPPING}
 _Standing = tuple[str, str, str, Amounts, int]
-"""Team, queue, state, what is held, and since when it waits."""
+"""Team, queue, state, amounts held, and the time since which the job waits."""
 
 
 class Tally:
-    """by_team, by_queue: jobs by (name, state). team_milli, queue_milli: GPUs held by a team's or a queue's own jobs;
-    model_milli: by resource (`gpu_milli:<model>`). waiting: by queue, since when its jobs wait, oldest first.
-    """
+    """Counts of live jobs, and the GPUs that they hold."""
 
     def __init__(self) -> None:
         self.by_team: Counter[tuple[str, str]] = Counter()
+        """Jobs by team and state."""
         self.by_queue: Counter[tuple[str, str]] = Counter()
+        """Jobs by queue and state."""
         self.team_milli: Counter[str] = Counter()
         self.queue_milli: Counter[str] = Counter()
+        """GPUs held by the queue's own jobs, in thousandths."""
         self.model_milli: Counter[str] = Counter()
+        """GPUs held, by resource (`gpu_milli:<model>`), in thousandths."""
         self.waiting: dict[str, dict[str, int]] = {}
+        """By queue, the time since which each of its jobs waits, oldest first."""
         self._of: dict[str, _Standing] = {}
 
     def see(self, job_id: str, record: JobRecord | None) -> None:
-        """The job is so now; None: it is not remembered any more."""
+        """Count the job as it is now; None removes a job that was forgotten."""
         was, now = self._of.get(job_id), _standing(record)
         if was == now:
             return
@@ -53,12 +56,12 @@ class Tally:
             self.waiting.setdefault(now[1], {})[job_id] = now[4]
 
     def see_all(self, records: Iterable[JobRecord]) -> None:
-        """All that are remembered, into an empty tally; those that waited longest stand first afterwards."""
+        """Count all jobs into an empty tally, in the order in which they began to wait."""
         for record in sorted(records, key=lambda one: one.queued_at):
             self.see(record.id, record)
 
     def oldest_wait(self, queue: str) -> int:
-        """Since when the job that waits longest in this queue waits, in nanoseconds; 0 if none does."""
+        """Return when the queue's oldest waiting job began to wait, in nanoseconds; 0 if none waits."""
         return next(iter(self.waiting.get(queue, {}).values()), 0)
 
     def _count(self, standing: _Standing, sign: int, *, is_held_too: bool) -> None:
@@ -83,16 +86,16 @@ class Tally:
 
 
 def changed_by(facts: Iterable[Fact], state: State) -> Iterable[str]:
-    """Jobs that may stand otherwise after these facts, which `state` has folded."""
+    """Return the jobs whose counts these facts may have changed; `state` has folded the facts."""
     changed = dict[str, None]()
     is_queue_changed = False
     for fact in facts:
         if fact.kind == "job":
             changed[fact.subject_id] = None
         elif fact.kind == "node" and (node := state.nodes.get(fact.subject_id)) is not None:
-            changed |= dict.fromkeys(node.jobs)  # its model may be another one: then they hold something else
+            changed |= dict.fromkeys(node.jobs)  # with another GPU model the jobs hold another resource
         is_queue_changed = is_queue_changed or fact.kind == "queue"
-    if is_queue_changed:  # who just came may wait in another queue now
+    if is_queue_changed:  # jobs that just arrived may wait in another queue now
         changed |= state.arrivals.jobs
     return changed
 

@@ -192,7 +192,7 @@ def test_a_core_that_decides_again_and_again_is_named() -> None:
 def test_a_core_that_asks_to_be_woken_in_the_past_for_ever_is_named() -> None:
     cores: dict[str, Core] = {"scheduler": Releasing(), "agent": Awake(0)}
     one = VirtualCluster("atlas", start=START, cores=cores, steps_max=20)
-    with pytest.raises(NeverSettlesError, match=r"^agent: has nothing to decide and asks to be woken"):
+    with pytest.raises(NeverSettlesError, match=r"^agent: has nothing to decide and requests a wake-up"):
         one.advance(3600)
 
 

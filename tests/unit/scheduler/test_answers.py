@@ -43,7 +43,7 @@ def test_why_does_not_say_to_wait_for_a_queue_whose_limit_is_too_low_for_the_job
     never = world.submit("never", queue="small", gpus=2)
     answer = answers.answer_why(world.core, AskJob(job_id=never.id), world.now)
     assert answer.reason == "borrowing-limit"
-    assert answer.cure == "have the limit of queue small raised, or ask for less; waiting does not help"
+    assert answer.cure == "have the limit of queue small raised, or request less; waiting does not help"
 
 
 def test_why_does_not_say_to_wait_for_room_that_the_fleet_does_not_have() -> None:
@@ -52,7 +52,7 @@ def test_why_does_not_say_to_wait_for_room_that_the_fleet_does_not_have() -> Non
     never = world.submit("never", gpus=8)
     answer = answers.answer_why(world.core, AskJob(job_id=never.id), world.now)
     assert (answer.reason, answer.expected_start_at) == ("gpu", 0)
-    assert "ask for less, or add nodes" in answer.cure
+    assert "request less, or add nodes" in answer.cure
     assert "none of 8 on one node" in answer.cure, "what an empty fleet would say, not what this one does"
     assert "waiting does not help" in answer.cure
 
@@ -120,7 +120,7 @@ def test_a_dry_run_refuses_what_no_growth_of_the_fleet_can_cure(spec: dict[str, 
 def test_a_dry_run_of_what_these_nodes_can_hold_waits_for_them_also_where_the_fleet_may_grow() -> None:
     world = VirtualScheduler(nodes=1, gpus=2, limits=Limits(may_grow=True))
     world.submit("holder", gpus=2)
-    assert dry_run(world, gpus=2).cure == "wait until running jobs end, or ask for fewer GPUs"
+    assert dry_run(world, gpus=2).cure == "wait until running jobs end, or request fewer GPUs"
 
 
 def test_a_dry_run_says_where_or_why_not_now_and_changes_nothing() -> None:

@@ -81,7 +81,7 @@ def test_a_held_job_shows_so_and_why_says_by_whom() -> None:
     assert answer.reason == "held"
     assert answer.detail == "by ada: wrong data; released, it would be number 1 of 2 in line"
     assert (answer.position, answer.waiting) == (0, 1), "it is in no line"
-    assert "release it" in answer.cure
+    assert "release the job" in answer.cure
     assert answer.expected_start_at == 0, "nobody knows when it is released"
 
 

@@ -1,4 +1,4 @@
-"""The scaler's pure part."""
+"""The scaler's core: pure fold and decision functions."""
 
 from muster.scaler.core.core import ScalerCore
 

@@ -1,4 +1,4 @@
-"""Answer the query `choices`, which `muster scale` shows."""
+"""Answers the query `choices`, which `muster scale` shows."""
 
 from itertools import islice
 
@@ -13,7 +13,7 @@ from muster.schemas.queries import ScaleAnswer, ScaleChoiceView
 
 
 def view_of(choice: OpenChoice, *, ended_at: int = 0, ended: ScaleEnded | None = None) -> ScaleChoiceView:
-    """One choice. ended: how, if it is."""
+    """Return the view of one choice; `ended` is its outcome if it ended."""
     chosen = choice.chosen
     outcome = "" if ended is None else "failed" if ended.failed else "done"
     return ScaleChoiceView(
@@ -38,7 +38,7 @@ def view_of(choice: OpenChoice, *, ended_at: int = 0, ended: ScaleEnded | None =
 
 
 def view_of_nothing(refused: Refused, *, is_node: bool) -> ScaleChoiceView:
-    """What stands in the way of a job, or of a node, as it was said last."""
+    """Return the view of the last reported reason why nothing was chosen for a job or node."""
     return ScaleChoiceView(
         id="",
         name=NOTHING,
@@ -52,7 +52,7 @@ def view_of_nothing(refused: Refused, *, is_node: bool) -> ScaleChoiceView:
 
 
 def answer_choices(core: Core, _ask: Wire, _now: Instant) -> ScaleAnswer:
-    """To `choices`: those under way, those that ended, and what nothing helps now; the newest first, as far as kept."""
+    """Answer `choices`: open and ended choices, and reasons why nothing was chosen, newest first, as far as kept."""
     assert isinstance(core, ScalerCore)
     state = core.state
     found = [view_of(choice) for choice in state.choices.in_order()]

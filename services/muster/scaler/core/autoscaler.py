@@ -1,11 +1,11 @@
-"""What an autoscaler wants: Muster's own, or the Cluster Autoscaler as the agent reports it.
+"""The signals of an autoscaler: Muster's own, or the Cluster Autoscaler as the agent reports it.
 
-Both send the same four signals, one per case of the choice (`scale_up`, `scale_down`). The Cluster Autoscaler's are
-facts of kind `autoscaler` and stand until they are replaced or settled (`SignalBook`). Muster's own are found when
-asked for, as the field's autoscaler would find them. Up: the placement engine is asked whether the gang fits once
-virtual nodes of a group's shown spec stand in the fleet. Down: a node that holds nothing is unneeded after its time;
-one of which less than half is used would be spared if what runs there could be moved, but no running job is ended for a
-scale-down, so its removal is blocked.
+Both send the same four signals, one per case of the choice (`scale_up`, `scale_down`). Signals of the Cluster
+Autoscaler are facts of kind `autoscaler`, valid until they are replaced or settled (`SignalBook`). Muster's own are
+computed on request, as the Cluster Autoscaler would. Scale-up: the placement engine checks whether the gang fits after
+virtual nodes of a group's shown spec are added to the fleet. Scale-down: a node that holds nothing is unneeded after
+`node_unneeded_s`. A node of which less than half is used could be removed if its jobs could move, but no running job is
+ended for a scale-down, so its removal is blocked.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -27,27 +27,29 @@ UNNEEDED, BLOCKED, SETTLED = "node-unneeded", "removal-blocked", "settled"
 
 @dataclass(frozen=True, slots=True)
 class NodeWanted:
-    """Case 1: nodes of this group are wanted for these jobs, and the group has room for them. fact: who said so."""
+    """Case 1: nodes of this group are wanted for these jobs, and the group may have more nodes."""
 
     jobs: tuple[str, ...]
     group: str
     nodes: int
     fact: str = ""
+    """The fact that reported it."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRefused:
-    """Case 2: a node would be wanted for these jobs, and none may be had. group: "" if none would do."""
+    """Case 2: a node would be wanted for these jobs, but none may be added."""
 
     jobs: tuple[str, ...]
     group: str
+    """The group that would fit; "" if none would."""
     reason: str
     fact: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeUnneeded:
-    """Case 3: nobody needs this node, since then."""
+    """Case 3: the node is unneeded since a time."""
 
     node: str
     since: Instant
@@ -56,7 +58,7 @@ class NodeUnneeded:
 
 @dataclass(frozen=True, slots=True)
 class RemovalBlocked:
-    """Case 4: the node would be removed, since then, but for these holders."""
+    """Case 4: the node would be removed since a time, but these jobs hold it."""
 
     node: str
     since: Instant
@@ -80,13 +82,14 @@ _REPLACES = {
 
 @dataclass(slots=True)
 class SignalBook:
-    """What the Cluster Autoscaler wants now. heard: (subject, word) in the order in which they were first said."""
+    """The present signals of the Cluster Autoscaler."""
 
     heard: dict[tuple[str, str], HeardSignal] = field(default_factory=dict)
+    """By subject and name, in the order in which they were first reported."""
     _of_jobs: dict[str, Demanded] | None = field(default=None, compare=False, repr=False)
 
     def fold(self, fact: Fact, payload: AutoscalerSignal) -> None:
-        """One fact of kind `autoscaler`. Of the same group, wanted and refused stand side by side for other jobs."""
+        """Fold one fact of kind `autoscaler`. A group may have a wanted and a refused signal for different jobs."""
         self._of_jobs = None
         for word in _REPLACES[fact.name]:
             self._withdraw(fact.subject_id, word, payload, is_same=word == fact.name)
@@ -101,24 +104,24 @@ class SignalBook:
             del self.heard[next(iter(self.heard))]
 
     def load(self, signals: Iterable[HeardSignal]) -> None:
-        """As a checkpoint says."""
+        """Load the signals of a checkpoint."""
         self._of_jobs = None
         for signal in signals:
             self.heard[signal.subject, signal.name] = signal
 
     def forget_node(self, node: str) -> None:
-        """The node is gone, and what was wanted of it with it."""
+        """Remove the signals of a node that left."""
         for word in (UNNEEDED, BLOCKED):
             self.heard.pop((node, word), None)
 
     def of_job(self, job_id: str) -> Demanded | None:
-        """What was last said for this job: a node that is wanted comes before one that was refused."""
+        """Return the signal for this job; a wanted node takes precedence over a refused one."""
         if self._of_jobs is None:
             self._of_jobs = dict(self._demanded())
         return self._of_jobs.get(job_id)
 
     def of_nodes(self) -> Iterator[Surplus]:
-        """What was said of nodes that could go."""
+        """Yield the signals for nodes that could be removed."""
         for (subject, word), signal in self.heard.items():
             said = signal.signal
             if word == UNNEEDED:
@@ -127,7 +130,7 @@ class SignalBook:
                 yield RemovalBlocked(said.node or subject, Instant(signal.at), said.reason, said.jobs, signal.fact)
 
     def _demanded(self) -> Iterator[tuple[str, Demanded]]:
-        """By job, refusals first, so that a wish that may be met takes their place."""
+        """Yield the signals by job, refusals first, so that a wanted node replaces a refusal."""
         for wanted in (False, True):
             for (subject, word), signal in self.heard.items():
                 said = signal.signal
@@ -139,7 +142,7 @@ class SignalBook:
                         yield job, NodeRefused(said.jobs, group, said.reason, signal.fact)
 
     def _withdraw(self, subject: str, word: str, said: AutoscalerSignal, *, is_same: bool) -> None:
-        """A newer word about the same jobs, or about a node, takes the place of an older one."""
+        """Remove an older signal that a newer one about the same jobs, or about the same node, replaces."""
         known = self.heard.get((subject, word))
         if known is None or is_same:
             return
@@ -153,16 +156,17 @@ class SignalBook:
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """So many nodes of a group would make the gang fit. refusal: why they cannot be had, "" if they can."""
+    """A number of nodes of a group that would make the gang fit."""
 
     group: GroupSettings
     nodes: int
     watts: float
     refusal: str
+    """Why they cannot be added; "" if they can."""
 
     @property
     def key(self) -> tuple[bool, float, float, str]:
-        """Those to be had first, then least power, then soonest there."""
+        """Sort key: available offers first, then least power, then shortest provision time."""
         return bool(self.refusal), self.watts, self.group.provision_s, self.group.name
 
 
@@ -205,7 +209,6 @@ class NodeDemand:
         return _Offer(group, needed, watts, self._refusal(group, needed, now))
 
     def _refusal(self, group: GroupSettings, needed: int, now: Instant) -> str:
-        """Return why the group does not get so many nodes; "" if it may."""
         has = self.new_nodes.members(group.name)
         if has + needed > group.nodes_max:
             return f"group {group.name} has {has} of at most {group.nodes_max} nodes, {needed} more would be needed"
@@ -216,14 +219,12 @@ class NodeDemand:
 
 @dataclass(frozen=True, slots=True)
 class Giving:
-    """Groups from which a node could go now, and those from which idle GPUs could, as far as limits and demand tell.
-
-    has_more: whether a node has more GPUs than its least, of a group that has more idle ones than its reserve.
-    """
+    """Groups that could lose a node now, and groups that could lose idle GPUs, by their limits and the demand."""
 
     nodes: frozenset[str]
     gpus: frozenset[str]
     has_more: Callable[[str], bool]
+    """Whether a node has more GPUs than `gpus_min`, in a group that has more idle GPUs than its warm reserve."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -235,15 +236,15 @@ class NodeSurplus:
     jobs: JobTable
 
     def of_nodes(self, now: Instant, giving: Giving | None = None) -> Iterator[Surplus]:
-        """Return which nodes the autoscaler in charge would remove. giving: only of these groups."""
+        """Yield the nodes that the autoscaler in charge would remove, with `giving` only of these groups."""
         if self.cluster.config.settings.mode == "cluster-autoscaler":
             return self.signals.of_nodes()
         return self.unneeded(now, giving) if self.cluster.config.settings.mode == "embedded" else iter(())
 
     def unneeded(self, now: Instant, giving: Giving | None = None) -> Iterator[Surplus]:
-        """Nodes that hold nothing, and of those with idle GPUs the ones that hold too little to stay, after their time.
+        """Yield nodes that hold nothing, and nodes with idle GPUs that hold little, after `node_unneeded_s`.
 
-        Lost and withheld nodes are left to others. giving: only nodes that have something to give.
+        Lost and drained nodes are left to others. With `giving`, only nodes that have something to give.
         """
         records, group_of, idle = self.cluster.nodes, self.cluster.node_groups.group_of, self.cluster.idle
         every = frozenset(self.cluster.config.groups)

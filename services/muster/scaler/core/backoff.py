@@ -1,7 +1,7 @@
-"""What was tried in vain for pending queues, and which of them no pass looks at until something changes.
+"""Failed attempts for pending queues, and the queues that no pass tries until something changes.
 
-So a pass costs what is to be done, however many equivalence classes wait. All of it is a cache: a scaler that takes
-over finds every queue active, looks at each once, and reports the same.
+So a pass costs only what has to be done, however many equivalence classes wait. All of it is a cache: a scaler that
+takes over finds every queue active, tries each once, and reports the same.
 """
 
 from collections.abc import Mapping
@@ -22,10 +22,10 @@ Place = tuple[Entry, int, PendingQueue]
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """Records that nothing could be done for the first job of a queue."""
+    """Records that no choice could help the first job of a queue."""
 
     choice: Choice | None
-    """What is reported of it."""
+    """The reported choice."""
     job_id: str
     reason_fact: str
     """The fact that says why the job waits."""
@@ -33,11 +33,11 @@ class Tried:
     freed: int
     """`Changes.supply` and `Changes.freed` at that time."""
     rests_until: Instant
-    """When a fabric, group or device that rested may be used; 0: none did."""
+    """When a fabric, group or device in cooldown may be used; 0 if none was in cooldown."""
 
 
 class Backoff:
-    """Decides which pending queues a pass looks at, and which of its earlier answers still hold."""
+    """Decides which pending queues a pass tries, and which of its earlier answers still hold."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Backoff:
         self.demand = demand
         self.changes = changes
         self.wake: Instant | None = None
-        """When the next pass could find something else by time alone; None: never."""
+        """When the next pass could find a different answer by time alone; None if never."""
         self._refused = refused
         self._cooldowns = cooldowns
         self._spares = spares
@@ -86,19 +86,19 @@ class Backoff:
         return places
 
     def note_wake(self, moment: Instant) -> None:
-        """Note that the next pass could find something else at this moment."""
+        """Note that the next pass could find a different answer at this time."""
         self.wake = moment if self.wake is None else min(self.wake, moment)
 
     def look_again_at(self) -> Instant:
-        """Return when refused jobs are looked at again because places came free."""
+        """Return when refused jobs are tried again because places became free."""
         return self.changes.look_again_at(len(self.demand.pending))
 
     def refusal(self, record: JobRecord) -> Refused | None:
-        """Return what was last reported of a job for which nothing was chosen."""
+        """Return the last report for a job for which nothing was chosen."""
         return self._refused.get(record.id)
 
     def tried(self, record: JobRecord) -> Tried | None:
-        """Return what was tried in vain for the queue of its first job, if that still holds."""
+        """Return the failed attempt for the first job of a queue, if it still holds."""
         tried = self._tried.get(record.shape)
         if tried is None or (tried.job_id, tried.reason_fact) != (record.id, record.reason_fact):
             return None
@@ -111,16 +111,16 @@ class Backoff:
         return tried if tried.freed == self.changes.freed else None
 
     def put(self, shape: Shape, *, reported_at: Instant, rests_until: Instant) -> None:
-        """Put a queue for which nothing can be done, as was reported, into backoff. rests_until: as in `Tried`."""
+        """Put a queue that no choice can help, as reported, into backoff. `rests_until` is as in `Tried`."""
         self._shapes[shape] = None
         self._reported_at = max(self._reported_at, reported_at)
         if rests_until:
             self._rests_until = rests_until if self._rests_until is None else min(self._rests_until, rests_until)
 
     def is_put_off(self, record: JobRecord) -> bool:
-        """Whether all that changed since nothing was chosen for the job is that places came free, a moment ago.
+        """Return whether the only change since the last refusal of the job is that places became free recently.
 
-        Until when is a function of what was folded, so that a scaler that takes over looks when this one would have.
+        The end of the delay is a function of folded facts, so that a scaler that takes over tries at the same time.
         """
         refused, changes = self._refused.get(record.id), self.changes
         if refused is None or changes.freed_at <= max(refused.at, changes.supplied_at, record.reason_at):
@@ -132,7 +132,7 @@ class Backoff:
         return True
 
     def note_tried(self, record: JobRecord, choice: Choice | None) -> None:
-        """Note that nothing could be done for the first job of a queue."""
+        """Note that no choice could help the first job of a queue."""
         rests = self._cooldowns.next_after(self._now)
         if record.shape.gpus:
             if self._settles is None:
@@ -147,7 +147,7 @@ class Backoff:
         )
 
     def _stays(self) -> bool:
-        """Whether nothing changed for any queue in backoff."""
+        """Return whether nothing changed for any queue in backoff."""
         is_rested = self._rests_until is not None and self._rests_until <= self._now
         if self._supply != self.changes.supply or is_rested:
             return False

@@ -1,4 +1,4 @@
-"""What may still be had: nodes of groups, GPUs of pools that are kept for nobody, and nodes that can get GPUs."""
+"""What is still available: nodes of groups, unreserved GPUs of pools, and nodes that can get GPUs."""
 
 from typing import NamedTuple
 
@@ -9,14 +9,14 @@ from muster.schemas.devices import GPU
 
 
 class Source(NamedTuple):
-    """Where devices come from."""
+    """The fabric and GPU model from which devices come."""
 
     fabric: str
     model: str
 
 
 class Capacity:
-    """Counts, and keeps the counts until something is folded."""
+    """Counts what is available, and caches the counts until a fact is folded."""
 
     def __init__(self, cluster: Cluster, choices: Choices, *, pool: Pool, attachments: Attachments) -> None:
         self._config = cluster.config
@@ -30,11 +30,11 @@ class Capacity:
         self._able: dict[Source, dict[str, int]] = {}
 
     def members(self, group: str) -> dict[str, None]:
-        """Nodes that the group has, will have, or had until it is known that they are gone."""
+        """Return the nodes that the group has or will have, including nodes whose removal is not confirmed."""
         return {**self._node_groups.nodes_in(group), **dict.fromkeys(self.nodes_coming(group))}
 
     def nodes_coming(self, group: str) -> list[str]:
-        """Nodes of a group that were chosen and have not joined."""
+        """Return the nodes of a group that were chosen and have not joined."""
         return [
             name
             for name, choice in self._choices.adds.items()
@@ -42,26 +42,26 @@ class Capacity:
         ]
 
     def pool_left(self, fabric: str, model: str) -> int:
-        """GPUs of a pool that are kept for nobody: not for attachments, nor for what was chosen."""
+        """Return the GPUs of a pool that are not reserved for attachments or choices."""
         if self._kept is None:
             self._kept = self._kept_now()
         kept = self._attachments.kept.get((fabric, GPU, model), 0) + self._kept.get(Source(fabric, model), 0)
         return max(0, self._pool.free(fabric, model) - kept)
 
     def able(self, source: Source) -> dict[str, int]:
-        """Nodes that can get GPUs of a source, and how many each. Only to be read."""
+        """Return the nodes that can get GPUs of a source, and how many each. Do not modify the result."""
         found = self._able.get(source)
         if found is None:
             found = self._able[source] = self._able_now(source)
         return found
 
     def forget(self) -> None:
-        """Something was folded, or is not thought to be chosen any more: what is kept and able is counted anew."""
+        """Drop the caches, after a fact was folded or a simulated choice was undone."""
         self._kept = None
         self._able.clear()
 
     def count_chosen(self, choice: OpenChoice) -> None:
-        """This was chosen, in thought: what it keeps, and its nodes, count from now on."""
+        """Count a simulated choice: the devices reserved for it, and the nodes that it changes."""
         if self._kept is not None:
             self._keep(choice, self._kept)
         for part in choice.chosen.parts:
@@ -73,14 +73,14 @@ class Capacity:
                     found.pop(part.node, None)
 
     def _kept_now(self) -> dict[Source, int]:
-        """What lies in pools for parts of choices."""
+        """Return the devices in pools that are reserved for parts of choices."""
         kept = dict[Source, int]()
         for choice in self._choices.open.values():
             self._keep(choice, kept)
         return kept
 
     def _keep(self, choice: OpenChoice, kept: dict[Source, int]) -> None:
-        """Add what is kept for one choice: its parts, less what still has to come back for them."""
+        """Add the devices reserved for one choice: its parts, less devices that still have to come back for them."""
         if not choice.serves:
             return
         begun, mine = self._attachments.of_request.get(choice.id), dict[Source, int]()
@@ -97,7 +97,7 @@ class Capacity:
             kept[key] = kept.get(key, 0) + max(0, left)
 
     def _able_now(self, source: Source) -> dict[str, int]:
-        """Usable nodes of the groups that this source serves, and how many more GPUs of it each can have."""
+        """Return usable nodes of the groups that this source serves, and how many more of its GPUs each can have."""
         found = dict[str, int]()
         nodes, config = self._fleet.ledger.nodes, self._config
         model, is_ruled = source.model, any(source.model in rule for rule in config.settings.may_not_coexist)
@@ -118,7 +118,7 @@ class Capacity:
         return found
 
     def able_coming(self, source: Source) -> dict[str, int]:
-        """The same of nodes that were chosen and have not joined: how many more GPUs each will be able to get."""
+        """Return nodes that were chosen and have not joined, and how many more GPUs of a source each can get."""
         found = dict[str, int]()
         nodes = self._fleet.ledger.nodes
         for group in self._config.composable_of(source.fabric):
@@ -134,7 +134,7 @@ class Capacity:
         return found
 
     def _able_on(self, source: Source, name: str) -> int:
-        """The same for one node; 0 if it can get none."""
+        """Return how many more GPUs of a source one node can get."""
         group, node = self._config.groups.get(self._node_groups.group_of(name)), self._fleet.ledger.nodes.get(name)
         if group is None or group.fabric != source.fabric or source.model not in group.gpu_models:
             return 0
@@ -148,5 +148,5 @@ class Capacity:
         return max(0, group.gpus_max - standing)
 
     def _others(self, name: str) -> list[str]:
-        """Models of devices of other types on a node, or on their way there."""
+        """Return the models of devices of other types that are on a node or being attached to it."""
         return [one.requested.model for one in self._attachments.on.get(name, {}).values() if one.requested.type != GPU]

@@ -1,4 +1,4 @@
-"""Checkpoints: fold all parts, which come in any order, and write the scaler's own."""
+"""Checkpoints: folds all parts, which come in any order, and writes the scaler's own."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -85,7 +85,7 @@ def _load_fabric(state: State, fact: Fact, stored: FabricState) -> None:
 
 @FOLDS.on("composability", STATE_NAME, RequestState)
 def _load_request(state: State, fact: Fact, stored: RequestState) -> None:
-    """Only those of a choice matter, which may come later: one that ended already is forgotten with the composer's."""
+    """Keep the outcome of a choice's request; the choice may be loaded later, and an ended one is forgotten."""
     if stored.phase in (RequestPhase.REFUSED, RequestPhase.ENDED) and is_choice(fact.subject_id):
         failed = stored.phase is RequestPhase.REFUSED or stored.failed
         reason = f"{stored.field}: {stored.error}" if stored.field else stored.error
@@ -115,7 +115,7 @@ def _load_choice(state: State, fact: Fact, stored: ScaleState) -> None:
 
 @FOLDS.on("scaler", STATE_NAME, ScalerState)
 def _load_scaler(state: State, _fact: Fact, stored: ScalerState) -> None:
-    """One part of it; they may come in any order, and say the same of what is no list."""
+    """Load one part of the state; parts come in any order, and agree in all fields except lists."""
     state.choices.chosen = stored.chosen
     state.changes.supplied_at, state.changes.freed_at = Instant(stored.supplied_at), Instant(stored.freed_at)
     for known, entries in (
@@ -130,7 +130,7 @@ def _load_scaler(state: State, _fact: Fact, stored: ScalerState) -> None:
 
 
 def states(state: State) -> Iterator[Draft]:
-    """The scaler's own part of a checkpoint."""
+    """Yield the scaler's own part of a checkpoint."""
     for one in state.choices.ended:
         chosen = one.choice.chosen.model_copy(update={"parts": (), "places": ()})
         yield _choice(one.choice, chosen, ended=one.ended, ended_at=one.ended_at)
@@ -158,7 +158,7 @@ def _choice(choice: OpenChoice, chosen: ScaleChosen, **rest: object) -> Draft:
 
 
 def _parts(state: State) -> Iterator[ScalerState]:
-    """What depends on the size of the cluster and of the demand, in blocks; the first part may be without any."""
+    """Yield the lists that grow with the cluster and the demand, in blocks; the first part may have none."""
     rest = {
         "chosen": state.choices.chosen,
         "supplied_at": state.changes.supplied_at,

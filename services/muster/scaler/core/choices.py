@@ -1,4 +1,4 @@
-"""Choices: one decision before it has a name in the log, the choices under way, and how they end."""
+"""Choices: a choice before it is in the log, open choices, and how they end."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ ATTACH, ADD, REMOVE_GPU, REMOVE_NODE, NOTHING, ENDED = (
 
 @dataclass(slots=True)
 class OpenChoice:
-    """One of the four that is not ended. withheld: the scheduler gave the node that goes."""
+    """One of the four kinds of choices, not ended."""
 
     id: str
     name: str
@@ -32,10 +32,11 @@ class OpenChoice:
     fact: str
     trace: str = ""
     withheld: bool = False
+    """Whether the scheduler has drained the node that is removed."""
 
     @property
     def nodes(self) -> Iterable[str]:
-        """Nodes that change by it, or on which something is kept because of it."""
+        """Nodes that the choice changes, or on which places are kept for it."""
         names = dict.fromkeys([part.node for part in self.chosen.parts])
         names.update(dict.fromkeys([place.node for place in self.chosen.places]))
         if self.chosen.node:
@@ -44,13 +45,13 @@ class OpenChoice:
 
     @property
     def serves(self) -> bool:
-        """Whether it was chosen for jobs."""
+        """Whether it was made for jobs."""
         return self.name in (ATTACH, ADD)
 
 
 @dataclass(frozen=True, slots=True)
 class EndedChoice:
-    """One that is over, as far as it is still shown."""
+    """A choice that ended and is still shown."""
 
     choice: OpenChoice
     ended: ScaleEnded
@@ -59,60 +60,61 @@ class EndedChoice:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of the composer's request of the same name. fact: which says so."""
+    """The outcome of the composer's request for a choice."""
 
     failed: bool
     reason: str
     fact: str
+    """The fact that reported it."""
 
 
 class Choices:
-    """All choices under way, and the newest that ended. The fold writes it, and a what-if adds and removes its own.
+    """All open choices, and the newest that ended. The fold writes it; a what-if adds and removes its own.
 
     Invariant: every open choice is in `dirty`, or in `due` and `dues`.
     """
 
     def __init__(self) -> None:
         self.chosen = 0
-        """How many choices were ever made."""
+        """Number of choices ever made."""
         self.open: dict[str, OpenChoice] = {}
-        """Choices under way, in the order in which they were made."""
+        """Open choices, in the order in which they were made."""
         self.on: dict[str, dict[str, OpenChoice]] = {}
-        """The same by node."""
+        """Open choices by node."""
         self.of_job: dict[str, dict[str, OpenChoice]] = {}
         self.of_device: dict[str, OpenChoice] = {}
         self.adds: dict[str, OpenChoice] = {}
-        """Choices that add a node, by the name of that node."""
+        """Choices that add a node, by the name of the node."""
         self.came: dict[str, str] = {}
-        """The node that came for a choice, under whatever name, by choice."""
+        """By choice, the node that joined for it, under any name."""
         self.outcomes: dict[str, Outcome] = {}
         """Outcomes of the composer's requests, by choice."""
         self.given_up: dict[str, Outcome] = {}
-        """Outcomes of nodes that could not be provided, or not taken away, by choice."""
+        """Outcomes of nodes that could not be provisioned or removed, by choice."""
         self.dirty: dict[str, None] = {}
-        """Choices that may have ended, because a fact concerned them or their time is over."""
+        """Choices that may have ended, because a fact concerned them or their deadline passed."""
         self.due: dict[str, Instant] = {}
-        """When each of the others fails by time."""
+        """When each of the other choices fails by its deadline."""
         self.dues: list[tuple[Instant, str]] = []
-        """The same as a heap."""
+        """The deadlines as a heap."""
         self.withheld: dict[str, None] = {}
-        """Nodes that the scheduler may have withheld for a choice that ended (see `Ends.given_back`)."""
+        """Nodes that the scheduler may have drained for a choice that ended (see `Ends.given_back`)."""
         self.ended: deque[EndedChoice] = deque(maxlen=ENDED_KEPT)
         """The newest choices that ended, oldest first."""
 
     def mark_dirty(self, choice_id: str) -> None:
-        """Something was folded by which this one may have come to its end; nothing if it is none of these."""
+        """Note that the choice, if it is open, may have ended."""
         if choice_id in self.open:
             self.dirty[choice_id] = None
 
     def mark_device_dirty(self, device_uuid: str) -> None:
-        """The same for the one by which this device goes."""
+        """Note that the choice that removes this device may have ended."""
         choice = self.of_device.get(device_uuid)
         if choice is not None:
             self.dirty[choice.id] = None
 
     def add(self, choice: OpenChoice) -> None:
-        """One more; or one as a checkpoint says, where they come in any order."""
+        """Add a new choice, or one of a checkpoint, where choices come in any order."""
         self.open[choice.id] = choice
         self.dirty[choice.id] = None
         if choice.name == ADD:
@@ -125,7 +127,7 @@ class Choices:
             self.of_device[device] = choice
 
     def remove(self, choice_id: str) -> OpenChoice | None:
-        """It came to its end."""
+        """Remove a choice that ended; return it if it was open."""
         choice = self.open.pop(choice_id, None)
         self.dirty.pop(choice_id, None)
         self.due.pop(choice_id, None)
@@ -145,27 +147,27 @@ class Choices:
         return choice
 
     def in_order(self) -> list[OpenChoice]:
-        """All of them, the oldest first."""
+        """Return all open choices, oldest first."""
         return [self.open[name] for name in sorted(self.open, key=age)]
 
     def on_node(self, node: str) -> list[OpenChoice]:
-        """Those that concern a node, the oldest first."""
+        """Return the open choices that concern a node, oldest first."""
         found = self.on.get(node)
         return [found[name] for name in sorted(found, key=age)] if found else []
 
 
 def name_of(number: int) -> str:
-    """The name of a choice, by its number among all that were ever made."""
+    """Return the name of a choice from its number among all choices ever made."""
     return f"s{number:06d}"
 
 
 def is_choice(name: str) -> bool:
-    """Whether a request for devices may be that of a choice."""
+    """Return whether the name of a device request may be the name of a choice."""
     return name[:1] == "s" and name[1:].isdecimal()
 
 
 def age(choice_id: str) -> tuple[int, str]:
-    """By which choices are sorted, the oldest first: their names are numbers that may grow by a digit."""
+    """Return the sort key of choices, oldest first: their names are numbers that may grow by a digit."""
     return len(choice_id), choice_id
 
 
@@ -177,20 +179,22 @@ def _forget(index: dict[str, dict[str, OpenChoice]], name: str, choice_id: str) 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """name: of its fact. causes: ids of the facts that led to it. trace: of the job that it is for, "" for none."""
+    """A choice before it is in the log."""
 
     name: str
     payload: ScaleChosen | NothingChosen
     causes: tuple[str, ...] = ()
+    """Ids of the facts that led to it."""
     trace: str = ""
+    """Trace of the job that it is for; "" if there is none."""
 
     @property
     def code(self) -> str:
-        """What stands in the way, of a choice of nothing; "" of others."""
+        """The reason code of a choice of nothing; "" for other choices."""
         return self.payload.code if isinstance(self.payload, NothingChosen) else ""
 
     def drafts(self, choice_id: str) -> list[Draft]:
-        """Its fact under this name; with a node that goes, the request to withhold it, never one without the other."""
+        """Return the choice's fact under this name; for a node removal, together with the request to drain the node."""
         payload = self.payload
         if self.name != REMOVE_NODE or not isinstance(payload, ScaleChosen):
             return [Draft("scale", choice_id, self.name, payload, self.causes, self.trace)]
@@ -203,22 +207,22 @@ class Choice:
 
 
 class Refusals(dict[str, Refused]):
-    """What `nothing-chosen` reported last, by job or node, in the order of the reports. Only folds change it."""
+    """The last `nothing-chosen` reports by job or node, in the order of the reports. Only folds change it."""
 
     def report(self, name: str, nothing: NothingChosen, *, at: Instant) -> None:
-        """Remember what was reported of a job or node."""
+        """Store the report for a job or node."""
         self.pop(name, None)
         self[name] = Refused(name=name, case=nothing.case, code=nothing.code, at=at, reason=nothing.reason)
 
     def forget(self, *names: str) -> None:
-        """Forget what was reported of these jobs and nodes."""
+        """Remove the reports for these jobs and nodes."""
         for name in names:
             self.pop(name, None)
 
     def is_news(self, name: str, nothing: NothingChosen) -> bool:
-        """Return whether this is to be reported of the job or node: not if the same was reported last.
+        """Return whether to report this for the job or node: not if the same was reported last.
 
-        Nor if to remember this report, another one would have to be forgotten, and be made again.
+        Also not if storing the report would evict another one, which would then be repeated.
         """
         known = self.get(name)
         if known is None:
@@ -227,7 +231,7 @@ class Refusals(dict[str, Refused]):
 
 
 LATE = "it was given after it had been asked for no longer"
-"""Why a node is given back that no open choice asks for."""
+"""The reason for returning a node that no open choice requests."""
 
 
 class End(NamedTuple):
@@ -236,21 +240,21 @@ class End(NamedTuple):
     failed: bool
     reason: str
     cause: str = ""
-    """The fact by which it ended; "" if its time is over."""
+    """The fact by which it ended; "" if its deadline passed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ends:
-    """Ends the choices that are done, failed or overdue."""
+    """Ends choices that are done, failed or overdue."""
 
     cluster: Cluster
     choices: Choices
     attachments: Attachments
 
     def make(self, now: Instant) -> Iterator[Draft]:
-        """`ended` of all choices that are done, failed or overdue; a node that stays may be used again.
+        """Yield `ended` for choices that are done, failed or overdue; a node that stays becomes schedulable again.
 
-        Only those are looked at of which something was folded since, and those whose time is over.
+        Only choices that a fact concerned, and choices whose deadline passed, are checked.
         """
         choices = self.choices
         while choices.dues and choices.dues[0][0] <= now:
@@ -276,10 +280,10 @@ class Ends:
                 yield Draft("node", choice.chosen.node, "withhold-withdrawn", back, causes, choice.trace, key)
 
     def given_back(self) -> Iterator[Draft]:
-        """Withdraw the requests for nodes that the scheduler withheld for choices that are over.
+        """Withdraw the drain requests of nodes that the scheduler drained for choices that are over.
 
-        The scheduler may withhold a node at the moment at which the scaler withdraws the request: the two facts cross,
-        in either order, and the answer stands. So the scaler withdraws once more, now knowing of the answer.
+        The scheduler may drain a node at the moment at which the scaler withdraws the request: the two facts cross, in
+        either order, and the answer stands. So the scaler withdraws again, now knowing the answer.
         """
         for name in sorted(self.choices.withheld):
             record = self.cluster.nodes.get(name)
@@ -294,7 +298,7 @@ class Ends:
                     yield Draft("node", name, "withhold-withdrawn", back, causes)
 
     def end_of(self, choice: OpenChoice, now: Instant) -> End | None:
-        """How it ended; None while it is under way."""
+        """Return how a choice ended; None while it is open."""
         if self._is_done(choice):
             return End(False, "")
         given_up = self.choices.given_up.get(choice.id) or self.choices.outcomes.get(choice.id)
@@ -307,7 +311,7 @@ class Ends:
         return None
 
     def due_at(self, choice: OpenChoice) -> Instant:
-        """When it has failed if nothing happened."""
+        """Return when a choice fails if nothing happens."""
         settings, composer = self.cluster.config.settings, self.cluster.config.composer
         if choice.name == ADD:
             return after(choice.chosen_at, settings.node_provision_s_max)
@@ -318,7 +322,7 @@ class Ends:
         return after(choice.chosen_at, waits_s + composer.visible_s_max + limits.DEVICE_SPARE_S)
 
     def next_end(self) -> Instant | None:
-        """When the first of the choices is overdue."""
+        """Return the earliest deadline of the open choices."""
         choices = self.choices
         while choices.dues and choices.due.get(choices.dues[0][1]) != choices.dues[0][0]:
             heappop(choices.dues)
@@ -348,10 +352,10 @@ class Ends:
                 return not any(device in attachments.of_device for device in chosen.devices)
 
     def _kept_devices(self, choice: OpenChoice) -> list[str]:
-        """Devices of a removal that the composer has put back into use since it was chosen."""
+        """Return devices of a removal that the composer has put back into use since the choice."""
         known = [(device, self.attachments.of_device.get(device)) for device in choice.chosen.devices]
         if any(one is not None and one.phase is not AttachmentPhase.ONLINE for _, one in known):
-            return []  # the others are still on their way
+            return []  # other devices are still on their way
         return [device for device, one in known if one is not None and one.since > choice.chosen_at]
 
     def _overdue(self, choice: OpenChoice) -> str:

@@ -1,9 +1,9 @@
-"""The nodes of the cluster: what they are, what jobs hold and reservations keep on them, what is on its way to them.
+"""The nodes of the cluster: what they are, what jobs hold and reservations keep there, and changes on their way.
 
-What is on its way is entered in the fleet itself, node by node, between decisions. It is a function of what was folded
-about that node and of the choices that concern it, so it does not matter when it was entered: nodes, devices and the
-places kept on them. Whatever is folded about a node lifts it there first, so the fold only ever sees the real fleet;
-the next decision enters it again.
+Changes on their way are entered in the fleet itself, node by node, between decisions: nodes, devices and the places
+kept on them. They are a function of the facts about a node and of the choices that concern it, so it does not matter
+when they were entered. Every fold about a node first lifts (removes) them, so the fold only sees the real fleet; the
+next decision enters them again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,29 +27,31 @@ from muster.schemas.facts.reservation import Booked, BookingEnded, ReservationSt
 from muster.schemas.registry import STATE_NAME
 
 RACK = "rack"
-"""The level that nodes of a group declare while none of them is there to say otherwise."""
+"""The topology level of nodes of a group while no node of the group exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Booking:
-    """One window. nodes: kept whole; devices: by node, the indexes of those that are kept."""
+    """One window of an advance reservation."""
 
     name: str
     nodes: frozenset[str]
+    """Nodes that are kept whole."""
     devices: dict[str, frozenset[int]]
+    """Indexes of kept devices, by node."""
     starts_at: Instant
     ends_at: Instant
 
     def is_near(self, now: Instant, lead_s: float) -> bool:
-        """Whether it has begun or begins within so many seconds, and is not over."""
+        """Return whether it has begun or begins within `lead_s`, and is not over."""
         return now < self.ends_at and self.starts_at <= after(now, lead_s)
 
 
 class Bookings:
-    """All windows of advance reservations that were booked and not ended, by name and by node.
+    """The windows of all booked advance reservations, by name and by node.
 
-    A window that is far away keeps nothing here: what goes until then comes back in time, and the scheduler books other
-    GPUs where those that it chose are gone.
+    A window that is far away keeps nothing here: devices removed until then come back in time, and the scheduler books
+    other GPUs if those that it chose are gone.
     """
 
     FOLDS = Folds["Bookings", None]()
@@ -60,7 +62,6 @@ class Bookings:
 
     @FOLDS.on("reservation", "booked", Booked)
     def _booked(self, fact: Fact, booked: Booked) -> None:
-        """Keep this, instead of what the reservation kept before."""
         name = fact.subject_id
         self._end(name)
         starts_at = Instant(booked.starts_at or booked.spec.starts_at)
@@ -73,7 +74,7 @@ class Bookings:
 
     @FOLDS.on("reservation", STATE_NAME, ReservationState)
     def _restored(self, fact: Fact, stored: ReservationState) -> None:
-        if stored.spec is not None:  # else it was only asked for, and keeps nothing
+        if stored.spec is not None:  # else it is only requested, and keeps nothing
             self._booked(fact, Booked(spec=stored.spec, starts_at=stored.starts_at, slots=stored.slots))
 
     @FOLDS.on("reservation", "ended", BookingEnded)
@@ -88,11 +89,11 @@ class Bookings:
                 del self._on[node]
 
     def keeping(self, node: str, now: Instant, lead_s: float) -> str:
-        """The reservation that keeps the node, or something on it; "" if none does."""
+        """Return the reservation that keeps the node, or something on it; "" if there is none."""
         return next((booking.name for booking in self._near(node, now, lead_s)), "")
 
     def keeps_device(self, node: str, index: int, now: Instant, lead_s: float) -> bool:
-        """Whether a reservation keeps this device."""
+        """Return whether a reservation keeps this device."""
         near = self._near(node, now, lead_s)
         return any(node in booking.nodes or index in booking.devices.get(node, ()) for booking in near)
 
@@ -114,9 +115,9 @@ class Expected:
     """What a node will be."""
 
     shape: NodeShape | None = None
-    """Of a node that is not there yet."""
+    """The shape of a node that has not joined."""
     is_usable: bool = False
-    """The node joined, and the scheduler will release it."""
+    """Whether the node joined, and the scheduler will release it."""
     devices: int = 0
     """How many more GPUs the node will have."""
     model: str = ""
@@ -136,7 +137,7 @@ class Expected:
 
 @dataclass(slots=True)
 class _Entered:
-    """What was entered on a node; it is taken back in reverse order."""
+    """Changes entered on a node, which are undone in reverse order."""
 
     expected: Expected
     model: str
@@ -144,16 +145,16 @@ class _Entered:
 
 
 class Coming:
-    """What is on its way, as entered in the fleet."""
+    """Changes on their way, as entered in the fleet."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self._entered: dict[str, _Entered] = {}
         self.stale: dict[str, None] = {}
-        """Nodes on which it has to be entered anew."""
+        """Nodes on which changes have to be entered again."""
 
     def lift(self, name: str) -> None:
-        """The node is as it really is until it is entered again."""
+        """Undo the changes entered on a node: it is as it really is until they are entered again."""
         self.stale[name] = None
         entered = self._entered.pop(name, None)
         if entered is None:
@@ -174,7 +175,7 @@ class Coming:
             fleet.set_usable(name, False)
 
     def enter(self, name: str, expected: Expected) -> None:
-        """The node is as it will be, until it is lifted. It must have been lifted before."""
+        """Enter the changes on a node that was lifted before."""
         self.stale.pop(name, None)
         if expected.is_unchanged:
             return
@@ -204,7 +205,7 @@ class NodeGroups:
 
     def __init__(self, nodes: NodeTable) -> None:
         self.models: dict[str, str] = {}
-        """Model of the GPUs of each node that has any."""
+        """GPU model of each node that has GPUs."""
         self._nodes = nodes
         self._members: dict[str, dict[str, None]] = {}
         self._group: dict[str, str] = {}
@@ -218,7 +219,7 @@ class NodeGroups:
         return self._members.get(group, {})
 
     def note(self, name: str) -> bool:
-        """Follow a node that came, went, or is another one; return whether its GPUs are of another model."""
+        """Follow a node that joined, left or changed; return whether its GPU model changed."""
         description = self._nodes.description(name)
         before = self._group.pop(name, "")
         group = description.group if description is not None else ""
@@ -235,9 +236,9 @@ class NodeGroups:
 
 @dataclass(slots=True)
 class Cluster:
-    """All nodes, written by the fold alone; a decision only enters and lifts what is on its way (`Coming`).
+    """All nodes, written by the fold alone; a decision only enters and lifts changes on their way (`Coming`).
 
-    Invariant: a node of which something was folded is in `changed` until the end of that fold, and stale in `coming`.
+    Invariant: a node that a fact concerns is in `changed` until the end of the fold, and stale in `coming`.
     """
 
     config: ScalingConfig
@@ -252,7 +253,7 @@ class Cluster:
     ledger: Ledger = field(init=False)
     coming: Coming = field(init=False)
     changed: dict[str, None] = field(default_factory=dict)
-    """Nodes of which something was folded by the current fact."""
+    """Nodes that the current fact concerns."""
     node_groups: NodeGroups = field(init=False)
     idle: IdleClock = field(init=False)
 
@@ -278,17 +279,17 @@ class Cluster:
         return known.shape.gpu_model if known is not None else ""
 
     def lift(self, *names: str) -> None:
-        """Lift what is on its way to these nodes, because it is about to change."""
+        """Lift the changes on their way to these nodes, because the changes are about to differ."""
         for name in names:
             self.coming.lift(name)
 
     def mark(self, *names: str) -> None:
-        """Note that something about these nodes is about to change, and lift what is on its way to them."""
+        """Note that these nodes are about to change, and lift the changes on their way to them."""
         self.lift(*names)
         self.changed.update(dict.fromkeys(names))
 
     def actual_node(self, group: str) -> NodeShape | None:
-        """Return the shape of one node of a group: the same node for every scaler that folded the same."""
+        """Return the shape of one node of a group; every scaler that folded the same facts takes the same node."""
         name = min(self.node_groups.nodes_in(group), default="")
         node = self.nodes.description(name)
         if node is None:
@@ -317,7 +318,7 @@ def _rack(group: GroupSettings, name: str) -> int:
 
 
 def hold_on(fleet: Fleet, name: str, shape: TaskShape) -> Hold | None:
-    """What one replica would hold on this node, its tightest devices; None if it does not fit there now."""
+    """Return what one replica would hold on this node, on its tightest devices; None if it does not fit there now."""
     node = fleet.ledger.nodes[name]
     if node.state is None or not fits(node.state.key, shape):
         return None

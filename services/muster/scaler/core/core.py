@@ -1,4 +1,4 @@
-"""The scaler's core: folds the cluster's log, decides which devices and nodes move."""
+"""The scaler's core: folds the cluster's log, and decides which devices and nodes are added, moved or removed."""
 
 from collections.abc import Iterator
 
@@ -24,7 +24,7 @@ from muster.schemas.registry import STATE_NAME
 
 
 class Policies:
-    """What a decision asks, in the order in which one builds on the other."""
+    """The policies of a decision, in the order in which one builds on the other."""
 
     def __init__(self, state: State) -> None:
         config, cluster, choices, attachments = state.config, state.cluster, state.choices, state.attachments
@@ -72,7 +72,7 @@ class ScalerCore:
             fold(self.state, fact)
 
     def decide(self, now: Instant) -> list[Draft]:
-        """Return what ended, what waiting jobs need, then what is surplus; the same until something is folded."""
+        """Return ends of choices, then choices for waiting jobs, then removals; the same until a fact is folded."""
         policies = self.policies
         self._now = now
         drafts = [*policies.ends.make(now), *policies.ends.given_back()]
@@ -86,7 +86,7 @@ class ScalerCore:
         return drafts
 
     def next_wakeup(self) -> Instant | None:
-        """Return when a choice is overdue, a job is to be looked at again, or something was idle for its time."""
+        """Return when a choice is overdue, a job is due, or something has been idle for its time."""
         policies = self.policies
         moments = [policies.ends.next_end()]
         if self._is_active:
@@ -96,7 +96,7 @@ class ScalerCore:
         return min((moment for moment in moments if moment is not None), default=None)
 
     def snapshot(self) -> Iterator[Draft]:
-        """Choices that are not ended, and what the next ones depend on."""
+        """Yield open choices, and the state that later choices depend on, for a checkpoint."""
         return checkpoint.states(self.state)
 
     def _named(self, choices: list[list[Choice]]) -> Iterator[Draft]:
@@ -127,7 +127,6 @@ def _together(draft: Draft, key: str) -> Draft:
 
 
 def _is_chosen(choice: Choice) -> bool:
-    """Whether something is to move."""
     return isinstance(choice.payload, ScaleChosen)
 
 
@@ -135,11 +134,11 @@ FOLDS = Folds[State, None](fold_cluster.FOLDS, fold_choices.FOLDS, checkpoint.FO
 FOLDS.include(Bookings.FOLDS, lambda state: state.cluster.bookings)
 
 _OWN = frozenset({"scale", "scaler"})
-"""Kinds that the scaler alone writes."""
+"""Kinds of facts that only the scaler writes."""
 
 
 def fold(state: State, fact: Fact) -> None:
-    """Fold one fact. Facts that the scaler has no use for cost one look-up."""
+    """Fold one fact. Facts that the scaler does not use cost one look-up."""
     if fact not in FOLDS:
         return
     supply, freed = state.changes.supply, state.changes.freed

@@ -1,11 +1,11 @@
-"""Whether GPUs are enough: devices are added in thought, and the placement engine is asked for the whole gang.
+"""Whether GPUs are enough: devices are added in simulation, and the placement engine places the whole gang.
 
-For one group of replicas each device that is added goes where it brings most replicas per device. Of every node the
-first replica more costs no more devices than the next, so taking the cheapest step of all nodes until there is room is
-the least that does it; the engine has the last word. Where a topology is required, this is done per domain, the
-cheapest domains first; several groups are made room for one after the other, largest first, as the engine places them,
-and where that does not do, from more than enough. Then devices are taken back as long as the engine still finds a
-place. For one group the answer is exact; for several, as for the engine itself, a cleverer search may find more.
+For one group of replicas each added device goes where it brings most replicas per device. On every node the first
+additional replica costs no more devices than the next, so taking the cheapest step of all nodes until there is room is
+the minimum; the engine decides. If a topology is required, this is done per domain, the cheapest domains first. For
+several groups room is made for one after the other, largest first, as the engine places them; if that fails, more than
+enough devices are added. Then devices are removed as long as the engine still finds a place. For one group the answer
+is exact; for several, as for the engine itself, a better search may find more.
 """
 
 from collections.abc import Sequence
@@ -26,17 +26,17 @@ from muster.schemas.facts.scale import ScalePart
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Enlarging:
-    """Finds the cheapest way to make room for a gang by GPUs alone. The fleet is left as it was.
+    """Finds the cheapest way to make room for a gang by GPUs alone. The fleet is unchanged afterwards.
 
-    What is on its way has to be entered in the fleet (`FutureFleet.settle`), and jobs that come first have to hold
-    their places.
+    Changes on their way must be entered in the fleet (`FutureFleet.settle`), and jobs that come first must hold their
+    places.
     """
 
     cluster: Cluster
     sources: GpuSources
 
     def enough(self, waiting: Waiting, now: Instant, *, with_coming: bool = False) -> Option | Lack:
-        """Return the cheapest option, or why there is none. with_coming: also on nodes that have not joined yet."""
+        """Return the cheapest option, or why there is none. `with_coming` includes nodes that have not joined yet."""
         able = self.sources.able_later if with_coming else self.sources.able
         sources = self.sources.of_gang(waiting.ask, now)
         for with_donors in (False, True):
@@ -48,7 +48,7 @@ class Enlarging:
         return self.sources.lack(waiting, sources, able)
 
     def _cheapest(self, ask: GangRequest, supply: "_Supply") -> Option | None:
-        """Each model alone, and if none does it and they may be mixed, all of them."""
+        """Return the cheapest option with one model; if there is none and models may be mixed, with all models."""
         models = supply.sources.models
         best: Option | None = None
         for model in models:
@@ -63,7 +63,7 @@ class Enlarging:
 
 @dataclass(frozen=True, slots=True)
 class _Supply:
-    """What one search may use."""
+    """The devices and nodes that one search may use."""
 
     sources: Sources
     able: Able
@@ -71,7 +71,6 @@ class _Supply:
 
 
 def _on_model(ask: GangRequest, model: str) -> GangRequest:
-    """The same with all replicas that hold devices on this model."""
     groups = [
         replace(group, shape=replace(group.shape, gpu_models=(model,), models_excluded=()))
         if group.shape.holds_devices
@@ -82,7 +81,7 @@ def _on_model(ask: GangRequest, model: str) -> GangRequest:
 
 
 class _Attempt:
-    """One attempt, with devices of these models. ask: the gang as it is; asked: with its models limited."""
+    """One attempt, with devices of these models. `ask` is the gang as it is, `asked` has its models limited."""
 
     def __init__(
         self,
@@ -107,7 +106,7 @@ class _Attempt:
         self._asks = 0
 
     def run(self) -> Option | None:
-        """The option, or None."""
+        """Return the option; None if there is none."""
         if not any(self._able.values()):
             return None
         groups = sorted(self._asked.groups, key=lambda group: _size(group.shape), reverse=True)
@@ -124,7 +123,7 @@ class _Attempt:
     # --- one trial -------------------------------------------------------------------------------------------
 
     def _try(self, groups: Sequence[GroupRequest], within: Sequence[str] | None) -> Option | None:
-        """Make room, on these nodes only if they are given."""
+        """Make room, only on the nodes `within` if they are given."""
         left = dict(self._left)
         with Growth(self._fleet) as growth:
             for group in groups:
@@ -148,14 +147,14 @@ class _Attempt:
             holds = self._fitting() if moved is not None else None
             if moved is None or holds is None:
                 return None
-            if len(groups) > 1 or moved:  # else the cheapest steps, in the cheapest domain, are the least
+            if len(groups) > 1 or moved:  # else the cheapest steps, in the cheapest domain, are the minimum
                 moved, holds = self._shrink(growth, moved, holds)
             return self._option(growth, moved, holds)
 
     def _from_plenty(self, groups: Sequence[GroupRequest]) -> Option | None:
-        """Add more than enough where the groups find most use for it, and take back what the engine does not need.
+        """Add more than enough devices where the groups gain most, and remove those that the engine does not need.
 
-        For several groups, one of which may have stood in thought where another should.
+        Used for several groups, one of which may occupy in simulation the place that another one needs.
         """
         left = dict(self._left)
         budget = limits.PLENTY * sum(group.replicas_least * max(1, group.shape.gpus) for group in groups)
@@ -175,7 +174,6 @@ class _Attempt:
             return self._option(growth, *self._shrink(growth, moved, holds))
 
     def _hold(self, growth: Growth, group: GroupRequest, names: Sequence[str] | None) -> bool:
-        """Keep a group's places while room is made for the next."""
         if names is not None:
             return growth.hold_among(names, group.shape, group.replicas_least)
         holds = self._fleet.find(GangRequest((GroupRequest(group.shape, group.replicas_least),)))
@@ -191,7 +189,7 @@ class _Attempt:
     # --- moves -----------------------------------------------------------------------------------------------
 
     def _move(self, growth: Growth) -> list[Spare] | None:
-        """Idle devices of other nodes for what the pool does not have; None if they are not enough."""
+        """Return idle devices of other nodes for what the pool lacks; None if they are not enough."""
         moved = list[Spare]()
         if not self._with_donors:
             return moved
@@ -215,12 +213,14 @@ class _Attempt:
     # --- the least -------------------------------------------------------------------------------------------
 
     def _shrink(self, growth: Growth, moved: list[Spare], holds: Sequence[Hold]) -> tuple[list[Spare], Sequence[Hold]]:
-        """Take single devices back, the dearest first, as long as the gang still fits; then those not to be moved."""
+        """Remove added devices as long as the gang fits, those with most power first; then drop unneeded moves."""
         config = self._config
         keys = sorted(growth.added, key=lambda key: (-config.model(key[1].model).busy_w, key))
         for key in keys:
             fewer = growth.added[key]
-            while fewer and self._asks < limits.ASKS_MAX:  # all of a node's at once, then halves, then one by one
+            while (
+                fewer and self._asks < limits.ASKS_MAX
+            ):  # all added devices of a node at once, then halves, then one by one
                 growth.remove(*key, fewer)
                 fitting = self._fitting()
                 if fitting is None:

@@ -20,18 +20,17 @@ class Stock:
 
 
 class Pool:
-    """All fabrics. closed_until: of a fabric whose breaker is open, when it is tried again.
-
-    version: grows whenever there may be more than before.
-    """
+    """The pools of all fabrics."""
 
     def __init__(self) -> None:
         self.stocks: dict[Key, Stock] = {}
         self.closed_until: dict[str, Instant] = {}
+        """For each fabric with an open breaker, when it is tried again."""
         self.version = 0
+        """Grows whenever more may be available."""
 
     def survey(self, fabric: str, found: Iterable[PoolModel]) -> None:
-        """This is what the fabric holds."""
+        """Set what the fabric holds."""
         for key in [key for key in self.stocks if key[0] == fabric]:
             del self.stocks[key]
         for entry in found:
@@ -39,41 +38,41 @@ class Pool:
         self.version += 1
 
     def take(self, key: Key) -> None:
-        """One device went from the pool to a machine."""
+        """Count one device that moved from the pool to a machine."""
         stock = self.stocks.setdefault(key, Stock())
         stock.free, stock.attached = max(0, stock.free - 1), stock.attached + 1
 
     def give(self, key: Key) -> None:
-        """One device came back."""
+        """Count one device that came back to the pool."""
         stock = self.stocks.setdefault(key, Stock())
         stock.free, stock.attached = stock.free + 1, max(0, stock.attached - 1)
         self.version += 1
 
     def open_breaker(self, fabric: str, until: Instant) -> None:
-        """No calls to this fabric until then."""
+        """Send no calls to this fabric until the given time."""
         self.closed_until[fabric] = until
 
     def close_breaker(self, fabric: str) -> None:
-        """It answers again."""
+        """Note that the fabric answers again."""
         if self.closed_until.pop(fabric, None) is not None:
             self.version += 1
 
     def free(self, fabric: str, model: str) -> int:
-        """GPUs that lie in the pool, also those that are kept for somebody."""
+        """Return the GPUs in the pool, including reserved ones."""
         stock = self.stocks.get((fabric, GPU, model))
         return 0 if stock is None else stock.free
 
 
 NOT_YET_ATTACHED = frozenset({AttachmentPhase.REQUESTED, AttachmentPhase.ATTACHING})
-"""The device still lies in the pool, kept for it."""
+"""Phases in which the device is still in the pool, reserved."""
 
 COMING = frozenset(
     {AttachmentPhase.REQUESTED, AttachmentPhase.ATTACHING, AttachmentPhase.ATTACHED, AttachmentPhase.VISIBLE}
 )
-"""Not usable yet, and will be."""
+"""Phases in which the device is not usable yet, and will be."""
 
 LEAVING = frozenset({AttachmentPhase.WITHHOLDING, AttachmentPhase.DETACHING})
-"""Still there, and will not be."""
+"""Phases in which the device is still on the node, and will leave."""
 
 
 @dataclass(slots=True)
@@ -83,15 +82,15 @@ class Attachment:
     id: str
     requested: AttachmentRequested
     node: str
-    """As requested; of a device that was found on a machine, the node that shows it."""
+    """The requested node; for a device that was found on a machine, the node that shows it."""
     phase: AttachmentPhase = AttachmentPhase.REQUESTED
     device_uuid: str = ""
     since: int = 0
-    """When it came into its phase."""
+    """When it entered its phase."""
 
 
 class Attachments:
-    """All that are not over, by id, by node, by request and by device."""
+    """All attachments that are not over, by id, by node, by request and by device."""
 
     def __init__(self) -> None:
         self.all: dict[str, Attachment] = {}
@@ -101,7 +100,7 @@ class Attachments:
         self.kept: dict[tuple[str, str, str], int] = {}
 
     def put(self, attachment: Attachment) -> None:
-        """A new one, or one as a checkpoint says."""
+        """Add a new attachment, or one of a checkpoint."""
         self.remove(attachment.id)
         self.all[attachment.id] = attachment
         self.on.setdefault(attachment.node, {})[attachment.id] = attachment
@@ -111,7 +110,7 @@ class Attachments:
         self._keep(attachment, 1)
 
     def move(self, attachment: Attachment, phase: AttachmentPhase, *, at: int, device_uuid: str = "") -> None:
-        """It is in this phase from then on. device_uuid: which device it came to be, once that is known."""
+        """Set the phase, and the device once it is known."""
         self._keep(attachment, -1)
         attachment.phase, attachment.since = phase, at
         self._keep(attachment, 1)
@@ -120,7 +119,7 @@ class Attachments:
             self.of_device[device_uuid] = attachment
 
     def remove(self, attachment_id: str) -> Attachment | None:
-        """It is over."""
+        """Remove an attachment that is over."""
         attachment = self.all.pop(attachment_id, None)
         if attachment is None:
             return None
@@ -139,7 +138,7 @@ class Attachments:
         return max(0, count - sum(attachment.node == node for attachment in begun.values()))
 
     def _keep(self, attachment: Attachment, more: int) -> None:
-        """kept: devices that lie in a pool for attachments, by (fabric, type, model)."""
+        """Update `kept`: devices in a pool reserved for attachments, by (fabric, type, model)."""
         if attachment.phase in NOT_YET_ATTACHED:
             key = attachment.requested.fabric, attachment.requested.type, attachment.requested.model
             self.kept[key] = self.kept.get(key, 0) + more

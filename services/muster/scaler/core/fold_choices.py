@@ -1,4 +1,4 @@
-"""Fold what the composer says of devices, pools and requests, and the scaler's own choices and their ends."""
+"""Folds of the composer's facts about devices, pools and requests, and of the scaler's own choices."""
 
 from muster.core import Fact, Instant
 from muster.core.folding import Folds
@@ -23,11 +23,11 @@ PHASES = {
     "detach-given-up": AttachmentPhase.ONLINE,
     "detaching": AttachmentPhase.DETACHING,
 }
-"""In which phase an attachment is after each fact."""
+"""The phase of an attachment after each fact."""
 
 
 UNCOUNTED = frozenset({Origin.FOUND, Origin.ORPHAN})
-"""Devices that stood on a machine when they were first seen: the survey has counted them there already."""
+"""Origins of devices that were on a machine when first seen: the survey has already counted them there."""
 
 
 @FOLDS.on("attachment", "requested", AttachmentRequested)
@@ -68,7 +68,7 @@ def _over(state: State, fact: Fact, _: DeviceDetached | AttachmentFailed) -> Non
 
 
 def mark_dirty(state: State, attachment: Attachment) -> None:
-    """Something about it changed: its node will be another one, and choices that wait for it may be over."""
+    """Note that the attachment changed: lift its node, and check the choices that wait for it."""
     state.cluster.lift(attachment.node)
     state.choices.mark_dirty(attachment.requested.request)
     state.choices.mark_device_dirty(attachment.device_uuid)
@@ -126,7 +126,7 @@ def _chosen(state: State, fact: Fact, chosen: ScaleChosen) -> None:
 
 
 def lift(state: State, choice: OpenChoice) -> None:
-    """What the nodes of a choice will be is about to be something else, or just became so."""
+    """Lift the nodes of a choice, and the nodes of its devices, because the choice begins or ends."""
     state.cluster.lift(*choice.nodes)
     for device in choice.chosen.devices:
         attachment = state.attachments.of_device.get(device)
@@ -150,7 +150,7 @@ def _ended(state: State, fact: Fact, ended: ScaleEnded) -> None:
     if ended.failed:
         state.cooldowns.note_failed(known, fact.time)
     elif known.serves and not (known.name == ADD and known.chosen.parts):
-        for job in known.chosen.jobs:  # a node that was added for GPUs still to be attached has not served anybody
+        for job in known.chosen.jobs:  # a node added for GPUs that are still to be attached serves no job yet
             state.jobs.note_served(job, fact.time)
 
 

@@ -1,4 +1,4 @@
-"""Fold facts about jobs, nodes, devices and queues, and what an autoscaler outside wants."""
+"""Folds of facts about jobs, nodes, devices and queues, and of the signals of an external autoscaler."""
 
 from muster.cluster.node_records import NODE
 from muster.core import Fact
@@ -78,7 +78,6 @@ def _placed(state: State, fact: Fact, _: JobPlaced) -> None:
 
 @FOLDS.on("job", "pods-started", PodsStarted)
 def _pods_started(state: State, fact: Fact, _: PodsStarted) -> None:
-    """Where the kubelet picked the devices it is told which."""
     state.cluster.holds.apply(fact)
     hold = state.cluster.holds.jobs.get(fact.subject_id)
     if hold is not None:
@@ -87,7 +86,6 @@ def _pods_started(state: State, fact: Fact, _: PodsStarted) -> None:
 
 @FOLDS.on("job", ("succeeded", "failed", "cancelled", "timed-out", "returned"), (JobFinished, JobReturned))
 def _ended(state: State, fact: Fact, _: JobFinished | JobReturned) -> None:
-    """It is over, or another cluster's from here on: it asks for nothing here."""
     record = _known(state, fact)
     if record is None:
         return
@@ -143,14 +141,14 @@ def _reservation_changed(state: State, fact: Fact, told: JobReserved | JobReserv
 
 @FOLDS.on("job", ("resize-requested", "resized"), (JobResizeRequested, JobResized))
 def _resized(state: State, fact: Fact, _: JobResizeRequested | JobResized) -> None:
-    """What is new is held from `resize-requested` on; what is given up stays held until `resized`."""
+    """Hold added slots from `resize-requested` on; slots that are given up stay held until `resized`."""
     record = _known(state, fact)
     if record is not None:
         apply_hold(state, record, fact, at=fact.time)
 
 
 def apply_hold(state: State, record: JobRecord, fact: Fact, *, at: int) -> None:
-    """Fold what the job holds, and place it accordingly. at 0: a checkpoint says so."""
+    """Fold what the job holds, and update the ledger. `at` is 0 if the state comes from a checkpoint."""
     before = state.cluster.slots_held(record.id)
     change = state.cluster.holds.apply(fact)
     if change is None:
@@ -167,13 +165,13 @@ def apply_hold(state: State, record: JobRecord, fact: Fact, *, at: int) -> None:
 
 
 def leave(state: State, record: JobRecord) -> None:
-    """The job waits no longer, or not as it did: what it would have taken is there for others."""
+    """Remove a job that waits no longer, or not as before: its places are available to others."""
     if state.demand.drop(record):
         state.changes.freed += 1
 
 
 def lift_kept(state: State, record: JobRecord) -> None:
-    """Nothing is kept for the job any more where something is on its way for it."""
+    """Lift the places that choices keep for the job."""
     for choice in state.choices.of_job.get(record.id, {}).values():
         state.cluster.lift(*choice.nodes)
         state.changes.added += 1
@@ -225,7 +223,7 @@ def _left(state: State, fact: Fact, _: NodeLeft) -> None:
 
 
 def note_node(state: State, name: str, *, at: int = 0) -> None:
-    """The node came, went, or is another one: jobs on it may hold another model. at 0: a checkpoint says so."""
+    """Follow a node that joined, left or changed: its jobs may hold another model. `at` is 0 for a checkpoint."""
     description = state.cluster.nodes.description(name)
     if description is not None and description.scale:
         state.choices.came[description.scale] = name
@@ -247,7 +245,6 @@ def _withhold_requested(state: State, fact: Fact, asked: WithholdRequested) -> N
 
 @FOLDS.on("node", ("cordon-forwarded", "drain-forwarded", "resume-forwarded"), CordonRequested)
 def _cordoned(state: State, fact: Fact, asked: CordonRequested) -> None:
-    """A person closes the node, or (resume) wants it used again."""
     _touch(state, fact)
     cordon = None if fact.name == "resume-forwarded" else Cordon(principal=asked.principal, since=fact.time)
     state.cluster.grants.cordon(fact.subject_id, cordon, fact=fact.id, seq=fact.seq)

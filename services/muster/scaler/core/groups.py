@@ -1,7 +1,7 @@
-"""Node groups: what scaling may do with them, and how they show their nodes.
+"""Node groups: what scaling may do with them, and which node spec they show.
 
-An ordinary group shows the spec of an actual node. A composable one always shows the fixed spec with the most GPUs
-that a node can have ("spec-fixed"), because its nodes really differ: what one of them has says nothing about the next.
+An ordinary group shows the spec of an actual node. A composable group always shows the fixed spec with the most GPUs
+that a node can have ("spec-fixed"), because its nodes differ: one node is no model for the next.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,13 +15,13 @@ from muster.placement import NodeShape
 from muster.scaler.core.limits import GROUPS_MAX
 
 SPEC_FIXED = "spec-fixed"
-"""How a composable group shows its nodes; an ordinary one does so as `SPEC_ACTUAL`, or as set while it has none."""
+"""The spec shown by a composable group. An ordinary one shows `SPEC_ACTUAL`, or `SPEC_SET` while it has no node."""
 SPEC_ACTUAL = "spec-actual"
 SPEC_SET = "spec-set"
 
 
 class ScalingConfigError(ValueError):
-    """Settings that contradict themselves. field: which one, `scaling.groups[NAME].gpus_max`."""
+    """Settings that contradict each other. `field` is a path such as `scaling.groups[NAME].gpus_max`."""
 
     def __init__(self, field_name: str, problem: str) -> None:
         super().__init__(f"{field_name}: {problem}")
@@ -29,7 +29,7 @@ class ScalingConfigError(ValueError):
 
 
 _OTHER_MODEL = ModelSettings()
-"""Of GPU models that the settings do not name."""
+"""Settings of GPU models that are not configured."""
 
 
 def check_group(group: GroupSettings) -> None:
@@ -43,20 +43,20 @@ def check_group(group: GroupSettings) -> None:
     else:
         _check_ordinary(group)
     if len(set(group.gpu_models)) < len(group.gpu_models):
-        raise _error(group, "gpu_models", f"a model stands there twice: {', '.join(group.gpu_models)}")
+        raise _error(group, "gpu_models", f"each model may be listed once, got {', '.join(group.gpu_models)}")
     most = group.nodes_max * group.gpus_most
     if group.warm_gpus > most:
-        words = f"{group.warm_gpus} idle GPUs cannot be kept where {group.nodes_max} nodes have at most {most}"
+        words = f"{group.warm_gpus} is more than the {most} GPUs that {group.nodes_max} nodes (nodes_max) can have"
         raise _error(group, "warm_gpus", words)
 
 
 def _check_composable(group: GroupSettings) -> None:
     if not group.fabric:
-        raise _error(group, "fabric", "a composable group names the fabric that attaches its GPUs")
+        raise _error(group, "fabric", "a composable group needs the fabric that attaches its GPUs: set fabric")
     if not group.gpu_models:
-        raise _error(group, "gpu_models", "a composable group names at least one GPU model")
+        raise _error(group, "gpu_models", "a composable group needs at least one GPU model: set gpu_models")
     if group.gpus_max < 1:
-        raise _error(group, "gpus_max", "a composable group's nodes can have at least one GPU")
+        raise _error(group, "gpus_max", f"{group.gpus_max} is too low: a composable group needs at least 1")
     for name, value in (("gpus_min", group.gpus_min), ("gpus", group.gpus)):
         if not 0 <= value <= group.gpus_max:
             raise _error(group, name, f"{value} is not within 0 and gpus_max {group.gpus_max}")
@@ -64,13 +64,14 @@ def _check_composable(group: GroupSettings) -> None:
 
 def _check_ordinary(group: GroupSettings) -> None:
     if group.fabric:
-        raise _error(group, "fabric", f"{group.fabric} attaches GPUs to composable groups only: set composable")
+        raise _error(group, "fabric", f"{group.fabric} attaches GPUs to composable groups only: set composable to true")
     if group.gpus_min or group.gpus_max:
-        raise _error(group, "gpus_max", "only a composable group's nodes differ in GPUs: set gpus, or composable")
+        raise _error(group, "gpus_max", "gpus_min and gpus_max are for composable groups: set gpus, or composable")
     if bool(group.gpus) != bool(group.gpu_models):
-        raise _error(group, "gpu_models", f"{len(group.gpu_models)} models for {group.gpus} GPUs of each node")
+        words = f"{len(group.gpu_models)} models for {group.gpus} GPUs per node: set both or neither"
+        raise _error(group, "gpu_models", words)
     if len(group.gpu_models) > 1:
-        raise _error(group, "gpu_models", "an ordinary group's nodes are all alike: name one model")
+        raise _error(group, "gpu_models", "nodes of an ordinary group have one GPU model: name one")
 
 
 def _error(group: GroupSettings, name: str, problem: str) -> ScalingConfigError:
@@ -79,15 +80,15 @@ def _error(group: GroupSettings, name: str, problem: str) -> ScalingConfigError:
 
 @dataclass(frozen=True, slots=True)
 class ScalingConfig:
-    """Hold what the scaler may do, checked as a whole. Raise ScalingConfigError, which names the field."""
+    """The configuration of the scaler, checked as a whole. Raises ScalingConfigError, which names the field."""
 
     settings: ScalingSettings = field(default_factory=ScalingSettings)
     fabrics: frozenset[str] = frozenset()
     """Names of the fabrics."""
     composer: ComposerSettings = field(default_factory=ComposerSettings)
-    """Bounds of attaching and detaching: after these a choice has failed."""
+    """Time limits of attaching and detaching, after which a choice has failed."""
     groups: Mapping[str, GroupSettings] = field(init=False, repr=False, compare=False)
-    """Those of the settings, by name."""
+    """The groups of the settings, by name."""
 
     def __post_init__(self) -> None:
         groups = {group.name: group for group in self.settings.groups}
@@ -101,27 +102,28 @@ class ScalingConfig:
         for group in groups.values():
             check_group(group)
             if group.composable and group.fabric not in self.fabrics:
-                known = f"only {', '.join(sorted(self.fabrics))}" if self.fabrics else "nor any other"
+                known = (
+                    f"the fabrics are {', '.join(sorted(self.fabrics))}" if self.fabrics else "no fabric is configured"
+                )
                 raise _error(group, "fabric", f"there is no fabric {group.fabric}, {known}: add it to fabrics")
         for rule in self.settings.may_not_coexist:
             if len(set(rule)) < 2:
-                words = f"{rule[0] if rule else 'an empty rule'} alone excludes nothing: name two"
+                words = f"{rule[0] if rule else 'an empty rule'} alone excludes nothing: name at least two models"
                 raise ScalingConfigError("scaling.may_not_coexist", words)
 
     def model(self, name: str) -> ModelSettings:
-        """Watts and seconds of a model; of one that the settings do not name, the defaults."""
+        """Return the power and times of a model; the defaults if the settings do not name it."""
         return self.settings.models.get(name, _OTHER_MODEL)
 
     def may_stand_together(self, models: Iterable[str]) -> bool:
-        """Whether one node may carry devices of all these models, whatever their type."""
+        """Return whether one node may have devices of all these models, of any type."""
         present = frozenset(models)
         return all(len(present.intersection(rule)) <= 1 for rule in self.settings.may_not_coexist)
 
     def takes(self, group: GroupSettings, model: str, *, present: Iterable[str] = ()) -> bool:
-        """Whether a node of this group that carries `present` may get a GPU of this model.
+        """Return whether a node of this group with devices of the models `present` may get a GPU of this model.
 
-        present: models of all its devices. A node carries GPUs of one model at a time: those of its group's models
-        exclude each other without a rule.
+        A node has GPUs of one model at a time: the models of its group exclude each other without a rule.
         """
         carried = frozenset(present) - {""}
         if model not in group.gpu_models or any(other in group.gpu_models for other in carried - {model}):
@@ -129,16 +131,16 @@ class ScalingConfig:
         return self.may_stand_together(carried | {model})
 
     def composable_of(self, fabric: str) -> tuple[GroupSettings, ...]:
-        """Groups whose nodes get GPUs from this fabric."""
+        """Return the groups whose nodes get GPUs from this fabric."""
         return tuple(group for group in self.groups.values() if group.composable and group.fabric == fabric)
 
 
 def shown_spec(group: GroupSettings, actual: NodeShape | None = None, *, name: str = "", model: str = "") -> NodeShape:
-    """What a node of the group is taken to be when one more is thought of.
+    """Return the spec that one more node of the group is assumed to have.
 
-    actual: any node of an ordinary group that is there; without one the settings say. name: of the node thought of.
-    model: of a composable node's GPUs, by default the group's first. The topology is not part of it: who knows where
-    the node would stand adds it.
+    `actual` is any existing node of an ordinary group; without one the settings apply. `name` is the name of the new
+    node. `model` is the GPU model of a composable node, by default the group's first. The topology is not included: the
+    caller knows where the node would be and adds it.
     """
     name = name or node_name(group.name, 0)
     if group.composable:
@@ -150,14 +152,14 @@ def shown_spec(group: GroupSettings, actual: NodeShape | None = None, *, name: s
 
 
 def spec_text(group: GroupSettings, actual: NodeShape | None = None) -> str:
-    """How a group shows its nodes, for reasons."""
+    """Return the name of the shown spec, for reasons."""
     if group.composable:
         return SPEC_FIXED
     return SPEC_SET if actual is None else SPEC_ACTUAL
 
 
 def free_node_names(group: GroupSettings, taken: Iterable[str], count: int) -> list[str]:
-    """The lowest `count` names of the group that no node has, fewer if nodes_max does not leave so many."""
+    """Return the lowest `count` names of the group that no node has; fewer if nodes_max does not allow so many."""
     used, known = frozenset(taken), _names(group.name)
     while len(known) < group.nodes_max and len(known) < len(used) + count:
         known.append(node_name(group.name, len(known) + 1))
@@ -167,5 +169,5 @@ def free_node_names(group: GroupSettings, taken: Iterable[str], count: int) -> l
 
 @lru_cache(maxsize=GROUPS_MAX)
 def _names(group: str) -> list[str]:
-    """The first names of a group, the first one to begin with: as far as they were needed, they are kept."""
+    """Return the list of a group's first names, which is extended as needed."""
     return [node_name(group, 1)]

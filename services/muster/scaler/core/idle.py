@@ -1,7 +1,7 @@
 """Since when each device and node of a node group holds nothing.
 
-Kept per node that something changed on, so folding costs what changed. What has been idle for its time is found by a
-heap of due moments; entries of what was held again in the meantime are passed over when they come up.
+Updated per changed node, so folding costs only what changed. Devices and nodes that have been idle for their time are
+found by a heap of due times; outdated entries are skipped.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -18,20 +18,21 @@ from muster.scaler.core.limits import IDLE_ENTRIES_SPARE
 from muster.schemas.facts.scale import IdleSince
 
 LOW_SHARE = 0.5
-"""A node of which less is used could be spared if what it holds could move (the Cluster Autoscaler's threshold)."""
+"""A node with a lower used share could be removed if its jobs could move (the Cluster Autoscaler's threshold)."""
 
 
 @dataclass(slots=True)
 class Stopwatch:
-    """Since when something holds of each name, and which names it has held of for their time. due: of a name."""
+    """Since when a condition holds for each name, and the names for which it has held for their time."""
 
     due: Callable[[str, Instant], Instant]
+    """Returns when a name has elapsed, from its start."""
     since: dict[str, Instant] = field(default_factory=dict)
     _elapsed: dict[str, None] = field(default_factory=dict)
     _heap: list[tuple[Instant, str]] = field(default_factory=list)
 
     def start(self, name: str, at: Instant) -> None:
-        """It holds from `at` on, unless it does already."""
+        """Start the time of a name, unless it runs already."""
         if name not in self.since:
             self.since[name] = at
             heappush(self._heap, (self.due(name, at), name))
@@ -42,12 +43,12 @@ class Stopwatch:
                 heapify(self._heap)
 
     def stop(self, name: str) -> None:
-        """It does not hold any more."""
+        """Stop the time of a name."""
         if self.since.pop(name, None) is not None:
             self._elapsed.pop(name, None)
 
     def elapsed(self, now: Instant) -> Collection[str]:
-        """Names of which it has held for their time, those first whose time was over first."""
+        """Return the names whose time is over, the earliest first."""
         while self._heap and self._heap[0][0] <= now:
             due, name = heappop(self._heap)
             if name in self.since and self.due(name, self.since[name]) == due:
@@ -55,7 +56,7 @@ class Stopwatch:
         return self._elapsed.keys()
 
     def next_due(self) -> Instant | None:
-        """When the next name becomes elapsed; None if none does by time alone."""
+        """Return when the next name elapses; None if none does by time alone."""
         while self._heap:
             due, name = self._heap[0]
             if name in self.since and name not in self._elapsed and self.due(name, self.since[name]) == due:
@@ -65,13 +66,7 @@ class Stopwatch:
 
 
 class IdleClock:
-    """Idle devices, empty nodes and nodes that are hardly used, of the configured groups alone.
-
-    devices: elapsed after gpu_idle_s; rested: the same devices, after node_unneeded_s if that is shorter. nodes (hold
-    nothing) and low (less than LOW_SHARE is used): elapsed after node_unneeded_s. spent: empty for so long that taking
-    the node away would have saved more than bringing one back costs. on: the idle devices of each node, idle_in: of
-    each group. node_of: where an idle device is.
-    """
+    """Idle devices, empty nodes and nodes that are hardly used, of the configured groups."""
 
     def __init__(self, config: ScalingConfig, nodes: NodeTable, fleet: Fleet, holds: Holds) -> None:
         self._config = config
@@ -82,18 +77,25 @@ class IdleClock:
         gpu_idle_s, node_unneeded_s = config.settings.gpu_idle_s, config.settings.node_unneeded_s
         self.devices = Stopwatch(lambda _, at: after(at, gpu_idle_s))
         self.rested = Stopwatch(lambda _, at: after(at, min(gpu_idle_s, node_unneeded_s)))
+        """The same devices with the shorter of the two times."""
         self.nodes = Stopwatch(lambda _, at: after(at, node_unneeded_s))
+        """Nodes that hold nothing."""
         self.low = Stopwatch(lambda _, at: after(at, node_unneeded_s))
+        """Nodes of which less than LOW_SHARE is used."""
         self.spent = Stopwatch(self._spent_at)
+        """Nodes empty for longer than a removal and a new provision take, so that removing them saves power."""
         self._of_devices = (("device", self.devices), ("device", self.rested))
         self._of_nodes = (("node", self.nodes), ("node", self.spent), ("low", self.low))
         self.on: dict[str, dict[str, None]] = {}
+        """Idle devices by node."""
         self.node_of: dict[str, str] = {}
+        """The node of each idle device."""
         self.idle_in: dict[str, dict[str, None]] = {name: {} for name in config.groups}
+        """Idle devices by group."""
         self._stored: dict[tuple[str, str], Instant] = {}
 
     def look(self, name: str, *, at: Instant) -> None:
-        """Something changed on this node at `at`: it came, went, got or lost a device, or what it holds is other."""
+        """Update a node that changed at `at`: it joined, left, or its devices or what jobs hold there changed."""
         record = self._records.get(name)
         node = record.description if record is not None else None
         if record is None or node is None or node.group not in self._config.groups:
@@ -109,7 +111,7 @@ class IdleClock:
             self._run(watch, name, kind, at, runs=is_low if watch is self.low else not record.jobs)
 
     def next_due(self, now: Instant) -> Instant | None:
-        """When the next device or node, after those of now, has been idle for its time."""
+        """Return when the next device or node, after those of `now`, has been idle for its time."""
         watches = [watch for _, watch in (*self._of_devices, *self._of_nodes)]
         for watch in watches:
             watch.elapsed(now)
@@ -119,19 +121,19 @@ class IdleClock:
     # --- checkpoints -----------------------------------------------------------------------------------------
 
     def stored_devices(self) -> tuple[IdleSince, ...]:
-        """Idle devices, for a checkpoint."""
+        """Return the idle devices, for a checkpoint."""
         return _stored(self.devices)
 
     def stored_nodes(self) -> tuple[IdleSince, ...]:
-        """Empty nodes, for a checkpoint."""
+        """Return the empty nodes, for a checkpoint."""
         return _stored(self.nodes)
 
     def stored_low(self) -> tuple[IdleSince, ...]:
-        """Hardly used nodes, for a checkpoint."""
+        """Return the hardly used nodes, for a checkpoint."""
         return _stored(self.low)
 
     def load(self, *, devices: Iterable[IdleSince], nodes: Iterable[IdleSince], low: Iterable[IdleSince]) -> None:
-        """Since when things were idle, as a checkpoint says; what it tells of may be folded before or after this."""
+        """Load the idle times of a checkpoint; the devices and nodes may be folded before or after it."""
         for kind, entries in (("device", devices), ("node", nodes), ("low", low)):
             for entry in entries:
                 self._stored[kind, entry.name] = Instant(entry.at)
@@ -181,9 +183,9 @@ class IdleClock:
 
 
 def used_share(fleet: Fleet, name: str) -> float:
-    """The used share of a node: of its GPUs if it has any, else of CPU or memory, whichever is used more.
+    """Return the used share of a node: of its GPUs if it has any, else of CPU or memory, whichever is higher.
 
-    The rule of the Cluster Autoscaler's scale-down. 1 for a node that is not in the fleet.
+    This is the rule of the Cluster Autoscaler's scale-down. Returns 1 for a node that is not in the fleet.
     """
     node = fleet.ledger.nodes.get(name)
     if node is None:

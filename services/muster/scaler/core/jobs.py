@@ -1,8 +1,8 @@
-"""Live jobs: what they ask for and hold, why those that wait are not placed, and the pending queues.
+"""Live jobs: their requests, what they hold, why waiting jobs are not placed, and the pending queues.
 
 A pending queue holds the jobs of one equivalence class: of one queue, with the same request, in the order in which they
-were queued. What was found out for its first job holds for those behind it until something relevant changes; so
-thousands of equal jobs are one case.
+were queued. An answer for its first job holds for the jobs behind it until something relevant changes; so thousands of
+equal jobs are one case.
 """
 
 from bisect import bisect_left, insort
@@ -16,17 +16,17 @@ from muster.quota.amounts import NO_AMOUNTS, Amounts, gang_amounts
 from muster.schemas.job import Job, Phase
 
 SCALABLE_REASONS = frozenset(reason.value for reason in ShortageReason if reason is not ShortageReason.HEALTH)
-"""Why a job waits that more devices or nodes could help."""
+"""Reasons for waiting that more devices or nodes could resolve."""
 
 HEALTH = ShortageReason.HEALTH.value
-"""It would fit if all nodes and devices were well: others are thought of only after a while."""
+"""The job would fit if all nodes and devices were healthy: scaling acts for it only after a delay."""
 
 WAITING = frozenset({Phase.SUBMITTED, Phase.QUEUED})
 
 
 @dataclass(eq=False)
 class Shape:
-    """Jobs of one queue that ask for the same share one; compared by identity, because requests are costly to hash."""
+    """An equivalence class: jobs of one queue with the same request; compared by identity, as hashing is costly."""
 
     gang: GangRequest
     queue: str
@@ -35,25 +35,25 @@ class Shape:
 
     @cached_property
     def least(self) -> GangRequest:
-        """The gang with as few replicas as it can run with."""
+        """The gang with its minimum replicas."""
         if not self.gang.is_elastic:
             return self.gang
         return self.gang.limited([group.replicas_least for group in self.gang.groups])
 
     @cached_property
     def amounts(self) -> Amounts:
-        """What it must be admitted with, by resource."""
+        """The amounts by resource that quota must admit."""
         return gang_amounts(self.least)
 
     @cached_property
     def gpus(self) -> float:
-        """GPUs that it asks for at least."""
+        """The minimum of GPUs that it requests."""
         groups = self.least.groups
         return sum(g.replicas * (g.shape.gpus * DEVICE_MILLI + g.shape.gpu_milli) for g in groups) / DEVICE_MILLI
 
     @property
     def key(self) -> "ShapeKey":
-        """What tells shapes apart."""
+        """The values by which shapes differ."""
         return self.gang, self.queue, self.preemptible
 
 
@@ -62,12 +62,7 @@ ShapeKey = tuple[GangRequest, str, bool]
 
 @dataclass(slots=True)
 class JobRecord:
-    """One live job. order: (queued_at, routed_seq), its place among those that wait.
-
-    reason: why it waits, as last reported by `reason_fact` at `reason_at`; "" if nothing was reported since it was
-    queued. awaits_preemption: others are being preempted for it. held: it is not to be started. counted: what its quota
-    queue counts as held by it.
-    """
+    """One live job."""
 
     id: str
     name: str
@@ -77,43 +72,48 @@ class JobRecord:
     queued_at: int = 0
     routed_seq: int = 0
     reason: str = ""
+    """Why it waits, as reported last; "" if nothing was reported since it was queued."""
     detail: str = ""
     reason_fact: str = ""
+    """The fact that reported the reason, at `reason_at`."""
     reason_at: int = 0
     awaits_preemption: bool = False
+    """Whether jobs are being preempted for it."""
     cancelled: bool = False
     held: bool = False
+    """Whether it must not be placed."""
     counted: Amounts = field(default_factory=lambda: NO_AMOUNTS)
+    """What its queue counts as held by it."""
 
     @property
     def order(self) -> tuple[int, int]:
-        """Its place among those that wait."""
+        """Its place among the waiting jobs."""
         return self.queued_at, self.routed_seq
 
     @property
     def is_out(self) -> bool:
-        """Whether it is not to be started, however much there is."""
+        """Whether it must not be placed, whatever is available."""
         return self.cancelled or self.held
 
     @property
     def wants(self) -> bool:
-        """Whether it waits for something that scaling could cure."""
+        """Whether it waits for something that scaling could provide."""
         if self.phase is not Phase.QUEUED or self.is_out or self.awaits_preemption:
             return False
         return self.reason in SCALABLE_REASONS or self.reason == HEALTH
 
 
 class JobTable:
-    """All live jobs, and the shapes that they share."""
+    """All live jobs, and their shapes."""
 
     def __init__(self) -> None:
         self.records: dict[str, JobRecord] = {}
         self.served_at: dict[str, Instant] = {}
-        """When a choice for a job that still waits was carried out, in that order."""
+        """When a choice for a job that still waits was completed, in that order."""
         self._shapes: dict[ShapeKey, Shape] = {}
 
     def add(self, job: Job, *, queue: str, routed_seq: int) -> JobRecord:
-        """Remember a job that is not known yet."""
+        """Add a job that is not known yet."""
         shape = self._shape(gang_of(job), queue, preemptible=job.spec.preemptible)
         shape.users += 1
         record = JobRecord(id=job.id, name=job.spec.name, trace=job.trace, shape=shape, routed_seq=routed_seq)
@@ -121,7 +121,7 @@ class JobTable:
         return record
 
     def move_to(self, record: JobRecord, queue: str) -> None:
-        """The job waits in another queue than was thought."""
+        """Move the job to another queue."""
         known = record.shape
         if known.queue != queue:
             record.shape = self._shape(known.gang, queue, preemptible=known.preemptible)
@@ -129,13 +129,13 @@ class JobTable:
             self._drop(known)
 
     def remove(self, record: JobRecord) -> None:
-        """The job ended."""
+        """Remove a job that ended."""
         del self.records[record.id]
         self.served_at.pop(record.id, None)
         self._drop(record.shape)
 
     def note_served(self, job_id: str, at: Instant) -> None:
-        """Note that a choice for the job was carried out."""
+        """Note that a choice for the job was completed."""
         if job_id in self.records:
             self.served_at.pop(job_id, None)
             self.served_at[job_id] = at
@@ -155,12 +155,12 @@ class JobTable:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A job for which something is to be found."""
+    """A job for which scaling looks for GPUs or nodes."""
 
     job_id: str
     name: str
     ask: GangRequest
-    """Its gang with as few replicas as it can run with."""
+    """Its gang with the minimum replicas."""
     gpus: float
     reason: str
     detail: str
@@ -170,7 +170,7 @@ class Waiting:
 
 
 def waiting_of(record: JobRecord) -> Waiting:
-    """Return what is looked for."""
+    """Return the request of a waiting job."""
     shape = record.shape
     return Waiting(
         job_id=record.id,
@@ -189,25 +189,27 @@ Entry = tuple[int, int, str]
 
 @dataclass(slots=True, eq=False)
 class PendingQueue:
-    """Jobs of one shape that wait, the first first, as (queued_at, routed_seq, job)."""
+    """Waiting jobs of one shape in order, as (queued_at, routed_seq, job)."""
 
     shape: Shape
     jobs: list[Entry] = field(default_factory=list)
 
 
 class Demand:
-    """All pending queues. version: grows whenever a job or its reason changed; touched: in which queues."""
+    """All pending queues."""
 
     def __init__(self) -> None:
         self.pending: dict[Shape, PendingQueue] = {}
         self.version = 0
+        """Grows whenever a job or its reason changed."""
         self.touched: dict[Shape, None] = {}
+        """Shapes whose queues changed."""
 
     def __len__(self) -> int:
         return sum(len(queue.jobs) for queue in self.pending.values())
 
     def put(self, record: JobRecord) -> None:
-        """The job waits for something that scaling could cure, or does no longer: as its record says."""
+        """Add the job to its pending queue, or remove it, as its record says."""
         queue = self.pending.get(record.shape)
         entry = (*record.order, record.id)
         at = bisect_left(queue.jobs, entry) if queue is not None else 0
@@ -223,13 +225,13 @@ class Demand:
             self._take(record, entry)
 
     def drop(self, record: JobRecord) -> bool:
-        """The job waits no longer, or not with this shape or place. Returns whether it was in a queue."""
+        """Remove the job from its pending queue, and return whether it was in it."""
         version = self.version
         self._take(record, (*record.order, record.id))
         return self.version != version
 
     def in_order(self) -> list[tuple[Entry, PendingQueue]]:
-        """The first of every queue, as they were queued."""
+        """Return the first job of every queue, in the order in which they were queued."""
         return sorted([(queue.jobs[0], queue) for queue in self.pending.values()], key=lambda pair: pair[0])
 
     def _take(self, record: JobRecord, entry: Entry) -> None:
@@ -243,4 +245,4 @@ class Demand:
             self.touched[record.shape] = None
             if not queue.jobs:
                 del self.pending[record.shape]
-                del self.touched[record.shape]  # told anew should it come back
+                del self.touched[record.shape]  # marked again if a job returns

@@ -1,6 +1,6 @@
-"""Nodes that do not exist yet: how many of a group a gang needs, whether they are enough, what a chosen one will be.
+"""Nodes that do not exist yet: how many a gang needs, whether they suffice, and what a chosen one will be.
 
-Nodes of the shown spec are added to the fleet for a moment, and the placement engine is asked for the gang.
+Virtual nodes of the shown spec are added to the fleet temporarily, and the placement engine places the gang.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,13 +22,13 @@ from muster.schemas.facts.scale import ScalePart
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NewNodes:
-    """Nodes of the configured groups in thought. The fleet is left as it was."""
+    """Virtual nodes of the configured groups. The fleet is unchanged afterwards."""
 
     cluster: Cluster
     capacity: Capacity
 
     def are_coming(self) -> bool:
-        """Whether composable nodes were chosen and have not joined."""
+        """Return whether composable nodes were chosen and have not joined."""
         return any(
             group.composable and self.capacity.nodes_coming(name) for name, group in self.cluster.config.groups.items()
         )
@@ -38,14 +38,14 @@ class NewNodes:
         return len(self.capacity.members(group))
 
     def spec_text(self, group: GroupSettings) -> str:
-        """Return how the group shows its nodes, for reasons."""
+        """Return the name of the spec that the group shows, for reasons."""
         return spec_text(group, self.cluster.actual_node(group.name))
 
     def shape_of(self, choice: OpenChoice) -> NodeShape:
-        """Return the node that a choice adds: of a composable group with the GPUs that are kept for it."""
+        """Return the shape of the node that a choice adds; for a composable group with the GPUs reserved for it."""
         chosen = choice.chosen
         group = self.cluster.config.groups.get(chosen.group)
-        if group is None:  # not configured any more
+        if group is None:  # the group is no longer configured
             return NodeShape(chosen.node, 0, 0, 0, "")
         if not group.composable:
             return self._shape(group, chosen.node)
@@ -57,9 +57,9 @@ class NewNodes:
     # --- how many --------------------------------------------------------------------------------------------
 
     def needed(self, group: GroupSettings, gang: GangRequest) -> tuple[int, NodeShape | None]:
-        """Return how many nodes of the shown spec make the gang fit, and that spec; (0, None) if none does.
+        """Return how many nodes of the shown spec make the gang fit, and that spec; (0, None) if no number does.
 
-        Of a composable group's models, the first that will do.
+        For a composable group, take the first model that suffices.
         """
         most = min(TRIAL_NODES_MAX, sum(one.replicas_least for one in gang.groups))
         models = group.gpu_models if group.composable else ("",)
@@ -73,7 +73,7 @@ class NewNodes:
         return 0, None
 
     def _least(self, group: GroupSettings, gang: GangRequest, spec: NodeShape, most: int) -> int:
-        """Return the least number of such nodes that will do, by doubling and halving; 0 if none does."""
+        """Return the minimum number of such nodes, by doubling and bisection; 0 if no number suffices."""
         fleet, low, high = self.cluster.fleet, 0, 1
         with _virtual(fleet, self._next_nodes(group, spec, most)) as stand:
             while True:
@@ -91,7 +91,7 @@ class NewNodes:
         return high
 
     def _next_nodes(self, group: GroupSettings, spec: NodeShape, most: int) -> Iterator[NodeShape]:
-        """The next `most` nodes of a group, each where it would stand; beyond its limit too, to say what is lacking."""
+        """Yield the next `most` nodes of a group with their domains, also beyond its limit, to report what lacks."""
         known = self.cluster.fleet.ledger.nodes
         endless = group.model_copy(update={"nodes_max": len(known) + group.nodes_max + TRIAL_NODES_MAX})
         for name in free_node_names(endless, known, most):
@@ -102,8 +102,8 @@ class NewNodes:
     def enough(self, waiting: Waiting, group: GroupSettings, count: int) -> Option | Lack:
         """Return up to `count` nodes of the group for this gang, or why they do not help.
 
-        A node of a composable group comes without GPUs: the fixed spec must fit, and the pool must have those that the
-        gang would then hold on it, which are kept until they are attached.
+        A node of a composable group comes without GPUs: the fixed spec must fit, and the pool must have the GPUs that
+        the gang would hold on it, which are reserved until they are attached.
         """
         members = self.capacity.members(group.name)
         names = free_node_names(group, members, count)
@@ -156,7 +156,7 @@ class NewNodes:
 
 
 def _models(group: GroupSettings, waiting: Waiting) -> list[str]:
-    """Models that the nodes may get, best first; of an ordinary group, which has no choice, any one."""
+    """Return the models that the nodes may get, best first; an ordinary group has no choice of models."""
     if not group.composable:
         return [""]
     shapes = [one.shape for one in waiting.ask.groups if one.shape.holds_devices]
@@ -166,7 +166,7 @@ def _models(group: GroupSettings, waiting: Waiting) -> list[str]:
 
 
 class _Stand:
-    """Lets so many virtual nodes stand in the fleet, those of them that do not already."""
+    """Adds virtual nodes to the fleet, or removes them, until the given number is present."""
 
     def __init__(self, fleet: Fleet, shapes: Iterator[NodeShape]) -> None:
         self._fleet, self._shapes = fleet, shapes
@@ -194,7 +194,7 @@ def _virtual(fleet: Fleet, shapes: Iterator[NodeShape]) -> Iterator[_Stand]:
 
 
 def _fits_alone(spec: NodeShape, gang: GangRequest, index: int) -> bool:
-    """Whether one replica of this group could stand on such a node: else more of them cannot help it."""
+    """Return whether one replica of this group fits on such a node: else more nodes cannot help."""
     shape = gang.groups[index].shape
     if spec.cpu_milli < shape.cpu_milli or spec.memory_mib < shape.memory_mib or spec.gpu_count < shape.gpus:
         return False

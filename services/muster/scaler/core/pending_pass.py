@@ -1,11 +1,11 @@
-"""The pending-job pass: in the order in which they were queued, each job is admitted, fits already, or gets its choice.
+"""The pending-job pass: in the order of queueing, each job is admitted, fits already, or gets its choice.
 
-All within one what-if: what an earlier job takes of quota, places and pool, a later one does not find. `PendingJobs`
-decides when the next pass is due: until something changed, its answer is the same.
+The pass runs within one what-if: quota, places and devices taken by an earlier job are not available to a later one.
+`PendingJobs` decides when the next pass is due: until something changes, its answer is the same.
 
-Quota is judged by the models of the nodes, as the scheduler counts it. What a gang asks for says nothing of a model's
-quota unless it names exactly one, nor how many GPUs whole nodes have. So places are found first; if they are of a model
-of which its queue may hold no more, the gang is looked at without it.
+Quota is checked by the models of the nodes, as the scheduler counts it. A request determines the model only if it names
+exactly one, and never the number of GPUs of whole nodes. So places are found first; if they are of a model whose quota
+is used up, the gang is tried without that model.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,41 +31,41 @@ from muster.schemas.facts.scale import ScaleChosen, ScalePart
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Places that are free, with what they hold, if quota allows them."""
+    """Free places for a gang, with the amounts that they hold, if quota allows them."""
 
     ask: GangRequest | None
     """The gang on models that quota allows; None if no model is left."""
     holds: tuple[Hold, ...] = ()
     held: Amounts | None = None
     ceiling: Ceiling | None = None
-    """The limit that bars other models; None if nothing does."""
+    """The limit that excludes other models; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Admission:
-    """What the queues of waiting jobs may still hold. A decision proposes amounts to them, and withdraws all of it."""
+    """What the queues of waiting jobs may still hold. A decision proposes amounts, and withdraws them all."""
 
     cluster: Cluster
     queues: QueueTree
 
     def knows(self, shape: Shape) -> bool:
-        """Whether the queue of these jobs exists."""
+        """Return whether the queue of these jobs exists."""
         return shape.queue in self.queues.queues
 
     def ceiling(self, shape: Shape, amounts: Amounts) -> Ceiling | None:
-        """Return the limit that keeps the queue from holding so much more; None if it may."""
+        """Return the limit that keeps the queue from holding these additional amounts; None if there is none."""
         return self.queues.ceiling(shape.queue, amounts, preemptible=shape.preemptible)
 
     def propose(self, shape: Shape, amounts: Amounts) -> None:
-        """Count this as held by the queue until the end of the pass."""
+        """Count these amounts as held by the queue until the end of the pass."""
         self.queues.propose(shape.queue, amounts, preemptible=shape.preemptible)
 
     def withdraw(self) -> None:
-        """Forget everything that was proposed."""
+        """Remove all proposed amounts."""
         self.queues.withdraw_proposals()
 
     def fit(self, shape: Shape) -> Fit:
-        """Find places for a job that are free already, on a model of which its queue may hold so much more."""
+        """Find free places for a job, on a model whose quota admits it."""
         ask: GangRequest | None = shape.least
         first: Ceiling | None = None
         for _ in range(MODELS_TRIED_MAX):
@@ -81,16 +81,16 @@ class Admission:
         return Fit(None, ceiling=first)
 
     def without_barred(self, ask: GangRequest | None, models: Iterable[str], ceiling: Ceiling) -> GangRequest | None:
-        """Return the gang on other models than those that this ceiling is about; None if it takes no other."""
+        """Return the gang without the models that this limit is about; None if it takes no other model."""
         if ask is None or not ceiling.resource.startswith(f"{GPU}:"):
             return None
         known = {*models, *(model for group in self.cluster.config.groups.values() for model in group.gpu_models)}
         return ask.without_models(sorted(model for model in known if model_resource(model) == ceiling.resource))
 
     def amounts(self, shape: Shape, chosen: Sequence[ScaleChosen], *, are_entered: bool = False) -> Amounts:
-        """Return what a job will hold in the places of these choices for it; without places, what it asks for.
+        """Return what a job will hold in the places of these choices; without places, its request.
 
-        are_entered: their devices are in the fleet already, and are not to be counted once more.
+        With `are_entered` the devices of the choices are already in the fleet, and are not added again.
         """
         added = {} if are_entered else {part.node: part for one in chosen for part in one.parts}
         amounts = dict[str, int]()
@@ -109,7 +109,7 @@ class Admission:
         return {resource: amount for resource, amount in amounts.items() if amount} or shape.amounts
 
     def _gpus_then(self, chosen: ScaleChosen, node: str, part: ScalePart | None) -> tuple[str, int]:
-        """Return the model and the count of the GPUs of a node once the choice is carried out."""
+        """Return the model and the number of GPUs of a node once the choice is completed."""
         known = self.cluster.fleet.ledger.nodes.get(node)
         model, gpus = (known.shape.gpu_model, known.shape.gpu_count) if known is not None else ("", 0)
         if part is not None:
@@ -120,7 +120,7 @@ class Admission:
         return model, gpus
 
     def charge(self, choices: Choices, jobs: JobTable) -> None:
-        """Count what is on its way for waiting jobs as held by their queues: they come before all others."""
+        """Count choices under way for waiting jobs as held by their queues: these jobs come before all others."""
         totals = dict[tuple[str, bool], dict[str, int]]()
         for job_id, of_job in choices.of_job.items():
             record = jobs.records.get(job_id)
@@ -135,7 +135,7 @@ class Admission:
 
 
 def models_chosen(chosen: Iterable[ScaleChosen]) -> list[str]:
-    """Return the models of the devices that choices bring."""
+    """Return the models of the devices that choices add."""
     return [part.device_model for one in chosen for part in one.parts]
 
 
@@ -164,17 +164,18 @@ class PendingPass:
         self._chosen = 0
         self._served, self._unfit, self._deferred = set[str](), set[Shape](), set[Shape]()
         self.has_more = False
-        """The pass stopped before it was done."""
+        """Whether the pass stopped at a limit."""
         self.depends_on_places = False
-        """A job fits already, waits for quota, or was not reported yet: places taken or freed may change the answer."""
+        """Whether a job fits already, waits for quota, or has no report yet: taken or freed places may change the
+        answer."""
 
     @property
     def has_chosen(self) -> bool:
-        """Whether something was chosen for somebody."""
+        """Whether something was chosen for a job."""
         return bool(self._chosen)
 
     def run(self) -> list[list[Choice]]:
-        """Return the choices, those that stand together in one list."""
+        """Return the choices; choices that belong together are in one list."""
         heap = self._backoff.active(self._now)
         self._admission.charge(self._choices, self._jobs)
         try:
@@ -226,7 +227,7 @@ class PendingPass:
         return self._look_ahead(record, fit)
 
     def _look_ahead(self, record: JobRecord, fit: Fit) -> bool | None:
-        """Look whether a node that is on its way will do; else for what to choose."""
+        """Wait for a node on its way if it will do; else look for a choice."""
         if fit.ask is not None and fit.ceiling is None and self._scale_up.awaits_nodes():
             if self._coming >= limits.COMING_MAX:
                 return None
@@ -236,9 +237,10 @@ class PendingPass:
         return self._look(record, fit)
 
     def _waits_for_a_node(self, shape: Shape, waiting: Waiting) -> bool:
-        """Whether nodes that are on their way will be enough once they get more GPUs: chosen when they have joined.
+        """Return whether nodes on their way will be enough once they get more GPUs, which are chosen when they have
+        joined.
 
-        Until then it counts as if it were chosen, so that whoever comes after it finds neither those places nor GPUs.
+        Until then it counts as chosen, so that later jobs do not take these places and GPUs.
         """
         awaited = self._scale_up.awaited(waiting, self._now)
         if awaited is None or not isinstance(awaited.payload, ScaleChosen):
@@ -252,7 +254,7 @@ class PendingPass:
         return True
 
     def _report_again(self, record: JobRecord, tried: Tried) -> None:
-        """Report what still holds; once it is in the log, leave the queue in backoff until it holds no more."""
+        """Report a refusal that still holds; once it is in the log, put the queue into backoff."""
         known, said = self._backoff.refusal(record), tried.choice
         if said is not None and (known is None or (known.case, known.code) != (said.payload.case, said.code)):
             self._found.append([said])
@@ -261,11 +263,11 @@ class PendingPass:
         self.depends_on_places |= known is None
 
     def _take_served(self) -> None:
-        """Jobs for which something was carried out a moment ago come next: the scheduler is about to place them."""
+        """Take the places of jobs whose choice was completed recently: the scheduler is about to place them."""
         for job_id, served_at in reversed(self._jobs.served_at.items()):
             until = after(served_at, limits.SERVED_S)
             if until <= self._now:
-                break  # those before it were served before
+                break  # earlier entries were served before that
             record = self._jobs.records.get(job_id)
             if record is None or not record.wants or job_id in self._choices.of_job:
                 continue
@@ -275,7 +277,7 @@ class PendingPass:
                 self._take_place(record)
 
     def _take_place(self, record: JobRecord) -> bool:
-        """For a job that waits for the scheduler: what it will hold is kept, and counts. False if quota is used up."""
+        """Keep the places of a job that waits for the scheduler, and count them; return False if quota is used up."""
         shape, admission = record.shape, self._admission
         if admission.ceiling(shape, shape.amounts) is not None:
             self.depends_on_places = True
@@ -289,9 +291,9 @@ class PendingPass:
         return True
 
     def _look(self, record: JobRecord, fit: Fit) -> bool:
-        """Ask the autoscaler, and choose by what it says. Whether something is done for the job.
+        """Ask the autoscaler, choose by its signal, and return whether something is done for the job.
 
-        What is found on a model of which the queue may hold no more is looked for again on others.
+        If the found places are of a model whose quota is used up, other models are tried.
         """
         shape, ask, ceiling, admission = record.shape, fit.ask, fit.ceiling, self._admission
         found = list[Choice]()
@@ -316,7 +318,6 @@ class PendingPass:
         return False
 
     def _choose(self, shape: Shape, found: list[Choice], amounts: Amounts) -> None:
-        """All of it is chosen, and counts from now on."""
         self._found.append(found)
         self._chosen += len(found)
         for choice in found:
@@ -325,7 +326,7 @@ class PendingPass:
         self._admission.propose(shape, amounts)
 
     def _is_due(self, record: JobRecord) -> bool:
-        """Whether something is looked for: not while nodes or devices may become well."""
+        """Return whether scaling acts for the job: not while nodes or devices may become healthy."""
         if record.reason != HEALTH:
             return True
         waits_until = after(Instant(record.reason_at), limits.HEALTH_S)
@@ -336,7 +337,7 @@ class PendingPass:
 
 
 class PendingJobs:
-    """Decides when a pass is due, and keeps the last answer."""
+    """Decides when a pass is due, and caches the last answer."""
 
     def __init__(self, future: FutureFleet, admission: Admission, *, scale_up: ScaleUp, backoff: Backoff) -> None:
         self._future = future
@@ -352,12 +353,12 @@ class PendingJobs:
         self._wake: Instant | None = None
         self._freed, self._at, self._has_chosen = -1, Instant(0), False
         self.has_more = False
-        """The last pass stopped before it was done."""
+        """Whether the last pass stopped at a limit."""
 
     def choices(self, now: Instant) -> list[list[Choice]]:
-        """Return choices for waiting jobs, those that stand together in one list.
+        """Return choices for waiting jobs; choices that belong together are in one list.
 
-        What is on its way has to be entered in the fleet; all stores are left as they were.
+        Changes on their way must be entered in the fleet; all stores are unchanged afterwards.
         """
         if self._is_pass_due(now):
             with WhatIf(self._future, now) as what_if:
@@ -378,16 +379,15 @@ class PendingJobs:
         return list(self._answer)
 
     def _is_pass_due(self, now: Instant) -> bool:
-        """Whether anything changed by which the answer could be another one."""
         if self._has_chosen and now != self._at:
-            return True  # what was chosen then is not in the log: there may be something better now
+            return True  # the last choices are not in the log: there may be better ones now
         if self.has_more or self._ground != self._ground_now() or (self._wake is not None and now >= self._wake):
             return True
         if self._freed == self._changes.freed:
             return False
         if self._depends_on_places:
             return True
-        if self._backoff.demand.pending:  # all were refused, and are looked at again a moment after places came free
+        if self._backoff.demand.pending:  # all were refused, and are tried again some time after places became free
             again = self._backoff.look_again_at()
             self._wake = again if self._wake is None else min(self._wake, again)
         return self._wake is not None and now >= self._wake
@@ -398,5 +398,5 @@ class PendingJobs:
         return self._backoff.demand.version, self._changes.supply, choices.chosen, len(choices.open), places
 
     def next_look(self) -> Instant | None:
-        """Return when a job is to be looked at again by time alone."""
+        """Return when a job is tried again by time alone."""
         return self._wake

@@ -1,15 +1,16 @@
-"""Scale-down in one decision: cases 3 (a node is unneeded) and 4 (its removal is blocked), then GPUs idle for long.
+"""Scale-down in one decision: case 3 (a node is unneeded), case 4 (its removal is blocked), then long-idle GPUs.
 
-All of it within one budget, so that limits and reserves hold for what is chosen together.
+All of it shares one budget, so that limits and reserves hold for everything chosen together.
 
-Case 3: a composable node gives its GPUs back first, and goes itself when it has none. GPUs are back within a minute and
-save their idle watts at once. The node saves its own watts, but whoever needs one soon waits for a provision. Nobody
-knows for how long it stays unneeded, so it is taken to be for as long again as it already was (the rule by which
-renting or buying costs at most twice the best, whatever comes): the node goes once that is longer than its removal and
-a new provision take, for until then it would have saved nothing. An ordinary node goes when its time is over.
+Case 3: a composable node gives its GPUs back first, and is removed when it has none. GPUs are back within a minute and
+save their idle power at once. Removing the node saves its own power, but a job that needs one soon waits for a
+provision. How long it stays unneeded is unknown, so the estimate is as long again as it already was (the rule by which
+renting or buying costs at most twice the optimum): the node is removed once that is longer than a removal and a new
+provision take, because until then removing it would have saved nothing. An ordinary node is removed after
+`node_unneeded_s`.
 
-Case 4: its idle GPUs go back to the pool. What is held stays: no running job is ended, and no device is taken from it,
-for a scale-down (invariants 5 and 6).
+Case 4: its idle GPUs go back to the pool. Held devices stay: for a scale-down no running job is ended, and no device is
+taken from it (invariants 5 and 6).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,24 +31,24 @@ CASE_UNNEEDED, CASE_CANNOT_REMOVE = 3, 4
 
 
 def gpus(count: int) -> str:
-    """ "1 GPU", "3 GPUs"."""
+    """Return "1 GPU" or "3 GPUs"."""
     return f"{count} GPU" if count == 1 else f"{count} GPUs"
 
 
 def idle_text(found: Sequence[Spare], now: Instant) -> str:
-    """How long the device that became idle last has been idle."""
+    """Return how long the device that became idle last has been idle, as text."""
     return f"{gpus(len(found))} idle for {min(one.idle_s(now) for one in found):.0f} s"
 
 
 def since_text(since: Instant, now: Instant) -> str:
-    """How long ago."""
+    """Return the elapsed time as text."""
     return f"{seconds_between(since, now):.0f} s"
 
 
 def node_alternative(
     group: GroupSettings, *, watts: float, gpu_count: int, chosen: bool, fits: bool = True, detail: str = ""
 ) -> Alternative:
-    """The whole node goes."""
+    """Return the alternative of removing the whole node."""
     return Alternative(
         what="remove the node" + (f", {gpus(gpu_count)} of it first" if gpu_count else ""),
         fits=fits,
@@ -62,7 +63,7 @@ def node_alternative(
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ScaleDown:
-    """Chooses what is taken away, one pass a decision."""
+    """Chooses removals, one pass per decision."""
 
     cluster: Cluster
     spares: SpareDevices
@@ -72,18 +73,18 @@ class ScaleDown:
     cooldowns: Cooldowns
 
     def choices(self, now: Instant) -> list[Choice]:
-        """Return what is to be taken away now: the same until something is folded.
+        """Return the removals that are due now; the same until a fact is folded.
 
-        What is on its way has to be entered in the fleet.
+        Changes on their way must be entered in the fleet.
         """
         return [] if self.cluster.config.settings.mode == "off" else self.begin(now).run()
 
     def begin(self, now: Instant) -> "ScaleDownPass":
-        """Begin a pass that has taken nothing yet."""
+        """Return a pass that has taken nothing yet."""
         return ScaleDownPass(self, Claims(self.demand, self.refused, self.cluster.fleet), now)
 
     def next_wakeup(self, now: Instant) -> Instant | None:
-        """Return when, by time alone, something could be taken away that is not taken at `now`."""
+        """Return when, by time alone, something could be removed that is not removed at `now`."""
         known = self.cluster.idle.next_due(now), self.spares.next_settled(now)
         moments = [moment for moment in known if moment is not None]
         for name, group in self.cluster.config.groups.items():
@@ -108,7 +109,7 @@ class ScaleDownPass:
         self._now = now
 
     def run(self) -> list[Choice]:
-        """Return what is to be taken away."""
+        """Return the removals."""
         found, giving = list[Choice](), self._giving()
         for signal in self._surplus.of_nodes(self._now, giving):
             if len(found) >= CHOICES_PER_DECISION_MAX:
@@ -125,7 +126,7 @@ class ScaleDownPass:
         return self.remove_node_or_gpus(signal) if isinstance(signal, NodeUnneeded) else self.return_gpus(signal)
 
     def _giving(self) -> Giving:
-        """Groups that could give anything at all: of the others no node and no device is looked at."""
+        """Return the groups that could give anything: nodes and devices of other groups are skipped."""
         nodes, gpus = set[str](), set[str]()
         for name, group in self._config.groups.items():
             if not self._cluster.node_groups.nodes_in(name):
@@ -148,7 +149,7 @@ class ScaleDownPass:
         return Giving(frozenset(nodes), frozenset(gpus), has_more)
 
     def remove_node_or_gpus(self, signal: NodeUnneeded) -> Choice | None:
-        """The node, or GPUs of it, or nothing at all because of a limit, a reserve or somebody who waits."""
+        """Return the removal of the node or of its GPUs; None if a limit, a reserve or a waiting job prevents it."""
         group, record = self._cluster.group_of(signal.node), self._cluster.nodes.get(signal.node)
         if group is None or record is None or not record.usable or record.jobs:
             return None
@@ -161,7 +162,7 @@ class ScaleDownPass:
         return self._remove_node(group, signal)
 
     def _node_obstacle(self, group: GroupSettings, signal: NodeUnneeded) -> str:
-        """Why the whole node does not go now; "" if it does."""
+        """Return why the whole node is not removed now; "" if it is."""
         if self._budget.nodes_left(group) <= 0:
             return f"the group keeps {group.nodes_min} nodes"
         unneeded_s = seconds_between(self._cluster.idle.nodes.since.get(signal.node, signal.since), self._now)
@@ -179,10 +180,11 @@ class ScaleDownPass:
         return f"{waiting} waits and could use it" if waiting else ""
 
     def _returnable(self, group: GroupSettings, node: str, *, with_node: bool = False) -> list[Spare]:
-        """Devices of a composable node that may go back now. with_node: it goes too, so if all may go none has to stay.
+        """Return the devices of a composable node that may go back now. `with_node`: the node is removed too if all may
+        go.
 
-        Idle for the shorter of the two times, and attached, if not idle, for the longer one: so it makes one round trip
-        in that time at most.
+        A device may go if it was idle for the shorter of the two times, and attached, if not idle, for the longer one.
+        So it makes at most one round trip in that time.
         """
         if not group.composable or self._now < self._cooldowns.gpus_until(group):
             return []
@@ -233,7 +235,7 @@ class ScaleDownPass:
         return Choice(REMOVE_NODE, payload, self._causes(signal.node, signal.fact))
 
     def return_gpus(self, signal: RemovalBlocked) -> Choice | None:
-        """Idle GPUs of the node that may go; None if there is none."""
+        """Return the removal of idle GPUs of the node; None if there are none."""
         group, record = self._cluster.group_of(signal.node), self._cluster.nodes.get(signal.node)
         if group is None or record is None or not record.usable:
             return None
@@ -249,9 +251,9 @@ class ScaleDownPass:
         )
 
     def _idle_devices(self, giving: Giving, *, taken: set[str], most: int) -> Iterator[Choice]:
-        """Devices that have been idle for `gpu_idle_s` go back, node by node; the nodes stay.
+        """Yield the removal of devices that have been idle for `gpu_idle_s`, node by node; the nodes stay.
 
-        taken: those that go already.
+        `taken` has the devices that are already being removed.
         """
         elapsed: dict[str, list[Spare]] = {}
         node_of, group_of = self._cluster.idle.node_of, self._cluster.node_groups.group_of
@@ -282,7 +284,7 @@ class ScaleDownPass:
     def _to_pool(
         self, found: Sequence[Spare], *, case: int, reason: str, obstacle: str, fact: str = "", node_stays: bool = False
     ) -> Choice:
-        """Choose that these devices of one node go back to the pool. obstacle: why the node does not go, too."""
+        """Choose to return these devices of one node to the pool. `obstacle` says why the node is not removed too."""
         first, count, watts = found[0], len(found), self._watts(found)
         group, detach_s = self._config.groups[first.group], self._config.model(first.model).detach_s
         fits = not (node_stays or obstacle)
@@ -313,7 +315,6 @@ class ScaleDownPass:
         return Choice(REMOVE_GPU, payload, self._causes(first.node, fact))
 
     def _watts(self, found: Iterable[Spare]) -> float:
-        """What idle devices draw."""
         return sum(self._config.model(one.model).idle_w for one in found)
 
     def _saved_text(self, found: Sequence[Spare]) -> str:
@@ -327,7 +328,7 @@ class ScaleDownPass:
         return f"empty for {empty_s:.0f} s; {group.name} has {has} nodes and keeps {group.nodes_min}"
 
     def _causes(self, node: str, fact: str) -> tuple[str, ...]:
-        """The facts that led to it: what the autoscaler said, and what last happened to the node."""
+        """Return the facts that led to the choice: the autoscaler's signal, and the last fact about the node."""
         record = self._cluster.nodes.get(node)
         last = record.last_fact if record is not None else ""
         return tuple(dict.fromkeys(one for one in (fact, last) if one))

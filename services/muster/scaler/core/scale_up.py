@@ -1,6 +1,6 @@
-"""Cases 1 and 2: the autoscaler wants to add nodes, or cannot. Are GPUs enough?
+"""Scale-up: case 1 (the autoscaler wants to add nodes) and case 2 (it wants to and cannot). Are GPUs enough?
 
-Both are simulated in either case, so that a choice shows what the alternative would have cost.
+Both alternatives are simulated in either case, so that a choice shows the cost of the other one.
 """
 
 from dataclasses import dataclass, replace
@@ -21,13 +21,13 @@ from muster.schemas.facts.scale import Alternative, NothingChosen, ScaleChosen, 
 TEXT_MAX = 1_024
 
 QUOTA = "quota"
-"""Why nothing is chosen: of a model that would do, the queue may hold no more."""
+"""Code for nothing chosen: the quota of every suitable model is used up."""
 
 
 def attach(
     case: int, option: Option, waiting: Waiting, *, why: str, others: tuple[Alternative, ...], causes: tuple[str, ...]
 ) -> Choice:
-    """GPUs for the job. why: what the autoscaler wants. others: what else was simulated."""
+    """Return the choice of GPUs for the job. `why`: what the autoscaler wants; `others`: simulated alternatives."""
     models = option.models
     payload = ScaleChosen(
         case=case,
@@ -51,7 +51,7 @@ def attach(
 def add(
     case: int, option: Option, waiting: Waiting, *, why: str, others: tuple[Alternative, ...], causes: tuple[str, ...]
 ) -> list[Choice]:
-    """Nodes for the job, one choice each; the first carries what is kept on nodes that are there already."""
+    """Return the choices of nodes for the job, one per node; the first one has the places kept on existing nodes."""
     new, chosen = frozenset(option.nodes), list[Choice]()
     first = option.nodes[0]
     for name in option.nodes:
@@ -79,7 +79,7 @@ def add(
 def nothing(
     case: int, lack: Lack, waiting: Waiting, *, why: str, others: tuple[Alternative, ...], causes: tuple[str, ...]
 ) -> Choice:
-    """Neither helps, or neither may be had."""
+    """Return the choice of nothing: neither GPUs nor nodes help, or none are available."""
     payload = NothingChosen(
         case=case,
         code=lack.code,
@@ -91,7 +91,7 @@ def nothing(
 
 
 def barred(choice: Choice, ceiling: Ceiling) -> Choice:
-    """Nothing on the models that quota allows, when others are barred by it."""
+    """Return the choice of nothing if quota excludes the models that would help."""
     words = (
         f"queue {ceiling.queue} holds {ceiling.held} {ceiling.resource} of {ceiling.limit} ({ceiling.reason}),"
         f" and otherwise: {choice.payload.reason}"
@@ -100,13 +100,13 @@ def barred(choice: Choice, ceiling: Ceiling) -> Choice:
 
 
 def attach_alternative(option: Option | Lack, *, chosen: bool = False) -> Alternative:
-    """GPUs, as one of the things that were simulated."""
+    """Return the option of GPUs as a simulated alternative."""
     what = "attach GPUs to nodes that are there" if isinstance(option, Lack) else attach_text(option)
     return _alternative(what, option, chosen=chosen)
 
 
 def add_alternative(option: Option | Lack, *, chosen: bool = False) -> Alternative:
-    """Nodes, as one of the things that were simulated."""
+    """Return the option of nodes as a simulated alternative."""
     return _alternative("add nodes" if isinstance(option, Lack) else add_text(option), option, chosen=chosen)
 
 
@@ -125,7 +125,7 @@ def _alternative(what: str, option: Option | Lack, *, chosen: bool) -> Alternati
 
 
 def attach_text(option: Option) -> str:
-    """Which GPUs, and where."""
+    """Return which GPUs are attached where, as text."""
     nodes = list(dict.fromkeys([part.node for part in option.parts]))
     where = f"node {nodes[0]}" if len(nodes) == 1 else f"{len(nodes)} nodes"
     moved = f" ({len(option.devices)} of them idle on other nodes)" if option.devices else ""
@@ -133,7 +133,7 @@ def attach_text(option: Option) -> str:
 
 
 def add_text(option: Option) -> str:
-    """Which nodes, and what they get."""
+    """Return which nodes are added with which GPUs, as text."""
     names = option.nodes
     what = f"node {names[0]}" if len(names) == 1 else f"{len(names)} nodes {names[0]} to {names[-1]}"
     later = f", to get {gpus(option.parts)} afterwards" if option.parts else ""
@@ -141,7 +141,7 @@ def add_text(option: Option) -> str:
 
 
 def gpus(parts: tuple[ScalePart, ...]) -> str:
-    """How many of which model."""
+    """Return the number of devices by model, as text."""
     counts = dict[str, int]()
     for part in parts:
         counts[part.device_model] = counts.get(part.device_model, 0) + part.count
@@ -149,12 +149,12 @@ def gpus(parts: tuple[ScalePart, ...]) -> str:
 
 
 def figures(option: Option) -> str:
-    """Power and time."""
+    """Return power and time, as text."""
     return f"{option.watts:+.0f} W, ready in about {option.ready_s:.0f} s"
 
 
 def text(words: str) -> str:
-    """As long as a fact may say."""
+    """Cut a text to the maximum length in a fact."""
     return words if len(words) <= TEXT_MAX else f"{words[: TEXT_MAX - 1]}…"
 
 
@@ -163,7 +163,7 @@ CASE_ADD, CASE_CANNOT_ADD = 1, 2
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ScaleUp:
-    """Chooses GPUs, nodes or nothing for one waiting job, by what the autoscaler in charge wants for it."""
+    """Chooses GPUs, nodes or nothing for one waiting job, by the signal of the autoscaler in charge."""
 
     config: ScalingConfig
     demand: NodeDemand
@@ -172,14 +172,14 @@ class ScaleUp:
     cooldowns: Cooldowns
 
     def choices(self, waiting: Waiting, now: Instant) -> list[Choice]:
-        """Return what is chosen, one choice per node; empty if the autoscaler says nothing about the job."""
+        """Return the choices, one per node; empty if the autoscaler has no signal for the job."""
         demanded = self.demand.of_job(waiting, now)
         if isinstance(demanded, NodeWanted):
             return self._attach_or_add(demanded, waiting, now)
         return [] if demanded is None else [self._attach_or_nothing(demanded, waiting, now)]
 
     def awaited(self, waiting: Waiting, now: Instant) -> Choice | None:
-        """Return the GPUs to be chosen once the nodes that are on their way have joined; None if they will not do."""
+        """Return the GPUs to choose once the nodes on their way have joined; None if these nodes will not do."""
         if isinstance(self.enlarging.enough(waiting, now), Option):
             return None
         later = self.enlarging.enough(waiting, now, with_coming=True)
@@ -188,11 +188,11 @@ class ScaleUp:
         return attach(CASE_ADD, later, waiting, why="", others=(), causes=())
 
     def awaits_nodes(self) -> bool:
-        """Whether composable nodes were chosen and have not joined."""
+        """Return whether composable nodes were chosen and have not joined."""
         return self.new_nodes.are_coming()
 
     def _attach_or_add(self, signal: NodeWanted, waiting: Waiting, now: Instant) -> list[Choice]:
-        """GPUs if they are enough, else the nodes, one choice each; nothing if the nodes could not get their GPUs."""
+        """Return GPUs if they are enough, else the nodes, one choice each; nothing if these could not get GPUs."""
         group = self.config.groups.get(signal.group)
         count = self._nodes(signal, waiting) if group is not None else 0
         more = self.new_nodes.enough(waiting, group, count) if group else Lack("no-group", f"no group {signal.group}")
@@ -213,13 +213,13 @@ class ScaleUp:
         return [nothing(CASE_ADD, enough, waiting, why=why, others=(*others, add_alternative(more)), causes=causes)]
 
     def _nodes(self, signal: NodeWanted, waiting: Waiting) -> int:
-        """How many; an autoscaler outside speaks of one job and a node, not of how many nodes its gang needs."""
+        """Return the number of nodes; an external autoscaler reports one for a job, not what its gang needs."""
         if self.config.settings.mode == "embedded":
             return signal.nodes
         return max(signal.nodes, self.new_nodes.needed(self.config.groups[signal.group], waiting.ask)[0])
 
     def _of_another_group(self, signal: NodeWanted, waiting: Waiting, now: Instant) -> Option | None:
-        """Nodes of the cheapest group that could have them, if Muster's own autoscaler asked and its group cannot."""
+        """Return nodes of the cheapest available group, if the embedded autoscaler's own choice of a group fails."""
         if self.config.settings.mode != "embedded":
             return None
         found = list[Option]()
@@ -231,7 +231,6 @@ class ScaleUp:
         return min(found, key=lambda option: (option.watts, option.ready_s), default=None)
 
     def _attach_or_nothing(self, signal: NodeRefused, waiting: Waiting, now: Instant) -> Choice:
-        """GPUs if they are enough, else nothing, with the reasons for both."""
         enough = self.enlarging.enough(waiting, now)
         causes = tuple(dict.fromkeys(fact for fact in (waiting.fact, signal.fact) if fact))
         why = f"{waiting.name} waits ({waiting.reason}); no node can be added: {signal.reason}"

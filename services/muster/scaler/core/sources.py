@@ -1,4 +1,4 @@
-"""Where GPUs for a gang could come from, which nodes could get them, and why that is not enough, with numbers."""
+"""Sources of GPUs for a gang, the nodes that could get them, and why they are not enough, with numbers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,21 +18,21 @@ from muster.scaler.core.spare import Spare, SpareDevices
 
 @dataclass(slots=True)
 class Sources:
-    """Where the GPUs of one gang may come from."""
+    """The sources of GPUs for one gang."""
 
     now: Instant
     models: tuple[str, ...]
-    """Models that the gang takes and composable groups may have, best first."""
+    """Models that the gang accepts and composable groups may have, best first."""
     find_donors: Callable[["Sources"], dict[Source, list[Spare]]]
     pool: dict[Source, int] = field(default_factory=dict)
-    """GPUs in pools that are kept for nothing else, by source."""
+    """Unreserved GPUs in pools, by source."""
     resting: tuple[Source, ...] = ()
-    """Sources that are left alone after a failure, or because the fabric does not answer."""
+    """Sources in cooldown after a failure, or because the fabric does not answer."""
     _donors: dict[Source, list[Spare]] | None = None
 
     @property
     def donors(self) -> Mapping[Source, Sequence[Spare]]:
-        """Idle devices that may move, found when they are first asked for."""
+        """Idle devices that may move, found at the first access."""
         if self._donors is None:
             self._donors = self.find_donors(self)
         return self._donors
@@ -54,7 +54,7 @@ _OF_TASK = {ShortageReason.CPU: "CPU", ShortageReason.MEMORY: "memory"}
 
 
 class LackCode(StrEnum):
-    """What stands in the way."""
+    """Why there is no option."""
 
     NO_GPU_ASKED = "no-gpu-asked"
     NO_GROUP = "no-group"
@@ -86,7 +86,7 @@ class GpuSources:
         return self.capacity.able(source)
 
     def able_later(self, source: Source) -> Mapping[str, int]:
-        """Return the same with nodes that were chosen and have not joined."""
+        """Return usable nodes, and nodes that were chosen and have not joined, that can get devices of this source."""
         return {**self.capacity.able(source), **self.capacity.able_coming(source)}
 
     def of_gang(self, ask: GangRequest, now: Instant) -> Sources:
@@ -116,7 +116,7 @@ class GpuSources:
         return found
 
     def lack(self, waiting: Waiting, sources: Sources, able: Able) -> Lack:
-        """Return the first thing that is missing for an option. There must be no option. able: as for the search."""
+        """Return the first missing thing for an option, when there is none. `able` is the one used in the search."""
         shapes = [group.shape for group in waiting.ask.groups if group.shape.holds_devices]
         if not shapes:
             return _lack(
@@ -135,7 +135,7 @@ class GpuSources:
         return self._on_nodes(waiting, shapes[0], nodes) or self._rest(waiting, sources, nodes)
 
     def _on_nodes(self, waiting: Waiting, shape: TaskShape, nodes: dict[str, int]) -> Lack | None:
-        """Whether CPU or memory is what the nodes lack that could get GPUs."""
+        """Return the lack of CPU or memory on nodes that could get GPUs; None if they lack neither."""
         known = self.cluster.fleet.ledger.nodes
         by_name = {name: one.key for name in nodes if (one := known[name].state) is not None}
         keys = list(by_name.values())

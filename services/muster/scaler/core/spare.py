@@ -1,13 +1,13 @@
 """Devices that may be taken away: which ones are idle, what protects them, and how many may go in one decision.
 
-Three rules bound how often a device comes and goes. A device that was attached stays for `gpu_idle_s`, so it makes
-at most one round trip in that time. What was taken is taken from nobody: neither a hold nor a job that waits. And a
-group from which something could not be taken, or to which a node could not be added, is left alone for a while.
+Three rules limit how often a device moves. An attached device stays for `gpu_idle_s`, so it makes at most one round
+trip in that time. No device is taken from a job that holds it or waits for it. And a group from which something could
+not be taken, or to which a node could not be added, is left alone for a time.
 
-The warm reserve, so many idle GPUs of a group, is a floor under what goes back to the pool. It is not filled by
-attaching, and a job that waits gets of it what it needs, also on another node. A device that moves is detached where it
-is idle and attached where it is needed, by one decision; those of nodes that hold nothing go first, and of these the
-ones with the fewest GPUs: so idleness gathers on whole nodes, which then go.
+The warm reserve, a number of idle GPUs of a group, is a minimum that is not returned to the pool. It is not filled by
+attaching, and waiting jobs may use it, also on another node. One decision detaches a moving device where it is idle and
+attaches it where it is needed. Devices of nodes that hold nothing go first, and of these the ones with the fewest GPUs:
+so idle devices concentrate on whole nodes, which are then removed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,10 +29,10 @@ from muster.schemas.facts.scale import Refused
 
 
 class Claims:
-    """What waiting jobs could use where it stands; found out at most once in a decision, and only if it is asked for.
+    """What waiting jobs could use where it is; computed on demand, once per decision.
 
-    A shape that was refused everything and would not fit on this fleet with nothing held claims nothing: else one
-    job that is too large would keep all idle devices from going back.
+    A shape that was refused and would not fit on this fleet even if it were empty claims nothing: otherwise one job
+    that is too large would keep all idle devices from going back.
     """
 
     def __init__(self, demand: Demand, refused: Mapping[str, Refused], fleet: Fleet) -> None:
@@ -43,7 +43,7 @@ class Claims:
         self._of_model: dict[str, str] = {}
 
     def on_model(self, model: str) -> str:
-        """The first job that could use a GPU of this model; "" if there is none."""
+        """Return the first job that could use a GPU of this model; "" if there is none."""
         if model not in self._of_model:
             claims = (
                 queue.jobs[0][2]
@@ -55,7 +55,7 @@ class Claims:
         return self._of_model[model]
 
     def on_nodes(self) -> str:
-        """The first job that could use a node, with or without GPUs; "" if none waits."""
+        """Return the first job that could use a node, with or without GPUs; "" if none waits."""
         queues = self._claiming()
         return queues[0].jobs[0][2] if queues else ""
 
@@ -71,7 +71,7 @@ class Claims:
 
 
 FREE_TO_TAKE = frozenset({Origin.SCALER, Origin.FOUND})
-"""Attachments that the scaler may end: its own, and those that stood there when the fabric was first seen."""
+"""Origins of attachments that the scaler may end: its own, and devices that were present when first seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +89,17 @@ class Spare:
 
     @property
     def source(self) -> Source:
-        """Where it would come from."""
+        """The source that it would add to."""
         return Source(self.fabric, self.model)
 
     def idle_s(self, now: Instant) -> float:
-        """How long it has been idle."""
+        """Return how long it has been idle, in seconds."""
         return seconds_between(self.since, now)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class SpareDevices:
-    """Which devices may be taken away now. What is on its way has to be entered in the fleet (`FutureFleet.settle`)."""
+    """Which devices may be taken away now. Changes on their way must be in the fleet (`FutureFleet.settle`)."""
 
     cluster: Cluster
     attachments: Attachments
@@ -107,7 +107,7 @@ class SpareDevices:
     cooldowns: Cooldowns
 
     def is_idle(self, uuid: str, now: Instant) -> bool:
-        """Whether a device may be used, and no job holds it or has it kept, nor will soon."""
+        """Return whether a device is usable, and neither held nor kept for a job or reservation now or soon."""
         cluster = self.cluster
         name = cluster.idle.node_of.get(uuid)
         record = cluster.nodes.get(name) if name is not None else None
@@ -122,9 +122,9 @@ class SpareDevices:
         return not cluster.bookings.keeps_device(name, index, now, model.detach_s + model.attach_s)
 
     def find(self, uuid: str, now: Instant) -> Spare | None:
-        """Return the device as one that can be taken away now; None if it cannot.
+        """Return the device if it can be taken away now; None if it cannot.
 
-        A device that was attached by a request of its own is not taken, used or not: its principal gives it back.
+        A device that a user requested is not taken, used or not: its principal gives it back.
         """
         attachment = self.attachments.of_device.get(uuid)
         if (
@@ -144,15 +144,15 @@ class SpareDevices:
         return Spare(uuid, name, index, attachment.requested.model, group.name, attachment.requested.fabric, since)
 
     def on_node(self, node: str, now: Instant) -> list[Spare]:
-        """Return those of one node, by index."""
+        """Return the devices of one node that can be taken away, by index."""
         found = [one for uuid in self.cluster.idle.on.get(node, ()) if (one := self.find(uuid, now)) is not None]
         return sorted(found, key=lambda one: one.index)
 
     def donors(self, now: Instant) -> list[Spare]:
-        """Return devices that may be moved, in the order in which they are to be taken.
+        """Return devices that may be moved, in the order in which to take them.
 
-        Any of them together leave each node its least; of the warm reserve they take, because it is kept for waiting
-        jobs. Never one that is held, kept for a job, on its way, or that was attached a moment ago.
+        Each node keeps `gpus_min`; the warm reserve may be used, because it is kept for waiting jobs. Devices that are
+        held, kept for a job, on their way, or were attached recently are left out.
         """
         budget, found, idle = Budget(self, now), list[Spare](), self.cluster.idle
         for name, group in self.cluster.config.groups.items():
@@ -169,7 +169,7 @@ class SpareDevices:
         return self.emptiest_first(found)[:DONORS_MAX]
 
     def emptiest_first(self, devices: Iterable[Spare]) -> list[Spare]:
-        """Those of nodes that hold nothing, then of those with the fewest GPUs, the longest idle first."""
+        """Sort by node: nodes that hold nothing, then nodes with the fewest GPUs; the longest idle devices first."""
         nodes = self.cluster.nodes
 
         def rank(one: Spare) -> tuple[bool, int, str, Instant, str]:
@@ -182,11 +182,11 @@ class SpareDevices:
     # --- how long a device stays where it was attached -------------------------------------------------------
 
     def has_settled(self, uuid: str, now: Instant) -> bool:
-        """Whether a device may leave the node: it has been attached there, idle or not, for its time."""
+        """Return whether a device may leave the node: it has been attached there, idle or not, for its time."""
         return uuid in self.cluster.idle.devices.elapsed(now) or self._settled_at(uuid) <= now
 
     def next_settled(self, now: Instant) -> Instant | None:
-        """Return when the next device may leave that has been idle for long enough but was attached a moment ago."""
+        """Return when the next device may leave that has been idle long enough but was attached recently."""
         idle = self.cluster.idle
         return self._next_settled(set(idle.rested.elapsed(now)) - set(idle.devices.elapsed(now)), now)
 
@@ -209,7 +209,7 @@ class SpareDevices:
     # --- nodes -----------------------------------------------------------------------------------------------
 
     def bound_to(self, node: str, now: Instant) -> str:
-        """Return why a node must stay: a device on it or on its way there, or a reservation; "" if it need not."""
+        """Return why a node must stay (a device on it or on its way there, or a reservation); "" if it need not."""
         for attachment in self.attachments.on.get(node, {}).values():
             if attachment.requested.type != GPU:
                 return f"{attachment.requested.model} ({attachment.requested.type}) is attached to it"
@@ -220,7 +220,7 @@ class SpareDevices:
         return f"reservation {reservation} keeps it" if reservation else ""
 
     def is_bare(self, group: GroupSettings, node: str) -> bool:
-        """Whether the node itself may go: no choice concerns it, no place is kept on it, no fabric device is there."""
+        """Return whether the node may be removed: no choice, no kept place and no fabric device is there."""
         known = self.cluster.fleet.ledger.nodes.get(node)
         if known is None or known.holds or self.choices.on_node(node) or self.attachments.on.get(node):
             return False
@@ -229,7 +229,7 @@ class SpareDevices:
 
 
 class Budget:
-    """What may still go in one decision, so that what is chosen together keeps every limit together."""
+    """What may still go in one decision, so that everything chosen together keeps every limit."""
 
     def __init__(self, spares: "SpareDevices", now: Instant) -> None:
         self._spares = spares
@@ -241,17 +241,19 @@ class Budget:
         self._on: dict[str, int] = {}
 
     def idle_left(self, group: GroupSettings) -> int:
-        """Idle GPUs that the group can lose and keep its warm reserve."""
+        """Return the idle GPUs that the group can lose and keep its warm reserve."""
         if group.name not in self._idle:
             devices = self._cluster.idle.idle_in[group.name]
-            idle = len(devices)  # without a reserve, or with too few for it, it does not matter which of them count
+            idle = len(
+                devices
+            )  # without a reserve, or with too few devices for it, it does not matter which ones count
             if idle > group.warm_gpus > 0:
                 idle = sum(self._spares.is_idle(uuid, self._now) for uuid in devices)
             self._idle[group.name] = beyond(group, idle)
         return self._idle[group.name]
 
     def gpus_left(self, group: GroupSettings, node: str) -> int:
-        """GPUs that the node can lose and keep its least."""
+        """Return the GPUs that the node can lose and keep `gpus_min`."""
         if node not in self._on:
             description, going = self._cluster.nodes.description(node), self._choices.of_device
             there = 0
@@ -261,7 +263,7 @@ class Budget:
         return self._on[node]
 
     def nodes_left(self, group: GroupSettings) -> int:
-        """Nodes that the group can lose and keep its least."""
+        """Return the nodes that the group can lose and keep `nodes_min`."""
         if group.name not in self._nodes:
             names = self._cluster.node_groups.nodes_in(group.name)
             leaving = sum(
@@ -271,21 +273,22 @@ class Budget:
         return self._nodes[group.name]
 
     def take_gpus(self, group: GroupSettings, node: str, count: int) -> None:
-        """So many are taken from a node of the group."""
+        """Count GPUs taken from a node of the group."""
         self._idle[group.name] = self.idle_left(group) - count
         self._on[node] = self.gpus_left(group, node) - count
 
     def take_node(self, group: GroupSettings, idle: int) -> None:
-        """A node is taken, with so many idle GPUs of its own."""
+        """Count a node taken with its idle GPUs."""
         self._nodes[group.name] = self.nodes_left(group) - 1
         self._idle[group.name] = self.idle_left(group) - idle
 
     def allowed(
         self, group: GroupSettings, found: list[Spare], *, below_least: bool = False, below_reserve: bool = False
     ) -> Iterator[Spare]:
-        """Of spare devices, in their order, those that may go.
+        """Yield the spare devices that may go, in their order.
 
-        below_least: their nodes go, too. below_reserve: a job needs them elsewhere, for which the reserve is there.
+        `below_least`: their nodes are removed too. `below_reserve`: a job needs them elsewhere, so the reserve may be
+        used.
         """
         left, on = len(found) if below_reserve else self.idle_left(group), dict[str, int]()
         for one in found:
@@ -296,5 +299,5 @@ class Budget:
 
 
 def beyond(group: GroupSettings, idle: int) -> int:
-    """How many of a group's idle GPUs are beyond its reserve."""
+    """Return how many of a group's idle GPUs exceed its reserve."""
     return max(0, idle - group.warm_gpus)

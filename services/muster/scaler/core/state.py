@@ -1,7 +1,7 @@
 """All stores of the scaler. Folds change them (`fold*.py`), decisions only read them (`Policies`).
 
-What a decision may touch are caches: what is entered in the fleet as if it were there, and what was tried in vain. They
-follow from the rest, and dropping them costs time, not truth.
+A decision may change caches: changes on their way in the fleet, and failed attempts. Caches derive from the other
+stores, and dropping them costs only time.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ from muster.scaler.core.jobs import Demand, JobRecord, JobTable
 
 @dataclass(slots=True)
 class State:
-    """The stores, and how they hear of each other."""
+    """The stores, and the callbacks between them."""
 
     config: ScalingConfig
     cluster: Cluster = field(init=False)
@@ -37,7 +37,7 @@ class State:
     cooldowns: Cooldowns = field(init=False)
     changes: Changes = field(init=False)
     anomalies: Counter[str] = field(default_factory=Counter)
-    """Facts that fitted no state, by what they were."""
+    """Facts that fitted no state, counted by what was wrong."""
 
     def __post_init__(self) -> None:
         self.cluster = Cluster(self.config)
@@ -46,7 +46,7 @@ class State:
         self.changes = Changes(self.pool)
 
     def find_node(self, device: str) -> None:
-        """Give a device that was seen on a machine before its node was known to the node that shows it."""
+        """Assign a device that was seen on a machine before its node was known to the node that shows it."""
         attachment = self.attachments.of_device.get(device)
         node = self.cluster.nodes.node_of("device", device)
         if attachment is not None and node and not attachment.node:
@@ -55,7 +55,7 @@ class State:
             self.attachments.put(attachment)
 
     def recount(self, record: JobRecord, *, at: int = 0) -> None:
-        """Let the queue count what the job holds from `at` on, whatever it counted before. 0: a checkpoint says so."""
+        """Update the amounts that the queue counts for the job from `at` on; 0 if the job comes from a checkpoint."""
         before = record.counted
         slots, models = self.cluster.slots_held(record.id), self.cluster.node_groups.models
         after = held_amounts(slots, record.shape.gang, lambda node: models.get(node, "")) if slots else {}

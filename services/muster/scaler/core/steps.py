@@ -1,7 +1,7 @@
-"""Which devices on which nodes make most room: steps of all nodes, cheapest first, and domains that need fewest.
+"""Where additional devices bring most replicas: steps of all nodes, cheapest first, and domains that need fewest.
 
-Nodes in the same state that can get as many devices are looked at together, and only as far as steps are asked for.
-`Growth` adds devices to the fleet itself, and takes them back when it is closed.
+Nodes in the same state that can get as many devices are handled together, and steps are computed on demand. `Growth`
+adds devices to the fleet itself, and removes them when it is closed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,15 +21,15 @@ from muster.scaler.core.groups import ScalingConfig
 
 
 class Step(NamedTuple):
-    """So many devices on this node give room for `gain` replicas more. Sorts as they are preferred.
-
-    rate: devices per replica; watts: per replica; then seconds, and the CPU that the node has left.
-    """
+    """A number of devices on a node that make room for `gain` more replicas. Sorts by preference."""
 
     rate: float
+    """Devices per replica."""
     watts: float
+    """Power per replica."""
     ready_s: float
     cpu_milli: int
+    """Free CPU of the node."""
     node: str
     number: int
     devices: int
@@ -38,7 +38,7 @@ class Step(NamedTuple):
 
 
 class Growth:
-    """Devices that were added to nodes of a fleet, and holds, since it was opened; closing takes all of it back."""
+    """Devices added to nodes of a fleet, and holds; closing undoes all of it."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
@@ -59,18 +59,18 @@ class Growth:
 
     @property
     def devices(self) -> int:
-        """How many were added in all."""
+        """Number of added devices."""
         return sum(self.added.values())
 
     def add(self, node: str, source: Source, devices: int) -> None:
-        """So many more on this node."""
+        """Add devices to this node."""
         self._before.setdefault(node, self.fleet.ledger.node(node).shape.gpu_model)
         grow(self.fleet, node, devices, model=source.model)
         key = node, source
         self.added[key] = self.added.get(key, 0) + devices
 
     def remove(self, node: str, source: Source, devices: int) -> None:
-        """So many fewer of those that were added."""
+        """Remove added devices from this node."""
         key = node, source
         left = self.added[key] - devices
         is_last = not left
@@ -80,18 +80,18 @@ class Growth:
             del self.added[key]
 
     def take_away(self, node: str, index: int) -> None:
-        """This device is not to be used: it goes elsewhere."""
+        """Mark a device as unusable, because it moves to another node."""
         self.fleet.set_device_usable(node, index, False)
         self.taken.append((node, index))
 
     def hold(self, holds: Iterable[Hold]) -> None:
-        """Something is held for the time being."""
+        """Hold these places until `release`."""
         for hold in holds:
             self.fleet.hold(hold)
             self._holds.append(hold)
 
     def hold_among(self, names: Iterable[str], shape: TaskShape, replicas: int) -> bool:
-        """Hold so many replicas on these nodes, the fullest first; False if there is no room for all."""
+        """Hold replicas on these nodes, the fullest first; return False if there is no room for all."""
         nodes = self.fleet.ledger.nodes
         able = [(node.state.key, name) for name in names if (node := nodes[name]).state is not None]
         for _, name in sorted(able):
@@ -101,16 +101,16 @@ class Growth:
         return not replicas
 
     def release(self) -> None:
-        """Give back what is held."""
+        """Free all holds."""
         while self._holds:
             self.fleet.withdraw(self._holds.pop())
 
 
 def steps_of(key: StateKey, shape: TaskShape, model: str, most: int) -> Sequence[tuple[int, int]]:
-    """What more devices of this model would give a node in this state: (devices, replicas more), one after the other.
+    """Return the steps of more devices on a node in this state, as (devices, additional replicas).
 
-    most: devices that the node can still get. Each step costs at least as much per replica as the one before. Empty if
-    devices are not what it lacks.
+    `most` is the number of devices that the node can still get. Each step costs at least as much per replica as the one
+    before. Empty if the node does not lack devices.
     """
     if not shape.holds_devices or shape.within_required or not allows(shape, model):
         return ()
@@ -140,7 +140,7 @@ def steps_of(key: StateKey, shape: TaskShape, model: str, most: int) -> Sequence
 
 @dataclass(frozen=True, slots=True)
 class _Ladder:
-    """Nodes in the same state, which can get as many devices each, and what more of them would give."""
+    """Nodes in the same state that can get as many devices each, and their steps."""
 
     source: Source
     busy_w: float
@@ -150,7 +150,7 @@ class _Ladder:
     names: list[str]
 
     def step(self, at: int, number: int) -> Step:
-        """One step of one of these nodes."""
+        """Return one step of one of these nodes."""
         devices, gain = self.steps[number]
         rate = devices / gain
         return Step(
@@ -162,7 +162,7 @@ _Rung = tuple[Step, int, _Ladder]
 
 
 class Steps:
-    """Steps of all nodes that can get devices. within: only these nodes; None: all."""
+    """Steps of all nodes that can get devices; `within` limits them to some nodes."""
 
     def __init__(self, config: ScalingConfig, fleet: Fleet, able: Mapping[Source, Mapping[str, int]]) -> None:
         self._config = config
@@ -178,7 +178,7 @@ class Steps:
         left: Mapping[Source, int],
         growth: Growth,
     ) -> list[Step] | None:
-        """The cheapest steps that make room for so many replicas; None if there are not enough."""
+        """Return the cheapest steps that make room for the replicas; None if there are not enough."""
         lacking = replicas - self._room(shape, within)
         if lacking <= 0:
             return []
@@ -193,7 +193,7 @@ class Steps:
         return None
 
     def best_of(self, groups: Sequence[GroupRequest], growth: Growth) -> Iterator[Step]:
-        """Steps that any of these groups would take, each node once: all that it can get, for the largest that can."""
+        """Yield steps for any of these groups, each node once with all devices that it can get, largest group first."""
         seen = set[str]()
         for group in groups:
             for step in list(self._all(group.shape, None, growth)):
@@ -209,7 +209,7 @@ class Steps:
         return sum([count(state.key, shape) for state in nodes if state is not None])
 
     def _all(self, shape: TaskShape, within: Sequence[str] | None, growth: Growth) -> Iterator[Step]:
-        """Steps of all nodes, the cheapest first: nodes in the same state are looked at together."""
+        """Yield the steps of all nodes, cheapest first; nodes in the same state are handled together."""
         heap = list[_Rung]()
         for source, alike in self._alike(within, growth).items():
             model = self._config.model(source.model)
@@ -236,7 +236,7 @@ class Steps:
     def _alike(
         self, within: Sequence[str] | None, growth: Growth
     ) -> dict[Source, dict[tuple[NodeState, int], list[str]]]:
-        """Nodes that can get devices, by source, state and how many they can get."""
+        """Return nodes that can get devices, by source, state and number of devices."""
         nodes, added = self._fleet.ledger.nodes, dict[str, int]()
         for (name, _), devices in growth.added.items():
             added[name] = added.get(name, 0) + devices
@@ -252,7 +252,7 @@ class Steps:
         return found
 
     def domains(self, level: str, group: GroupRequest, left: Mapping[Source, int]) -> list[list[str]]:
-        """Domains of a level in which a group finds room with devices, by their nodes, those first that need fewest."""
+        """Return the nodes of each domain of a level that has room for a group with devices, cheapest first."""
         nothing = Growth(self._fleet)
         costs = list[tuple[int, float, list[str]]]()
         for names in self._members(level):
@@ -262,7 +262,7 @@ class Steps:
         return [names for *_, names in sorted(costs)[: limits.DOMAINS_MAX]]
 
     def _members(self, level: str) -> Iterator[list[str]]:
-        """The usable nodes of every domain of a level in which a node can get devices."""
+        """Yield the usable nodes of every domain of a level in which a node can get devices."""
         if level == NODE_LEVEL:
             for name in dict.fromkeys([name for able in self._able.values() for name in able]):
                 yield [name]

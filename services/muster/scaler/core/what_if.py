@@ -1,4 +1,4 @@
-"""The fleet as it will be: what is on its way to each node, and what the decision being made has already chosen."""
+"""The future fleet: changes on their way to each node, and the choices of the present decision."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from muster.schemas.facts.scale import ScaleChosen
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class FutureFleet:
-    """What every node will be, by the choices and the attachments that concern it."""
+    """What every node will be, by its choices and attachments."""
 
     cluster: Cluster
     choices: Choices
@@ -30,7 +30,7 @@ class FutureFleet:
     new_nodes: NewNodes
 
     def settle(self) -> None:
-        """Enter in the fleet what is on its way, where that is not done; the cost is proportional to what changed."""
+        """Enter missing changes on their way in the fleet; the cost is proportional to what changed."""
         coming = self.cluster.coming
         for name in list(coming.stale):
             coming.enter(name, self.expected(name))
@@ -57,7 +57,6 @@ class FutureFleet:
         )
 
     def _kept(self, choices: Sequence[OpenChoice], name: str) -> tuple[Kept, ...]:
-        """Places on a node for jobs that still wait for what was chosen for them."""
         found = list[Kept]()
         for choice in choices:
             record = self.jobs.records.get(choice.chosen.jobs[0]) if choice.serves and choice.chosen.jobs else None
@@ -72,7 +71,7 @@ class FutureFleet:
         return tuple(found)
 
     def _devices_coming(self, choices: Sequence[OpenChoice], name: str, node: NodeJoined) -> tuple[int, str]:
-        """Return the GPUs that the node does not show yet: being attached, or chosen and not begun."""
+        """Return the GPUs that the node does not show yet: being attached, or chosen and not requested yet."""
         present = frozenset(node.present.values())
         count, model = 0, ""
         for attachment in self.attachments.on.get(name, {}).values():
@@ -89,7 +88,7 @@ class FutureFleet:
         return (count, model) if not present or model == node.gpu_model else (0, "")
 
     def _devices_changing(self, node: NodeJoined) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Devices that the scheduler will release by itself, and those that were chosen to go: by index."""
+        """Return the indexes of devices that the scheduler will release by itself, and of devices chosen to go."""
         usable, unusable = list[int](), list[int]()
         for index, uuid in node.present.items():
             record = self.cluster.grants.devices.get(uuid)
@@ -102,7 +101,7 @@ class FutureFleet:
 
 
 class WhatIf:
-    """What one decision has chosen so far, entered in the stores; closing it leaves them as they were."""
+    """The choices of one decision so far, entered in the stores; closing it undoes them."""
 
     def __init__(self, future: FutureFleet, now: Instant) -> None:
         self.now = now
@@ -126,7 +125,7 @@ class WhatIf:
             self._undo.append(partial(self._fleet.withdraw, hold))
 
     def choose(self, name: str, chosen: ScaleChosen) -> None:
-        """Count this as chosen: in the pool and in its group; its places are kept."""
+        """Count this choice: in the pool, in its group, and with its places."""
         choice = OpenChoice(f"?{len(self._undo)}", name, chosen, self.now, "")
         if name == ADD:
             self._add_node(choice)

@@ -1,4 +1,4 @@
-"""The pure part of the scheduler."""
+"""The scheduler's core: pure fold and decision functions."""
 
 from muster.scheduler.core.core import SchedulerCore
 

@@ -1,4 +1,4 @@
-"""Answers to questions, from the core's state alone. A question changes nothing and is never a fact."""
+"""Answers to queries, from the core's state alone. A query changes nothing and is never a fact."""
 
 from collections.abc import Iterable, Mapping
 
@@ -37,7 +37,7 @@ from muster.schemas.views import JobView, NodeView, QueueView, ReservationView, 
 
 
 def answer_job(core: Core, ask: Wire, _now: Instant) -> JobAnswer:
-    """`job`: the job as folded, None if it is not remembered."""
+    """Answer `job`: return the job as folded, None if it is not remembered."""
     assert isinstance(ask, AskJob)
     state = _settled(core)
     record = state.jobs.records.get(ask.job_id)
@@ -45,7 +45,7 @@ def answer_job(core: Core, ask: Wire, _now: Instant) -> JobAnswer:
 
 
 def answer_why(core: Core, ask: Wire, now: Instant) -> WhyAnswer:
-    """`why`: where the job is in line, what keeps it there, what would help, and when it starts at the latest."""
+    """Answer `why`: return the job's position, why it waits, a hint, and the latest expected start."""
     assert isinstance(ask, AskJob)
     state = _settled(core)
     assert isinstance(core, SchedulerCore)
@@ -83,7 +83,7 @@ def answer_why(core: Core, ask: Wire, now: Instant) -> WhyAnswer:
 
 
 def answer_dry_run(core: Core, ask: Wire, now: Instant) -> DryRunAnswer:
-    """`dry-run`: refused for ever, placed at once, or waiting, if the job came now."""
+    """Answer `dry-run`: return whether the job would be refused, placed at once, or wait, if it were submitted now."""
     assert isinstance(ask, AskDryRun)
     state = _settled(core)
     assert isinstance(core, SchedulerCore)
@@ -91,7 +91,7 @@ def answer_dry_run(core: Core, ask: Wire, now: Instant) -> DryRunAnswer:
 
 
 def answer_queues(core: Core, _ask: Wire, now: Instant) -> QueuesAnswer:
-    """`queues`: all of them, with what they may hold and hold, what they borrow, and how many wait and run."""
+    """Answer `queues`: return all queues with their limits, amounts held and borrowed, and numbers of jobs."""
     state = _settled(core)
     waiting, running = dict.fromkeys(state.queues.queues, 0), dict.fromkeys(state.queues.queues, 0)
     for record in state.jobs.records.values():
@@ -107,7 +107,7 @@ def answer_queues(core: Core, _ask: Wire, now: Instant) -> QueuesAnswer:
 
 
 def answer_nodes(core: Core, _ask: Wire, _now: Instant) -> NodesAnswer:
-    """`nodes`: all that are part of the cluster."""
+    """Answer `nodes`: return all nodes that are part of the cluster."""
     state = _settled(core)
     return NodesAnswer(
         nodes=tuple(
@@ -119,28 +119,28 @@ def answer_nodes(core: Core, _ask: Wire, _now: Instant) -> NodesAnswer:
 
 
 def answer_cluster(core: Core, _ask: Wire, _now: Instant) -> ClusterView:
-    """`cluster`: what it is and how full it is."""
+    """Answer `cluster`: return the cluster's description and its utilization."""
     state = _settled(core)
     reported = summarise(state).model_dump(exclude={"cluster"})
     return ClusterView(name=state.cluster, **state.status.described.model_dump(), **reported)
 
 
 def answer_queue_check(core: Core, ask: Wire, _now: Instant) -> QueueCheckAnswer:
-    """`queue-check`: may the queue be so?"""
+    """Answer `queue-check`: return whether the queue change is valid, else the field and the reason."""
     assert isinstance(ask, AskQueueChange)
     refusal = _settled(core).queues.check(ask.spec, {spec.name: spec for spec in ask.accepted})
     return QueueCheckAnswer() if refusal is None else QueueCheckAnswer(field=refusal.field, reason=refusal.reason)
 
 
 def _settled(core: Core) -> State:
-    """The state without proposals: a question sees only what was folded."""
+    """Return the state without proposals: a query sees only what was folded."""
     assert isinstance(core, SchedulerCore)
     core.state.proposals.settle()
     return core.state
 
 
 def answer_reservations(core: Core, _ask: Wire, now: Instant) -> ReservationsAnswer:
-    """`reservations`: all that were booked, by name. next_starts_at: of this time, while it lasts."""
+    """Answer `reservations`: return all booked reservations by name, each with its current or next start."""
     assert isinstance(core, SchedulerCore)
     state = core.state
     state.proposals.settle()
@@ -161,7 +161,7 @@ def answer_reservations(core: Core, _ask: Wire, now: Instant) -> ReservationsAns
 
 
 def answer_reservation_check(core: Core, ask: Wire, now: Instant) -> QueueCheckAnswer:
-    """`reservation-check`: may this be kept? field: empty if it may."""
+    """Answer `reservation-check`: return whether the reservation is valid; an empty field means that it is."""
     assert isinstance(core, SchedulerCore)
     assert isinstance(ask, AskReservation)
     core.state.proposals.settle()
@@ -170,7 +170,7 @@ def answer_reservation_check(core: Core, ask: Wire, now: Instant) -> QueueCheckA
 
 
 def view_of(record: JobRecord, cluster: str) -> JobView:
-    """The job as people see it."""
+    """Return the job as users see it."""
     row = job_view(record.job, cluster=cluster)
     follow_state(row, record)
     if record.phase is Phase.RUNNING and record.job_class.preemptible:
@@ -181,7 +181,7 @@ def view_of(record: JobRecord, cluster: str) -> JobView:
 def queue_view(
     record: QueueRecord, tree: QueueTree, cluster: str, now: Instant, *, queued: int, running: int
 ) -> QueueView:
-    """The queue as people see it. queued, running: how many of its own jobs."""
+    """Return the queue as users see it, with the numbers of its own queued and running jobs."""
     spec = record.spec
     return QueueView(
         name=spec.name,
@@ -206,7 +206,7 @@ def queue_view(
 
 
 def node_view(name: str, record: NodeRecord, cluster: str, devices: Mapping[str, DeviceRecord]) -> NodeView:
-    """The node as people see it; it is part of the cluster. devices: those that are not as their node."""
+    """Return a node of the cluster as users see it. `devices` has the devices whose state differs from their node's."""
     shape = record.description
     assert shape is not None
     holds = [hold for of_job in record.jobs.values() for hold in of_job]

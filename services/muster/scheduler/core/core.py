@@ -1,4 +1,4 @@
-"""The scheduler's core: folds the cluster's log, decides who runs where, keeps its checkpoint."""
+"""The scheduler's core: folds the cluster's log, decides placements and preemptions, and records checkpoints."""
 
 from collections.abc import Iterator
 
@@ -31,19 +31,19 @@ from muster.schemas.registry import STATE_NAME
 FOLDS = Folds[State, None](jobs.FOLDS, requests.FOLDS, queues.FOLDS, nodes.FOLDS)
 
 _GROUNDS = frozenset({"queue", "node", "device", "reservation"})
-"""Kinds of which every fact that is folded may change who can run."""
+"""Kinds of facts of which each one may change which jobs can run."""
 
 
 @FOLDS.on("cluster", "summarised", ClusterSummary)
 def _summarised(state: State, fact: Fact, summary: ClusterSummary) -> None:
     state.summary.numbers, state.summary.at = summary, fact.time
     state.status.contact.summarised(summary, at=fact.time)
-    state.summary.is_stale = True  # what moved since the numbers were taken is not in them
+    state.summary.is_stale = True  # changes since the numbers were taken are not in them
 
 
 @FOLDS.on("cluster", ("described", STATE_NAME), ClusterDescribed)
 def _described(state: State, _fact: Fact, described: ClusterDescribed) -> None:
-    """What the cluster can do; those that just came may be impossible now, or not any more."""
+    """Set the cluster's capabilities; jobs that just arrived may have become possible or impossible."""
     state.status.described = described
     for job_id in state.arrivals.jobs:
         enlist(state, state.jobs.records[job_id])
@@ -52,13 +52,13 @@ def _described(state: State, _fact: Fact, described: ClusterDescribed) -> None:
 
 @FOLDS.on("job", "use-reported", JobUseReported)
 def _used(state: State, _fact: Fact, used: JobUseReported) -> None:
-    """Of what the job used nothing follows here, but that somebody reads the pages of GPUs."""
+    """Note that telemetry reads the GPU pages; the usage itself changes nothing here."""
     state.status.pages_read_at = max(state.status.pages_read_at, used.until)
 
 
 @FOLDS.on("log", "checkpoint-requested", CheckpointRequested)
 def _checkpoint_requested(state: State, _fact: Fact, _: CheckpointRequested) -> None:
-    state.progress.facts = -1  # this one itself is counted afterwards
+    state.progress.facts = -1  # this fact itself is counted afterwards
 
 
 @FOLDS.on("queue", STATE_NAME, QueueState)
@@ -84,7 +84,7 @@ def _load_cluster(state: State, _fact: Fact, stored: ClusterState) -> None:
     state.status.contact.restore(stored.contact)
     state.status.pages_read_at = max(state.status.pages_read_at, stored.pages_read_at)
     state.status.contact_lost_at = stored.contact_lost_at
-    for record in state.jobs.records.values():  # those that came before the contact did
+    for record in state.jobs.records.values():  # jobs that were loaded before the contact
         if record.lost_after_s and not record.phase.is_terminal:
             record.is_cut_off = state.status.contact.is_lost
             enlist(state, record)
@@ -122,8 +122,8 @@ def _load_job(state: State, _fact: Fact, stored: JobState) -> None:
 class SchedulerCore:
     """The only writer of job phases, terminal facts and grants of one cluster.
 
-    `decide` leaves its proposals held in the fleet until they are confirmed by being folded; whatever else looks at
-    what is free (the next decision, an answer) takes back first those that were not. may_grow: see `Limits`.
+    `decide` leaves its proposals held in the fleet until they are confirmed by being folded. Every other reader of free
+    capacity (the next decision, a query) first retracts proposals that were not confirmed.
     """
 
     def __init__(self, *, cluster: str, limits: Limits | None = None) -> None:
@@ -149,19 +149,19 @@ class SchedulerCore:
             state.progress.checkpoint_cause = fact.id
 
     def decide(self, now: Instant) -> list[Draft]:
-        """What should be true and is not yet; the same again until something is folded."""
+        """Return the drafts that the state calls for; repeated calls return the same until a fact is folded."""
         self._now = now
         return self._cycle.decide(now)
 
     def next_wakeup(self) -> Instant | None:
-        """The next deadline or postponed word; the last decision's own moment if it left something over."""
+        """Return the next deadline or postponed report; the time of the last decision if it left work over."""
         if self._cycle.requeue.more:
             return self._now
         moments = self.state.due.next_deadline(self.state.jobs), self._cycle.requeue.due
         return min((moment for moment in moments if moment is not None), default=None)
 
     def snapshot(self) -> Iterator[Draft]:
-        """State of queues, grants, jobs, reservations and the cluster, as the scheduler alone records them."""
+        """Yield the state of queues, grants, jobs, reservations and the cluster, for a checkpoint."""
         state = self.state
         for name, queue in state.queues.queues.items():
             yield Draft("queue", name, STATE_NAME, state.queues.state_of(queue))

@@ -1,7 +1,7 @@
-"""One decision: which jobs are placed, stopped, ended and told why they wait, and what is released, as of now.
+"""One decision: which jobs are placed, stopped, ended and reported as unschedulable, and which nodes are granted.
 
-Every part is bounded by a count, because a core has no clock; what is left over is done by the next decision, and
-`Requeue.more` says so. The order of the drafts is the order in the log: `queued` of a job stands before its `placed`.
+Every part is bounded by a count, because a core has no clock; the next decision does the rest, and `Requeue.more` asks
+for it. The order of the drafts is the order in the log: `queued` of a job comes before its `placed`.
 """
 
 from dataclasses import dataclass
@@ -30,30 +30,33 @@ from muster.schemas.facts.control import CheckpointRequested
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the settings say. unschedulable_interval_s: per job; checkpoint_every_facts: folded facts.
+    """Limits of the scheduler, from the settings.
 
-    may_grow: scaling may add nodes and devices, so that a job which they cannot hold now may wait for them.
-    heartbeat_s: between two signs of life to a federation that may give jobs to others. blame_s: see `blame`;
-    blame_unread: also while no page was read lately. plan_of: which checks a job gets before its first step, None: none
-    does.
-
-    What is costly is bounded by time, which in a simulation flies. trial_ms_per_s: for trials of preemption, of each
-    second. survey_every_s: between two searches for whom to reserve, or what to move, and two sizes of a job.
+    Costly searches are limited by time, which passes quickly in a simulation.
     """
 
     unschedulable_interval_s: float = 5.0
+    """Minimum time between two `unschedulable` reports of one job."""
     checkpoint_every_facts: int = 100_000
+    """Folded facts between two checkpoints."""
     may_grow: bool = False
+    """Whether scaling may add nodes and devices, so that a job that fits no present node may wait for them."""
     trial_ms_per_s: float = TRIAL_MS_PER_S
+    """Time for trials of preemption, in milliseconds per second."""
     survey_every_s: float = SURVEY_S
+    """Minimum time between two searches for reservations or defragmentation, and between two resizes of a job."""
     heartbeat_s: float = HEARTBEAT_S
+    """Interval of heartbeats to a federation that may give jobs to other clusters."""
     blame_s: float = 0.0
+    """How long an error of a job is not judged; see `follow_ups`."""
     blame_unread: bool = True
+    """Whether `blame_s` also applies while GPU pages were not read lately."""
     plan_of: PlanOf | None = None
+    """Returns the checks of a job before its first step; None: no job has checks."""
 
 
 class Cycle:
-    """Makes decisions, and puts their parts in order. remains: when to ask again, as the last decision found."""
+    """Makes decisions: runs the policies in order. `requeue` says when the next decision is needed."""
 
     def __init__(self, state: State, limits: Limits) -> None:
         self.requeue = Requeue()
@@ -76,7 +79,7 @@ class Cycle:
         )
 
     def decide(self, now: Instant) -> list[Draft]:
-        """All drafts, at most a bounded number of each sort."""
+        """Return all drafts, a bounded number of each sort."""
         state, requeue = self._state, self.requeue
         requeue.more, requeue.due = False, None
         state.proposals.settle()
@@ -93,7 +96,7 @@ class Cycle:
             *self._reservations.make(now),
         ]
         if changes:
-            requeue.more = True  # who may run is judged when the new limits stand in the log
+            requeue.more = True  # jobs are admitted when the new limits are in the log
         else:
             drafts += refused_arrivals(state, requeue)
             self._vacating.make(now, drafts)

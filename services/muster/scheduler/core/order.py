@@ -1,21 +1,21 @@
-"""In which order jobs come: within a queue by rank, between queues by fair share.
+"""The order of jobs: by rank within a queue, by fair share between queues.
 
-Within a queue the job of the earliest rank comes first, a moment in nanoseconds:
+Within a queue the job with the earliest rank comes first. A rank is a time in nanoseconds:
 
-    rank = when it came - CLASS_S * priority - SIZE_S * log2(1 + GPUs) + USED_S * its principal's part of what the
-           queue's jobs held lately
+    rank = submission time - CLASS_S * priority - SIZE_S * log2(1 + GPUs)
+        + USED_S * the principal's part of the decayed usage of the queue's jobs
 
-Everybody grows older alike, so age needs no term, and an order once found never changes. A queue of order `fifo` goes
-by the moment alone. A job keeps its rank when it is queued again, held and released; only another priority moves it, by
-as much as that would have at first.
+All jobs age at the same speed, so a rank needs no term for age, and the order of two jobs never changes. A queue of
+order `fifo` uses the submission time alone. A job keeps its rank when it is queued again, held and released; only
+another priority changes it, by as much as that priority would have changed it at submission.
 
-Between queues it is a tournament down the tree of queues: from the cluster down each queue picks, among the queues
-below it and its own jobs, the one whose share with its next job added, and with what it used lately, is least; then the
-one that has and had least, by weight; then whose next job comes first. A queue of order `fifo` picks the one whose next
-job comes first. A queue's own jobs count as one more child, of weight 1 and without quota.
+Between queues the fair-share order is a tournament down the tree of queues. From the cluster down, each queue picks one
+of the queues below it or its own jobs: first the one with the least share, with its next job and its past usage added;
+then the least total usage by weight; then the earliest next job. A queue of order `fifo` picks the earliest next job. A
+queue's own jobs count as one more child, of weight 1 and without quota.
 
-Only queues that have somebody to offer take part. What a queue offers and its keys are kept until something is placed
-below it, so a placement costs work for each level of its tree and the logarithm of the queues there, whatever waits.
+Only queues that offer a job take part. The offer of a queue and its keys are kept until a job is placed below it. So a
+placement costs work for each level of its tree and the logarithm of the queues there, however many jobs wait.
 """
 
 import heapq
@@ -39,14 +39,14 @@ CLASS_S = 600.0
 """Seconds by which one point of priority brings a job forward."""
 
 SIZE_S = 60.0
-"""Seconds by which a job comes forward each time that its GPUs double: what is large is hard to place."""
+"""Seconds by which a job comes forward each time that its GPUs double, because large jobs are hard to place."""
 
 USED_S = 3_600.0
-"""Seconds by which the jobs of a principal come later who alone held all that the queue's jobs held lately."""
+"""Seconds by which a principal's jobs come later if the principal caused all of the queue's decayed usage."""
 
 
 def rank(job: Job, policy: Policy, *, came_at: int, used: float) -> int:
-    """The job's place in line. used: its principal's part of what the queue's jobs held lately, 0 to 1."""
+    """Return the job's rank. `used` is its principal's part of the queue's decayed usage, 0 to 1."""
     if policy.order is QueueOrder.FIFO:
         return came_at
     gpus = job.spec.gpu_milli_total / DEVICE_MILLI
@@ -55,20 +55,20 @@ def rank(job: Job, policy: Policy, *, came_at: int, used: float) -> int:
 
 
 def moved(known: int, policy: Policy, *, was: int, priority: int) -> int:
-    """A job's rank after its priority changed."""
+    """Return a job's rank after its priority changed."""
     if policy.order is QueueOrder.FIFO:
         return known
     return known - round(CLASS_S * (priority - was) * NS_PER_S)
 
 
 Key = tuple[float | Place, float | str, Place, str]
-"""Least first. At a queue of order `fifo` only the place in line and the name differ."""
+"""Sort key, least first. At a queue of order `fifo` only the rank and the name differ."""
 
 _NO_PLACE: Place = (0, 0)
 
 
 class _Row:
-    """One resource at one contender, with what does not change while a decision is made."""
+    """One resource of one contender, with values that do not change during a decision."""
 
     __slots__ = ("average", "capacity", "cell", "lendable")
 
@@ -80,12 +80,7 @@ class _Row:
 
 
 class Contender:
-    """A queue, its own jobs beside the queues below it (own), or the cluster (record None).
-
-    queue, place, extra: the next job below it: of which queue, where in line, and what it would add here; queue is ""
-    while nobody below has a job to offer. heap: (key, stamp, child), with entries of children that changed since.
-    rows: by resource, as far as shares count it; known: resources that were looked up.
-    """
+    """A queue, the own jobs of a queue that has queues below it (`is_own`), or the cluster (`record` None)."""
 
     __slots__ = (
         "above", "extra", "heap", "is_fifo", "is_own", "known", "name", "place", "queue", "record", "rows", "stamp",
@@ -99,17 +94,22 @@ class Contender:
         self.name = record.name if record is not None and not is_own else ""
         self.is_fifo = record is not None and record.policy.order is QueueOrder.FIFO
         self.queue = ""
+        """The queue of the next job at or below this contender; "" if there is none."""
         self.place = _NO_PLACE
         self.extra: Amounts = {}
+        """Amounts that the next job would add here."""
         self.heap: list[tuple[Key, int, Contender]] = []
+        """Key, stamp and child; entries of children that changed since are stale."""
         self.rows: dict[str, _Row] = {}
+        """The resources that count for shares."""
         self.known: set[str] = set()
+        """Resources that were looked up."""
         self.used = -1.0
         self.stamp = 0
 
 
 class FairShareOrder:
-    """One decision's tournament. now: for what was used lately."""
+    """The fair-share order of queues during one decision. `now` is the time to which usage decays."""
 
     def __init__(self, tree: QueueTree, now: int) -> None:
         self._tree = tree
@@ -119,11 +119,11 @@ class FairShareOrder:
         self._own: dict[str, Contender] = {}
 
     def next(self) -> str:
-        """The queue whose turn it is; "" if no queue has anybody to offer."""
+        """Return the queue whose job is next; "" if no queue offers a job."""
         return self._cluster.queue
 
     def begin(self, offers: Iterable[tuple[str, Place, Amounts]]) -> None:
-        """Many queues offer their next jobs at once, when nobody has offered anything yet: each key is made once."""
+        """Take the first offers of many queues at once; each key is computed once."""
         levels: list[dict[Contender, None]] = [{} for _ in range(DEPTH_MAX + 2)]
         for queue, place, amounts in offers:
             contender = self._of(queue)
@@ -136,18 +136,18 @@ class FairShareOrder:
                 above.heap.append((self._key(contender, above), contender.stamp, contender))
                 levels[depth - 1][above] = None
             for above in levels[depth - 1]:
-                if above.heap:  # else it is a queue that only offers jobs of its own
+                if above.heap:  # else it is a queue that only offers its own jobs
                     heapq.heapify(above.heap)
                     self._take_best(above)
 
     def offer(self, queue: str, place: Place, amounts: Amounts) -> None:
-        """The queue's next job is this one; what it or a job before it holds is counted in the tree already."""
+        """Set the next job of a queue; amounts held by the job or earlier jobs are already counted in the tree."""
         contender = self._of(queue)
         contender.queue, contender.place, contender.extra = queue, place, amounts
         self._rise(contender)
 
     def leave(self, queue: str) -> None:
-        """The queue has nobody to offer any more."""
+        """Remove the queue: it has no more jobs to offer."""
         contender = self._of(queue)
         contender.queue = ""
         self._rise(contender)
@@ -155,7 +155,6 @@ class FairShareOrder:
     # --- inside ----------------------------------------------------------------------------------------------
 
     def _of(self, queue: str) -> Contender:
-        """Who stands for the own jobs of a queue."""
         own = self._own.get(queue)
         if own is None:
             record = self._tree.queues[queue]
@@ -173,7 +172,6 @@ class FairShareOrder:
         return contender
 
     def _rise(self, contender: Contender) -> None:
-        """Something changed for a contender: for the one above it, too, and so on."""
         while (above := contender.above) is not None:
             contender.stamp += 1
             if contender.queue:
@@ -182,7 +180,6 @@ class FairShareOrder:
             contender = above
 
     def _take_best(self, above: Contender) -> None:
-        """What the best of those below offers is what it offers itself."""
         best = self._best(above)
         if best is None:
             above.queue = ""
@@ -218,7 +215,6 @@ class FairShareOrder:
         return (share + contender.used) / weight, total / weight, place, contender.name
 
     def _fill(self, contender: Contender, record: QueueRecord, extra: Mapping[str, int]) -> None:
-        """Look up what does not change for a contender while a decision is made."""
         capacity, now = self._tree.capacity, self._now
         used, is_left_out = 0.0, skips(record)
         contender.known = {*record.cells, *extra}
@@ -238,7 +234,7 @@ class FairShareOrder:
 
 
 def _measure(rows: Mapping[str, _Row], extra: Amounts) -> tuple[float, float]:
-    """Share with the extra, and what is and was held as a part of the cluster, both before the weight."""
+    """Return the share with the extra amounts, and the total usage as a part of the cluster, both before the weight."""
     share = total = 0.0
     for resource, row in rows.items():
         cell = row.cell
@@ -254,7 +250,7 @@ def _own(rows: Mapping[str, _Row], extra: Amounts) -> float:
 
 
 def _above(child: Contender) -> Amounts:
-    """What the child's next job adds at the queue above: only what is not within the child's local quota."""
+    """Return what the child's next job adds at the queue above: amounts beyond the child's local quota."""
     extra = child.extra
     record = child.record
     assert record is not None
@@ -269,19 +265,19 @@ def _above(child: Contender) -> Amounts:
 
 
 Head = tuple[Place, int, PendingQueue, int]
-"""A job of a pending queue: its place, the number of the pending queue, the pending queue, its index in it."""
+"""A job of a pending queue: its rank, the number of the pending queue, the pending queue, its index in it."""
 
 Heads = dict[str, list[Head]]
-"""By queue."""
+"""The heads of pending queues, by queue."""
 
 
 def add_head(heads: Heads, pending: PendingQueue, at: int) -> None:
-    """Let the pending queue take part from this job on."""
+    """Add the pending queue to the heads, from this job on."""
     heads.setdefault(pending.queue, []).append((pending.jobs[at][0], pending.number, pending, at))
 
 
 def next_in_queue(_pending: PendingQueue, at: int) -> int:
-    """The one behind."""
+    """Return the index of the next job."""
     return at + 1
 
 
@@ -294,9 +290,9 @@ def serve_in_order(
     *,
     behind: Callable[[PendingQueue, int], int] = next_in_queue,
 ) -> Iterator[JobRecord]:
-    """Yield the jobs that `attempt` could place, in order; a pending queue whose first job it could not is left out.
+    """Yield the jobs that `attempt` placed, in order. A pending queue whose first job was not placed is left out.
 
-    behind: returns the index in a pending queue of the next job that may be tried.
+    `behind` returns the index in a pending queue of the next job that may be tried.
     """
     order = FairShareOrder(queues, now)
     for queue, heap in heads.items():
@@ -315,7 +311,6 @@ def serve_in_order(
 
 
 def _offer_head(order: FairShareOrder, queue: str, heap: list[Head]) -> None:
-    """The queue offers the first of these."""
     if heap:
         order.offer(queue, heap[0][0], heap[0][2].job_class.amounts)
     else:

@@ -1,4 +1,4 @@
-"""Why a job is where it is: a fixed vocabulary, with what would help."""
+"""Why a job waits or stands in its phase: a fixed vocabulary, with hints."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -12,7 +12,7 @@ from muster.schemas.job import Phase
 
 
 class Reason(StrEnum):
-    """Stable codes. Those of a shortage are the placement engine's own."""
+    """Stable codes. The codes of a shortage are the codes of the placement engine."""
 
     NO_NODE = "no-node"
     MODEL = "model"
@@ -47,23 +47,25 @@ class Reason(StrEnum):
 
 
 class Blocked(NamedTuple):
-    """Why the first in line cannot run now. reason: a code; detail: a sentence with the numbers."""
+    """Why the first job of a pending queue cannot run."""
 
     reason: str
+    """A stable code."""
     detail: str
+    """A sentence with the numbers."""
 
 
 def of_shortage(shortage: Shortage) -> Blocked:
-    """The fleet has no place."""
+    """Return the reason for a shortage of the fleet."""
     return Blocked(Reason(shortage.reason.value), shortage.detail)
 
 
 OF_QUOTA = frozenset({Reason.QUOTA, Reason.BORROWING_LIMIT, Reason.NON_PREEMPTIBLE})
-"""The reasons that a queue's quota and limits give."""
+"""Reasons that a queue's quota or limits give."""
 
 
 def of_ceiling(ceiling: Ceiling, *, wanted: Amounts) -> Blocked:
-    """A queue's quota or limit leaves no room."""
+    """Return the reason for a queue's quota or limit that is used up."""
     asked, held = wanted.get(ceiling.resource, 0), ceiling.held
     number, unit = _READ.get(ceiling.resource, (_thousandths, f"{ceiling.resource.partition(':')[2]} GPUs"))
     holds = {
@@ -77,7 +79,7 @@ def of_ceiling(ceiling: Ceiling, *, wanted: Amounts) -> Blocked:
 
 
 def gpus(milli: int) -> str:
-    """Milli-GPUs as people read them."""
+    """Format milli-GPUs as GPUs."""
     return _thousandths(milli)
 
 
@@ -97,58 +99,58 @@ _READ: dict[str, tuple[Callable[[int], str], str]] = {
 
 
 def hint_of(reason: str, *, never: Ceiling | None, lacks: str = "", may_grow: bool = False) -> str:
-    """What would help. never: the limit that is too low for the job even when the queue holds nothing.
+    """Return a hint on how the job could start.
 
-    lacks: why the job would not fit even if nothing else ran and all nodes were usable. may_grow: nodes and devices may
-    be added.
+    `never` is the limit that is too low for the job even if the queue holds nothing. `lacks` says why the job would not
+    fit even on an empty cluster with all nodes usable. `may_grow`: scaling may add nodes and devices.
     """
     if lacks and reason in OF_NODES and may_grow:
-        less = f"ask for what is there: it does not fit with nothing else running ({lacks})"
+        less = f"request less: the job does not fit on the present nodes even if no other job runs ({lacks})"
         return f"wait until scaling adds GPUs or nodes, or {less}"
     if lacks and reason in _OF_ROOM:
-        return f"ask for less, or add nodes: it does not fit with nothing else running ({lacks}); waiting does not help"
+        return f"request less, or add nodes: it does not fit even if no other job runs ({lacks}); waiting does not help"
     if reason in OF_QUOTA and never is not None:
         if never.reason == Reason.NON_PREEMPTIBLE:
             return f"make the job preemptible, or have the quota of queue {never.queue} raised; waiting does not help"
         what = "quota" if never.reason == Reason.QUOTA else "limit"
-        return f"have the {what} of queue {never.queue} raised, or ask for less; waiting does not help"
+        return f"have the {what} of queue {never.queue} raised, or request less; waiting does not help"
     return HINTS.get(reason, "")
 
 
 _OF_ROOM = frozenset({Reason.GPU, Reason.CPU, Reason.MEMORY, Reason.FRAGMENTED})
-"""Reasons for which a job waits until others end."""
+"""Reasons for which a job waits until other jobs end."""
 
 OF_NODES = _OF_ROOM | {Reason.NO_NODE, Reason.MODEL, Reason.TOPOLOGY}
-"""Reasons that more GPUs or nodes may end."""
+"""Reasons that more GPUs or nodes may resolve."""
 
 HINTS: dict[str, str] = {
-    Reason.NO_NODE: "nodes must join and be released",
+    Reason.NO_NODE: "add nodes to the cluster, and wait until they are schedulable",
     Reason.MODEL: "allow another GPU model, or add nodes of an allowed one",
-    Reason.GPU: "wait until running jobs end, or ask for fewer GPUs",
-    Reason.CPU: "wait until running jobs end, or ask for less CPU per replica",
-    Reason.MEMORY: "wait until running jobs end, or ask for less memory per replica",
-    Reason.FRAGMENTED: "wait until jobs on one node end, or ask for smaller replicas",
-    Reason.TOPOLOGY: "prefer the topology level instead of requiring it, or choose a wider one",
-    Reason.HEALTH: "wait until the nodes or devices are well and released, or have them repaired",
-    Reason.RESERVATION: "wait until what is reserved was used, or ask for a shorter slice than is left until then",
-    Reason.MAINTENANCE: "wait until the nodes were worked on, or ask for a shorter total run time",
+    Reason.GPU: "wait until running jobs end, or request fewer GPUs",
+    Reason.CPU: "wait until running jobs end, or request less CPU per replica",
+    Reason.MEMORY: "wait until running jobs end, or request less memory per replica",
+    Reason.FRAGMENTED: "wait until jobs on one node end, or request smaller replicas",
+    Reason.TOPOLOGY: "prefer the topology level instead of requiring it, or choose a wider level",
+    Reason.HEALTH: "wait until the nodes or devices are healthy and schedulable, or have them repaired",
+    Reason.RESERVATION: "wait until the reservation ends, or request a time slice that ends before it starts",
+    Reason.MAINTENANCE: "wait until the maintenance of the nodes ends, or request a shorter total run time",
     Reason.QUOTA: "wait until jobs of this tree of queues end, or have its quota raised",
     Reason.BORROWING_LIMIT: "wait until jobs of this queue end, or have its borrowing limit raised",
-    Reason.NON_PREEMPTIBLE: "make the job preemptible, or wait until jobs of this queue that are not end",
-    Reason.BEHIND: "it is tried after the jobs of the same shape in front of it",
-    Reason.TURN: "it is tried in the next cycle",
-    Reason.HELD: "release it: it keeps its place in line",
-    Reason.RECALLED: "nothing: it keeps its age wherever it goes",
-    Reason.NO_CONTACT: "wait until the link to the federation is back; mark jobs `pin` that shall run without it",
+    Reason.NON_PREEMPTIBLE: "make the job preemptible, or wait until non-preemptible jobs of this queue end",
+    Reason.BEHIND: "wait: the job is tried after the jobs of the same shape in front of it",
+    Reason.TURN: "wait: the job is tried in the next cycle",
+    Reason.HELD: "release the job: it keeps its position in the queue",
+    Reason.RECALLED: "nothing to do: the job keeps its age on any cluster",
+    Reason.NO_CONTACT: "wait until the link to the federation is back; `pin` jobs that should run without it",
 }
 
 PHASE_REASONS: dict[Phase, tuple[str, str]] = {
-    Phase.PLACED: (Reason.STARTING, "the gang has its places; its pods are starting"),
+    Phase.PLACED: (Reason.STARTING, "the gang is placed; its pods are starting"),
     Phase.RUNNING: (Reason.RUNNING, "all pods run"),
-    Phase.STOPPING: (Reason.STOPPING, "its pods were asked to end"),
+    Phase.STOPPING: (Reason.STOPPING, "its pods are terminating"),
 }
 
 
 def unknown_queue(name: str) -> Blocked:
-    """There is no such queue, or not yet."""
+    """Return the reason for a queue that does not exist, or not yet."""
     return Blocked(Reason.UNKNOWN_QUEUE, f"there is no queue {name}")

@@ -1,27 +1,29 @@
-"""When to decide again, and how much one decision does."""
+"""When the next decision is needed, and how much one decision does."""
 
 from dataclasses import dataclass
 
 from muster.core import NS_PER_S, Instant, after
 
 DRAFTS_MAX = 1_024
-"""Drafts of each sort but placements by one decision."""
+"""Drafts of each sort, except placements, that one decision makes."""
 
 
 @dataclass(slots=True)
 class Requeue:
-    """When to decide again. more: at once, since something was left over. due: when something becomes possible."""
+    """When the next decision is needed."""
 
     more: bool = False
+    """Whether to decide again at once, because work was left over."""
     due: Instant | None = None
+    """When a decision may find something new to do."""
 
     def wait_until(self, moment: Instant) -> None:
-        """Decide again at this moment, if not earlier."""
+        """Decide again at this time, if not earlier."""
         self.due = moment if self.due is None else min(self.due, moment)
 
 
 class Pace:
-    """So much at once, so much a second in the long run. Counts the time that it is given, and only forwards."""
+    """A token bucket: a burst at once, a rate in the long run. Its time is `now` of the calls, and only grows."""
 
     def __init__(self, *, burst: float, per_s: float) -> None:
         self._burst = burst
@@ -30,16 +32,16 @@ class Pace:
         self._at = Instant(0)
 
     def is_ready(self, now: Instant) -> bool:
-        """Whether one more may be done."""
+        """Return whether one more unit may be done."""
         if now > self._at:
             self._left = min(self._burst, self._left + (now - self._at) / NS_PER_S * self._per_s)
             self._at = now
         return self._left >= 1
 
     def spend(self, number: float = 1) -> None:
-        """So much was done; more than there was left is done in advance."""
+        """Take tokens for work that was done; the balance may become negative."""
         self._left -= number
 
     def next_at(self) -> Instant:
-        """When the next may be done."""
+        """Return when the next unit may be done."""
         return after(self._at, max(0.0, 1 - self._left) / self._per_s + 1e-6)

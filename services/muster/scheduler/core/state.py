@@ -1,7 +1,7 @@
 """All stores of the scheduler. Folds change them (`core`, `fold`), decisions only read them (`cycle`).
 
-What a decision may touch are caches: which pending queues were judged, what is proposed, which jobs need no answer any
-more. They follow from the rest, and dropping them costs time, not truth.
+A decision may change caches: which pending queues were tried, proposals, which jobs need no answer. Caches derive from
+the other stores, and dropping them costs only time.
 """
 
 from collections import Counter
@@ -28,21 +28,21 @@ from muster.schemas.facts.control import ClusterDescribed, ClusterSummary
 
 @dataclass(slots=True)
 class ClusterStatus:
-    """The cluster as the federation and the agent tell of it."""
+    """The cluster as the federation and the agent report it."""
 
     described: ClusterDescribed = field(default_factory=ClusterDescribed)
-    """What the cluster can do, as its agent says."""
+    """The cluster's capabilities, as its agent reports them."""
     contact: Contact = field(default_factory=Contact)
     """Contact with the federation."""
     contact_lost_at: int = 0
-    """When jobs were last told to end for want of contact, 0 once none is ending for it."""
+    """When jobs were last asked to end because contact was lost; 0 if none is ending for it."""
     pages_read_at: int = 0
-    """Newest reading of a job's GPUs."""
+    """The newest reading of a job's GPU pages."""
 
 
 @dataclass(slots=True)
 class LastSummary:
-    """How full the cluster is, as it was reported to the federation last."""
+    """The cluster's utilization as last reported to the federation."""
 
     numbers: ClusterSummary | None = None
     at: int = 0
@@ -52,10 +52,10 @@ class LastSummary:
 
 @dataclass(slots=True)
 class Progress:
-    """Counters by which policies see that something was folded."""
+    """Counters by which policies notice that facts were folded."""
 
     folded: int = 0
-    """Facts that were ever folded."""
+    """Number of facts folded in total."""
     facts: int = 0
     """Facts since the last `checkpoint-requested`."""
     checkpoint_cause: str = ""
@@ -68,7 +68,7 @@ class Progress:
 
 @dataclass(slots=True)
 class State:
-    """The stores, and how they hear of each other."""
+    """The stores, and the callbacks between them."""
 
     cluster: str
     jobs: JobBook = field(default_factory=JobBook)
@@ -93,7 +93,7 @@ class State:
     summary: LastSummary = field(default_factory=LastSummary)
     progress: Progress = field(default_factory=Progress)
     anomalies: Counter[str] = field(default_factory=Counter)
-    """Facts that fitted no state, by what they were."""
+    """Facts that fitted no state, counted by what was wrong."""
 
     def __post_init__(self) -> None:
         bookings = self.bookings = Bookings(self.fleet)

@@ -1,1 +1,1 @@
-"""What may run at all: refusals, quota, and the bookings that a job may be placed on."""
+"""Admission: refusals, quota, and the bookings that a job may be placed on."""

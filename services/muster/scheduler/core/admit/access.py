@@ -1,8 +1,8 @@
-"""What services want free from a moment on: kept as bookings, and which jobs may still use it until then.
+"""Access to capacity that is booked to be drained at a later time: which jobs may still use it until then.
 
-A job may if it is sure to have left by then: at the end of its total run time, since nobody is stopped for it. Only
-where jobs are moved away at that moment, and for a job that allows it (it may be preempted and checkpoints), the end of
-its slice is enough: it is stopped after a checkpoint then and goes on elsewhere.
+A job may use the capacity if it is sure to have left by then. Without moving, that is the end of its total run time,
+because no job is stopped. Where jobs are moved at that time, and the job allows it (it is preemptible and checkpoints),
+the end of its time slice is enough: it is stopped after a checkpoint and resumes elsewhere.
 """
 
 from bisect import bisect_left
@@ -15,42 +15,41 @@ from muster.scheduler.core.stores.jobs import JobRecord, bound_ns
 from muster.schemas.job import JobSpec
 
 START_S = 30.0
-"""So long after it is placed a gang may begin to run; its slice and its total run time count from then on."""
+"""Maximum time from placement to running; the time slice and the total run time count from then on."""
 
 
 def may_be_moved(spec: JobSpec) -> bool:
-    """Whether the job may be stopped for a node's sake: it allows it, and goes on from a checkpoint."""
+    """Return whether the job may be stopped to drain a node: it is preemptible and resumes from a checkpoint."""
     return spec.preemptible and spec.checkpointing is not None
 
 
 def gone_by(record: JobRecord, now: Instant) -> Instant:
-    """When a waiting job, placed now, has left its place at the latest, if others ask for it then."""
+    """Return when a waiting job, if placed now, has left its place at the latest when another job needs it."""
     return after(bound_ns(record, now), START_S)
 
 
 def ended_by(record: JobRecord, now: Instant) -> Instant:
-    """When a waiting job, placed now, is at its end at the latest, if nobody stops it."""
+    """Return when a waiting job, if placed now, has ended at the latest without being stopped."""
     grace_ns = round(record.job.spec.grace_s * NS_PER_S)
     return after(Instant(now + record.left_ns() + grace_ns), START_S)
 
 
 class Passable:
-    """What a waiting job, placed at `now`, may use of what is to be free later.
-
-    left_by: when it has left where jobs are moved; ended_by: where they are not.
-    """
+    """What a waiting job, if placed at `now`, may use of capacity that is drained later."""
 
     def __init__(self, record: JobRecord, now: Instant) -> None:
         self.ended_by = ended_by(record, now)
+        """When the job has left capacity from which no job is moved."""
         self.left_by = gone_by(record, now) if may_be_moved(record.job.spec) else self.ended_by
+        """When the job has left capacity from which jobs are moved."""
 
     def is_open(self, booking: Booking) -> bool:
-        """Whether the job is gone before."""
+        """Return whether the job is gone before the booking starts."""
         return booking.starts_at >= (self.left_by if booking.moves else self.ended_by)
 
 
 def passable(bookings: Bookings, record: JobRecord, now: Instant) -> tuple[str, ...]:
-    """Keys of what is to be free for services only after the job, placed now, is gone."""
+    """Return the keys of the drain bookings that start only after the job, if placed now, is gone."""
     if not bookings.withholds:
         return ()
     its = Passable(record, now)
@@ -58,14 +57,14 @@ def passable(bookings: Bookings, record: JobRecord, now: Instant) -> tuple[str, 
 
 
 Scope = tuple[tuple[int, int, int], tuple[str, ...]]
-"""What a job may open: the bookings from these places on, by sort, latest starts last; and others by name."""
+"""The bookings that a job may open: of each sort those from an index on, latest starts last; and others by key."""
 
 
 class Access:
-    """Who may open what at one moment. Bookings that keep nothing, whatever else is open, are left out.
+    """Which jobs may open which bookings at one time. Bookings that keep nothing are left out.
 
-    for_devices: every job that waits needs a device, so bookings on nodes without an idle or kept device are left out,
-    too. A campaign has one on every node of a full fleet, which keeps CPU and memory there.
+    With `for_devices` every waiting job needs a device, so bookings on nodes without an idle or kept device are left
+    out too. A campaign has a booking on every node of a full fleet, which keeps only CPU and memory there.
     """
 
     def __init__(self, bookings: Bookings, queues: QueueTree, now: Instant, *, for_devices: bool = False) -> None:
@@ -84,19 +83,19 @@ class Access:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is kept."""
+        """Return whether no booking keeps anything."""
         return not any(sort.all for sort in self._sorts)
 
     @property
     def tells_jobs_apart(self) -> bool:
-        """Whether jobs of one pending queue may open different bookings.
+        """Return whether jobs of one pending queue may open different bookings.
 
-        What is to be free for services depends on more of a job than its equivalence class says.
+        Access to drain bookings depends on more of a job than its equivalence class.
         """
         return bool(self._sorts[1].all or self._sorts[2].all)
 
     def scope(self, record: JobRecord) -> Scope | None:
-        """Return what this job may open; None if nothing."""
+        """Return the bookings that this job may open; None if there are none."""
         reserved, moved, finished = self._sorts
         places = reserved.from_(gone_by(record, self._now)), 0, 0
         if moved.all or finished.all:
@@ -111,29 +110,29 @@ class Access:
         return (places, owned) if owned or is_any else None
 
     def keys(self, scope: Scope) -> frozenset[str]:
-        """Return the bookings of a scope."""
+        """Return the keys of the bookings of a scope."""
         places, owned = scope
         behind = (b.key for place, sort in zip(places, self._sorts, strict=True) for b in sort.all[place:])
         return frozenset([*behind, *owned])
 
 
 class _Sort:
-    """Bookings of one sort, the earliest first."""
+    """Bookings of one sort, earliest start first."""
 
     def __init__(self, bookings: Iterable[Booking]) -> None:
         self.all = list(bookings)
         self._starts = [booking.starts_at for booking in self.all]
 
     def from_(self, moment: Instant) -> int:
-        """The place of the first that begins at this moment or later."""
+        """Return the index of the first booking that starts at this time or later."""
         return bisect_left(self._starts, moment)
 
 
 def _moved(kept: Iterable[Booking]) -> _Sort:
-    """To be free for services, with jobs moved away."""
+    """Return drain bookings from which jobs are moved away."""
     return _Sort(booking for booking in kept if booking.is_withhold and booking.moves)
 
 
 def _finished(kept: Iterable[Booking]) -> _Sort:
-    """To be free for services, with nobody stopped for it."""
+    """Return drain bookings for which no job is stopped."""
     return _Sort(booking for booking in kept if booking.is_withhold and not booking.moves)

@@ -1,6 +1,6 @@
-"""Jobs that were routed here and are not yet queued: those that can never run fail, the others wait for their turn.
+"""Jobs that were routed here and are not yet queued: jobs that can never run fail, the others are queued.
 
-And requests to change queues, which are answered before: a job may wait for its queue.
+Requests to change queues are answered before, because a job may wait for its queue.
 """
 
 from muster.core import Draft
@@ -13,16 +13,16 @@ from muster.scheduler.core.stores.jobs import JobRecord
 from muster.schemas.facts.queue import QueueChanged, QueueChangeRefused, QueueSpec
 
 REPLICAS_MAX = 4_096
-"""Replicas of one gang: its `placed` must stay a message of bounded size."""
+"""Replicas of one gang: its `placed` fact must stay a message of bounded size."""
 
 NO_SHARING = "none"
-"""How a cluster says that it gives no part of a GPU."""
+"""The value of `sharing` of a cluster that does not share GPUs."""
 
 OF_NO_SHARING = "this cluster shares no GPU between jobs (sharing: none): ask for whole ones with gpus"
 
 
 def refusal(state: State, record: JobRecord) -> tuple[Reason, str] | None:
-    """Return why a job that just came can never run here; None if it may wait."""
+    """Return why a job that just arrived can never run here; None if it may wait."""
     if record.job_class.replicas > REPLICAS_MAX:
         return Reason.TOO_LARGE, f"{record.job_class.replicas} replicas, at most {REPLICAS_MAX} are placed at once"
     if record.job_class.has_shares and state.status.described.sharing == NO_SHARING:
@@ -38,7 +38,7 @@ def refusal(state: State, record: JobRecord) -> tuple[Reason, str] | None:
 
 
 def refused_arrivals(state: State, requeue: Requeue) -> list[Draft]:
-    """`failed` for those that can never run here."""
+    """Return `failed` for arrived jobs that can never run here."""
     drafts = list[Draft]()
     for job_id in state.arrivals.jobs:
         record = state.jobs.records[job_id]
@@ -52,7 +52,7 @@ def refused_arrivals(state: State, requeue: Requeue) -> list[Draft]:
 
 
 def queued_arrivals(state: State, placed: set[str], requeue: Requeue) -> list[Draft]:
-    """`queued` for those that may wait and were not placed by this decision."""
+    """Return `queued` for arrived jobs that may wait and were not placed by this decision."""
     drafts = list[Draft]()
     for job_id in state.arrivals.jobs:
         if job_id in placed:
@@ -68,9 +68,9 @@ def queued_arrivals(state: State, placed: set[str], requeue: Requeue) -> list[Dr
 
 
 def queue_changes(state: State) -> list[Draft]:
-    """`changed` or `change-refused` for every wish, each judged as if those accepted before it stood.
+    """Return `changed` or `change-refused` for every request, each checked against the requests accepted before it.
 
-    And `changed` for the queues of users whose first job came.
+    Without requests, return `changed` for the queues of users whose first job arrived.
     """
     accepted: dict[str, QueueSpec] = {}
     drafts = []

@@ -1,8 +1,8 @@
-"""Whether one gang is let in, and where it goes: quota before and after a place was found.
+"""Admission of one gang: quota is checked before and after a place is found.
 
-What a gang asks for is compared with quota first. What it then would hold may be more: of a GPU model, which is known
-once it has a place, or of GPUs, where it takes whole nodes. If a model's quota is used up the other models are tried.
-An elastic gang takes as many replicas as quota and room allow, and its least at least.
+The request is compared with quota first. A placed gang may hold more than it requested: of a GPU model, which is known
+only once it has a place, or of GPUs, if it takes whole nodes. If the quota of a model is used up, other models are
+tried. An elastic gang takes as many replicas as quota and free capacity allow, at least `min_replicas`.
 """
 
 from collections.abc import Sequence
@@ -20,23 +20,23 @@ from muster.scheduler.core.stores.proposals import Proposals
 from muster.schemas.facts.queue import GPU
 
 MODELS_TRIED_MAX = 8
-"""GPU models that one gang is tried on in one go because the quota of those before is used up."""
+"""GPU models that one attempt excludes because their quota is used up."""
 
 
 def ceiling_of(tree: QueueTree, record: JobRecord) -> Ceiling | None:
-    """Return the bound that keeps the job from running with its least replicas; None if quota admits that."""
+    """Return the limit that keeps the job from running with its minimum replicas; None if quota admits them."""
     wanted = record.job_class
     return tree.ceiling(record.queue, wanted.amounts_least, preemptible=wanted.preemptible)
 
 
 def hold_least(tree: QueueTree, record: JobRecord, *, sign: int = 1) -> None:
-    """Count what the job needs at least as held in its queue; sign -1: no longer."""
+    """Count the job's minimum amounts as held in its queue; sign -1 removes them."""
     wanted = record.job_class
     tree.hold(record.queue, wanted.amounts_least, sign=sign, preemptible=wanted.preemptible)
 
 
 class Admission:
-    """Lets gangs in, or blocks their pending queues."""
+    """Admits gangs, or blocks their pending queues."""
 
     def __init__(
         self, queues: QueueTree, pending_queues: PendingQueues, proposals: Proposals, capacity: Capacity
@@ -47,7 +47,7 @@ class Admission:
         self._capacity = capacity
 
     def admit(self, record: JobRecord, pending: PendingQueue) -> tuple[Hold, ...] | None:
-        """Propose places for a job of a pending queue, in the fleet and in its queue; None if it has to wait."""
+        """Propose places for a job of a pending queue, in the fleet and in its queue; return None if it has to wait."""
         gang = self._within_quota(pending)
         job_class, proposals = pending.job_class, self._proposals
         barred = list[str]()
@@ -74,7 +74,7 @@ class Admission:
         return None
 
     def _within_quota(self, pending: PendingQueue) -> GangRequest | None:
-        """Return the gang with the replicas that quota allows; None, and the queue is blocked, if its least is more."""
+        """Return the gang with the replicas that quota allows; else block the pending queue and return None."""
         job_class, queues = pending.job_class, self._queues
         ceiling = queues.ceiling(pending.queue, job_class.amounts, preemptible=job_class.preemptible)
         if ceiling is None:
@@ -89,7 +89,7 @@ class Admission:
         return None
 
     def _most(self, pending: PendingQueue) -> Sequence[int]:
-        """Return how many replicas of each group quota allows: those of the first group come first."""
+        """Return how many replicas of each group quota allows; the first group comes first."""
         job_class = pending.job_class
         counts = [group.replicas_least for group in job_class.gang.groups]
         for at, group in enumerate(job_class.gang.groups):
@@ -116,7 +116,6 @@ class Admission:
         self._pending_queues.block_on_quota(pending, block)
 
     def _models(self, holds: Sequence[Hold], resource: str) -> list[str]:
-        """Return the models of these places that count for this resource of one model."""
         if not resource.startswith(f"{GPU}:"):
             return []
         models = {self._capacity.model_of(hold.slot.node) for hold in holds}

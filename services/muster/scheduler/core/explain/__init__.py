@@ -1,1 +1,1 @@
-"""Why a job waits and when it starts, for its facts and for questions."""
+"""Explanations for facts and queries: why a job waits, and when it starts."""

@@ -1,6 +1,6 @@
-"""What would happen to a job if it came now: refused for ever, placed, let in by those who make way, or waiting.
+"""What would happen to a job if it were submitted now: refused, placed, placed after preemption, or queued.
 
-Where scaling may add nodes and devices, a job that only these nodes can never hold waits for what is to come.
+Where scaling may add nodes and devices, a job that the present nodes can never hold waits for new ones.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ from muster.schemas.queries import DryRunAnswer
 
 _TRIAL = "dry-run"
 
-# which field of a job is to blame when no fleet of these nodes could hold it
+# the job's field to report when no fleet of these nodes could hold the job
 _FIELDS: Mapping[str, str] = {
     Reason.MODEL: "task_groups.gpu_models",
     Reason.GPU: "task_groups.gpus",
@@ -41,7 +41,7 @@ _FIELDS: Mapping[str, str] = {
 
 
 def dry_run(state: State, spec: JobSpec, now: Instant, *, may_grow: bool = False) -> DryRunAnswer:
-    """The answer; nothing is changed. may_grow: see `Limits`."""
+    """Return the answer; the state is unchanged. `may_grow`: see `Limits`."""
     refused = _never(state, spec)
     if refused is not None:
         return refused
@@ -56,14 +56,14 @@ def dry_run(state: State, spec: JobSpec, now: Instant, *, may_grow: bool = False
 
 
 def _lacking(nodes: NodeTable, fleet: Fleet, gang: GangRequest) -> Shortage | None:
-    """Why these nodes could not hold the gang even with nothing else running; None if they could, or are not known."""
+    """Return why these nodes could not hold the gang even if empty; None if they could, or if no node is known."""
     if all(record.description is None for record in nodes.values()):
         return None  # the fleet is not known yet; the job waits for it
     return fleet.could_ever_fit(gang)
 
 
 def _now(state: State, record: JobRecord, now: Instant, *, lacks: str = "") -> DryRunAnswer:
-    """Placed or waiting. lacks: what has to be added before it fits."""
+    """Return the answer for a job that is placed or waits. `lacks` says what has to be added before it fits."""
     job_class, fleet = record.job_class, state.fleet
     ceiling = ceiling_of(state.queues, record)
     with state.bookings.opened(passable(state.bookings, record, now)):
@@ -96,7 +96,6 @@ def _now(state: State, record: JobRecord, now: Instant, *, lacks: str = "") -> D
 
 
 def _when_they_are_gone(jobs: JobBook, preempts: tuple[str, ...], now: Instant) -> Expected:
-    """When the last of those who would make way is gone."""
     specs = [jobs.records[job_id].job.spec for job_id in preempts]
     grace_s = max(spec.grace_s for spec in specs)
     names = ", ".join(spec.name for spec in specs[:NAMED_MAX])
@@ -106,7 +105,7 @@ def _when_they_are_gone(jobs: JobBook, preempts: tuple[str, ...], now: Instant) 
 
 
 def position(pending_queues: PendingQueues, queue: str, place: Place) -> tuple[int, int]:
-    """Place from 1 among the waiting of the queue, and how many wait."""
+    """Return the position, from 1, among the queue's waiting jobs, and the number of waiting jobs."""
     places = [
         other for pending in pending_queues.queues.values() if pending.queue == queue for other, _ in pending.jobs
     ]
@@ -118,7 +117,6 @@ def _job(spec: JobSpec) -> Job:
 
 
 def _record(state: State, spec: JobSpec, now: Instant) -> JobRecord:
-    """The job as if it had come just now."""
     job, policy = _job(spec), state.queues.policy(spec.queue_name)
     total_s, slice_s = policy.run_times(spec)
     return JobRecord(
@@ -137,7 +135,7 @@ def _record(state: State, spec: JobSpec, now: Instant) -> JobRecord:
 
 
 def _never(state: State, spec: JobSpec) -> DryRunAnswer | None:
-    """The answer for a job that its queue can never let run, or that is too large; None for others."""
+    """Return the refusal of a job that its queue can never admit, or that is too large; None for other jobs."""
     replicas = sum(group.replicas for group in spec.task_groups)
     if replicas > REPLICAS_MAX:
         detail = f"{replicas} replicas in all, at most {REPLICAS_MAX} are placed at once"
@@ -163,5 +161,5 @@ def _never(state: State, spec: JobSpec) -> DryRunAnswer | None:
 
 
 def _plain(resource: str) -> str:
-    """The reason's word for a resource."""
+    """Return the resource without its model and unit."""
     return resource.partition(":")[0].removesuffix("_milli").removesuffix("_mib")

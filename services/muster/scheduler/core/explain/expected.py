@@ -1,10 +1,10 @@
-"""When a job that waits will start, as far as that can be known: an upper bound, and in words what it rests on.
+"""When a waiting job will start, as an upper bound, and the basis of the estimate in words.
 
-Running jobs are counted on by their bounds, and the jobs that would be served before this one get what they would get,
-one after the other; nobody asked about later is promised what stands in the way of those. A few jobs behind it are let
-in front where they fit sooner, as they will be until it starves. Most jobs end sooner than their bounds, so most start
-sooner than is said. Beyond PLANNED_MAX jobs the moment is estimated by how fast the places
-of those in front come free again, and the words say so.
+Running jobs count until their latest end. The jobs served before this one are planned one after the other; a later job
+never takes places that an earlier one needs. A few smaller jobs behind it are planned in front where they fit sooner,
+because they may start first until the job starves. Most jobs end before their limits, so most start sooner than
+estimated. Beyond PLANNED_MAX jobs in front, the start is estimated from how fast their places become free again, and
+the basis says so.
 """
 
 import itertools
@@ -27,23 +27,23 @@ from muster.scheduler.core.stores.jobs import JobRecord
 from muster.schemas.facts.queue import CPU, GPU
 
 PLANNED_MAX = 24
-"""Jobs in front that are planned for one by one, 3 ms each in a large fleet."""
+"""Jobs in front that are planned one by one, 3 ms each in a large fleet."""
 
 OVERTAKING_MAX = 16
-"""Jobs behind that are looked at, whether they fit sooner."""
+"""Jobs behind that are checked for fitting sooner."""
 
 COUNTED_MAX = 384
-"""Jobs in front that are counted one by one; beyond it their number follows from the job's place in its queue."""
+"""Jobs in front that are counted one by one; beyond it their number is derived from the job's position in its queue."""
 
 KNOWN_MAX = 1_024
-"""Answers that are remembered."""
+"""Answers that are cached."""
 
 NAMED_MAX = 3
 """Jobs that are named in a basis."""
 
 
 class Expected(NamedTuple):
-    """When the job starts at the latest, 0 if nothing is known; and what that rests on, in words."""
+    """When the job starts at the latest, 0 if unknown, and the basis in words."""
 
     at: int
     basis: str
@@ -53,7 +53,7 @@ UNKNOWN = Expected(0, "")
 
 
 def expected_start(state: State, record: JobRecord, now: Instant) -> Expected:
-    """For a job that waits, or would wait if it came. The state is unchanged afterwards."""
+    """Return the expected start of a job that waits, or would wait if submitted. The state is unchanged afterwards."""
     if record.is_set_aside:
         return UNKNOWN
     if record.reserved is not None:
@@ -69,7 +69,7 @@ def expected_start(state: State, record: JobRecord, now: Instant) -> Expected:
 
 
 def _passing(state: State, record: JobRecord, now: Instant) -> Expected:
-    """On nodes that services want free only if the job has left by then; see `forecast`."""
+    """Return the expected start; nodes that are drained later count only if the job has left by then."""
     bookings = state.bookings
     opened, found = passable(bookings, record, now), UNKNOWN
     for last in range(PASSES_MAX):
@@ -88,7 +88,7 @@ def _passing(state: State, record: JobRecord, now: Instant) -> Expected:
 
 
 class Expectations:
-    """What was answered as long as nothing was folded: people look again and again."""
+    """A cache of answers, valid until a fact is folded, because users ask repeatedly."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -96,7 +96,7 @@ class Expectations:
         self._folded = -1
 
     def of(self, record: JobRecord, now: Instant) -> Expected:
-        """When a job that waits starts."""
+        """Return when a waiting job starts."""
         if self._folded != self._state.progress.folded or len(self._known) >= KNOWN_MAX:
             self._known.clear()
             self._folded = self._state.progress.folded
@@ -121,7 +121,7 @@ class _Plan:
         self._quota = QuotaForecast(state.queues, ends, now=now)
 
     def find(self, ahead: ServingOrder) -> Expected:
-        """Plan for those in front, then for the job itself."""
+        """Plan for the jobs in front, then for the job itself."""
         counted = list[JobRecord]()
         for record in ahead.before():
             counted.append(record)
@@ -134,9 +134,8 @@ class _Plan:
         return self._last(ahead, len(counted))
 
     def _plan(self, record: JobRecord) -> None:
-        """One in front gets what it would get."""
         if record.reserved is not None:
-            return  # that is kept for it in the fleet
+            return  # its places are already kept in the fleet
         found, admitted = self._outlook.earliest(record.job_class.gang), self._quota.admits_at(record)
         if found is None or admitted is None:
             return
@@ -146,11 +145,10 @@ class _Plan:
         self._quota.plan(record, ends_at=ends_at)
 
     def _last(self, ahead: ServingOrder, in_front: int) -> Expected:
-        """The job itself."""
         record, now = self._record, self._now
         found, admitted = self._outlook.earliest(record.job_class.gang), self._quota.admits_at(record)
         if found is not None and found.at <= now and found.rests_on and not in_front:
-            found = foresee(self._state, record, now)  # those who should go cannot be made to
+            found = foresee(self._state, record, now)  # the jobs in its way cannot be preempted
         if found is None or admitted is None:
             return UNKNOWN
         order = f"after {_jobs(in_front)} in front of it" if in_front else ""
@@ -163,9 +161,9 @@ class _Plan:
         return Expected(found.at, _joined(self._of_places(found), order, others))
 
     def _overtaken(self, ahead: ServingOrder, found: Forecast) -> tuple[Forecast, int]:
-        """Where it stands when smaller jobs behind it took what they fit into: until it starves nothing is kept for it.
+        """Return the forecast after smaller jobs behind it took places they fit into, and the number of these jobs.
 
-        And how many did.
+        No places are kept for the job until it starves.
         """
         record, policy = self._record, self._state.queues.policy(self._record.queue)
         kept_from = after(Instant(record.queued_at or self._now), policy.starving_after_s)
@@ -196,7 +194,7 @@ class _Plan:
     # --- beyond what is planned ------------------------------------------------------------------------------
 
     def _estimate(self, counted: Collection[JobRecord], *, is_all: bool) -> Expected:
-        """By how fast places come free: each is taken again, and comes free again after a run of those in front."""
+        """Estimate the start from how fast places become free: each is taken again for one run of the jobs in front."""
         resource = GPU if self._record.job_class.amounts_least.get(GPU) else CPU
         asked = sum(record.job_class.amounts_least.get(resource, 0) for record in counted)
         number = len(counted)
@@ -214,7 +212,7 @@ class _Plan:
         return Expected(at, f"{basis}, and places come free at the bounds of those that hold them")
 
     def _all_in_front(self, counted: Collection[JobRecord], asked: int, resource: str) -> tuple[int, int]:
-        """How many are in front and what they ask for, by the job's place in its own queue; at most all that wait."""
+        """Return the number of jobs in front and their request, from the job's position in its queue."""
         record, store = self._record, self._state.pending
         mine = (record.rank, record.routed_seq)
         pending_queues = (pending for pending in store.queues.values() if pending.queue == record.queue)
@@ -229,7 +227,7 @@ class _Plan:
         return in_front, max(asked, round(most * in_front / number))
 
     def _turned_over(self, resource: str, asked: int, run_ns: float) -> int | None:
-        """When so much came free in all, if each place is taken again and again for as long."""
+        """Return when this amount became free in total, if each place is taken again and again for one run."""
         pairs = [(release.at, _amount(release, resource)) for release in self._releases]
         left = asked - self._idle(resource)
         if left <= 0:
@@ -253,7 +251,7 @@ class _Plan:
 
 
 def _is_smaller(one: JobRecord, other: JobRecord) -> bool:
-    """Whether it asks for no more GPUs, so that it may fit where the other does not."""
+    """Return whether `one` requests no more GPUs, so that it may fit where `other` does not."""
     return one.job_class.amounts_least.get(GPU, 0) <= other.job_class.amounts_least.get(GPU, 0)
 
 

@@ -1,8 +1,8 @@
 """What happens before a job starts: which jobs are served before it, and when quota admits it.
 
 The order is the fair-share order of the cycle, as if each job were served. Pending queues that are blocked by quota are
-left out, as they are in a cycle, unless the same bound stops the job by then: then they wait for the same to come free,
-and those in front get it first.
+left out, as they are in a cycle, unless the same limit blocks the job by then: then they wait for the same quota, and
+the jobs in front get it first.
 """
 
 import heapq
@@ -20,11 +20,11 @@ from muster.scheduler.core.stores.pending_queue import PendingQueue, Place, entr
 from muster.scheduler.core.stores.pending_queues import PendingQueues
 
 _Heads = list[tuple[Place, int, PendingQueue | None, int]]
-"""Place of the job, number of its pending queue, the pending queue (None: the job in question), index in it."""
+"""Rank of the job, number of its pending queue, the pending queue (None: the job in question), index in it."""
 
 
 class ServingOrder:
-    """Jobs in the order in which they would be served, as if each were. Holds what they ask for until `close`."""
+    """Jobs in the order in which they would be served. Counts their requests as held until `close`."""
 
     def __init__(
         self, jobs: JobBook, queues: QueueTree, pending_queues: PendingQueues, record: JobRecord, now: Instant
@@ -39,18 +39,18 @@ class ServingOrder:
         self._fill()
 
     def before(self) -> Iterator[JobRecord]:
-        """Those in front of the job, one after the other; each counts as served when the next is asked for."""
+        """Yield the jobs in front of the job; each counts as served when the next is requested."""
         for record in self._served():
             if record is self._record:
                 return
             yield record
 
     def behind(self) -> Iterator[JobRecord]:
-        """Those that come after the job, if it has to wait; to be asked for when all in front of it were."""
+        """Yield the jobs behind the job; call it after `before` is exhausted."""
         yield from self._served()
 
     def close(self) -> None:
-        """Nobody counts as served any more."""
+        """Undo the amounts counted as held."""
         for record in reversed(self._held):
             hold_least(self._queues, record, sign=-1)
         self._held.clear()
@@ -97,7 +97,7 @@ class ServingOrder:
         self._order.offer(queue, place, job_class.amounts)
 
     def _stands_aside(self, record: JobRecord) -> bool:
-        """Whether its quota stops it, and that is nothing to the job that is asked about."""
+        """Return whether quota blocks the job with a limit that does not affect the job in question."""
         ceiling = ceiling_of(self._queues, record)
         if ceiling is None:
             return False
@@ -106,7 +106,7 @@ class ServingOrder:
 
 
 class QuotaForecast:
-    """What running jobs and those planned before give back, in order of time, by tree of queues."""
+    """Amounts that running and planned jobs will free, in order of time, by tree of queues."""
 
     def __init__(self, tree: QueueTree, ends: Iterable[tuple[int, JobRecord]], *, now: int) -> None:
         self._tree = tree
@@ -118,12 +118,12 @@ class QuotaForecast:
             of_tree.sort(key=lambda end: end[:2])
 
     def plan(self, record: JobRecord, *, ends_at: int) -> None:
-        """What the job asks for is counted in the tree, and given back at that moment."""
+        """Count the job's request in the tree until it ends at `ends_at`."""
         of_tree = self._ends.setdefault(self._root(record.queue), [])
         insort(of_tree, (ends_at, record.id, record, record.job_class.amounts_least), key=lambda end: end[:2])
 
     def admits_at(self, record: JobRecord) -> tuple[int, Ceiling | None] | None:
-        """When quota admits the job, and what stops it until then; None if it never does."""
+        """Return when quota admits the job, and the limit that blocks it until then; None if quota never admits it."""
         tree = self._tree
         first = ceiling = ceiling_of(tree, record)
         at, gone = self._now, list[tuple[JobRecord, Amounts]]()
@@ -148,7 +148,7 @@ class QuotaForecast:
         return at, first
 
     def _relieves(self, other: JobRecord, ceiling: Ceiling) -> bool:
-        """Whether the bound sees what this job gives back."""
+        """Return whether the limit counts the amounts that this job frees."""
         if ceiling.reason == NON_PREEMPTIBLE and other.job_class.preemptible:
             return False
         return ceiling.queue in self._tree.path(other.queue)

@@ -1,4 +1,4 @@
-"""How full the cluster is, said to federation now and then."""
+"""The cluster's utilization, reported to the federation at intervals."""
 
 from muster.core import NS_PER_S, Draft, Instant
 from muster.scheduler.core.requeue import Requeue
@@ -8,14 +8,14 @@ from muster.schemas.facts.control import ClusterSummary
 from muster.schemas.job import Phase
 
 SUMMARY_INTERVAL_S = 10.0
-"""At least so long between two summaries."""
+"""Minimum time between two summaries."""
 
 HEARTBEAT_S = 5.0
-"""Between two signs of life, where the federation may give jobs to other clusters."""
+"""Interval of heartbeats, where the federation may give jobs to other clusters."""
 
 
 def summary(state: State, now: Instant, requeue: Requeue, *, heartbeat_s: float = HEARTBEAT_S) -> list[Draft]:
-    """`summarised`: if the numbers changed and the last ones are old enough, or as a sign of life if one is wanted."""
+    """Return `summarised` if the numbers changed and the last report is old enough, or if a heartbeat is due."""
     if state.status.contact.is_wanted:
         return _sign_of_life(state, now, requeue, heartbeat_s)
     if not state.summary.is_stale:
@@ -32,8 +32,8 @@ def summary(state: State, now: Instant, requeue: Requeue, *, heartbeat_s: float 
 
 
 def _sign_of_life(state: State, now: Instant, requeue: Requeue, heartbeat_s: float) -> list[Draft]:
-    """Numbered, so that it can be answered. Numbers go on from the clock's seconds: a cluster that is made anew, of the
-    same name, says none a second time.
+    """Return a numbered heartbeat, so that it can be answered. Numbers start from the clock's seconds: a cluster that
+    is created again with the same name never repeats a number.
     """
     contact = state.status.contact
     due = Instant(state.summary.at + round(heartbeat_s * NS_PER_S))
@@ -46,7 +46,7 @@ def _sign_of_life(state: State, now: Instant, requeue: Requeue, heartbeat_s: flo
 
 
 def summarise(state: State) -> ClusterSummary:
-    """How full the cluster is. What services want free later counts as free: jobs that end before run there."""
+    """Return the cluster's utilization. Capacity that is drained later counts as free: shorter jobs run there."""
     totals = state.fleet.totals.values()
     kept_milli = sum(booking.kept_milli for booking in state.bookings.withholds.values())
     return ClusterSummary(

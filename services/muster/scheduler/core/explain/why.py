@@ -1,6 +1,6 @@
-"""Why a job waits: the first thing in its way now, with the numbers, and when the job hears of it.
+"""Why a job waits: the first obstacle now, with the numbers, and when it is reported (`unschedulable`).
 
-Of a pending queue the first job hears of every change of its reason (`unschedulable`), those behind it hear once.
+Of a pending queue, every change of the reason is reported for the first job, and once for each job behind it.
 """
 
 import itertools
@@ -27,11 +27,11 @@ from muster.schemas.job import Phase
 OF_PLACES = frozenset(
     {Reason.NO_NODE, Reason.MODEL, Reason.GPU, Reason.CPU, Reason.MEMORY, Reason.FRAGMENTED, Reason.TOPOLOGY}
 )
-"""Reasons for which there is no place as things are."""
+"""Reasons for which the fleet has no place now."""
 
 
 def explain(state: State, record: JobRecord, now: Instant) -> Blocked:
-    """Why a job that waits is not placed, and whom moving elsewhere would let it in."""
+    """Return why a waiting job is not placed, and the jobs whose move would let it in."""
     if record.recall is not None:
         return Blocked(Reason.RECALLED, "the federation has asked for it back, to give it to another cluster")
     if record.is_cut_off and record.held is None:
@@ -62,7 +62,7 @@ def explain(state: State, record: JobRecord, now: Instant) -> Blocked:
 def kept_for_others(
     bookings: Bookings, fleet: Fleet, gang: GangRequest, now: Instant, *, own: str = ""
 ) -> Blocked | None:
-    """What is kept for others, if there would be room on it; None if not."""
+    """Return the capacity kept for others if the gang would fit on it; None if not."""
     kept = [booking for booking in bookings.all.values() if bookings.is_effective(booking) and booking.key != own]
     if not kept:
         return None
@@ -84,7 +84,7 @@ def kept_for_others(
 
 
 def _wanted_free(bookings: Bookings, withheld: Sequence[Booking], now: Instant) -> Blocked:
-    """There is room only where the job would still be when services want it free."""
+    """Return the reason for a job that fits only on nodes that are drained before it would be gone."""
     nodes = {name for booking in withheld for name in bookings.nodes_of(booking)}
     last = max(withheld, key=lambda booking: booking.starts_at)
     why = last.of.reason if isinstance(last.of, WithholdWish) and last.of.reason else "a service asked for it"
@@ -99,7 +99,7 @@ def _jobs(number: int) -> str:
 
 
 def why_blocked(pending: PendingQueue, *, queues: QueueTree, pending_queues: PendingQueues, fleet: Fleet) -> Blocked:
-    """Return why the first job of a blocked pending queue cannot run. Proposals of the present decision count."""
+    """Return why the first job of a blocked pending queue cannot run. Proposals of this decision count."""
     job_class, block = pending.job_class, pending.quota_block
     if pending.queue not in queues.queues:
         return unknown_queue(pending.queue)
@@ -117,7 +117,7 @@ def why_blocked(pending: PendingQueue, *, queues: QueueTree, pending_queues: Pen
 
 
 def _kept_off(fleet: Fleet, job_class: EquivalenceClass) -> Blocked:
-    """Return what nodes lack for jobs that are kept off some nodes, and which these are."""
+    """Return the shortage for jobs that are excluded from some nodes, and name these nodes."""
     gang, avoided = job_class.gang, job_class.avoided
     with closed(fleet, avoided):
         if fleet.find(gang) is not None:
@@ -128,17 +128,17 @@ def _kept_off(fleet: Fleet, job_class: EquivalenceClass) -> Blocked:
 
 
 SEARCHES_MAX = 16
-"""Pending queues whose reason one decision finds: each looks at the whole fleet, about 50 microseconds."""
+"""Pending queues whose reason one decision finds: each searches the whole fleet, about 50 microseconds."""
 
 QUEUES_MAX = 512
-"""Pending queues that are looked at by one decision, about 10 microseconds each where a quota stands in the way."""
+"""Pending queues that one decision visits, about 10 microseconds each where quota blocks."""
 
 
 class Explanations:
-    """Reports to jobs why they wait.
+    """Reports why jobs wait.
 
-    interval_s: how long a job gets no other report after one. advice: what else to report to jobs for which the idle
-    places are scattered.
+    `interval_s` is the minimum time between two reports of a job. `advice` has additional text for jobs that wait
+    because the idle places are scattered.
     """
 
     def __init__(self, state: State, requeue: Requeue, *, interval_s: float, advice: Mapping[str, str]) -> None:
@@ -152,7 +152,7 @@ class Explanations:
         self._asked_at = Instant(-self._interval_ns)
 
     def make(self, now: Instant, placed: set[str], drafts: list[Draft]) -> None:
-        """Add `unschedulable` to `drafts`. placed: jobs that this decision placed."""
+        """Add `unschedulable` to `drafts`. `placed` has the jobs that this decision placed."""
         reasons, reported, searched, looked = self._pending_queues.reasons, 0, 0, 0
         reasons.wake(now)
         self._explain_again(now)
@@ -183,7 +183,7 @@ class Explanations:
             self._requeue.wait_until(due)
 
     def _explain_again(self, now: Instant) -> None:
-        """Find all reasons anew if something changed, once in the interval: else each change would cost them all."""
+        """Find all reasons again if something changed, once per interval: each change would cost a full search."""
         if not self._pending_queues.reasons.is_out_of_date:
             return
         due = self._after_interval(self._asked_at)
@@ -194,9 +194,9 @@ class Explanations:
             self._requeue.wait_until(due)
 
     def _find_reason(self, pending: PendingQueue, now: Instant) -> bool:
-        """Bring the reason of a pending queue up to date. A shortage is looked for once per class and interval.
+        """Update the reason of a pending queue, and return whether the fleet was searched.
 
-        Returns whether the fleet was looked at.
+        A shortage is searched once per class and interval.
         """
         block, job_class, epoch = pending.capacity_block, pending.job_class, self._pending_queues.reasons.epoch
         wanted, preemptible = job_class.amounts_least, job_class.preemptible
@@ -219,9 +219,9 @@ class Explanations:
     def _report(
         self, pending: PendingQueue, now: Instant, drafts: list[Draft], *, most: int
     ) -> tuple[int, Instant | None]:
-        """Report the reason to the first job and to those that never heard one.
+        """Report the reason for the first job and for jobs that have no report yet.
 
-        Returns how many reports there are, and when the next is due of those that came too early.
+        Return the number of reports, and when the next one is due of those that came too early.
         """
         why, emitted, due = pending.why, 0, list[Instant]()
         if why is None or why.reason == Reason.TURN:
@@ -239,7 +239,7 @@ class Explanations:
         return emitted, min(due, default=None)
 
     def _next_report_if_all_reported(self, pending: PendingQueue, now: Instant) -> Instant | None:
-        """Return when the next report is due if none may be made yet and what was reported may be out of date."""
+        """Return when the next report is due if none may be made yet and the last report may be out of date."""
         first = self._jobs.records[pending.jobs[0][1]]
         due = self._reported_until(first)
         if pending.unreported or now >= due:
@@ -250,7 +250,6 @@ class Explanations:
         return None if is_known else due
 
     def _reported_until(self, record: JobRecord) -> Instant:
-        """Return until when the job gets no other report."""
         if not record.explained_at:
             return Instant(0)
         return self._after_interval(Instant(record.explained_at))

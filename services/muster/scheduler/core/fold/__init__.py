@@ -1,1 +1,1 @@
-"""How each fact changes the stores."""
+"""Folds: how each fact changes the stores."""

@@ -1,4 +1,4 @@
-"""How facts about jobs change what the scheduler believes."""
+"""Folds of facts about jobs."""
 
 from itertools import chain
 
@@ -51,7 +51,7 @@ FOLDS = Folds[State, None]()
 
 @FOLDS.on("job", "routed", JobRouted)
 def _routed(state: State, fact: Fact, routed: JobRouted) -> None:
-    """A job may come again when an earlier assignment is over. What it waited elsewhere counts for its place."""
+    """Add the job; it may come again after an earlier assignment. Its wait on other clusters counts for its rank."""
     job = routed.job
     known = state.jobs.records.get(job.id)
     if known is not None and (not known.phase.is_terminal or routed.assignment <= known.assignment):
@@ -139,7 +139,7 @@ def _checkpointed(state: State, fact: Fact, checkpointed: JobCheckpointed) -> No
 
 
 def _observed(state: State, fact: Fact, attempt: int) -> JobRecord | None:
-    """The job whose present run was observed; None, counted, if that run is over or was never placed."""
+    """Return the job whose current attempt was observed; count an anomaly and return None for another attempt."""
     record = state.jobs.records.get(fact.subject_id)
     if record is not None and record.phase in HOLDING and record.attempt == attempt:
         return record
@@ -148,7 +148,7 @@ def _observed(state: State, fact: Fact, attempt: int) -> JobRecord | None:
 
 
 def _moved(state: State, fact: Fact) -> JobRecord | None:
-    """The job that this own fact moves, moved; None, counted, if it cannot move so."""
+    """Move the job as this own fact says and return it; count an anomaly and return None if the move is invalid."""
     record = state.jobs.records.get(fact.subject_id)
     phase = TRANSITIONS.get((record.phase, fact.name)) if record is not None else None
     if record is None or phase is None:
@@ -198,7 +198,7 @@ def _placed(state: State, fact: Fact, placed: JobPlaced) -> None:
     record.preflight_plan = placed.preflight
     record.attempt = placed.attempt
     record.placed_at = fact.time
-    if is_out_of_contact(state, record):  # the agent ends the run as soon as it hears of it
+    if is_out_of_contact(state, record):  # the agent ends the run as soon as it reads `placed`
         record.stop_detail = OUT_OF_CONTACT
     record.reason = record.detail = ""
     record.reserved = None
@@ -228,7 +228,7 @@ def _stop_requested(state: State, fact: Fact, stop: JobStopRequested) -> None:
 
 @FOLDS.on("job", "resize-requested", JobResizeRequested)
 def _resize_requested(state: State, fact: Fact, resize: JobResizeRequested) -> None:
-    """What is new is held from here on; what is given up stays held until `resized`."""
+    """Hold new slots from now on; slots that are given up stay held until `resized`."""
     record = state.jobs.records.get(fact.subject_id)
     if record is None or record.phase is not Phase.RUNNING or record.attempt != resize.attempt or record.resize:
         state.anomalies["resize-requested out of turn"] += 1
@@ -253,13 +253,12 @@ def _resized(state: State, fact: Fact, resized: JobResized) -> None:
 
 
 def _hold_now(state: State, record: JobRecord, before: tuple[Slot, ...], fact: Fact) -> None:
-    """A job that goes on holds other slots than before."""
     after = record.held_slots
     if len(after) == len(before):
-        return  # each is a part of the other
+        return  # one set of slots is a part of the other
     state.ledger.free(record.id, before, fact=fact.id, seq=fact.seq)
     enter_slots(state, record.id, after, record.job_class.gang)
-    record.picked = ()  # which of them the kubelet picks, or takes back, is not told
+    record.picked = ()  # the devices that the kubelet picks or takes back are not reported
     recount(state, record, at=fact.time)
 
 
@@ -325,7 +324,7 @@ def _preflight_failed(state: State, fact: Fact, failed: PreflightFailed) -> None
 
 
 def _gated(state: State, fact: Fact, attempt: int) -> JobRecord | None:
-    """The job whose run waits for this verdict; None, counted, if none does, or another one came first."""
+    """Return the job that waits for this verdict; count an anomaly and return None if there is none."""
     record = state.jobs.records.get(fact.subject_id)
     is_present = record is not None and record.phase in HOLDING and record.attempt == attempt
     if record is not None and is_present and is_gated(record) and record.preflight_failed is None:

@@ -1,4 +1,4 @@
-"""How facts about nodes and devices change what the scheduler believes."""
+"""Folds of facts about nodes and devices."""
 
 from muster.core import Fact
 from muster.core.folding import Folds
@@ -57,15 +57,16 @@ def _withhold_requested(state: State, fact: Fact, asked: WithholdRequested) -> N
     if not state.grants.ask(fact.kind, fact.subject_id, asked, fact=fact.id, by=fact.writer, at=fact.time):
         state.anomalies["withhold requested twice"] += 1
     for job_id in state.holders.of(fact.kind, fact.subject_id):
-        state.due.mark_dirty(job_id)  # it may have ended for what is wrong there
+        state.due.mark_dirty(job_id)  # its run may have ended because of the fault there
     state.summary.is_stale = True
 
 
 @FOLDS.on(("node", "device"), "withhold-withdrawn", WithholdWithdrawn)
 def _withhold_withdrawn(state: State, fact: Fact, withdrawn: WithholdWithdrawn) -> None:
-    """One that crossed an answer changes nothing: who asked acts on the answer, or withdraws again.
+    """Drop a request to drain. A withdrawal that crossed an answer changes nothing: the requester acts on the answer,
+    or withdraws again.
 
-    What is gone has forgotten who asked.
+    A node or device that left the cluster has no requests.
     """
     is_taken = state.grants.withdraw(
         fact.kind,
@@ -82,13 +83,13 @@ def _withhold_withdrawn(state: State, fact: Fact, withdrawn: WithholdWithdrawn) 
 
 @FOLDS.on("attachment", "detached", DeviceDetached)
 def _detached(state: State, _fact: Fact, detached: DeviceDetached) -> None:
-    """A device that no node ever showed may have been withheld; one that a node shows goes with its description."""
+    """Forget a drained device that no node ever showed; a device that a node shows goes with the node's description."""
     state.grants.detached(detached.device_uuid)
 
 
 @FOLDS.on("node", ("cordon-forwarded", "drain-forwarded"), CordonRequested)
 def _cordoned(state: State, fact: Fact, asked: CordonRequested) -> None:
-    """A person closes the node. Asked again it is so from then on: who cordons what is drained stops the draining."""
+    """Cordon the node. A new cordon replaces the old one: `cordon` on a draining node stops the drain."""
     cordon = Cordon(
         principal=asked.principal,
         reason=asked.reason,

@@ -1,4 +1,4 @@
-"""How facts about queues change what the scheduler believes."""
+"""Folds of facts about queues and reservations."""
 
 from muster.core import Fact
 from muster.core.folding import Folds
@@ -20,7 +20,7 @@ FOLDS = Folds[State, None]()
 
 
 def set_queue(state: State, queue: QueueState, *, at: int = 0) -> None:
-    """A queue is new or different: its limits hold from now on, for those who wait too. at 0: a checkpoint says so."""
+    """Set a queue; its limits apply from now on, to waiting jobs too. `at` is 0 for a queue of a checkpoint."""
     name = queue.spec.name
     if at:
         is_quiet = state.queues.set(queue.spec, changed_at=queue.changed_at, at=at)
@@ -32,9 +32,9 @@ def set_queue(state: State, queue: QueueState, *, at: int = 0) -> None:
         state.pending.reopen_queue(name)
     else:
         state.pending.reopen()
-    if is_quiet and awaited is not None:  # nobody else asked for the queue of this user
+    if is_quiet and awaited is not None:  # only jobs of this user wait for the queue
         arrived = [job_id for job_id in awaited if job_id in state.arrivals.jobs]
-    else:  # those of a queue that came, closed or opened; limits are judged by the cycle
+    else:  # the queue was created, closed or opened; limits are checked by the cycle
         arrived = list(state.arrivals.jobs)
     for job_id in arrived:
         settle_arrival(state, state.jobs.records[job_id])
@@ -66,7 +66,7 @@ def _answer_wish(state: State, fact: Fact) -> bool:
 
 
 def _is_of_a_user(state: State, fact: Fact) -> bool:
-    """Whether it was made for the first job of a user, whose `routed` is its cause."""
+    """Return whether the queue was made for the first job of a user, whose `routed` is its cause."""
     return fact.subject_id in state.arrivals.awaited
 
 

@@ -1,4 +1,4 @@
-"""How it changes what the scheduler believes that jobs are held, released and get another priority."""
+"""Folds of requests about jobs (hold, release, priority, recall) and of contact with the federation."""
 
 from muster.core import Fact, Instant, after
 from muster.core.folding import Folds
@@ -32,7 +32,7 @@ FOLDS = Folds[State, None]()
     "job", ("hold-forwarded", "release-forwarded", "priority-forwarded"), (JobHoldRequested, JobPriorityRequested)
 )
 def _forwarded(state: State, fact: Fact, asked: JobHoldRequested | JobPriorityRequested) -> None:
-    """From here on a job that is to be held is not placed; what was decided before that still stands."""
+    """Add the request. From now on a job to be held is not placed; earlier decisions stay valid."""
     record = state.jobs.records.get(fact.subject_id)
     if record is None or record.phase.is_terminal:
         state.anomalies[f"{fact.name} of no live job"] += 1
@@ -78,7 +78,7 @@ def _reprioritised(state: State, fact: Fact, reprioritised: JobReprioritised) ->
         return
     was, record.priority = record.effective_priority, reprioritised.priority
     policy = state.queues.policy_for(record.queue, record.job.spec.queue_name)
-    state.pending.remove(record)  # it is found there by its rank
+    state.pending.remove(record)  # the entry is found by its rank
     record.rank = moved(record.rank, policy, was=was, priority=record.effective_priority)
     enlist(state, record)
     state.runs.reprioritise(record, was=was)
@@ -94,7 +94,7 @@ def _refused(state: State, fact: Fact, _: JobWishRefused) -> None:
 
 
 def _answered(state: State, fact: Fact) -> JobRecord | None:
-    """The live job that this fact is about, without the wish that it answers; a newer one stays."""
+    """Remove the request that this fact answers from its live job, and return the job; a newer request stays."""
     record = state.jobs.records.get(fact.subject_id)
     if record is None or record.phase.is_terminal:
         state.anomalies[f"{fact.name} of no live job"] += 1
@@ -104,12 +104,12 @@ def _answered(state: State, fact: Fact) -> JobRecord | None:
 
 
 ENDING_S_MAX = 600.0
-"""So long a run that was told to end for want of contact may take; one that runs on after that was not ended by it."""
+"""Time within which a run ends after it was asked to because contact was lost; a later end has another cause."""
 
 
 @FOLDS.on("job", ("recall-forwarded", "drop-forwarded"), JobRecalled)
 def _recalled(state: State, fact: Fact, recall: JobRecalled) -> None:
-    """From here on it is not placed; what was decided before that still stands. A drop stands above a recall."""
+    """Recall the job: it is no longer placed, but earlier decisions stay valid. A drop overrides a recall."""
     record = state.jobs.records.get(fact.subject_id)
     if record is None or record.phase.is_terminal or record.assignment != recall.assignment:
         state.anomalies[f"{fact.name} of no live assignment"] += 1
@@ -136,14 +136,14 @@ def _return_refused(state: State, fact: Fact, _: JobReturnRefused) -> None:
 
 @FOLDS.on("job", "returned", JobReturned)
 def _returned(state: State, fact: Fact, returned: JobReturned) -> None:
-    """The job is none of this cluster's any more: it is forgotten, so that it may come again."""
+    """Forget the job, which no longer belongs to this cluster, so that it may be routed here again."""
     record = state.jobs.records.get(fact.subject_id)
     if record is None or record.phase.is_terminal or record.assignment != returned.assignment:
         state.anomalies["returned out of turn"] += 1
         return
     has_places = record.phase in HOLDING
     state.pending.remove(record)
-    state.jobs.move(record, Phase.CANCELLED)  # for who looks at the record once more: there is nothing left to do
+    state.jobs.move(record, Phase.CANCELLED)  # readers of the record see that nothing is left to do
     record.reserved = None
     if has_places:
         let_go(state, record, fact)
@@ -165,7 +165,7 @@ def _contact_renewed(state: State, fact: Fact, renewed: ContactRenewed) -> None:
 
 
 def _forgive(state: State, fact: Fact) -> None:
-    """A run that outlived the loss of contact ends for reasons of its own from now on."""
+    """Attribute the end of runs that outlived the loss of contact to other causes from now on."""
     if fact.time < after(Instant(state.status.contact_lost_at), ENDING_S_MAX):
         return
     state.status.contact_lost_at = 0
@@ -176,7 +176,7 @@ def _forgive(state: State, fact: Fact) -> None:
 
 @FOLDS.on("cluster", "contact-lost", ContactLost)
 def _contact_lost(state: State, fact: Fact, lost: ContactLost) -> None:
-    """What runs is being ended by the agent; what waits is set aside."""
+    """Set waiting jobs aside; the agent ends the running ones."""
     if not state.status.contact.lost(lost):
         state.anomalies["contact-lost out of turn"] += 1
         return

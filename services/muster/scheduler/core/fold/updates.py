@@ -1,4 +1,4 @@
-"""Changes of a job or node that several stores follow together."""
+"""Changes of a job or node that affect several stores."""
 
 from collections.abc import Sequence
 
@@ -15,11 +15,11 @@ from muster.schemas.facts.operations import NodeExcluded
 from muster.schemas.job import Phase, Slot
 
 _NOT_EXPLAINED = frozenset({"", Reason.RELEASED})
-"""Reasons of jobs that are yet to be told why they wait."""
+"""Reasons of jobs for which no report was made yet."""
 
 
 def touch(state: State, record: JobRecord, fact: Fact) -> None:
-    """Follow an own fact that changed the record: the job may need another answer now, and others too."""
+    """Follow an own fact that changed the record: this job and others may need another decision now."""
     record.last_fact = fact.id
     state.due.mark_dirty(record.id)
     state.runs.file(record)
@@ -37,7 +37,7 @@ def is_out_of_contact(state: State, record: JobRecord) -> bool:
 
 
 def enlist(state: State, record: JobRecord) -> None:
-    """Put the job into its pending queue, or take it out, as its state wants."""
+    """Add the job to its pending queue, or remove it, as its state requires."""
     waits = record.phase in WAITING and not record.cancel_fact and not record.is_set_aside
     if waits and record.phase is Phase.SUBMITTED:
         waits = record.queue in state.queues.queues and refusal(state, record) is None
@@ -50,7 +50,7 @@ def enlist(state: State, record: JobRecord) -> None:
 
 
 def settle_arrival(state: State, record: JobRecord) -> None:
-    """Settle again where a job goes that was not queued yet: its queue may have changed."""
+    """Resolve again the queue and run times of a job that is not queued yet: its queue may have changed."""
     spec = record.job.spec
     queue = state.queues.queue_for(spec.queue_name, record.job.principal)
     total_s, slice_s = state.queues.policy_for(queue, spec.queue_name).run_times(spec)
@@ -60,7 +60,7 @@ def settle_arrival(state: State, record: JobRecord) -> None:
 
 
 def settle_job(state: State, record: JobRecord, *, queue: str, total_run_time_s: float, min_slice_s: float) -> None:
-    """Let the job wait in this queue, with these run times."""
+    """Set the job's queue and run times."""
     known = record.queue, record.total_run_time_s, record.min_slice_s
     if known == (queue, total_run_time_s, min_slice_s):
         return
@@ -73,7 +73,7 @@ def settle_job(state: State, record: JobRecord, *, queue: str, total_run_time_s:
 
 
 def exclude(state: State, record: JobRecord, added: Sequence[NodeExcluded], *, most: int, at: int) -> None:
-    """Keep a job off these nodes too; of all its nodes off the newest `most`."""
+    """Exclude a job from more nodes; only the newest `most` exclusions are kept."""
     names = {one.node for one in added}
     record.excluded = (*(one for one in record.excluded if one.node not in names), *added)[-most:]
     _avoid(state, record, avoided_at(record, at))
@@ -81,7 +81,7 @@ def exclude(state: State, record: JobRecord, added: Sequence[NodeExcluded], *, m
 
 
 def lift_exclusions(state: State, now: Instant) -> Instant | None:
-    """Let jobs be tried again where they were kept off for long enough. Returns when the next ones may be."""
+    """Remove exclusions that expired, and return when the next ones expire."""
     for job_id in state.due.pop_lifts(now):
         record = state.jobs.records.get(job_id)
         if record is not None and record.job_class.avoided:
@@ -90,7 +90,7 @@ def lift_exclusions(state: State, now: Instant) -> Instant | None:
 
 
 def _avoid(state: State, record: JobRecord, avoided: frozenset[str]) -> None:
-    """Keep the job off exactly these nodes; if it waits, it moves to another pending queue."""
+    """Set the nodes from which the job is excluded; a waiting job moves to another pending queue."""
     if avoided == record.job_class.avoided:
         return
     is_pending = state.pending.queue_of(record) is not None
@@ -104,7 +104,7 @@ def _avoid(state: State, record: JobRecord, avoided: frozenset[str]) -> None:
 
 
 def enter_slots(state: State, job_id: str, slots: Sequence[Slot], gang: GangRequest) -> None:
-    """Let the job hold these slots; where only counts matter, perhaps at other places than they say."""
+    """Record that the job holds these slots; where only counts matter, the ledger may choose other devices."""
     holds = state.proposals.confirm(job_id, slots)
     if holds is not None:
         state.ledger.note(job_id, holds, gang)
@@ -114,7 +114,7 @@ def enter_slots(state: State, job_id: str, slots: Sequence[Slot], gang: GangRequ
 
 
 def recount(state: State, record: JobRecord, *, at: int = 0) -> None:
-    """Let the queue count what the job holds from `at` on, whatever it counted before. 0: a checkpoint says so."""
+    """Update the amounts that the queue counts for the job from `at` on; 0 if the job comes from a checkpoint."""
     before, after = record.counted, NO_AMOUNTS
     if record.phase in HOLDING:
         after = amounts_of(record.job_class, record.held_slots, state.capacity.models)
@@ -134,7 +134,7 @@ def recount(state: State, record: JobRecord, *, at: int = 0) -> None:
 
 
 def let_go(state: State, record: JobRecord, fact: Fact) -> None:
-    """End the run: the job holds nothing, and what was observed of the run is answered."""
+    """End the run: free the job's slots, and clear the observations of the run."""
     state.ledger.free(record.id, record.held_slots, fact=fact.id, seq=fact.seq)
     record.resize = None
     recount(state, record, at=fact.time)
@@ -154,13 +154,13 @@ def let_go(state: State, record: JobRecord, fact: Fact) -> None:
 
 
 def begin_run(state: State, record: JobRecord) -> None:
-    """Remember when the total run time and the slice of a job that begins to run will end."""
+    """Schedule the ends of the total run time and of the time slice of a job that begins to run."""
     state.due.begin_run(record)
     state.runs.begin(record)
 
 
 def note_node(state: State, name: str, *, at: int = 0) -> None:
-    """Follow a node that came, went, or changed: the capacity changes, and jobs on it may hold another model."""
+    """Follow a node that joined, left or changed: update the capacity, and recount jobs of another GPU model."""
     node = state.nodes.get(name)
     _follow_places(state)
     is_other_model = state.capacity.set(name, node.description if node is not None else None)
@@ -171,7 +171,7 @@ def note_node(state: State, name: str, *, at: int = 0) -> None:
 
 
 def _follow_places(state: State) -> None:
-    """Let records say the places that the ledger keeps, so that a checkpoint says them too."""
+    """Copy changed places from the ledger to the records, so that a checkpoint has them."""
     for job_id in state.ledger.moved:
         record = state.jobs.records[job_id]
         record.slots = state.ledger.placed(job_id, record.slots)

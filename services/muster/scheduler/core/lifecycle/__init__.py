@@ -1,1 +1,1 @@
-"""Which fact follows for a job from what was observed and requested."""
+"""The fact that follows for a job from observations and requests."""

@@ -1,9 +1,9 @@
-"""What follows for a job from what was observed: at most one fact, and only the scheduler's own.
+"""The next fact of a job, from what was observed: at most one at a time, and only facts of the scheduler.
 
-Pods that end with an error on hardware that health withholds, or on a node that is lost, ended because of it: no retry
-of the job is used. Health may see the fault a moment after the process died of it, so where it watches, an error of a
-job with GPUs is judged only `blame_s` later; until then the job holds its places. Where nobody reads pages of GPUs
-nothing would come of that: telemetry tells what jobs used only of pages that it read, and so that it does.
+If pods end with an error on a device or node that health drains, or on a lost node, the hardware is the cause: the job
+uses no retry. Health may see the fault a moment after the process ended, so where it watches, an error of a job with
+GPUs is judged only `blame_s` later; until then the job holds its places. Where GPU pages are not read, waiting is
+useless; a `use-reported` fact of telemetry shows that they are read.
 """
 
 from muster.cluster.grants import Grants
@@ -34,16 +34,15 @@ from muster.schemas.facts.operations import NodeExcluded
 from muster.schemas.job import Phase
 
 NODE_LOSSES_MAX = 50
-"""Runs in a row that may end with their node before they came anywhere; then something about the job kills nodes.
+"""Attempts in a row that may end with their node without progress; then the job itself is taken to be the cause.
 
-A job on thousands of nodes loses one every few hours as long as it lives, and goes on from its checkpoints.
-"""
+A job on thousands of nodes loses one every few hours as long as it lives, and resumes from its checkpoints."""
 
 
 def follow_ups(state: State, now: Instant, requeue: Requeue, *, blame_s: float = 0.0) -> list[Draft]:
-    """The facts that follow for jobs that moved and for those whose run time, or whose wait for a verdict, is over.
+    """Return the facts that follow for dirty jobs and for jobs whose run time, or wait for a verdict, is over.
 
-    blame_s: so long an error is not judged, see above.
+    `blame_s`: how long an error is not judged, in seconds.
     """
     drafts = list[Draft]()
     state.due.wake(now)
@@ -75,7 +74,7 @@ def follow_ups(state: State, now: Instant, requeue: Requeue, *, blame_s: float =
 
 
 def _verdict_due(record: JobRecord, blame_s: float) -> Instant | None:
-    """When a job that only waits needs an answer though nothing happens; None: its deadline apart, never."""
+    """Return when a job needs a decision though no fact arrives, its deadline apart; None if never."""
     if record.exited is not None:
         return judged_at(record, blame_s=blame_s)
     if record.phase is Phase.PLACED and record.started_fact and preflight.is_gated(record):
@@ -84,7 +83,7 @@ def _verdict_due(record: JobRecord, blame_s: float) -> Instant | None:
 
 
 def _follow_up(state: State, record: JobRecord, now: Instant, blame_s: float) -> Draft | None:
-    """The fact that the job needs now; None if it has only to wait."""
+    """Return the fact that the job needs now; None if it has to wait."""
     if record.phase in WAITING:
         if record.cancel_fact:
             return _finish(record, Phase.CANCELLED, causes=(record.cancel_fact,))
@@ -94,7 +93,6 @@ def _follow_up(state: State, record: JobRecord, now: Instant, blame_s: float) ->
 
 
 def _of_run(state: State, record: JobRecord, now: Instant, blame_s: float) -> Draft | None:
-    """The fact that a job needs that has its places."""
     if record.exited is not None:
         because = ""
         if record.exited.outcome is PodsOutcome.FAILED and record.stop_reason is None:
@@ -121,23 +119,23 @@ def _of_run(state: State, record: JobRecord, now: Instant, blame_s: float) -> Dr
 
 
 def queued_draft(record: JobRecord) -> Draft:
-    """`queued` for a job that just came."""
+    """Return `queued` for a job that just arrived."""
     return draft(record, "queued", _queued(record, attempt=record.attempt), causes=(record.last_fact,))
 
 
 def failed_draft(record: JobRecord, reason: Reason, detail: str) -> Draft:
-    """`failed` for a job that can never run."""
+    """Return `failed` for a job that can never run."""
     payload = JobFinished(attempt=0, reason=f"{reason.value}: {detail}", assignment=record.assignment)
     return draft(record, "failed", payload, causes=(record.last_fact,))
 
 
 def draft(record: JobRecord, name: str, payload: Payload, *, causes: tuple[str, ...]) -> Draft:
-    """A fact about this job, in its trace."""
+    """Return a fact about this job, in its trace."""
     return Draft("job", record.job.id, name, payload, causes, record.job.trace)
 
 
 def _answer_requests(record: JobRecord) -> Draft | None:
-    """The answer to the first that was asked of it; None if nothing was, or it is yet to be queued."""
+    """Return the answer to the job's first request; None if there is none, or if the job is not queued yet."""
     if not record.wishes or record.phase is Phase.SUBMITTED:
         return None
     wish = record.wishes[0]
@@ -146,9 +144,10 @@ def _answer_requests(record: JobRecord) -> Draft | None:
 
 
 def _after_exit(record: JobRecord, exited: PodsExited, now: Instant, because: str) -> Draft:
-    """A cancellation or a deadline is done when the pods are gone, however they ended; a success stays a success.
+    """Return the fact after all pods ended. A cancellation or time-out is complete, however they ended; a success stays
+    one.
 
-    because: what was wrong with what the job held, if it ended with an error.
+    `because` is the fault of the infrastructure that explains an error, "" if there is none.
     """
     causes = (record.cancel_fact, record.exited_fact) if record.cancel_fact else (record.exited_fact,)
     spec, total_run_time_s = record.job.spec, record.total_run_time_s
@@ -158,7 +157,7 @@ def _after_exit(record: JobRecord, exited: PodsExited, now: Instant, because: st
         return _finish(record, Phase.CANCELLED, causes=causes)
     if record.stop_reason is StopReason.TIMED_OUT or record.ran_s + exited.ran_s >= total_run_time_s:
         return _finish(record, Phase.TIMED_OUT, reason=_over(total_run_time_s), causes=causes)
-    if record.stop_reason is StopReason.PREEMPTED:  # a process that ends with an error when it is told did not fail
+    if record.stop_reason is StopReason.PREEMPTED:  # an error after the notice of preemption is no failure
         detail = f"made way for {record.made_way_for}" if record.made_way_for else record.stop_detail
         return _requeue(record, QueuedReason.PREEMPTED, detail, causes)
     is_early = preflight.ended_before_first_step(record)
@@ -181,7 +180,7 @@ def _after_exit(record: JobRecord, exited: PodsExited, now: Instant, because: st
 
 
 def _before_first_step(record: JobRecord, exited: PodsExited, now: Instant, causes: tuple[str, ...]) -> Draft:
-    """The gate was never opened: the whole gang waits again, away from what failed; or it happened too often."""
+    """Requeue the whole gang, away from the failed node; or fail it if its checks failed too often."""
     if too_often := preflight.too_often(record, exited):
         return _finish(record, Phase.FAILED, reason=too_often, causes=causes)
     payload = _queued(
@@ -195,7 +194,7 @@ def _before_first_step(record: JobRecord, exited: PodsExited, now: Instant, caus
 
 
 def _with_reason(what: str, reason: str) -> str:
-    """With what the cluster said of it, as far as a fact may say it."""
+    """Join a text with the reason that the cluster gave, cut to the maximum length of a fact's text."""
     return ": ".join(filter(None, (what, reason)))[:TEXT_CHARS_MAX]
 
 
@@ -218,7 +217,7 @@ def _finish(record: JobRecord, phase: Phase, *, causes: tuple[str, ...], reason:
 def _requeue(
     record: JobRecord, reason: QueuedReason, detail: str, causes: tuple[str, ...], *, failures_in_row: int | None = None
 ) -> Draft:
-    """The job waits again. failures_in_row: None: of the job itself none is added, and progress ends their row."""
+    """Return `queued` again. With `failures_in_row` None the row is unchanged, or ends if the job made progress."""
     if failures_in_row is None and record.failures_in_row and record.came_further(record.exited_at):
         failures_in_row = 0
     payload = _queued(record, attempt=record.attempt + 1, reason=reason, detail=detail, failures_in_row=failures_in_row)
@@ -234,7 +233,7 @@ def _queued(
     excluded: tuple[NodeExcluded, ...] = (),
     failures_in_row: int | None = None,
 ) -> JobQueued:
-    """The payload of `queued`; run times are named where the queue made them other than the job's own."""
+    """Return the payload of `queued`; run times are set only where the queue changed them."""
     spec, total_run_time_s, min_slice_s = record.job.spec, record.total_run_time_s, record.min_slice_s
     return JobQueued(
         queue=record.queue,
@@ -254,7 +253,7 @@ def _stop_run(record: JobRecord, reason: StopReason, cause: str, *, grace_s: flo
 
 
 _ENDING = frozenset({StopReason.CANCELLED, StopReason.TIMED_OUT})
-"""Why a job is stopped that will not wait again."""
+"""Stop reasons after which a job is not queued again."""
 
 _STANDS = {
     Phase.PLACED: "it has its places already, and its pods are starting",
@@ -264,9 +263,9 @@ _STANDS = {
 
 
 def answer_request(record: JobRecord, wish: JobWish) -> tuple[str, Payload]:
-    """Name and body of the fact that answers this, now, for a job that was queued and has not ended.
+    """Return the name and body of the fact that answers this request, for a job that was queued and has not ended.
 
-    Asking for what is so already is no mistake, except for the release of a job that nobody holds.
+    A request for the present state is accepted, except the release of a job that is not held.
     """
     match wish.ask:
         case Ask.HOLD:
@@ -290,15 +289,15 @@ def _request_refused(wish: JobWish, reason: str) -> JobWishRefused:
 
 
 def _reprioritised(record: JobRecord, wish: JobWish) -> JobReprioritised:
-    assert wish.priority is not None, f"{wish.fact}: a wish for another priority names it"
+    assert wish.priority is not None, f"{wish.fact}: a request for another priority has a priority"
     return JobReprioritised(
         priority=wish.priority, was=record.effective_priority, principal=wish.principal, reason=wish.reason
     )
 
 
 ATTEMPTS_OF_ASSIGNMENT = 1_000
-"""Runs are numbered from here on, for each assignment after the first: a cluster may get a job a second time, and what
-a run has there is named by its number."""
+"""Attempt numbers of each later assignment start at a multiple of this: a cluster may get a job a second time, and its
+attempts must have distinct numbers."""
 
 OUT_OF_CONTACT = "out of contact with the federation: it may be given to another cluster"
 
@@ -306,17 +305,17 @@ GIVEN_AWAY = "it was given to another cluster while this one was out of contact"
 
 
 def first_attempt(assignment: int) -> int:
-    """The number of the first run of an assignment."""
+    """Return the number of the first attempt of an assignment."""
     return 1 + (assignment - 1) * ATTEMPTS_OF_ASSIGNMENT
 
 
 def has_started(record: JobRecord) -> bool:
-    """Whether the job had a place here, or has one."""
+    """Return whether the job has or had a place on this cluster."""
     return record.phase not in WAITING or record.attempt > first_attempt(record.assignment)
 
 
 def answer_recall(record: JobRecord) -> Draft | None:
-    """What is said to the federation that wants the job back; None if it has to wait for the job's pods."""
+    """Return the answer to the federation's recall of the job; None if it has to wait for the job's pods."""
     recall = record.recall
     assert recall is not None, "only a recall is answered"
     job = record.job
@@ -332,20 +331,20 @@ def answer_recall(record: JobRecord) -> Draft | None:
 
 
 def _stop_given_away(record: JobRecord) -> Draft:
-    """Without any grace: it may be running elsewhere."""
+    """Return a stop without grace, because the job may be running elsewhere."""
     stop = JobStopRequested(attempt=record.attempt, reason=StopReason.CANCELLED, detail=GIVEN_AWAY)
     return Draft("job", record.job.id, "stop-requested", stop, (record.recall_fact,), record.job.trace)
 
 
 READ_LATELY_S = 86_400.0
-"""Pages that were read so long ago are taken to be read still; of a running job telemetry tells far oftener."""
+"""GPU pages read within this time count as being read; telemetry reports running jobs far more often."""
 
 HEALTH = "health"
-"""Who withholds what fails."""
+"""The service that drains faulty hardware."""
 
 
 def infrastructure(record: JobRecord, nodes: NodeTable, grants: Grants, holders: Holders) -> str:
-    """What is wrong with something that the job holds, in words; "" if nothing is known to be."""
+    """Return the fault of a node or device that the job holds, in words; "" if none is known."""
     for name in dict.fromkeys(slot.node for slot in record.slots):
         node = nodes.get(name)
         if node is None or node.description is None:
@@ -362,14 +361,14 @@ def infrastructure(record: JobRecord, nodes: NodeTable, grants: Grants, holders:
 
 
 def pages_are_read(read_at: int, now: Instant) -> bool:
-    """Whether somebody looks at the pages of GPUs. read_at: the newest reading that a fact told of, 0: none."""
+    """Return whether GPU pages are being read. `read_at` is the newest reported reading, 0 if there is none."""
     return bool(read_at) and now <= after(Instant(read_at), READ_LATELY_S)
 
 
 def judged_at(record: JobRecord, *, blame_s: float) -> Instant:
-    """When the end of a run is judged: at once, but for an error of a job with GPUs that nobody stopped.
+    """Return when the end of a run is judged: at once, except an error of a job with GPUs that was not stopped.
 
-    One before its first step is no failure of the job, whatever comes out.
+    An error before the first step is never a failure of the job.
     """
     exited = record.exited
     is_doubtful = exited is not None and exited.outcome is PodsOutcome.FAILED and record.stop_reason is None

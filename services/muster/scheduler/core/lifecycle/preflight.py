@@ -1,8 +1,9 @@
-"""Checks before the first step of a run: the verdict opens the gate, or the whole gang waits again, away from the node.
+"""Checks before the first step of a run: the verdict starts the job, or the whole gang is queued again, away from the
+node.
 
-The plan stands in `placed`, the agent carries it out, health says what it means. A run that is not let through uses no
-retry: its job did nothing wrong. After so many in a row that never came to their first step something about the job
-itself keeps them from it, and it ends with the words of the last.
+The plan is in `placed`, the agent runs it, and health judges the results. A run that fails its checks uses no retry,
+because the job did nothing wrong. After FAILURES_MAX runs in a row that never reached their first step, the job itself
+is taken to be the cause, and it fails with the report of the last run.
 """
 
 from collections.abc import Callable
@@ -16,37 +17,37 @@ from muster.schemas.facts.operations import NodeExcluded, PreflightPlan
 from muster.schemas.job import JobSpec
 
 PlanOf = Callable[[JobSpec], PreflightPlan | None]
-"""Which checks a job gets before its first step; the same answer for the same job."""
+"""Returns the checks of a job before its first step; always the same for the same job."""
 
 FAILURES_MAX = 5
 """Runs in a row that may end before their first step."""
 
 EXCLUDED_S = 6 * 3_600.0
-"""So long a job is kept off a node that failed its checks: then somebody looked after the node, or others would do."""
+"""How long a job is excluded from a node that failed its checks; by then the node is repaired or drained."""
 
 EXCLUDED_MAX = 8
-"""Nodes that one job is kept off at the same time, the newest: each costs work whenever the job is tried."""
+"""Nodes from which one job is excluded at the same time, the newest: each costs work whenever the job is tried."""
 
 UNJUDGED_S = 60.0
-"""Beyond the plan's limit: so long a verdict is waited for."""
+"""Time to wait for a verdict beyond the plan's limit."""
 
 UNJUDGED = "unjudged"
-"""What `running` says of the pre-flight if no verdict came, and the plan lets checks pass that could not run."""
+"""The pre-flight result in `running` if no verdict came and the plan lets a job start without one."""
 
 
 def is_gated(record: JobRecord) -> bool:
-    """Whether a job whose pods started has to wait for a verdict."""
+    """Return whether a job whose pods started has to wait for a verdict."""
     return record.preflight_plan is not None and not record.preflight_fact
 
 
 def judged_by(record: JobRecord) -> Instant:
-    """When no verdict is waited for any more."""
+    """Return when the wait for a verdict ends."""
     assert record.preflight_plan is not None
     return after(Instant(record.started_at), record.preflight_plan.limit_s + UNJUDGED_S)
 
 
 def first_step(record: JobRecord, plan: PreflightPlan, now: Instant) -> Draft | None:
-    """`running` for a job that is placed with a plan and whose pods started, or its stop; None while its checks run."""
+    """Return `running` or a stop for a job that is placed with a plan; None while its checks run."""
     failed = record.preflight_failed
     if failed is not None:
         return _stop(record, failed.reason, record.preflight_failed_fact)
@@ -63,12 +64,12 @@ def first_step(record: JobRecord, plan: PreflightPlan, now: Instant) -> Draft | 
 
 
 def ended_before_first_step(record: JobRecord) -> bool:
-    """Whether its pods ended though the gate was never opened: it had no chance to do anything wrong."""
+    """Return whether the job's pods ended before its first step."""
     return record.preflight_plan is not None and not record.running_at
 
 
 def words(record: JobRecord, exited: PodsExited) -> str:
-    """Why a run did not come to its first step."""
+    """Return why a run did not reach its first step."""
     failed = record.preflight_failed
     if failed is not None:
         return f"{failed.suite} failed on {', '.join(failed.nodes) or 'no node'}: {failed.reason}"[:TEXT_CHARS_MAX]
@@ -79,7 +80,7 @@ def words(record: JobRecord, exited: PodsExited) -> str:
 
 
 def excluded(record: JobRecord, exited: PodsExited, now: Instant) -> tuple[NodeExcluded, ...]:
-    """The nodes that the job is kept off from now on."""
+    """Return the nodes from which the job is excluded from now on."""
     failed = record.preflight_failed
     nodes = failed.nodes if failed is not None else (exited.node,) if exited.node else ()
     because = failed.reason if failed is not None else exited.reason
@@ -88,7 +89,7 @@ def excluded(record: JobRecord, exited: PodsExited, now: Instant) -> tuple[NodeE
 
 
 def too_often(record: JobRecord, exited: PodsExited) -> str:
-    """Why the job ends, if this was one failure too many; "" if it was not."""
+    """Return why the job fails if this was one failure too many; "" if it was not."""
     if record.preflight_failures + 1 < FAILURES_MAX:
         return ""
     reported = words(record, exited)
@@ -102,7 +103,7 @@ def _running(record: JobRecord, payload: JobRunning, *causes: str) -> Draft:
 
 
 def _stop(record: JobRecord, why: str, cause: str) -> Draft:
-    """All of the gang, at once: nothing runs that could write a checkpoint."""
+    """Stop the whole gang at once: no process runs that could write a checkpoint."""
     detail = f"pre-flight: {why}"[:TEXT_CHARS_MAX]
     payload = JobStopRequested(attempt=record.attempt, reason=StopReason.NODE_LOST, detail=detail)
     return Draft("job", record.id, "stop-requested", payload, (cause,), record.job.trace)

@@ -1,1 +1,1 @@
-"""Where admitted jobs are placed, and how elastic jobs grow."""
+"""Placement of admitted jobs, and growth of elastic jobs."""

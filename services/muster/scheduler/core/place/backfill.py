@@ -1,8 +1,8 @@
-"""The second pass of placements: jobs that find room only where it is kept for others, and will be gone in time.
+"""Backfill, the second pass of placement: jobs that fit only on capacity booked for others, and end in time.
 
-Pending queues that are blocked by capacity are sorted by the bookings that their first job may open, its scope (see
-`access`). Scope by scope the ordinary search goes on with these bookings open, the smallest first. Nothing is looked at
-while nothing changed, and otherwise as often as what is opened allows.
+Pending queues that are blocked by capacity are grouped by the bookings that their first job may open, its scope (see
+`access`). For each scope, the smallest first, the ordinary search continues with these bookings open. A pass runs only
+if something changed, and as often as its cost allows.
 """
 
 from collections.abc import Iterator
@@ -19,21 +19,21 @@ from muster.scheduler.core.stores.jobs import JobRecord
 from muster.scheduler.core.stores.pending_queue import PendingQueue
 
 TRIES_MAX = 256
-"""Gangs tried by one decision, placed or not."""
+"""Gangs tried by one decision."""
 
 LOOKS_BURST, LOOKS_PER_S = 4_096, 2_048
-"""Nodes opened and pending queues looked at, at once and in the long run: about 50 microseconds each, a tenth of the
-time."""
+"""Nodes opened and pending queues visited, at once and per second in the long run: about 50 microseconds each, so a
+tenth of the time."""
 
 IN_QUEUE_MAX, JOBS_PER_LOOK = 64, 16
-"""Jobs of one pending queue that are told apart by what they may open, and how many cost as much as one look."""
+"""Jobs of one pending queue whose scopes are compared, and how many of them cost as much as one visit."""
 
 FEW_QUEUES = 64
-"""So many pending queues are tried in each scope without asking first whether there is any room at all."""
+"""Up to this number, pending queues are tried in each scope without checking first whether there is any room."""
 
 
 class Backfill:
-    """Places jobs where others have booked. What it remembers only saves work."""
+    """Places jobs on booked capacity. Its own state only saves work."""
 
     def __init__(self, state: State, requeue: Requeue, placements: Placements) -> None:
         self._state = state
@@ -50,7 +50,7 @@ class Backfill:
         self._pace = Pace(burst=LOOKS_BURST, per_s=LOOKS_PER_S)
 
     def make(self, now: Instant, drafts: list[Draft], placed: set[str]) -> None:
-        """Add `placed` for jobs that may open bookings, and the jobs to `placed`."""
+        """Add `placed` for jobs that may open bookings, and add these jobs to `placed`."""
         state = self._state
         bookings = state.bookings
         if not bookings.all or not state.pending.queues or self._requeue.more:
@@ -74,21 +74,20 @@ class Backfill:
     # --- when ------------------------------------------------------------------------------------------------
 
     def _is_news(self, now: Instant) -> bool:
-        """Whether more is kept than at the last pass, or pending queues found no room since, or a reservation began."""
+        """Return whether more is booked than at the last pass, or pending queues were blocked, or a booking began."""
         bookings = self._state.bookings
         if self._is_due or bookings.grown != self._grown:
             return True
         if self._state.progress.generation != self._generation:
             self._generation = self._state.progress.generation
             blocked = frozenset(self._capacity_blocked_queues())
-            # where jobs of a pending queue are told apart a new one may be let in
+            # where jobs of a pending queue have different scopes, a new job may fit
             self._is_due = bool(blocked) if bookings.withholds else not self._judged.issuperset(blocked)
         return self._is_due or any(
             self._at < booking.starts_at <= now for booking in bookings.all.values() if booking.is_reservation
         )
 
     def _capacity_blocked_queues(self) -> Iterator[PendingQueue]:
-        """Pending queues for which there is no room."""
         return (pending for pending in self._state.pending.queues.values() if pending.capacity_block is not None)
 
     # --- who -------------------------------------------------------------------------------------------------
@@ -116,7 +115,7 @@ class Backfill:
         self._pace.spend(nodes + len(pending_queues))
 
     def _scopes(self, access: Access, pending: PendingQueue, at: int, placed: set[str]) -> dict[Scope, int]:
-        """What jobs of the pending queue may open from this place on, and the first for each."""
+        """Return the scopes of the pending queue's jobs from this index on, each with its first job."""
         records, scopes = self._state.jobs.records, dict[Scope, int]()
         if not access.tells_jobs_apart:
             scope = access.scope(records[pending.jobs[at][1]])
@@ -131,15 +130,15 @@ class Backfill:
         return scopes
 
     def _behind(self, access: Access, scope: Scope, pending: PendingQueue, at: int) -> int:
-        """The place of the next job that may open the same; one behind the last if there is none."""
+        """Return the index of the next job with the same scope; the number of jobs if there is none."""
         records, places = self._state.jobs.records, range(at + 1, min(at + IN_QUEUE_MAX, len(pending.jobs)))
         return next((at for at in places if access.scope(records[pending.jobs[at][1]]) == scope), len(pending.jobs))
 
     def _hopeful(self, placed: set[str]) -> tuple[int, list[tuple[PendingQueue, int]]]:
-        """Return pending queues for which there is room while nothing is kept, with the index of the first job to try.
+        """Return pending queues that would fit if nothing were booked, with the index of the first job to try.
 
-        Few pending queues are all looked at in their scopes, which opens each node once and not twice. Returns on how
-        many nodes something was opened, too.
+        A few pending queues are all tried in their scopes, which opens each node once instead of twice. Also return the
+        number of nodes that were opened.
         """
         bookings, found = self._state.bookings, list[tuple[PendingQueue, int]]()
         if len(self._judged) <= FEW_QUEUES:
@@ -177,5 +176,4 @@ class Backfill:
 
 
 def _first(pending: PendingQueue, placed: set[str]) -> int | None:
-    """The place of the first job of a pending queue that still waits."""
     return next((at for at, entry in enumerate(pending.jobs) if entry[1] not in placed), None)

@@ -1,10 +1,10 @@
-"""Elastic jobs grow into idle places while nobody waits for them. How they shrink again is part of making way.
+"""Growth of elastic jobs into idle places while no other job waits for them. Preemption shrinks them again.
 
-A job that runs with fewer replicas than it would take gets more where its quota admits them, the least served queue
-first. It grows only while no gang waits for room in the fleet, nor for quota in its own tree; and not soon after its
-last resize, since each costs it something. That follows from the facts, so a scheduler that starts anew decides the
-same. A gang that requires one domain does not grow: the engine chooses places for the new replicas alone and would not
-keep them with the old ones.
+A job that runs with fewer replicas than its maximum gets more if its quota admits them, the queue with the least share
+first. It grows only while no gang waits for capacity of the fleet or for quota in its own tree, and not soon after its
+last resize, because each resize costs the job time. All of this follows from the facts, so a restarted scheduler
+decides the same. A gang that requires one topology domain does not grow: the engine places the new replicas alone and
+would not keep them in the domain of the old ones.
 """
 
 from collections.abc import Sequence
@@ -24,22 +24,22 @@ from muster.schemas.facts.job import JobResizeRequested
 from muster.schemas.job import Phase
 
 GROW_EVERY_S = 10.0
-"""So long a job is left as it is after it was resized."""
+"""Minimum time between two resizes of a job."""
 
 LOOKS_BURST, LOOKS_PER_GROWTH = 4_096, 4_096
-"""Jobs that are tried, at once and in the long run every GROW_EVERY_S: some 100 microseconds each."""
+"""Jobs that are tried, at once and per GROW_EVERY_S in the long run: some 100 microseconds each."""
 
 QUEUES_PER_LOOK = 64
-"""So many pending queues looked through cost as much."""
+"""Visits of pending queues that cost as much as one trial."""
 
 GROWN_MAX = 32
-"""Jobs that grow by one decision."""
+"""Jobs that one decision grows."""
 
 NEVER = Instant(1 << 62)
 
 
 class Growth:
-    """Lets jobs grow. What it remembers only saves work."""
+    """Grows elastic jobs. Its own state only saves work."""
 
     def __init__(self, state: State, requeue: Requeue, *, every_s: float = GROW_EVERY_S) -> None:
         self._every_s = every_s
@@ -52,7 +52,7 @@ class Growth:
         self._emitted: list[str] = []
 
     def make(self, now: Instant, drafts: list[Draft]) -> None:
-        """Add `resize-requested` for those that grow; the same again until something is folded."""
+        """Add `resize-requested` for jobs that grow; the same again until a fact is folded."""
         state = self._state
         if not state.runs.small:
             return
@@ -81,12 +81,11 @@ class Growth:
         drafts += grown
 
     def _is_lost(self) -> bool:
-        """Whether something was said that was not stored."""
         records = (self._state.jobs.records.get(job_id) for job_id in self._emitted)
         return any(record is not None and record.resize is None for record in records)
 
     def _grown(self, now: Instant, waiting: set[str], drafted: set[str]) -> list[Draft]:
-        """waiting: trees in which somebody waits for quota. drafted: jobs of which something is said already."""
+        """Return the resizes. `waiting`: trees in which jobs wait for quota; `drafted`: jobs that have drafts."""
         state, drafts = self._state, list[Draft]()
         tree = state.queues
         records = [state.jobs.records[job_id] for job_id in state.runs.small if job_id not in drafted]
@@ -96,7 +95,7 @@ class Growth:
         shares = {record.queue: tree.share(record.queue) for record in records}
         for record in sorted(records, key=lambda record: (shares[record.queue], record.rank, record.id)):
             if len(drafts) >= GROWN_MAX:
-                break  # those that grow now are news, so the next decision goes on
+                break  # the facts about these jobs trigger another decision, which continues
             self._pace.spend()
             added = self._added(record)
             if added:
@@ -107,14 +106,14 @@ class Growth:
         return drafts
 
     def _rests(self, record: JobRecord, now: Instant) -> bool:
-        """Whether it was resized a short time ago; then it is looked at again when that time is over."""
+        """Return whether the job was resized a short time ago; then it is tried again when that time is over."""
         until = after(Instant(record.resized_at), self._every_s) if record.resized_at else Instant(0)
         if now < until:
             self._again = min(self._again, until)
         return now < until
 
     def _added(self, record: JobRecord) -> list[Place]:
-        """Places for more replicas, proposed in the fleet and counted by the queue; none if there is no room."""
+        """Return places for more replicas, proposed in the fleet and in the queue; none if there is no room."""
         holds = list[Hold]()
         for index, group in enumerate(record.job_class.gang.groups):
             has = {slot.replica for slot in record.slots if slot.group == index}
@@ -129,7 +128,6 @@ class Growth:
         return places
 
     def _more(self, record: JobRecord, index: int, missing: Sequence[int], sofar: Sequence[Hold]) -> list[Hold]:
-        """Places for as many of the missing replicas of one group as fit and are admitted."""
         state, gang = self._state, record.job_class.gang
         group = replace(gang.groups[index], least=1, topology=None)
         if gang.same_model and group.shape.holds_devices:
@@ -151,7 +149,7 @@ class Growth:
         return [replace(hold, slot=replace(hold.slot, group=index, replica=replica)) for replica, hold in placed]
 
     def _admitted(self, record: JobRecord, group: GroupRequest, most: int, sofar: Sequence[Hold]) -> int:
-        """How many more replicas quota admits; the first of them is tried by what it asks, since its model is open."""
+        """Return how many more replicas quota admits by their request; their GPU model is not known yet."""
         state = self._state
         held = amounts_of(record.job_class, [hold.slot for hold in sofar], state.capacity.models) if sofar else {}
         least, most = 0, most + 1
@@ -165,7 +163,7 @@ class Growth:
 
 
 def _may_grow(record: JobRecord) -> bool:
-    """Whether it only runs, and places of new replicas may be chosen without looking at the old ones."""
+    """Return whether the job only runs, and its new replicas may be placed independently of the old ones."""
     gang = record.job_class.gang
     wishes = [gang.topology, *(group.topology for group in gang.groups)]
     is_bound = any(wish is not None and wish.required for wish in wishes)

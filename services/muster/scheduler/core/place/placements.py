@@ -1,4 +1,4 @@
-"""Which pending jobs are placed, and where; the pending queues of those that are not are blocked."""
+"""Placement of pending jobs; pending queues whose jobs cannot be placed are blocked."""
 
 import heapq
 from collections.abc import Collection, Iterator, Sequence
@@ -23,18 +23,18 @@ PLACEMENTS_MAX = 512
 """Gangs placed by one decision: about 50 ms of work."""
 
 SLOTS_MAX = 8_192
-"""Replicas placed by one decision; one gang more may begin below it."""
+"""Replicas placed by one decision; the last gang may exceed it."""
 
 ATTEMPTS_MAX = 2_048
-"""Gangs tried by one decision, placed or not."""
+"""Gangs tried by one decision."""
 
 DEMAND_FIRST, DEMAND_EVERY = 64, 2_048
-"""The fragmentation score learns after 64 jobs, then whenever their number doubled, at last every 2,048 jobs."""
+"""The fragmentation score is updated after 64 jobs, then whenever their number doubled, and at least every
+2,048 jobs."""
 
 Heads = list[tuple[Place, int, PendingQueue, int, Iterator[PendingQueue]]]
-"""The first jobs of pending queues, a heap: place of the job, number of its pending queue, the pending queue, index in
-it, and pending queues behind it that are worth trying only if this one was.
-"""
+"""A heap of the first jobs of pending queues: rank of the job, number of the pending queue, the pending queue, index in
+it, and the pending queues that are worth trying only if this one was placed."""
 
 _NOBODY: Iterator[PendingQueue] = iter(())
 
@@ -42,9 +42,9 @@ _NOBODY: Iterator[PendingQueue] = iter(())
 def placement_drafts(
     record: JobRecord, holds: Sequence[Hold], *, ledger: Ledger, grants: Grants | None, plan_of: PlanOf | None
 ) -> Iterator[Draft]:
-    """Yield `placed` on these places, and `queued` before it for a job that just came.
+    """Yield `placed` with these places, and `queued` before it for a job that just arrived.
 
-    grants: whose newest release is named as a cause if the job came before it; None: the job waited for none.
+    The newest release of `grants` is named as a cause if the job arrived before it; None if the job was not blocked.
     """
     if record.phase is Phase.SUBMITTED:
         yield queued_draft(record)
@@ -61,7 +61,7 @@ def placement_drafts(
 
 
 class Placements:
-    """Places gangs: what it proposes stays held in the fleet until it is folded or taken back."""
+    """Places gangs; its proposals stay held in the fleet until they are folded or retracted."""
 
     def __init__(self, state: State, requeue: Requeue, *, plan_of: PlanOf | None = None) -> None:
         self._state = state
@@ -73,7 +73,8 @@ class Placements:
     def make(self, drafts: list[Draft], taken: Collection[str] = (), *, now: int = 0) -> set[str]:
         """Place gangs in fair-share order, one of a queue at a time; within a queue the first in order that fits.
 
-        taken: jobs that this decision has placed already. Adds the drafts to `drafts`; returns the jobs placed here.
+        Skips the jobs in `taken`, which this decision already placed. Adds the drafts to `drafts` and returns the
+        placed jobs.
         """
         state = self._state
         self._learn()
@@ -92,7 +93,7 @@ class Placements:
             if len(placed) >= narrow_at and state.pending.has_room_for_any:
                 narrow_at = 2 * len(placed)
                 state.pending.narrow()
-                if not state.pending.has_room_for_any:  # then nobody has to find out one by one
+                if not state.pending.has_room_for_any:  # drop all pending queues blocked by capacity at once
                     heads = {queue: left for queue, heap in heads.items() if (left := _without_capacity_block(heap))}
                     order = self._order(heads, now)
                     continue
@@ -119,7 +120,6 @@ class Placements:
         return True
 
     def _heads(self, taken: Collection[str]) -> dict[str, Heads]:
-        """The first jobs of the pending queues that are worth trying, by queue."""
         heads: dict[str, Heads] = {}
         store, queues = self._state.pending, self._state.queues.queues
         for pending in tuple(store.open):
@@ -137,19 +137,19 @@ class Placements:
         return order
 
     def _drop_hopeless(self, heads: Heads, taken: Collection[str]) -> bool:
-        """Drop the first of these as long as it is not worth trying any more. Returns whether any was."""
+        """Drop the first heads as long as they are not worth trying any more, and return whether any was dropped."""
         store, dropped = self._state.pending, False
         while heads and not store.may_fit(heads[0][2]):
             _, _, pending, _, behind = heapq.heappop(heads)
             if not pending.is_blocked:
                 store.block_on_capacity(pending, tried=False)
-            if pending.quota_block is None:  # those behind a pending queue with too little quota need as much
+            if pending.quota_block is None:  # pending queues behind one that is blocked by quota request as much
                 _push_next(heads, behind, taken)
             dropped = True
         return dropped
 
     def _learn(self) -> None:
-        """Teach the fragmentation score what is typical, seldom enough to cost nothing."""
+        """Update the typical requests of the fragmentation score, seldom enough to cost nothing."""
         demand = self._state.demand
         if demand.seen >= max(DEMAND_FIRST, min(2 * self._learnt, self._learnt + DEMAND_EVERY)):
             self._learnt = demand.seen
@@ -157,7 +157,6 @@ class Placements:
 
 
 def _offer(order: FairShareOrder, queue: str, heads: Heads) -> None:
-    """The queue offers the first of these."""
     if heads:
         place, _, pending, *_ = heads[0]
         order.offer(queue, place, pending.job_class.amounts)
@@ -166,14 +165,13 @@ def _offer(order: FairShareOrder, queue: str, heads: Heads) -> None:
 
 
 def _without_capacity_block(heads: Heads) -> Heads:
-    """Those that are not known to lack room."""
     left = [head for head in heads if head[2].capacity_block is None]
     heapq.heapify(left)
     return left
 
 
 def _push(heads: Heads, pending: PendingQueue, at: int, behind: Iterator[PendingQueue], taken: Collection[str]) -> bool:
-    """Add the first job from this index on that is not taken; False if there is none."""
+    """Add the first job from this index on that is not taken; return False if there is none."""
     at = _first(pending, at, taken)
     if at < len(pending.jobs):
         heapq.heappush(heads, (pending.jobs[at][0], pending.number, pending, at, behind))
@@ -181,14 +179,13 @@ def _push(heads: Heads, pending: PendingQueue, at: int, behind: Iterator[Pending
 
 
 def _push_next(heads: Heads, behind: Iterator[PendingQueue], taken: Collection[str]) -> None:
-    """Add the next pending queue that has a job to offer."""
     for pending in behind:
         if _push(heads, pending, 0, behind, taken):
             return
 
 
 def _first(pending: PendingQueue, at: int, taken: Collection[str]) -> int:
-    """Return the index of the first job from this one on that is not taken; one behind the last if there is none."""
+    """Return the index of the first job from this one on that is not taken; the number of jobs if there is none."""
     while at < len(pending.jobs) and pending.jobs[at][1] in taken:
         at += 1
     return at

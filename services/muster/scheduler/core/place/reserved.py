@@ -1,9 +1,9 @@
-"""Jobs are placed on what is kept for them before any other job is placed.
+"""Placement of jobs on the capacity that is reserved for them, before any other job is placed.
 
-A job that has a reservation is placed exactly there, once all of it is kept. Jobs that an advance reservation is for
-are placed on it while it lasts, and leave the rest to others: their places are looked for in a small fleet that has
-nothing but what the reservation keeps. A job that fits there only together with places that are free for all finds
-them later, by backfill. Nothing is looked at while nothing changed.
+A job that has a reservation is placed exactly there, once all of it is kept. Jobs of an advance reservation are placed
+on it while it lasts, and leave other capacity to other jobs: they are placed in a small fleet that has nothing but what
+the reservation keeps. A job that fits there only together with unreserved places is placed later, by backfill. A pass
+runs only if something changed.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -26,14 +26,14 @@ from muster.scheduler.core.stores.pending_queue import PendingQueue, entry_of
 from muster.schemas.job import Phase
 
 TRIES_MAX = 256
-"""Gangs tried by one decision, placed or not."""
+"""Gangs tried by one decision."""
 
 LOOKS_BURST, LOOKS_PER_S = 4_096, 2_048
-"""Nodes of small fleets and gangs tried, at once and in the long run: 50 microseconds each, a tenth of the time."""
+"""Nodes of small fleets and gangs tried, at once and per second: 50 microseconds each, a tenth of the time."""
 
 
 class ReservedPlaces:
-    """Places jobs on what is kept for them. What it remembers only saves work."""
+    """Places jobs on capacity that is reserved for them. Its own state only saves work."""
 
     def __init__(self, state: State, requeue: Requeue, *, plan_of: PlanOf | None = None) -> None:
         self._state = state
@@ -47,9 +47,9 @@ class ReservedPlaces:
         self._tries = 0
 
     def place_reserved(self, now: Instant, drafts: list[Draft]) -> set[str]:
-        """Add `placed` for jobs whose booking is complete and whose quota admits them. Returns the jobs.
+        """Add `placed` for jobs whose booking is complete and whose quota admits them, and return these jobs.
 
-        What other jobs booked is open to them; what people reserved only if they are gone before it begins.
+        A job may use bookings of other jobs; advance reservations only if it is gone before they begin.
         """
         state, bookings = self._state, self._state.bookings
         placed: set[str] = set()
@@ -71,9 +71,10 @@ class ReservedPlaces:
     def place_at(
         self, record: JobRecord, holds: Sequence[Hold], drafts: list[Draft], *, now: Instant, opened: Collection[str]
     ) -> bool:
-        """Propose exactly these places for a job, with these bookings open; False if they or its quota forbid it.
+        """Propose exactly these places for a job, with these bookings open; return False if the places or quota forbid
+        it.
 
-        What services want free only after the job is gone is open, too.
+        Bookings of drains that start after the job is gone are open too.
         """
         state, bookings = self._state, self._state.bookings
         if not holds or record.queue not in state.queues.queues or not is_apart(holds, record.job_class.avoided):
@@ -89,7 +90,7 @@ class ReservedPlaces:
         return True
 
     def place_owners(self, now: Instant, drafts: list[Draft], placed: set[str]) -> None:
-        """Add `placed` for jobs that an advance reservation is kept for now, and the jobs to `placed`."""
+        """Add `placed` for jobs of advance reservations that have begun, and add these jobs to `placed`."""
         state, bookings = self._state, self._state.bookings
         if not bookings.in_advance:
             return
@@ -134,7 +135,6 @@ class ReservedPlaces:
             self._tries = trial.tries
 
     def _queues(self, queue: str) -> Iterator[PendingQueue]:
-        """Pending queues of this queue and of those below it."""
         state = self._state
         below: dict[str, bool] = {}
         for pending in state.pending.queues.values():
@@ -147,7 +147,7 @@ class ReservedPlaces:
 
 
 class _Trial:
-    """Tries jobs on one reservation. tries: how many more may be tried."""
+    """Tries jobs on one reservation, at most `tries` of them."""
 
     def __init__(
         self, fleet: Fleet, booking: Booking, place: Callable[[JobRecord, Sequence[Hold]], bool], *, tries: int
@@ -159,7 +159,7 @@ class _Trial:
         self._missed: set[GangRequest] = set()
 
     def attempt(self, record: JobRecord, _pending: PendingQueue) -> bool:
-        """Place the job there, if it fits and its quota admits it."""
+        """Place the job on the reservation if it fits and its quota admits it."""
         gang = record.job_class.gang
         is_mine = not self._booking.job_id or self._booking.job_id == record.id
         if not self.tries or not is_mine or gang in self._missed:
@@ -167,7 +167,7 @@ class _Trial:
         self.tries -= 1
         holds = self._small.find(gang)
         if holds is None:
-            self._missed.add(gang)  # there is less and less room
+            self._missed.add(gang)  # the room only shrinks
             return False
         if not self._place(record, holds):
             return False
@@ -177,7 +177,7 @@ class _Trial:
 
 
 def _only(fleet: Fleet, booking: Booking) -> Fleet:
-    """A fleet of the booking's usable nodes in which nothing is idle but what it keeps."""
+    """Return a fleet of the booking's usable nodes in which nothing is idle but what the booking keeps."""
     small = Fleet()
     for name, kept in sorted(booking.kept.items()):
         node = fleet.ledger.nodes.get(name)
@@ -198,7 +198,6 @@ def _only(fleet: Fleet, booking: Booking) -> Fleet:
 
 
 def _not_kept(name: str, cpu_milli: int, memory_mib: int, left: list[int]) -> Iterator[Hold]:
-    """Holds of all that is not kept."""
     if cpu_milli or memory_mib:
         yield Hold(cpu_milli, memory_mib, Place(KEPT, 0, name, (), 0))
     for index, milli in enumerate(left):

@@ -1,1 +1,1 @@
-"""Which running jobs have to stop, shrink or move, for whom and when."""
+"""Preemption, defragmentation and drains: which running jobs have to stop, shrink or move."""

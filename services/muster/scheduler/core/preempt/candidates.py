@@ -1,9 +1,8 @@
-"""What could be taken of jobs past their slice, and what each would lose.
-
+"""Preemption candidates past their time slice, and the work that each would lose.
     lost GPU seconds = gpus * (now - newest checkpoint, or start) + gpus * restart_s
 
-A job that never reported a checkpoint is taken to lose as much as the median of those that did, so that nobody gains by
-hiding them; but never more than it ran.
+A job that never reported a checkpoint counts as losing the median of the jobs that did, so that hiding checkpoints does
+not pay; but never more than it ran.
 """
 
 import heapq
@@ -27,16 +26,16 @@ from muster.schemas.facts.queue import GPU
 from muster.schemas.job import Checkpointing, Slot
 
 CANDIDATES_MAX = 2_048
-"""Jobs that are considered for one gang: those of the lowest priorities that lose least."""
+"""Jobs that are considered for one gang: the jobs of the lowest priorities that lose least."""
 
 RESTART_S = Checkpointing().restart_s
-"""Of jobs that say nothing about it."""
+"""Restart time of jobs without `checkpointing`."""
 
 _LEAVING, _SURPLUS, _WHOLE = range(3)
 
 
 class Candidates:
-    """Parts of jobs for the gangs of one decision. drafted: jobs that are left out."""
+    """The candidates for the gangs of one decision; `drafted` jobs are left out."""
 
     def __init__(self, state: State, now: Instant, drafted: Collection[str] = ()) -> None:
         self._state = state
@@ -49,9 +48,10 @@ class Candidates:
         self._opens: tuple[str, frozenset[str]] | None = None
 
     def find(self, wanting: Wanting, reach: Mapping[str, int]) -> dict[str, Part]:
-        """All that the rules may let go, and what leaves for nobody; empty if it is only that.
+        """Return the parts that the rules may preempt and the parts that leave anyway; empty if there are only the
+        latter.
 
-        reach: queues, and below which priority their jobs may have to make way.
+        `reach` maps queues to the priority below which their jobs may be preempted.
         """
         state = self._state
         found = [
@@ -74,9 +74,10 @@ class Candidates:
         return parts
 
     def victims(self, parts: Mapping[str, Part], *, apart: Collection[str] = ()) -> list[Victim]:
-        """The parts as the search for a place takes them: what leaves anyway first, then surplus, then by priority.
+        """Return the parts as input of the placement search: first parts that leave anyway, then surplus, then by
+        priority.
 
-        apart: nodes of which nothing is to be used.
+        Nodes in `apart` are left out.
         """
         victims = []
         for key, part in parts.items():
@@ -92,11 +93,11 @@ class Candidates:
         return victims
 
     def lost(self, record: JobRecord) -> float:
-        """GPU seconds of work that stopping it would cost."""
+        """Return the GPU seconds of work that stopping the job would cost."""
         return _gpus(record.counted) * (self.lost_s(record) + _restart_s(record))
 
     def lost_s(self, record: JobRecord) -> float:
-        """Seconds of its work that would be done again."""
+        """Return the seconds of the job's work that would be repeated."""
         lost_s = _since_checkpoint_s(record, self.now)
         median_s = None if record.checkpointed_at else self._median()
         return lost_s if median_s is None else min(lost_s, median_s)
@@ -104,7 +105,6 @@ class Candidates:
     # --- inside ----------------------------------------------------------------------------------------------
 
     def _median(self) -> float | None:
-        """Of running jobs that report checkpoints; None: there are none."""
         if not self._is_median_known:
             self._is_median_known = True
             records = self._state.jobs.records
@@ -113,7 +113,7 @@ class Candidates:
         return self._median_s
 
     def _is_free(self, record: JobRecord, wanting: Wanting) -> bool:
-        """Whether its place is not spoken for: not being resized, nor kept for somebody else when it comes free."""
+        """Return whether the job is not being resized, and its place is not kept for another job."""
         if record.resize is not None or record.id in self._spoken:
             return False
         if not self._state.bookings.all:
@@ -124,7 +124,7 @@ class Candidates:
         return not kept_for or kept_for <= self._open_to(wanting.record)
 
     def _open_to(self, record: JobRecord) -> frozenset[str]:
-        """Its own booking, and what services want free only when the job, if it starts now, is gone."""
+        """Return the keys of the job's own booking, and of drains that start after the job, if placed now, is gone."""
         known = self._opens
         if known is None or known[0] != record.id:
             keys = passable(self._state.bookings, record, self.now)
@@ -132,7 +132,6 @@ class Candidates:
         return known[1]
 
     def _find_kept_for(self, record: JobRecord) -> set[str]:
-        """For whom its place is kept when it comes free."""
         bookings = self._state.bookings
         return {
             booking.key
@@ -142,14 +141,14 @@ class Candidates:
         }
 
     def _rank(self, record: JobRecord) -> tuple[int, float, str]:
-        """Who is rather considered, the least first; the same for all gangs of the decision."""
+        """Return the sort key of preemption candidates, least first; the same for all gangs of the decision."""
         rank = self._ranks.get(record.id)
         if rank is None:
             rank = self._ranks[record.id] = (record.effective_priority, self.lost(record), record.id)
         return rank
 
     def _parts_of(self, record: JobRecord) -> dict[str, Part]:
-        """The job as a whole, less the replicas that it can run without, each of which is a part of its own."""
+        """Return the job as one part without its surplus replicas, and each surplus replica as a part of its own."""
         surplus = surplus_of(record) if record.job_class.gang.is_elastic else ()
         if not surplus:
             return {record.id: Part(record, record.counted, record.slots)}
@@ -165,7 +164,6 @@ class Candidates:
         return held_amounts(slots, record.job_class.gang, self._state.capacity.model_of)
 
     def _holds(self, record: JobRecord, slots: Sequence[Slot]) -> tuple[Hold, ...]:
-        """What these slots hold in the fleet; nothing on nodes that are not part of the cluster."""
         wanted = {(slot.group, slot.replica) for slot in slots}
         holds = list[Hold]()
         for name in dict.fromkeys(slot.node for slot in slots):
@@ -176,7 +174,7 @@ class Candidates:
 
 
 def surplus_of(record: JobRecord) -> tuple[Slot, ...]:
-    """Slots of an elastic job that it can run without: of each group the last replicas."""
+    """Return the slots that an elastic job can run without: the last replicas of each group."""
     surplus = list[Slot]()
     for index, group in enumerate(record.job_class.gang.groups):
         slots = sorted((slot for slot in record.slots if slot.group == index), key=lambda slot: slot.replica)
@@ -202,16 +200,16 @@ def _overlap(want: Want, slot: Slot) -> bool:
 
 
 _CLUSTER = ""
-"""Stands above all queues without a parent."""
+"""The parent of all queues without a parent."""
 
 _OWN = ""
-"""Stands among the children of a queue for its own jobs."""
+"""A queue's own jobs, among the queue's children."""
 
 
 class Prospects:
-    """Queues with jobs past their slice. expired: these, and the lowest priority among their jobs.
+    """Queues with jobs past their time slice, and the lowest priority among these jobs.
 
-    Holds as long as the tree's sums do.
+    Valid until the usage of the tree changes.
     """
 
     def __init__(self, tree: QueueTree, expired: Mapping[str, int]) -> None:
@@ -227,14 +225,14 @@ class Prospects:
                 self._below.setdefault(above, {}).setdefault(name, []).append(queue)
 
     def before(self, queue: str) -> dict[str, float]:
-        """What the queue and those above it borrow now."""
+        """Return what the queue and the queues above it borrow now."""
         shares = self._before.get(queue)
         if shares is None:
             shares = self._before[queue] = shares_up(self._tree, queue)
         return shares
 
     def reach(self, wanting: Wanting, rules: Rules) -> dict[str, int]:
-        """Queues whose jobs may have to make way, and below which priority these have to be."""
+        """Return the queues whose jobs may be preempted, and the priority below which they may be."""
         found = {queue: rules.reach(queue) for queue in self._reachable(wanting, rules)}
         return {queue: below for queue, below in found.items() if self._expired[queue] < below}
 

@@ -1,8 +1,8 @@
-"""Who is past the slice and sits where somebody has booked is asked to go, in time for the booking's moment.
+"""Stops jobs that are past their time slice and hold what is booked, in time for the booking's start.
 
-That holds for everybody there, whatever the rules of preemption say: those that were there before were counted on only
-if they would have to make way (see `forecast`), and those that came later were let in on this condition. Who is within
-the slice stays until it is over, and who may not be preempted stays until the end.
+This applies to every job there, whatever the rules of preemption say. Jobs that were there before the booking counted
+as leaving only if they could be preempted (see `forecast`), and later jobs were admitted on this condition. A job
+within its time slice stays until it ends, and a non-preemptible job until its own end.
 """
 
 from collections.abc import Iterator
@@ -17,11 +17,11 @@ from muster.schemas.facts.job import JobStopRequested, StopReason
 from muster.schemas.job import GRACE_S_MAX, Phase
 
 LOOK_EVERY_S = 1.0
-"""At least so long between two looks at who sits where, as long as nobody has to go before."""
+"""Minimum time between two searches, as long as no job has to leave before."""
 
 
 class Clearing:
-    """Asks, when the time has come. What it remembers only saves work."""
+    """Stops jobs for bookings. Its own state only saves work."""
 
     def __init__(self, state: State, requeue: Requeue) -> None:
         self._state = state
@@ -33,7 +33,7 @@ class Clearing:
         self._resume_at = Instant(0)
 
     def make(self, now: Instant, drafts: list[Draft]) -> None:
-        """Add `stop-requested` for those who have to go now."""
+        """Add `stop-requested` for jobs that have to leave now."""
         bookings, progress = self._state.bookings, self._state.progress
         if len(bookings.complete) == len(bookings.all) - len(bookings.withholds):
             return
@@ -70,12 +70,12 @@ class Clearing:
                     drafts.append(self._stop(record, booking))
 
     def _is_made_way_for(self, booking: Booking) -> bool:
-        """Return whether jobs are being preempted for it already: then no other job has to go."""
+        """Return whether jobs are already being preempted for the booking: then no other job has to leave."""
         record = self._state.jobs.records.get(booking.key)
         return record is not None and record.reserved is not None and bool(record.reserved.victims)
 
     def _in_the_way(self, booking: Booking) -> Iterator[JobRecord]:
-        """Running jobs that may be preempted and hold what the booking wants, those it is for left out."""
+        """Yield running preemptible jobs that hold what the booking wants, without the jobs that the booking is for."""
         state, seen = self._state, set[str]()
         for name in sorted(booking.lacking):
             node = state.nodes.get(name)
@@ -97,7 +97,7 @@ class Clearing:
 
     @staticmethod
     def _lacks_only_the_rest(booking: Booking, name: str, want: Want) -> bool:
-        """Whether all devices that are wanted on the node are kept, so that only CPU or memory is missing."""
+        """Return whether all wanted devices of the node are kept, so that only CPU or memory is missing."""
         kept = sum(hold.slot.gpu_milli * len(hold.slot.devices) for hold in booking.kept.get(name, ()))
         return kept == sum(milli for _, milli in want.devices)
 

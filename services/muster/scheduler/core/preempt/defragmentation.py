@@ -1,13 +1,14 @@
-"""Defragmentation: idle GPUs that do not stand together are brought together, where that costs less than it gains.
+"""Defragmentation: running jobs are moved so that scattered idle GPUs become usable, if that gains more than it costs.
 
-For the first job of a pending queue for which there are enough GPUs, but scattered, or not within one domain, a move of
-running jobs is looked for. It is reported to the job; where its queue wants it, it is done, by the facts of preemption:
-notice to the jobs that move and what is kept for the gang stand together, and those jobs are queued again and find the
-idle places. One move is under way at a time, and one search is made in a while, so that it stays an exception.
+If there are enough idle GPUs for the first job of a pending queue, but scattered or not within one topology domain, a
+move of running jobs is searched. It is reported to the job; if the policy of its queue says so, it is done with the
+facts of preemption: the notices to the moved jobs and the reservation for the gang are written together, and the moved
+jobs are queued again and take the idle places. One move is under way at a time, and searches are paced, so that moves
+stay rare.
 
-Only jobs are moved that may be preempted, are past their slice, have reported a checkpoint, and have another place at
-once beside the gang. Cost and gain are both GPU hours: the work that the moved jobs do again, and what the gang would
-otherwise wait, times its GPUs. It is never done, nor advised, when it costs more than it gains.
+Only jobs are moved that are preemptible, past their time slice, have reported a checkpoint, and have another place at
+once beside the gang. Cost and gain are both in GPU hours: the work that the moved jobs repeat, and the gang's waiting
+time times its GPUs. A move that costs more than it gains is neither done nor advised.
 """
 
 from collections.abc import Collection, Sequence
@@ -34,37 +35,37 @@ from muster.schemas.facts.queue import GPU, Defragment
 from muster.schemas.job import Phase
 
 EVERY_S = 10.0
-"""Between two searches, some 50 ms each in a large fleet."""
+"""Minimum time between two searches, some 50 ms each in a large fleet."""
 
 LOOK_EVERY_S = 1.0
-"""Between two looks for a pending queue that is worth one, if there was none."""
+"""Minimum time between two looks for a pending queue that is worth a search, if there was none."""
 
 PAUSE_S = 60.0
-"""After a move, and for a job for which none was found."""
+"""Pause after a move, and for a job for which no move was found."""
 
 QUEUES_MAX = 4_096
-"""Pending queues looked through for one that is worth a search."""
+"""Pending queues that are checked for one that is worth a search."""
 
 SCATTERED = frozenset({Reason.FRAGMENTED.value, Reason.TOPOLOGY.value})
-"""Reasons that a move may remove."""
+"""Reasons that a move may resolve."""
 
 MOVED_MAX = 16
-"""Jobs moved for one gang."""
+"""Jobs that may be moved for one gang."""
 
 VICTIMS_MAX = 1_024
-"""Jobs of which these are chosen: those that lose least."""
+"""Candidates for moving: the jobs that lose least."""
 
 AGAIN_MAX = 4
-"""Times that the search begins again without those that found no other place."""
+"""Times that the search is repeated without jobs that have no other place."""
 
 NAMED_MAX = 3
-"""Jobs that are named where a person reads it."""
+"""Jobs that are named in a text for users."""
 
 _DAY_S = 86_400.0
 
 
 class Move(NamedTuple):
-    """Who moves, the gang's place, and both sides of the bargain in GPU hours."""
+    """The jobs that move, the gang's place, and the cost and gain of the move in GPU hours."""
 
     records: tuple[JobRecord, ...]
     way: Way
@@ -73,7 +74,7 @@ class Move(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The move in words, for people."""
+        """The move as a text for users."""
         names = ", ".join(record.job.spec.name for record in self.records[:NAMED_MAX])
         more = f" and {len(self.records) - NAMED_MAX} more" if len(self.records) > NAMED_MAX else ""
         cost = f"costs {self.lost_gpu_h:.1f} GPU hours and saves {self.saved_gpu_h:.1f}"
@@ -81,7 +82,7 @@ class Move(NamedTuple):
 
 
 class Defragmentation:
-    """Looks for moves now and then. advice: by job, in words. What it remembers only saves work."""
+    """Searches for moves at intervals. Its own state only saves work. `advice` has texts by job id."""
 
     def __init__(self, state: State, requeue: Requeue, *, every_s: float = EVERY_S) -> None:
         self._every_s = every_s
@@ -98,7 +99,7 @@ class Defragmentation:
         self._emitted_at = -1
 
     def make(self, now: Instant, drafts: list[Draft]) -> None:
-        """Add the drafts of one move, if there is one to make; the same again until something is folded."""
+        """Add the drafts of one move, if there is one; the same again until a fact is folded."""
         state = self._state
         if not state.pending.queues or not state.runs.reporting:
             return
@@ -121,7 +122,7 @@ class Defragmentation:
         pending = self._pending(now, drafted)
         if pending is None:
             if self._is_first:
-                # why jobs wait is said at the end of the first decision: they are looked at once more
+                # the reasons of waiting jobs are reported at the end of the first decision: check the jobs once more
                 self._is_first, self._seen = False, -1
                 self._requeue.wait_until(self._next)
             return
@@ -136,12 +137,12 @@ class Defragmentation:
 
     @property
     def _is_under_way(self) -> bool:
-        """Whether the gang for which jobs were moved last still waits for its place."""
+        """Return whether the gang of the last move still waits for its place."""
         record = self._state.jobs.records.get(self._moved_for)
         return record is not None and record.phase is Phase.QUEUED and record.reserved is not None
 
     def _pending(self, now: Instant, drafted: set[str]) -> PendingQueue | None:
-        """The pending queue whose first job comes first, of those that wait because what is idle is scattered."""
+        """Return the pending queue with the first job, of those that wait because idle capacity is scattered."""
         self._tried = {job_id: until for job_id, until in self._tried.items() if until > now}
         found: tuple[object, PendingQueue] | None = None
         records = self._state.jobs.records
@@ -177,7 +178,6 @@ class Defragmentation:
 
 
 def _drafts(state: State, record: JobRecord, move: Move, now: Instant) -> list[Draft]:
-    """Notice to those who move, and what is kept for the gang."""
     parts = {one.id: Part(one, one.counted, one.slots) for one in move.records}
     rules = dict.fromkeys(parts, Rule.DEFRAGMENT)
     wanting = Wanting(record, record.job_class.amounts_least, starves=False)
@@ -185,7 +185,7 @@ def _drafts(state: State, record: JobRecord, move: Move, now: Instant) -> list[D
 
 
 def find_move(state: State, record: JobRecord, now: Instant, *, drafted: Collection[str] = ()) -> Move | None:
-    """The cheapest move found that pays; None if there is none. drafted: jobs that are not to be touched."""
+    """Return the cheapest move that pays; None if there is none. `drafted` jobs are not moved."""
     queues, job_class = state.queues, record.job_class
     if record.phase is not Phase.QUEUED or record.reserved is not None or record.queue not in queues.queues:
         return None
@@ -211,7 +211,7 @@ def find_move(state: State, record: JobRecord, now: Instant, *, drafted: Collect
 
 
 def _may_move(bookings: Bookings, queues: QueueTree, record: JobRecord, now: Instant) -> bool:
-    """Whether it may be stopped now, resumes from a checkpoint, and its place is not spoken for."""
+    """Return whether the job may be stopped now, resumes from a checkpoint, and its place is not booked."""
     if not record.job_class.preemptible or record.slice_end() > now or record.resize is not None or record.cancel_fact:
         return False
     if record.exited is not None or record.checkpointed_at < record.running_at:
@@ -222,7 +222,7 @@ def _may_move(bookings: Bookings, queues: QueueTree, record: JobRecord, now: Ins
 
 
 def _search(fleet: Fleet, gang: GangRequest, victims: Sequence[Victim], movable: dict[str, JobRecord]) -> Way | None:
-    """Victims who all have another place at once; those who turn out to have none are left out the next time."""
+    """Return a move whose jobs all have another place at once; repeat the search without jobs that have none."""
     rules = _Movable()
     for _ in range(AGAIN_MAX):
         way = make_way(fleet, gang, [victim for victim in victims if victim.key not in rules.without_place], rules)
@@ -237,7 +237,7 @@ def _search(fleet: Fleet, gang: GangRequest, victims: Sequence[Victim], movable:
 
 
 def _first_without_place(fleet: Fleet, way: Way, moved: Sequence[tuple[Victim, JobRecord]]) -> str | None:
-    """The first of these jobs for which there is no other place beside the gang; None if all have one."""
+    """Return the first of these jobs that has no other place beside the gang; None if all have one."""
     taken: list[Hold] = []
     gone = [hold for victim, _ in moved for hold in victim.holds]
     try:
@@ -262,7 +262,7 @@ def _first_without_place(fleet: Fleet, way: Way, moved: Sequence[tuple[Victim, J
 
 
 def _saved_gpu_h(state: State, record: JobRecord, moved: Sequence[JobRecord], now: Instant) -> float:
-    """GPU hours that the gang does not wait: until it would fit anyway, or for a day if that is not known."""
+    """Return the GPU hours that the gang does not wait: until it would fit anyway, or a day if that is unknown."""
     expected = foresee(state, record, now)
     wait_s = _DAY_S if expected is None else (expected.at - now) / NS_PER_S
     grace_s = max(one.job.spec.grace_s for one in moved)
@@ -274,14 +274,12 @@ def _least(gang: GangRequest) -> GangRequest:
 
 
 def _as_it_is(record: JobRecord) -> GangRequest:
-    """The job with as many replicas as it has."""
     gang = record.job_class.gang
     counts = [sum(slot.group == index for slot in record.slots) for index in range(len(gang.groups))]
     return gang.limited([max(n, group.replicas_least) for n, group in zip(counts, gang.groups, strict=True)])
 
 
 def _holds_of(nodes: NodeTable, record: JobRecord) -> tuple[Hold, ...]:
-    """What the job holds in the fleet."""
     holds = list[Hold]()
     for name in dict.fromkeys(slot.node for slot in record.slots):
         node = nodes.get(name)
@@ -292,23 +290,23 @@ def _holds_of(nodes: NodeTable, record: JobRecord) -> tuple[Hold, ...]:
 
 @dataclass(slots=True)
 class _Movable:
-    """Rules for moving: anybody who is not homeless, not too many; quota is as before when they run again."""
+    """Rules for moving: up to MOVED_MAX jobs that have another place. Quota is unchanged when they run again."""
 
     without_place: set[str] = field(default_factory=set)
     taken: int = 0
 
     def may_take(self, key: str) -> bool:
-        """Whether it may move besides the others."""
+        """Return whether the job may move in addition to the others."""
         return self.taken < MOVED_MAX and key not in self.without_place
 
     def take(self, _key: str) -> None:
-        """It moves."""
+        """Count one more moved job."""
         self.taken += 1
 
     def put_back(self, _key: str) -> None:
-        """It stays."""
+        """Count one moved job less."""
         self.taken -= 1
 
     def admits(self) -> bool:
-        """Quota admits the gang already."""
+        """Return True: quota already admits the gang."""
         return True

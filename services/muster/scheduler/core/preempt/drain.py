@@ -1,10 +1,10 @@
-"""Jobs on what is to be withheld or drained are stopped as whoever asked says, whole, and queued again.
+"""Drains: jobs on a node or device that is being drained are stopped as the request says, and queued again.
 
-finish: nobody is stopped. requeue: all are, at once, from the moment of the request on. move: those that allow it (they
-may be preempted and checkpoint), so that little is lost: after a fresh checkpoint if one comes in time. In time means
-that a job which reports one every `interval_s` has had the chance to, within MOVE_WAIT_S (see `withholds`), beginning
-early enough to be done when a planned moment comes. A job is not moved within its slice, which protects it from the
-wants of others; not from hardware of which health says that it fails.
+`finish` stops no job. `requeue` stops all jobs at once, from the time of the request on. `move` stops the jobs that
+allow it (preemptible, with checkpoints) after a fresh checkpoint if one comes in time, so that little work is lost: a
+job that reports one every `interval_s` gets that long, at most MOVE_WAIT_S (see `withholds`), starting early enough to
+be finished when a planned drain starts. A job is not moved within its time slice, which protects it from requests of
+others, except from hardware that health reports as failing.
 """
 
 from collections.abc import Iterator
@@ -27,26 +27,29 @@ from muster.schemas.facts.node import Released, RunningJobs, Withheld
 from muster.schemas.job import Phase
 
 FRESH_S = 60.0
-"""A checkpoint that is at most so old need not be waited for again."""
+"""A checkpoint of at most this age is fresh."""
 
 _NEVER = Instant(1 << 62)
 
 
 class Leave(NamedTuple):
-    """One request that jobs leave a node or device. at: from when on. by: the service or person. fact: that asked."""
+    """A request that jobs leave a node or device."""
 
     kind: str
     name: str
     running: RunningJobs
     asked_at: Instant
     at: Instant
+    """When the drain starts."""
     by: str
+    """The service or user that requested it."""
     reason: str
     fact: str
+    """The id of the requesting fact."""
 
 
 class Vacating:
-    """Stops those who have to go. What it remembers only saves work."""
+    """Stops jobs on drained nodes and devices. Its own state only saves work."""
 
     def __init__(self, state: State, requeue: Requeue) -> None:
         self._state = state
@@ -57,7 +60,7 @@ class Vacating:
         self._next = _NEVER
 
     def make(self, now: Instant, drafts: list[Draft]) -> None:
-        """Add `stop-requested` for those who have to go now; the same again until something is folded."""
+        """Add `stop-requested` for jobs that have to leave now; the same again until a fact is folded."""
         state = self._state
         if not state.drains.vacated:
             return
@@ -93,7 +96,7 @@ class Vacating:
                         drafts.append(_stop(record, leave, now))
 
     def _leaves(self, kind: str, name: str) -> Iterator[Leave]:
-        """What is asked of the node or device that makes jobs go, the most urgent first."""
+        """Yield the requests for the node or device that make jobs leave, the most urgent first."""
         record = self._state.grants.record_of(kind, name)
         if record is None:
             return
@@ -112,13 +115,13 @@ class Vacating:
 
 
 def leaves_at(record: JobRecord, leave: Leave) -> Instant | None:
-    """When a job that holds something there is stopped, as things are; None: never."""
+    """Return when a job that holds something there is stopped; None if never."""
     if leave.running is RunningJobs.REQUEUE:
         return leave.at
     if not may_be_moved(record.job.spec):
         return None
     if record.phase is Phase.PLACED:
-        return leave.at  # it has done nothing yet that could be lost
+        return leave.at  # it has done no work yet
     checkpointing = record.job.spec.checkpointing
     assert checkpointing is not None
     wait_ns = min(round(checkpointing.interval_s * NS_PER_S), MOVE_WAIT_NS)
@@ -131,7 +134,7 @@ def leaves_at(record: JobRecord, leave: Leave) -> Instant | None:
 
 
 def _is_bound(record: JobRecord) -> bool:
-    """Whether it runs, or is about to, and nothing else ends its run."""
+    """Return whether the job runs, or is about to, and nothing else ends its run."""
     return record.phase in (Phase.PLACED, Phase.RUNNING) and record.exited is None and not record.cancel_fact
 
 
@@ -151,7 +154,7 @@ def _stop(record: JobRecord, leave: Leave, now: Instant) -> Draft:
 def grant_answers(
     grants: Grants, later_requests: LaterRequests, holders: Holders, now: Instant, requeue: Requeue
 ) -> list[Draft]:
-    """Answers to all nodes and devices whose grant waits for one; those that need none are forgotten."""
+    """Return the answers to all nodes and devices whose grant waits for one; drop those that need none."""
     pending, drafts = grants.pending, list[Draft]()
     pending.update(dict.fromkeys(later_requests.pop_due(now)))
     for kind, name in tuple(pending):

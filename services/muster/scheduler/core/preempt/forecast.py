@@ -1,9 +1,9 @@
-"""The earliest moment and place for a job that waits, given how long the others may stay and what is booked already.
+"""The earliest time and place for a waiting job, given how long other jobs may run and what is already booked.
 
-A running job is counted on by its bound: the end of its slice if it may be preempted and the one that waits would be
-entitled to its place then, else the end of its total run time. What is booked stays booked until whoever it is for is
-sure to be gone again, and what comes free on it until then goes to the booking (conservative backfill). What is to be
-free for a service never comes free again as far as is known; before its moment it is used by who is gone by then.
+A running job counts until its bound: the end of its time slice if it is preemptible and the waiting job may take its
+place then, else the end of its total run time. A booking stays until its user is sure to be gone again, and what
+becomes free on it until then goes to the booking (conservative backfill). Capacity that is drained for a service counts
+as never free again; before the drain it is used by jobs that are gone by then.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -24,11 +24,11 @@ _START_NS = round(START_S * NS_PER_S)
 
 
 def foresee(state: State, record: JobRecord, now: Instant) -> Forecast | None:
-    """When and where the job fits at the latest; None if not even when everybody has gone.
+    """Return when and where the job fits at the latest; None if it does not fit even on an empty fleet.
 
-    First as if what people reserved for later were not there, which stands if the job is gone before; then around it.
-    A moment that has come, though the job was not placed, rests on jobs that cannot be made to go: then these are
-    counted on only by their total run time.
+    The first attempt ignores later advance reservations, and is valid if the job is gone before they start; the second
+    one plans around them. If the job would fit now but was not placed, the forecast depends on jobs that cannot be
+    preempted: these count until the end of their total run time.
     """
     bookings = state.bookings
     own = (record.id,) if record.id in bookings.all else ()
@@ -41,13 +41,13 @@ def foresee(state: State, record: JobRecord, now: Instant) -> Forecast | None:
 
 
 PASSES_MAX = 4
-"""Times that is looked again without what the job would be in the way of; then all that is to be free is left out."""
+"""Passes that leave out drains that the job would delay; the last pass leaves out all of them."""
 
 
 def _foresee_passing(state: State, record: JobRecord, now: Instant, *, opened: Sequence[str]) -> Forecast | None:
-    """As `_foresee`, on nodes that services want free only if the job has left by then.
+    """Return the forecast of `_foresee`; nodes that are drained later count only if the job has left by then.
 
-    With fewer nodes it never begins sooner, so what it would be in the way of at the moment found is left out for good.
+    With fewer nodes the job never starts sooner, so drains that the job would delay at the time found stay left out.
     """
     withholds = state.bookings.withholds
     usable, found = passable(state.bookings, record, now), None
@@ -78,7 +78,7 @@ def _foresee(state: State, record: JobRecord, now: Instant, *, opened: Collectio
 
 
 def _is_gone_before(bookings: Bookings, record: JobRecord, found: Forecast, keys: Collection[str]) -> bool:
-    """Whether the job, begun at that moment, leaves its nodes before these bookings begin."""
+    """Return whether the job, started at the time found, leaves its nodes before these bookings start."""
     gone = found.at + gone_by(record, Instant(0))
     nodes = {hold.slot.node for hold in found.holds}
     kept = (bookings.all[key] for key in keys)
@@ -86,7 +86,7 @@ def _is_gone_before(bookings: Bookings, record: JobRecord, found: Forecast, keys
 
 
 class Releases:
-    """What comes free when, for one job that waits. is_patient: those over their slice stay as long as they may."""
+    """What becomes free when, for one waiting job. With `is_patient`, jobs past their slice stay to their end."""
 
     def __init__(
         self, state: State, record: JobRecord, now: Instant, *, opened: Collection[str], is_patient: bool
@@ -96,7 +96,7 @@ class Releases:
         self._now = now
         self._is_patient = is_patient
         self._booked = [b for key, b in state.bookings.all.items() if key not in opened]
-        self._contested: dict[str, list[Booking]] = {}  # by node, those that want more of it than they have
+        self._contested: dict[str, list[Booking]] = {}  # by node, the bookings that lack something there
         for booking in self._booked:
             for name in booking.lacking:
                 self._contested.setdefault(name, []).append(booking)
@@ -110,7 +110,7 @@ class Releases:
         self._reach: dict[tuple[str, bool], int] = {}
 
     def all(self) -> Iterator[Release]:
-        """Of jobs, of proposals of this decision, and of bookings."""
+        """Yield the releases of jobs, of proposals of this decision, and of bookings."""
         state = self._state
         for booking in self._booked:
             if booking.is_withhold:
@@ -138,7 +138,7 @@ class Releases:
                 yield Release(job_id, at, tuple(held))
 
     def _split(self, job_id: str, bound: int, holds: Sequence[Hold]) -> Iterator[Release]:
-        """What is held where others have booked comes free only after these."""
+        """Yield the releases of holds; capacity that is booked becomes free only after the bookings end."""
         by_moment: dict[int, list[Hold]] = {}
         for hold in holds:
             claims = list(self._claims(hold))
@@ -150,7 +150,6 @@ class Releases:
             yield Release(job_id if at == bound else f"{job_id} until {at}", at, tuple(parts))
 
     def _claims(self, hold: Hold) -> Iterator[Booking]:
-        """Bookings that take what this hold leaves."""
         name = hold.slot.node
         for booking in self._contested.get(name, ()):
             want = booking.wants[name]
@@ -158,7 +157,7 @@ class Releases:
                 yield booking
 
     def _bound(self, record: JobRecord) -> int:
-        """Until when a job that holds something may keep it from the one that waits (as `bound_ns`, if entitled)."""
+        """Return until when a job may keep its place from the waiting job (as `bound_ns`, if it may be preempted)."""
         now, spec = self._now, record.job.spec
         grace_ns = round(spec.grace_s * NS_PER_S)
         if record.phase is Phase.STOPPING:
@@ -174,7 +173,7 @@ class Releases:
         return max(now, end) + grace_ns
 
     def _is_entitled(self, record: JobRecord, *, starves: bool) -> bool:
-        """Whether the one that waits may take the place of this one after its slice, as things are."""
+        """Return whether the waiting job may take this job's place after its time slice."""
         key = record.queue, starves
         reach = self._reach.get(key)
         if reach is None:
@@ -182,7 +181,6 @@ class Releases:
         return record.effective_priority < reach
 
     def _end_of(self, booking: Booking) -> int:
-        """When a booking leaves its places again."""
         if booking.ends_at:
             return booking.ends_at
         record = self._state.jobs.records.get(booking.key)

@@ -1,4 +1,4 @@
-"""What is said when a way was found: notice to those who make way, and what is kept for whom they do."""
+"""The facts of a preemption: notices to the preempted jobs, and the reservation for the preemptor."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from muster.schemas.job import Slot
 
 
 class _Asked(NamedTuple):
-    """What is asked of one job. given: slots that it gives up; None: all, it is stopped."""
+    """A notice to one job. `given` has the slots that it gives up; None: all, it is stopped."""
 
     record: JobRecord
     rule: Rule
@@ -30,9 +30,9 @@ def notices(
     candidates: Candidates,
     ledger: Ledger,
 ) -> list[Draft]:
-    """`stop-requested` and `resize-requested` of the victims, then `reserved`, which must stand together in the log.
+    """Return `stop-requested` and `resize-requested` of the targets, then `reserved`, to be written together.
 
-    rules: by which rule each part was taken. Empty if nobody has to be asked: then it is enough to wait.
+    `rules` has the rule by which each part was taken. Empty if all targets leave anyway: then it is enough to wait.
     """
     asked = list(_asked(way, parts, rules))
     if not asked:
@@ -57,11 +57,11 @@ def notices(
 
 
 _NAMED_MAX = 3
-"""Victims that are named where a person reads it; all of them stand in the fact."""
+"""Targets that are named in a text for users; the fact lists all of them."""
 
 
 def _asked(way: Way, parts: Mapping[str, Part], rules: Mapping[str, Rule]) -> Iterable[_Asked]:
-    """The victims by job, in the order in which they were taken. A job that ends is not shrunk besides."""
+    """Yield the notices by job, in the order in which the parts were taken. A stopped job is not also shrunk."""
     ended = {parts[key].record.id for key in way.victims if parts[key].is_whole}
     given: dict[str, list[str]] = {}
     for key in way.victims:

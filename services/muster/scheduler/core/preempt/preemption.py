@@ -1,12 +1,12 @@
 """Preemption: which running jobs are asked to stop or shrink so that a pending job can run.
 
-A blocked pending queue is looked at when something changed since it was looked at last: a job, a queue, a node, the end
-of a slice, or its first job began to starve. Most are left out by comparing a few numbers; for the others the gang is
-placed in simulation, on what would be idle if the jobs that the rules allow had gone. Only then are facts emitted, all
-at once: notice to the targets, and the reservation of what comes free.
+A blocked pending queue is tried when something changed since its last trial: a job, a queue, a node, the end of a time
+slice, or its first job began to starve. Most are ruled out by comparing a few numbers. For the others the gang is
+placed in simulation, on the capacity that would be idle if the jobs that the rules allow had left. Only then are facts
+emitted, all at once: notices to the targets, and the reservation of their places.
 
-Shares and quota are judged as planned: jobs that stop hold nothing any more, jobs that others are preempted for hold
-what they wait for. So two decisions in a row never preempt twice for one job.
+Shares and quota are judged as planned: stopping jobs hold nothing, and jobs for which others are preempted hold what
+they wait for. So successive decisions never preempt twice for one job.
 """
 
 import heapq
@@ -32,32 +32,32 @@ from muster.schemas.facts.queue import FairShareRule, OverSlice
 from muster.schemas.job import Phase
 
 QUEUES_MAX = 64
-"""Pending queues that one decision looks at, about 50 microseconds each."""
+"""Pending queues that one decision checks, about 50 microseconds each."""
 
 LOOKS_BURST, LOOKS_PER_S = 4_096, 1_024
-"""Pending queues that are looked at, at once and in the long run."""
+"""Pending queues that are checked, at once and per second in the long run."""
 
 TRIAL_MS_MAX = 20.0
-"""Of gangs placed in simulation by one decision, as estimated; one is always tried."""
+"""Estimated time of the simulated placements of one decision, in milliseconds; one is always tried."""
 
 TRIAL_MS_BURST, TRIAL_MS_PER_S = 1_000, 80
-"""The same, at once and in the long run: so much of a processor, whatever the size of the fleet."""
+"""Time for simulated placements, at once and per second in the long run, whatever the size of the fleet."""
 
 TRIAL_MS, TRIAL_MS_PER_NODE, TRIAL_MS_PER_PART = 1.0, 1 / 120, 1 / 200
-"""What one takes, by and large: it reads a table of all nodes, and all who could make way."""
+"""Estimated time of one simulated placement: it reads a table of all nodes, and all candidates."""
 
 TRIAL_MS_PER_ASK = 1 / 20
-"""And what it takes each time that the rules are asked about somebody, which is known afterwards."""
+"""Additional time for each query of the rules, which is known afterwards."""
 
 GO_ON_S = 0.01
-"""After a decision that left pending queues unseen: then it goes on with them."""
+"""Wait after a decision that left pending queues unchecked, before the next one continues."""
 
 WAYS_MAX = 256
-"""Jobs of one pending queue for which others make way at the same time."""
+"""Jobs of one pending queue for which other jobs may be preempted at the same time."""
 
 
 class Preemptions:
-    """Finds for whom others make way, one gang per decision. All that it remembers follows from what is folded."""
+    """Finds preemption targets, for one gang per decision. Its own state derives from folded facts."""
 
     def __init__(self, state: State, requeue: Requeue, *, trial_ms_per_s: float = TRIAL_MS_PER_S) -> None:
         self._state = state
@@ -73,9 +73,9 @@ class Preemptions:
         self._backoff = Backoff()
 
     def make(self, now: Instant, drafts: list[Draft]) -> str:
-        """Add to `drafts` what lets one job in. Returns the job; "" if nobody can make way for anybody.
+        """Add to `drafts` the preemption that lets one job in. Return the job's id; "" if no preemption is possible.
 
-        The same again until something is folded.
+        The same again until a fact is folded.
         """
         state = self._state
         if not state.pending.queues:
@@ -95,18 +95,18 @@ class Preemptions:
         emitted = self._look(now, drafts) if is_ready else []
         self._emitted, self._emitted_at, self._looked_at = emitted, state.progress.folded, now
         if emitted:
-            self._seen = -1  # should it never be stored, it has to be found again
+            self._seen = -1  # if the drafts are never stored, the preemption has to be found again
         self._await(now)
         drafts += emitted
         return emitted[-1].subject_id if emitted else ""
 
     def would_ask(self, record: JobRecord, now: Instant) -> tuple[str, ...]:
-        """Which jobs would be asked to make way for a job, if it came now. Nothing is remembered of it."""
+        """Return the jobs that would be preempted for a job if it were submitted now. The state is unchanged."""
         state = self._state
         if record.queue not in state.queues.queues:
             return ()
         if not state.pending.queues:
-            state.runs.expire_slices(now, state.jobs)  # nobody waits for whom that would be news
+            state.runs.expire_slices(now, state.jobs)  # no job waits for these slices to end
         with self._as_planned(set()):
             wanting = Wanting(record, record.job_class.amounts_least, starves=False)
             prospects = Prospects(state.queues, state.runs.expired_queues())
@@ -121,8 +121,8 @@ class Preemptions:
     def _gather(self, now: Instant, drafted: set[str]) -> None:
         """Collect all blocked pending queues again if anything changed, in order of their shares from the top down.
 
-        A queue's own jobs stand beside the queues below it. A pending queue that was not looked at yet comes behind one
-        whose queue has less by now.
+        A queue's own jobs rank beside the queues below it. A pending queue that was not checked yet comes after one
+        whose queue has a lower share by now.
         """
         state = self._state
         if self._seen == state.progress.generation or not state.runs.has_expired() or not self._looks.is_ready(now):
@@ -144,7 +144,7 @@ class Preemptions:
         self._seen = state.progress.generation
 
     def _await(self, now: Instant) -> None:
-        """Ask again when a slice ends, when a pending queue is to be looked at, or when more may be tried."""
+        """Request a decision when a slice ends, when a pending queue is due, or when the rate allows more trials."""
         state, requeue = self._state, self._requeue
         next_end = state.runs.next_end(state.jobs)
         if next_end is not None:
@@ -162,9 +162,9 @@ class Preemptions:
     # --- who -------------------------------------------------------------------------------------------------
 
     def _look(self, now: Instant, drafts: list[Draft]) -> list[Draft]:
-        """Look at pending queues until one of them can be helped, or so many were looked at as one decision may.
+        """Check pending queues until a preemption is found, or the limit of one decision is reached.
 
-        Jobs about which this decision says something already are left out.
+        Jobs that already have drafts in this decision are left out.
         """
         state = self._state
         drafted = {draft.subject_id for draft in drafts if draft.kind == "job"}
@@ -201,7 +201,7 @@ class Preemptions:
         return []
 
     def _wanting(self, pending: PendingQueue, now: Instant, drafted: set[str]) -> Wanting | None:
-        """The first job of a pending queue that waits for what others hold; None if making way would not help it."""
+        """Return the first job of a pending queue that waits for capacity; None if preemption would not help it."""
         state = self._state
         if not pending.is_blocked or state.pending.queues.get((pending.queue, pending.job_class)) is not pending:
             return None
@@ -222,7 +222,6 @@ class Preemptions:
         return Wanting(record, amounts, starves=now >= starves_at)
 
     def _first_without_way(self, pending: PendingQueue, drafted: set[str]) -> JobRecord | None:
-        """The first job of a pending queue for which nobody makes way yet."""
         for *_, job_id in pending.jobs[:WAYS_MAX]:
             record = self._state.jobs.records[job_id]
             if job_id not in drafted and (record.reserved is None or not record.reserved.victims):
@@ -230,9 +229,10 @@ class Preemptions:
         return None
 
     def _is_enough(self, wanting: Wanting, parts: dict[str, Part]) -> bool:
-        """Whether quota could admit the job if all of these made way: a count that never says no in error.
+        """Return whether quota could admit the job if all these parts left. The estimate never rules out a job in
+        error.
 
-        What leaves below a bound adds no more than itself to what is available.
+        A part that leaves below a limit frees at most its own amounts.
         """
         tree, record = self._state.queues, wanting.record
         ceiling = tree.ceiling(record.queue, wanting.amounts, preemptible=record.job.spec.preemptible)
@@ -248,7 +248,7 @@ class Preemptions:
 
     @contextmanager
     def _as_planned(self, drafted: set[str]) -> Iterator[None]:
-        """The tree as if all that was asked for were done. drafted: jobs of which it counts already what is decided."""
+        """Count the tree as if all requested stops were done. `drafted` jobs are already counted as decided."""
         state = self._state
         changes = list(self._planned(drafted))
         for record, amounts, sign in changes:
@@ -260,7 +260,7 @@ class Preemptions:
                 state.queues.hold(record.queue, amounts, sign=-sign, preemptible=record.job.spec.preemptible)
 
     def _planned(self, drafted: set[str]) -> Iterator[tuple[JobRecord, dict[str, int], int]]:
-        """What is going to be held less (-1) and more (1), by job."""
+        """Yield by job the amounts that will be held no longer (-1) or in addition (1)."""
         state = self._state
         records, runs = state.jobs.records, state.runs
         for job_id in runs.leaving:
@@ -280,7 +280,7 @@ class Preemptions:
     # --- how -------------------------------------------------------------------------------------------------
 
     def _try(self, wanting: Wanting, rules: Rules, parts: dict[str, Part], candidates: Candidates) -> list[Draft]:
-        """Place the gang in simulation: by the final share, and if that is not enough by the initial share too."""
+        """Place the gang in simulation: first by the final share, then by the initial share too."""
         state, record = self._state, wanting.record
         gang = record.job_class.gang
         gang = gang.limited([group.replicas_least for group in gang.groups])
@@ -300,7 +300,6 @@ class Preemptions:
 
     @staticmethod
     def _rules_of(way: Way, rules: Rules) -> dict[str, Rule]:
-        """By which rule each part of a way may be taken, given those before it."""
         found = dict[str, Rule]()
         for key in way.victims:
             rule = rules.rule_of(key)
@@ -312,28 +311,28 @@ class Preemptions:
 
 
 FREE_FAILURES = 4
-"""Trials of a pending queue that may fail before it has to wait; each further one doubles the wait, from 1 s on."""
+"""Failed trials of a pending queue before it has to wait; each further failure doubles the wait, from 1 s on."""
 
 PAUSE_S_MAX = 256.0
-"""So long a pending queue waits at most after a trial that failed."""
+"""Maximum wait of a pending queue after a failed trial."""
 
 TRACES_MAX = 4_096
-"""Pending queues of which it is remembered that trials failed; beyond it all is forgotten, which costs trials."""
+"""Pending queues whose failed trials are remembered; beyond it all are forgotten, which costs trials."""
 
 
 class Backoff:
-    """Pending queues that are not tried for a while because trials of their first job failed often in a row."""
+    """Pending queues that are not tried for a while, because trials of their first job failed repeatedly."""
 
     def __init__(self) -> None:
         self._failures: dict[PendingQueue, tuple[str, int, Instant]] = {}
 
     def until(self, pending: PendingQueue, job_id: str) -> Instant:
-        """Before this moment the pending queue is left alone, if this job is still the one."""
+        """Return until when the pending queue is not tried, if this is still its first job."""
         known = self._failures.get(pending)
         return known[2] if known is not None and known[0] == job_id else Instant(0)
 
     def failed(self, pending: PendingQueue, job_id: str, now: Instant) -> None:
-        """One more trial failed."""
+        """Count one more failed trial."""
         known = self._failures.get(pending)
         times = 1 if known is None or known[0] != job_id else known[1] + 1
         if len(self._failures) >= TRACES_MAX:
@@ -342,26 +341,26 @@ class Backoff:
         self._failures[pending] = (job_id, times, after(now, pause_s))
 
     def over(self, pending: PendingQueue) -> None:
-        """The pending queue's job was helped."""
+        """Reset the failures after a successful trial."""
         self._failures.pop(pending, None)
 
 
 class Wakeups:
-    """Pending queues that are to be looked at from a moment on: one moment each, the earliest that was set."""
+    """Pending queues that are due at a time: one time each, the earliest that was set."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[Instant, int, PendingQueue]] = []
         self._set: dict[PendingQueue, Instant] = {}
 
     def set(self, pending: PendingQueue, moment: Instant) -> None:
-        """Look at the pending queue then."""
+        """Check the pending queue at this time."""
         known = self._set.get(pending)
         if known is None or moment < known:
             self._set[pending] = moment
             heapq.heappush(self._heap, (moment, pending.number, pending))
 
     def due(self, now: Instant) -> list[PendingQueue]:
-        """Pending queues whose moment has come; they have none any more."""
+        """Remove and return the pending queues that are due."""
         pending_queues = list[PendingQueue]()
         while self._heap and self._heap[0][0] <= now:
             moment, _, pending = heapq.heappop(self._heap)
@@ -371,7 +370,7 @@ class Wakeups:
         return pending_queues
 
     def next_at(self) -> Instant | None:
-        """When the next moment comes."""
+        """Return when the next pending queue is due."""
         while self._heap and self._set.get(self._heap[0][2]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None

@@ -1,20 +1,20 @@
 """Which jobs a pending job may preempt: the one policy, asked while targets are chosen.
 
 Let w be the pending job, x its queue, z the target, y its queue. xa and ya are the children of the closest common
-ancestor of x and y on either side; shares are of what is borrowed, at this moment (decision 0018). `Standing` has them:
-share(xa) is share_before, share(xa with w) preemptor_share, share(ya) target_share.
+ancestor of x and y on either side. Shares are of what is borrowed at this time (decision 0018). In `Standing`,
+share(xa) is share_before, share(xa with w) is preemptor_share, and share(ya) is target_share.
 
-  within queue  y is x and z has the lower priority (or, if the queue says so, the same and came later)
-  reclaim       x and every queue between it and the common ancestor stay within their quota with w, while ya and every
-                queue between it and y hold more than theirs
-  fair share    final: share(xa with w) <= share(ya without z); initial: share(xa with w) < share(ya), one z per queue;
-                in both share(xa) < share(ya) now
-  over slice    w starves, z has no higher priority, and y is x or share(xa with w) <= share(ya)
+- within queue: y is x, and z has a lower priority (or, if the policy says so, the same priority and came later)
+- reclaim: x and every queue between it and the common ancestor stay within their quota with w, while ya and every
+  queue between it and y hold more than theirs
+- fair share: final: share(xa with w) <= share(ya without z); initial: share(xa with w) < share(ya), one z per queue;
+  both require share(xa) < share(ya) now
+- over slice: w starves, z has no higher priority, and y is x or share(xa with w) <= share(ya)
 
-A queue that borrows nothing is never taken from. No pair preempts each other in turn. By final-share z would come back
-only if share(ya) <= share(xa), which was not so when it went; by initial-share only if share(ya) < share(xa with w),
-which is at most share(ya); by reclaim only from a queue that borrows, and x did not. Over slice, it has to starve in
-between.
+A queue that borrows nothing never loses a job. No two jobs preempt each other in turn. By final share z would come back
+only if share(ya) <= share(xa), which was false when it was preempted; by initial share only if share(ya) < share(xa
+with w), which is at most share(ya); by reclaim only from a queue that borrows, and x did not. By over slice, z has to
+starve in between.
 """
 
 from collections.abc import Collection, Mapping
@@ -31,11 +31,11 @@ from muster.schemas.facts.queue import FairShareRule, OverSlice, Reclaim, Within
 from muster.schemas.job import Slot
 
 ABOVE_ALL = 1_001
-"""Above every priority that a job can have."""
+"""Higher than every priority that a job can have."""
 
 
 class Rule(StrEnum):
-    """Why somebody may be asked to make way."""
+    """Why a job may be preempted."""
 
     WITHIN_QUEUE = "lower priority in the queue"
     RECLAIM = "nominal quota is reclaimed"
@@ -46,7 +46,7 @@ class Rule(StrEnum):
 
 
 class Wanting(NamedTuple):
-    """The job that waits. amounts: what it needs to run."""
+    """The pending job, and the amounts that it needs to run."""
 
     record: JobRecord
     amounts: Amounts
@@ -54,35 +54,32 @@ class Wanting(NamedTuple):
 
     @property
     def priority(self) -> int:
-        """Its class."""
+        """The job's priority."""
         return self.record.effective_priority
 
 
 class Part(NamedTuple):
-    """What could be taken of a job: all that it cannot run without, or one replica that it can.
-
-    amounts: what its queue counts less if this is taken, of the whole job where that ends it (is_whole). slots: of this
-    part. is_leaving: it goes anyway.
-    """
+    """A part of a job that may be preempted: the replicas that it cannot run without, or one replica that it can."""
 
     record: JobRecord
     amounts: Amounts
+    """What the queue counts less if this part is taken; of the whole job if that ends it."""
     slots: tuple[Slot, ...]
     is_whole: bool = True
+    """Whether taking the part ends the job."""
     is_leaving: bool = False
+    """Whether the part leaves anyway."""
 
 
 def starving_at(record: JobRecord, policy: Policy) -> Instant:
-    """When a waiting job starves: it may then take the place of those over their slice, and is reserved for."""
+    """Return when a waiting job starves: then it may preempt jobs past their slice, and gets a reservation."""
     return after(Instant(record.queued_at), policy.starving_after_s)
 
 
 class Rules:
-    """The policy for one job that waits, given whose places are taken already.
+    """The policy for one pending job, given the parts that are already taken.
 
-    parts: all that could be asked for, by key. The tree's sums are changed by `take` and back by `put_back` and `undo`.
-    before: see `shares_up`. fair_share: by which of the shares that the policy has. taken: by which rule; None for what
-    leaves anyway, and where it was not asked. asks: how often somebody was asked about.
+    `take` changes the usage of the tree; `put_back` and `undo` restore it. `before` is the result of `shares_up`.
     """
 
     def __init__(
@@ -91,8 +88,11 @@ class Rules:
         record = wanting.record
         self._policy = tree.policy(record.queue)
         self.fair_share = self._policy.fair_share
+        """The fair-share rules that apply."""
         self.taken: dict[str, Rule | None] = {}
+        """The rule of each taken part; None for parts that leave anyway, and where the rule was not needed."""
         self.asks = 0
+        """How often `rule_of` was called."""
         self._tree = tree
         self._wanting = wanting
         self._parts = parts
@@ -108,40 +108,41 @@ class Rules:
     # --- what the search for victims asks --------------------------------------------------------------------
 
     def may_take(self, key: str) -> bool:
-        """Whether this part may be taken besides those that are."""
+        """Return whether this part may be taken in addition to the parts that are taken."""
         part = self._parts[key]
         return part.is_leaving or self.rule_of(key) is not None
 
     def take(self, key: str) -> None:
-        """It is taken from here on."""
+        """Take the part."""
         part = self._parts[key]
-        # by which rule matters only to the one that holds once for each queue
+        # the rule matters only for the initial share, which applies once per queue
         is_asked = FairShareRule.INITIAL_SHARE in self.fair_share and not part.is_leaving
         self.taken[key] = self.rule_of(key) if is_asked else None
         self._taken_of.setdefault(part.record.id, {})[key] = None
         self._settle(part.record)
 
     def put_back(self, key: str) -> None:
-        """It is not taken any more."""
+        """Undo taking the part."""
         part = self._parts[key]
         del self.taken[key], self._taken_of[part.record.id][key]
         self._settle(part.record)
 
     def admits(self) -> bool:
-        """Whether quota lets the job in, given what is taken."""
+        """Return whether quota admits the job, given the parts that are taken."""
         return self._tree.ceiling(self._queue, self._wanting.amounts, preemptible=self._preemptible) is None
 
     def undo(self) -> None:
-        """Nothing is taken."""
+        """Put back all parts."""
         for key in tuple(self.taken):
             self.put_back(key)
 
     # --- who is worth asking ---------------------------------------------------------------------------------
 
     def is_hopeless(self, node: str, theirs: float) -> bool:
-        """Whether nobody below a sibling of `node` has to make way.
+        """Return whether no job below a sibling of `node` may be preempted.
 
-        node: the queue or one above it, OWN for its own jobs beside the queues below it. theirs: the sibling's share.
+        `node` is the queue or one above it, or OWN for its own jobs beside the queues below it. `theirs` is the
+        sibling's share.
         """
         if theirs <= 0:
             return True
@@ -149,7 +150,7 @@ class Rules:
         return not may_reclaim and self._comparison.share_with_job(node) > theirs
 
     def reach(self, queue: str) -> int:
-        """Jobs of this queue with a priority below this one may have to make way, as things are; 0: none."""
+        """Return the priority below which jobs of this queue may be preempted now; 0 if none may."""
         mine, policy = self._wanting.priority, self._policy
         if queue == self._queue:
             return {
@@ -165,7 +166,7 @@ class Rules:
         return mine if self._is_reclaim(standing) else 0
 
     def rule_of(self, key: str) -> Rule | None:
-        """The rule by which a part may be taken now, the strongest claim first; None: it may not."""
+        """Return the rule by which a part may be taken now, the strongest claim first; None if it may not."""
         self.asks += 1
         part = self._parts[key]
         record, mine, theirs = part.record, self._wanting.priority, part.record.effective_priority
@@ -188,7 +189,6 @@ class Rules:
     # --- inside ----------------------------------------------------------------------------------------------
 
     def _rule_within(self, record: JobRecord) -> Rule | None:
-        """The same for a job of the same queue."""
         within, wanting, theirs = self._policy.within_queue, self._wanting, record.effective_priority
         is_newer = theirs == wanting.priority and record.routed_seq > wanting.record.routed_seq
         if theirs < wanting.priority and within is not WithinQueue.NEVER:
@@ -212,12 +212,11 @@ class Rules:
         return standing.preemptor_share <= standing.target_share
 
     def _is_taken_by_initial(self, record: JobRecord) -> bool:
-        """Whether another job of its queue is taken by the initial share."""
         others = (self._parts[key].record for key, rule in self.taken.items() if rule is Rule.INITIAL_SHARE)
         return any(other.queue == record.queue and other is not record for other in others)
 
     def _still_held(self, part: Part) -> Amounts:
-        """What the tree would count less if this part were taken besides."""
+        """Return the amounts that the tree would count less if this part were taken in addition."""
         removed = self._removed.get(part.record.id)
         if part.is_whole:
             whole = part.record.counted

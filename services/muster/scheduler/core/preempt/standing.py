@@ -1,8 +1,7 @@
-"""How the share of a pending job's queue compares with the shares of targets' queues, while targets are taken in trial.
+"""Compares the share of a pending job's queue with the shares of targets' queues, while targets are taken in trial.
 
 Shares are compared at the children of the closest common ancestor of the two queues (in Kueue: almost-LCA), on the side
-of the preemptor and of the target. What was found holds until something is taken on either side: then only that is
-found anew.
+of the preemptor and of the target. A result is cached until something is taken on either side.
 """
 
 from collections.abc import Mapping
@@ -14,19 +13,19 @@ from muster.quota.shares import MODEL_MARK, own_share
 from muster.schemas.facts.queue import CPU, GPU, MEMORY
 
 OWN = ""
-"""Stands for the own jobs of a queue beside the queues below it: one more child of weight 1 without quota."""
+"""The own jobs of a queue beside the queues below it: one more child of weight 1 without quota."""
 
 
 class Sides(NamedTuple):
-    """The queues from either one up to below their closest common ancestor.
+    """The queues from each of two queues up to below their closest common ancestor.
 
-    Empty where the queue itself is that ancestor. The last of each is the child of the ancestor on that side.
+    Empty if the queue itself is the ancestor. The last of each is the child of the ancestor on that side.
     """
 
     preemptor: tuple[str, ...]
     target: tuple[str, ...]
     apart: bool
-    """Whether only the cluster stands above both."""
+    """Whether the two queues have no common ancestor but the cluster."""
 
     @property
     def node(self) -> str:
@@ -35,14 +34,14 @@ class Sides(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """How the queue of the pending job compares with the queue of a target."""
+    """The comparison of the pending job's queue with the queue of a target."""
 
     borrows: bool
     """Whether every queue on the target's side holds more than its quota."""
     is_within: bool = False
-    """Whether no queue on the preemptor's side does, with the job."""
+    """Whether every queue on the preemptor's side stays within its quota with the job."""
     is_foreign: bool = False
-    """Whether there is no common tree, and one of the two counts what the job needs."""
+    """Whether there is no common tree, and one of the two trees counts what the job needs."""
     share_before: float = 0.0
     """Share on the preemptor's side before anything was taken."""
     preemptor_share: float = 0.0
@@ -52,12 +51,12 @@ class Standing(NamedTuple):
 
 
 def shares_up(tree: QueueTree, queue: str) -> dict[str, float]:
-    """What a queue and those above it borrow now; under OWN what its own jobs borrow."""
+    """Return what a queue and the queues above it borrow now; the value of OWN is for its own jobs."""
     return {OWN: own_share(tree.queues[queue], tree.capacity)} | {name: tree.share(name) for name in tree.path(queue)}
 
 
 class ShareComparison:
-    """One queue against all others. amounts: what the job needs. before: `shares_up` of the queue."""
+    """Compares one queue with all others. `amounts`: what the job needs; `before`: the result of `shares_up`."""
 
     def __init__(
         self, tree: QueueTree, queue: str, amounts: Amounts, *, preemptible: bool, before: Mapping[str, float]
@@ -69,21 +68,21 @@ class ShareComparison:
         self._before = before
         self._sides: dict[str, Sides] = {}
         self._weighty: dict[str, frozenset[str]] = {}
-        # what follows from the tree's sums
+        # caches that depend on the usage of the tree
         self._shares_with_job: dict[str, float] = {}
         self._within: dict[str, bool] = {}
         self._standings: dict[str, Standing] = {}
         self._finals: dict[str, dict[tuple[tuple[str, int], ...], bool]] = {}
 
     def standing(self, queue: str) -> Standing:
-        """Return how the two compare, given what is taken."""
+        """Return the comparison with a queue, given the parts that are taken."""
         standing = self._standings.get(queue)
         if standing is None:
             standing = self._standings[queue] = self._stand(queue)
         return standing
 
     def is_final(self, queue: str, amounts: Amounts) -> bool:
-        """Whether share(xa with the job) <= share(ya without these amounts)."""
+        """Return whether share(xa with the job) <= share(ya without these amounts)."""
         weighed = self._weighed(queue, amounts)
         known, key = self._finals.setdefault(queue, {}), tuple(weighed.items())
         answer = known.get(key)
@@ -96,7 +95,7 @@ class ShareComparison:
         return answer
 
     def share_with_job(self, node: str) -> float:
-        """Our share there with the job. node: the queue or one above it, or OWN."""
+        """Return the preemptor's share with the job at `node`: the queue or one above it, or OWN."""
         share = self._shares_with_job.get(node)
         if share is None:
             tree, queue = self._tree, self._queue
@@ -108,14 +107,14 @@ class ShareComparison:
         return share
 
     def is_within(self, node: str) -> bool:
-        """Whether the queue or one above it stays within its quota with the job."""
+        """Return whether the queue or one above it stays within its quota with the job."""
         answer = self._within.get(node)
         if answer is None:
             answer = self._within[node] = self._tree.is_within_nominal(node, self._amounts)
         return answer
 
     def take(self, queue: str, amounts: Amounts) -> None:
-        """So much less is held by jobs of a queue (negative: more)."""
+        """Count these amounts of a queue's jobs as no longer held (negative: as held in addition)."""
         self._tree.hold(queue, self._weighed(queue, amounts), sign=-1)
         moved = frozenset(self._tree.path(queue))
         if not moved.isdisjoint(self._tree.path(self._queue)):
@@ -127,7 +126,7 @@ class ShareComparison:
             self._finals.pop(other, None)
 
     def sides(self, queue: str) -> Sides:
-        """Return where the two paths part."""
+        """Return the two paths up to where they meet."""
         sides = self._sides.get(queue)
         if sides is None:
             own, theirs = self._tree.path(self._queue), self._tree.path(queue)
@@ -142,7 +141,7 @@ class ShareComparison:
     # --- inside ----------------------------------------------------------------------------------------------
 
     def _concerns(self, other: str, queue: str, moved: frozenset[str]) -> bool:
-        """Whether what was taken of `queue` lies on either side of the standing against `other`."""
+        """Return whether taking jobs of `queue` changes the comparison with `other`."""
         sides = self._sides[other]
         if not moved.isdisjoint(sides.target) or not moved.isdisjoint(sides.preemptor):
             return True
@@ -170,10 +169,10 @@ class ShareComparison:
         return tree.share(sides.target[-1]) if sides.target else own_share(tree.queues[queue], tree.capacity)
 
     def _needs(self, queue: str) -> list[str]:
-        """Resources by which it is judged whether somebody borrows: those needed that the queue's tree counts.
+        """Return the resources by which borrowing is judged: the needed ones that the queue's tree counts.
 
-        If it counts neither GPUs nor, for a job without any, CPU or memory, then what is scarce is not counted, and all
-        of that is borrowed.
+        If the tree counts neither GPUs nor, for a job without GPUs, CPU or memory, then the scarce resource is not
+        counted, and all of it is borrowed.
         """
         counted = [name for name in self._amounts if self._tree.declares(queue, name)]
         main = self._main()
@@ -184,12 +183,12 @@ class ShareComparison:
         return gpus or [name for name in (CPU, MEMORY) if name in self._amounts]
 
     def _is_counted(self, queue: str) -> bool:
-        """Whether either side's tree counts what the job needs: trees lend nothing to each other."""
+        """Return whether either tree counts what the job needs: trees lend nothing to each other."""
         main, tree = self._main(), self._tree
         return any(tree.declares(one, name) for one in (queue, self._queue) for name in main)
 
     def _weighed(self, queue: str, amounts: Amounts) -> Amounts:
-        """Without what neither a share nor a bound of the queue's tree depends on."""
+        """Return the amounts without those on which neither a share nor a limit of the queue's tree depends."""
         weighty = self._weighty.get(queue)
         if weighty is None:
             record = self._tree.queues.get(queue)

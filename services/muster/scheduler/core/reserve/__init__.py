@@ -1,1 +1,1 @@
-"""What is kept in advance: for jobs that starve, and for people who ask for it."""
+"""Reservations: for jobs that starve, and advance reservations on request."""

@@ -1,14 +1,15 @@
-"""A job that waits too long gets a moment and a place: `reserved`, planned anew or lifted only when it cannot hold.
+"""Reservations of starving jobs: a job that waits too long gets a start time and a place with `reserved`.
 
-A job starves when it has waited `starving_after_s` of its queue. At most STARVING_MAX jobs that starve are planned for,
-one after the other, each around those before it. Only jobs for which the fleet has no place are: one that its quota
-stops is not helped by a place. Planning looks through all pending queues and is therefore done now and then.
+A reservation is changed or lifted only when it cannot hold. A job starves when it has waited `starving_after_s` of its
+queue. At most STARVING_MAX starving jobs have a plan, each planned around those before it. Only jobs that are blocked
+by capacity get one, since a place does not help a job that is blocked by quota. Planning visits all pending queues and
+is therefore done at intervals.
 
 A job that has a reservation is placed before any other, so reservations must not undo fair shares: they are given in
-fair-share order, as places are, with what is reserved already counted as held. Only one in LONGEST_EVERY goes to the
-job that waits longest, whatever its queue holds, so that a job that asks for more than its fair share starts some day.
-And only a job that others pass by needs one: as long as no other job asks for something else that is no larger, what
-comes free fits the next in order.
+fair-share order, as placements are, with reserved amounts counted as held. Only one in LONGEST_EVERY goes to the job
+that waits longest, whatever its queue holds, so that a job that requests more than its fair share starts eventually.
+Only a job that others can overtake needs a reservation: if no other job has a different request that is no larger,
+freed places fit the next job in order.
 """
 
 import heapq
@@ -35,35 +36,35 @@ from muster.schemas.facts.job import JobReservationLifted, JobReserved
 from muster.schemas.job import Phase
 
 STARVING_MAX = 16
-"""Jobs that have a reservation at the same time because they starve."""
+"""Starving jobs that may have a reservation at the same time."""
 
 PLANS_MAX = 1
-"""Reservations made by one decision: the next is planned around it, once it is folded."""
+"""Reservations made by one decision: the next one is planned around it, once it is folded."""
 
 FORECASTS_MAX = 3
 """Forecasts made by one decision, some 10 ms each in a large fleet."""
 
 SURVEY_S = 10.0
-"""Between two looks for jobs that starve in the long run, if there are very many pending queues."""
+"""Interval of searches for starving jobs in the long run, if there are very many pending queues."""
 
 LOOKS_BURST, LOOKS_PER_SURVEY = 16_384, 16_384
-"""Pending queues looked at, at once and in the long run every SURVEY_S: about a microsecond each."""
+"""Pending queues visited, at once and per SURVEY_S in the long run: about a microsecond each."""
 
 CLASS_QUEUES = 8
-"""What each class of jobs costs, in looks at a pending queue."""
+"""Cost of each equivalence class, in visits of a pending queue."""
 
 PAUSE_S = 0.001
-"""Between two decisions that plan, if there is more to plan."""
+"""Pause between two decisions that plan, if there is more to plan."""
 
 PATIENCE_S = 60.0
-"""So long after its moment a reservation is held on to, if it is not complete."""
+"""How long an incomplete reservation is kept after its start."""
 
 HOPELESS_S = 300.0
-"""A job that fits at no time, as things are, is not planned for again before that."""
+"""Minimum time between two plans for a job that fits at no known time."""
 
 
 class Plans:
-    """Plans, holds on to plans, and lifts them. What it remembers only saves work."""
+    """Plans, keeps and lifts reservations. Its own state only saves work."""
 
     def __init__(self, state: State, requeue: Requeue, *, every_s: float = SURVEY_S) -> None:
         self._state = state
@@ -79,7 +80,7 @@ class Plans:
         self._emitted: list[Draft] = []
 
     def make(self, now: Instant, drafts: list[Draft]) -> None:
-        """Add `reserved` and `reservation-lifted`; the same again until something is folded."""
+        """Add `reserved` and `reservation-lifted`; the same again until a fact is folded."""
         state = self._state
         if not state.pending.queues and not state.runs.reserved:
             return
@@ -95,7 +96,9 @@ class Plans:
         doubtful = [record for record in self._doubtful(now) if record.id not in emitted]
         for record in doubtful[:FORECASTS_MAX]:
             answer = self._again(record, now) if len(drafts) < PLANS_MAX else None
-            if answer is not None and answer.payload != record.reserved:  # what stands is not said once more
+            if (
+                answer is not None and answer.payload != record.reserved
+            ):  # an unchanged reservation is not reported again
                 drafts.append(answer)
                 emitted.add(record.id)
         if self._requeue.more or self._is_full or len(drafts) >= PLANS_MAX:
@@ -110,11 +113,11 @@ class Plans:
         if self._found:
             self._next = after(now, PAUSE_S)
         if self._pace.is_ready(now):
-            self._found.clear()  # the next survey knows what is reserved now
+            self._found.clear()  # the next survey takes the new reservations into account
         return drafts
 
     def _needy(self, emitted: set[str]) -> Iterator[JobRecord]:
-        """Those that the last survey found and that still need a reservation; they are forgotten one by one."""
+        """Yield the jobs found by the last survey that still need a reservation, and remove them from the list."""
         state = self._state
         while self._found:
             record = state.jobs.records.get(self._found.pop(0))
@@ -130,19 +133,17 @@ class Plans:
                 yield record
 
     def _is_news(self, now: Instant) -> bool:
-        """Whether anything moved since the last survey, or somebody begins to starve."""
         return self._surveyed != self._state.progress.generation or now >= self._next
 
     @property
     def _is_full(self) -> bool:
-        """Whether as many jobs have a reservation as may."""
         bookings = self._state.bookings
         return len(bookings.all) - len(bookings.in_advance) - len(bookings.withholds) >= STARVING_MAX
 
     # --- those who have one ----------------------------------------------------------------------------------
 
     def _doubtful(self, now: Instant) -> Iterator[JobRecord]:
-        """Jobs whose reservation cannot hold: its moment has passed, or a node has gone or will be wanted free."""
+        """Yield jobs whose reservation cannot hold: its start has passed, or a node has left or will be drained."""
         state, is_calm = self._state, True
         are_nodes_same = state.grants.changes == self._grounds
         for job_id in tuple(state.runs.reserved):
@@ -158,7 +159,7 @@ class Plans:
             self._grounds = state.grants.changes
 
     def _can_hold(self, record: JobRecord, booking: Booking) -> bool:
-        """Whether all nodes are there, and not to be free for a service before the job would be gone."""
+        """Return whether all nodes are usable, and are not drained for a service before the job would be gone."""
         bookings = self._state.bookings
         nodes = (self._state.nodes.get(name) for name in booking.wants)
         if not all(node is not None and node.usable for node in nodes):
@@ -171,7 +172,6 @@ class Plans:
         )
 
     def _again(self, record: JobRecord, now: Instant) -> Draft:
-        """Another moment or place; or none, if it would not help."""
         is_stopped = self._is_stopped(record)
         found = None if is_stopped else self._foresee(record, now)
         if found is not None:
@@ -189,10 +189,10 @@ class Plans:
     # --- those who need one ----------------------------------------------------------------------------------
 
     def _starving(self, now: Instant) -> list[JobRecord]:
-        """The first of the jobs that starve, are passed by, and have no reservation, in the order of `in_order`."""
+        """Return the first jobs that starve, can be overtaken, and have no reservation, in the order of `in_order`."""
         state, policy = self._state, self._state.queues.policy
         found, smallest = list[JobRecord](), Smallest(state.jobs)
-        # whoever comes after this survey starves after the shortest wait of any queue
+        # a job submitted after this survey starves at the earliest after the shortest wait of any queue
         waits_s = [policy(name).starving_after_s for name in state.queues.queues]
         next_at = after(now, max(1.0, min(waits_s, default=SURVEY_S)))
         for pending in state.pending.queues.values():
@@ -215,7 +215,6 @@ class Plans:
         )
 
     def _first(self, pending: PendingQueue) -> JobRecord | None:
-        """The first of the pending queue that has no reservation."""
         records = self._state.jobs.records
         for entry in pending.jobs:
             record = records[entry[1]]
@@ -232,7 +231,7 @@ class Plans:
         return found
 
     def _await(self, now: Instant) -> None:
-        """Ask again when the next moment passes, and to look for those who starve."""
+        """Request a decision when the next start passes, and to search for starving jobs."""
         state, requeue = self._state, self._requeue
         bookings, patience_ns = state.bookings.all, round(PATIENCE_S * NS_PER_S)
         starts = [bookings[job_id].starts_at for job_id in state.runs.reserved if job_id in bookings]
@@ -258,7 +257,7 @@ def _reserved(ledger: Ledger, record: JobRecord, found: Forecast) -> Draft:
 
 
 LONGEST_EVERY = 8
-"""One of so many reservations is for the job that waits longest."""
+"""One of so many reservations goes to the job that waits longest."""
 
 _Size = tuple[bool, int, int, int]
 """Jobs with GPUs are compared by GPUs, then by CPU and memory; jobs without by CPU and memory."""
@@ -273,7 +272,7 @@ def in_order(
     queues: QueueTree,
     reserved: Iterable[str],
 ) -> list[JobRecord]:
-    """Return the first of these jobs, at most so many. reserved: jobs that have a reservation."""
+    """Return the first of these jobs, at most `most`. `reserved` jobs have a reservation."""
     records = jobs.records
     have_one = [records[job_id] for job_id in reserved if records[job_id].queue in queues.queues]
     chosen = list[JobRecord]()
@@ -314,7 +313,7 @@ def _by_share(
 
 
 class Smallest:
-    """The smallest requests that are known, of all jobs that are remembered."""
+    """The smallest requests of all remembered jobs."""
 
     def __init__(self, jobs: JobBook) -> None:
         self._least: dict[bool, list[tuple[_Size, GangRequest]]] = {}
@@ -324,7 +323,7 @@ class Smallest:
             self._least[has_gpus] = heapq.nsmallest(2, sizes, key=lambda entry: entry[0])
 
     def may_pass_by(self, job_class: EquivalenceClass) -> bool:
-        """Whether there is somebody else who asks for no more than this."""
+        """Return whether a job with a different gang requests no more than this class."""
         size = _size(job_class)
         return any(other != job_class.gang and least <= size for least, other in self._least[size[0]])
 

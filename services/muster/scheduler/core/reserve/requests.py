@@ -1,4 +1,4 @@
-"""Answers to those who wish something kept in advance, and what becomes of it by itself: it comes again, or it ends."""
+"""Answers to requests for advance reservations, and how reservations repeat and end."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -23,11 +23,11 @@ from muster.schemas.facts.reservation import (
 from muster.schemas.job import Slot
 
 BOOKED_MAX = 256
-"""Reservations at the same time; each is a booking that placements may have to open."""
+"""Maximum number of reservations; each is a booking that placements may have to open."""
 
 
 class ReservationChanges:
-    """Answers wishes, and lets reservations come again and end. What it remembers only saves work."""
+    """Answers requests, and repeats and ends reservations. Its own state only saves work."""
 
     def __init__(self, state: State, requeue: Requeue) -> None:
         self._state = state
@@ -36,7 +36,7 @@ class ReservationChanges:
         self._next: Instant | None = None
 
     def make(self, now: Instant) -> list[Draft]:
-        """`booked`, `booking-refused` and `ended`, each judged as if those said before it stood."""
+        """Return `booked`, `booking-refused` and `ended`, each checked against those before it."""
         state, reservations = self._state, self._state.reservations
         if not reservations.wishes and not reservations.booked:
             return []
@@ -51,14 +51,14 @@ class ReservationChanges:
         if not is_calm:
             moments = [moment for known in reservations.booked.values() for moment in (known.starts_at, known.ends_at)]
             self._next = min((moment for moment in moments if moment > now), default=None)
-        self._seen = seen if not drafts else (-1, -1)  # what was said is said again until it is folded
+        self._seen = seen if not drafts else (-1, -1)  # drafts are repeated until they are folded
         if self._next is not None:
             self._requeue.wait_until(self._next)
         return drafts
 
 
 def refusal(state: State, spec: ReservationSpec, now: Instant) -> Refusal | None:
-    """Why this cannot be kept as things are; None if it can."""
+    """Return why this reservation cannot be booked; None if it can."""
     found = _book(state, spec, now, state.reservations.booked)
     return found if isinstance(found, Refusal) else None
 
@@ -80,7 +80,7 @@ def _draft(wish: ReservationWish, name: str, payload: Booked | BookingEnded | Bo
 
 
 def _book(state: State, spec: ReservationSpec, now: Instant, sofar: dict[str, Reservation]) -> Reservation | Refusal:
-    """What would be kept, given what is; or why not."""
+    """Return the reservation given those in `sofar`; or the reason for a refusal."""
     if len(sofar) >= BOOKED_MAX and spec.name not in sofar:
         return Refusal("name", f"there are {BOOKED_MAX} reservations already: end one of them first")
     window = window_of(spec)
@@ -124,7 +124,7 @@ def _is_over(jobs: JobBook, job_id: str) -> bool:
 
 
 def _go_on(state: State, known: Reservation, now: Instant, sofar: dict[str, Reservation]) -> list[Draft]:
-    """What follows when its time, its job or its GPUs are over."""
+    """Return the facts that follow when the reservation's time, its job or its GPUs are gone."""
     spec, causes = known.spec, (known.last_fact,) if known.last_fact else ()
     if spec.job_id is not None and _is_over(state.jobs, spec.job_id):
         return [_ended(sofar, spec, "the job that it was for is over", causes)]
@@ -137,7 +137,7 @@ def _go_on(state: State, known: Reservation, now: Instant, sofar: dict[str, Rese
     if isinstance(found, Refusal):
         begins = Instant(window_of(spec).begins(now))
         if begins == known.starts_at:
-            return []  # what is left of it is kept
+            return []  # the remaining capacity stays reserved
         found = Reservation(spec, begins, known.slots)
     sofar[spec.name] = found
     payload = Booked(spec=spec, starts_at=found.starts_at, slots=found.slots)
@@ -150,19 +150,21 @@ def _ended(sofar: dict[str, Reservation], spec: ReservationSpec, reason: str, ca
 
 
 class _Offer(NamedTuple):
-    """Devices of a node that nobody else has reserved: free: those that are by the start; all_: and the others."""
+    """Devices of a node that are not reserved by others."""
 
     node: str
     free: tuple[int, ...]
+    """Devices that are idle at the start."""
     all_: tuple[int, ...]
+    """All devices, including `free`."""
 
 
 def choose(
     state: State, spec: ReservationSpec, window: Window, now: Instant, *, others: Iterable[Reservation]
 ) -> tuple[Slot, ...] | int:
-    """One slot per node, or how many GPUs there are if that is too few. others: what else is reserved.
+    """Return one slot per node, or the number of available GPUs if they are too few. `others`: other reservations.
 
-    Nodes that can be used come before those that cannot now, those with the most GPUs that are free by then first.
+    Usable nodes come before the others, nodes with the most GPUs that are free at the start first.
     """
     taken = _taken(window, others)
     offers = [offer for offer in _offers(state, spec, window.starts_at, now, taken) if offer.all_]
@@ -186,7 +188,7 @@ def choose(
 
 
 def _taken(window: Window, others: Iterable[Reservation]) -> dict[str, set[int] | None]:
-    """Devices that others have reserved for a moment of this window, by node; None: all of the node."""
+    """Return the devices that others have reserved within this window, by node; None: the whole node."""
     taken: dict[str, set[int] | None] = {}
     for other in others:
         if not other.window.meets(window):

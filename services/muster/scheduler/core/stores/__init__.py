@@ -1,1 +1,1 @@
-"""What the scheduler knows, by subject: each store owns its data and keeps it consistent. Stores know no policy."""
+"""The scheduler's stores, by subject: each store owns its data and keeps it consistent. Stores have no policy."""

@@ -1,11 +1,11 @@
-"""What is kept in the fleet for those who need it later: for jobs with a reservation, and for advance reservations.
+"""Bookings: capacity that is kept for later use, for jobs with a reservation, advance reservations, and drains.
 
-A booking takes what is idle on its slots now, as ordinary holds in the placement ledger, and takes what comes free
-there as soon as it does: device by device, of CPU and memory as much as it wants. So to the rest of the scheduler what
-is kept does not exist. Who may use it nevertheless sees it while the booking is open.
+A booking takes what is idle on its slots now, as ordinary holds in the placement ledger, and takes what becomes free
+there as soon as it does: device by device, and CPU and memory up to what it wants. So the kept capacity does not exist
+for the rest of the scheduler. Jobs that may use it see it while the booking is open.
 
-What is kept is a function of the bookings and of what jobs hold, whatever the order in which that came about: on each
-node the bookings take in turn, the earliest first. A fact about a job goes before every booking: see `give_way`.
+The kept capacity is a function of the bookings and of what jobs hold, whatever the order of events: on each node the
+bookings take in turn, earliest start first. A fact about a job takes precedence over every booking: see `give_way`.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -19,30 +19,30 @@ from muster.placement.node import Node
 from muster.scheduler.core.stores.jobs import WAITING, JobRecord
 
 KEPT = -1
-"""Group of a slot that no job holds but a booking."""
+"""Task group of a slot that is held by a booking instead of a job."""
 
 RESERVATION = "reservation/"
-"""What the keys of advance reservations begin with; those of others are the ids of their jobs."""
+"""Prefix of the keys of advance reservations; the keys of jobs' bookings are job ids."""
 
 WITHHOLD = "withhold/"
-"""What the keys of those begin with that are to be free for a service."""
+"""Prefix of the keys of drain bookings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """What is to be kept on one node. devices: milli-GPUs by index. whole: all that the node has.
-
-    with_rest: whole devices with their part of the node's CPU and memory.
-    """
+    """What a booking wants of one node."""
 
     cpu_milli: int = 0
     memory_mib: int = 0
     devices: tuple[tuple[int, int], ...] = ()
+    """Device index and milli-GPUs."""
     whole: bool = False
+    """Whether it wants all of the node."""
     with_rest: bool = False
+    """Whether whole devices come with their part of the node's CPU and memory."""
 
     def on(self, shape: NodeShape) -> "Want":
-        """What that is on this node; devices that it does not have are left out."""
+        """Return what this amounts to on a node; devices that the node does not have are left out."""
         if self.whole:
             devices = tuple((index, DEVICE_MILLI) for index in shape.devices)
             return Want(shape.cpu_milli, shape.memory_mib, devices)
@@ -54,13 +54,13 @@ class Want:
         return Want(min(self.cpu_milli, shape.cpu_milli), min(self.memory_mib, shape.memory_mib), devices)
 
     def meets(self, other: "Want") -> bool:
-        """Whether both cannot have what they want of a node: they want a device in common, or one wants all of it."""
+        """Return whether both wants conflict on a node: they share a device, or one wants all of the node."""
         if self.whole or other.whole:
             return True
         return not {index for index, _ in self.devices}.isdisjoint(index for index, _ in other.devices)
 
     def is_all_of(self, asked: "Want") -> bool:
-        """Whether the node has all that was asked of it."""
+        """Return whether this, the result of `on`, is all that was wanted."""
         if asked.whole or self.devices != asked.devices:
             return asked.whole
         return asked.with_rest or (self.cpu_milli, self.memory_mib) == (asked.cpu_milli, asked.memory_mib)
@@ -68,43 +68,46 @@ class Want:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What a booking takes of a node in one state, and whether that is all it wants. idle: milli-GPUs, by device."""
+    """What a booking takes of a node in one state."""
 
     shape: NodeShape
     cpu_milli: int
     memory_mib: int
     idle: tuple[int, ...]
+    """Milli-GPUs by device."""
     holds: list[Hold]
     is_all: bool
+    """Whether the booking gets all that it wants."""
 
     def is_of(self, node: Node) -> bool:
-        """Whether the node is in this state."""
+        """Return whether the node is in this state."""
         is_same = self.shape is node.shape and self.cpu_milli == node.cpu_milli and self.memory_mib == node.memory_mib
         return is_same and self.idle == tuple(node.idle)
 
 
 @dataclass(slots=True)
 class Booking:
-    """What is kept for `key` from starts_at (to ends_at; 0: until it is unbooked).
-
-    wants: by node. kept: what it has, as held in the fleet. lacking: nodes where that is less than it wants.
-    queue: whose jobs may use it once it began; empty: only the job `job_id`, and nobody if that is empty too.
-    last: what was found for it on each node when that was last looked at; saves work, see `Bookings`.
-    of: the fact that it follows from. moves: of what is to be free for a service: whether jobs that allow it are moved
-    away then; the others have to be at their end before.
-    """
+    """Capacity that is kept for `key` from `starts_at` on."""
 
     key: str
     starts_at: int
     wants: Mapping[str, Want]
+    """By node."""
     ends_at: int = 0
+    """0: until it is unbooked."""
     job_id: str = ""
     queue: str = ""
+    """The queue whose jobs may use it once it began; empty: only the job `job_id`, and no job if that is empty too."""
     of: object = None
+    """The fact that it follows from."""
     moves: bool = False
+    """Whether a drain moves jobs that allow it away; the others have to end before it."""
     kept: dict[str, list[Hold]] = field(default_factory=dict)
+    """By node, what it has, as held in the fleet."""
     lacking: set[str] = field(default_factory=set)
+    """Nodes on which it has less than it wants."""
     last: dict[str, "_Found"] = field(default_factory=dict, repr=False, compare=False)
+    """Cached results by node, see `Bookings`."""
 
     @property
     def is_complete(self) -> bool:
@@ -113,12 +116,12 @@ class Booking:
 
     @property
     def is_reservation(self) -> bool:
-        """Whether people asked for it in advance; else it is for a job that starves or for which others go."""
+        """Whether it is an advance reservation; else it belongs to a job that starves or preempts."""
         return self.key.startswith(RESERVATION)
 
     @property
     def is_withhold(self) -> bool:
-        """Whether a service asked that it is free from then on; nobody knows when it can be used again."""
+        """Whether it is a drain for a service, whose end is unknown."""
         return self.key.startswith(WITHHOLD)
 
     @property
@@ -129,12 +132,12 @@ class Booking:
 
     @property
     def turn(self) -> tuple[int, str]:
-        """On a node the earliest takes first."""
+        """Sort key: on a node the booking with the earliest start takes first."""
         return self.starts_at, self.key
 
 
 def wants_of(holds: Iterable[Hold], *, whole: bool = False) -> dict[str, Want]:
-    """What holds want of each node. whole: the nodes as one piece."""
+    """Return what holds want of each node; with `whole`, all of the nodes."""
     wants: dict[str, Want] = {}
     for hold in holds:
         name, sofar = hold.slot.node, wants.get(hold.slot.node, Want())
@@ -148,27 +151,26 @@ def wants_of(holds: Iterable[Hold], *, whole: bool = False) -> dict[str, Want]:
 
 
 class Bookings:
-    """All bookings. What they keep is brought up to date by `settle`, node by node where something happened.
-
-    in_advance: those that people asked for. withholds: what is to be free for services; on their nodes, as `at` says.
-    complete: keys of the others that lack nothing. grown: how often something more was kept: whoever may use what is
-    kept looks again when it has grown.
-    """
+    """All bookings. `settle` updates what they keep, on the nodes where something changed."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.all: dict[str, Booking] = {}
         self.in_advance: dict[str, Booking] = {}
+        """Advance reservations."""
         self.withholds: dict[str, Booking] = {}
+        """Drains for services."""
         self.complete: dict[str, None] = {}
+        """Keys of other bookings that lack nothing."""
         self.grown = 0
+        """Grows when more is kept: jobs that may use kept capacity are then tried again."""
         self._fleet = fleet
         self._at: dict[str, dict[str, Booking]] = {}
         self._dirty: dict[str, None] = {}
-        self._open: dict[str, tuple[str, ...]] = {}  # by key, the nodes where that may make a difference
+        self._open: dict[str, tuple[str, ...]] = {}  # by key, the nodes on which opening it makes a difference
         self._lent: dict[str, None] = {}
 
     def book(self, booking: Booking) -> None:
-        """Keep this from the next `settle` on, instead of what was kept for the same key."""
+        """Keep this from the next `settle` on, instead of the booking with the same key."""
         self.unbook(booking.key)
         self.all[booking.key] = booking
         if booking.is_reservation:
@@ -181,7 +183,7 @@ class Bookings:
             self._dirty[name] = None
 
     def unbook(self, key: str) -> bool:
-        """Nothing is kept for this key any more: it came free. False if nothing was."""
+        """Free what is kept for this key, and return whether there was a booking."""
         booking = self.all.pop(key, None)
         if booking is None:
             return False
@@ -200,12 +202,12 @@ class Bookings:
         return True
 
     def touch(self, name: str) -> None:
-        """Something else is held on the node now, or the node is another."""
+        """Note that the node, or what is held on it, changed."""
         if name in self._at:
             self._dirty[name] = None
 
     def give_way(self, name: str) -> None:
-        """Give back all that is kept on the node, so that what is a fact can be entered; `settle` takes the rest."""
+        """Free all that is kept on the node, so that a fact can be entered; `settle` takes the rest again."""
         for booking in self._at.get(name, {}).values():
             for hold in booking.kept.pop(name, ()):
                 self._fleet.withdraw(hold)
@@ -214,29 +216,29 @@ class Bookings:
             self._dirty[name] = None
 
     def lend(self, key: str) -> None:
-        """Keep nothing for this key until `recall`: who it is for has been given its place in this decision."""
+        """Keep nothing for this key until `recall`: its job has been placed by this decision."""
         self._lent[key] = None
         self._dirty.update(dict.fromkeys(self.all[key].wants))
         self.settle()
 
     def recall(self) -> None:
-        """Keep for all again."""
+        """Keep capacity for all bookings again."""
         for key in self._lent:
             booking = self.all.get(key)
             self._dirty.update(dict.fromkeys(booking.wants if booking is not None else ()))
         self._lent.clear()
 
     def settle(self) -> None:
-        """Keep all that is idle and wanted on the nodes where something happened."""
+        """Take all that is idle and wanted on the nodes where something changed."""
         for name in self._dirty:
             self._settle(name)
         self._dirty.clear()
 
     @contextmanager
     def opened(self, keys: Collection[str]) -> Iterator[None]:
-        """For a while nothing is kept for these keys, and nobody is told that it came free.
+        """Open these bookings for a while: nothing is kept for them, and it is not counted as freed.
 
-        While others are open, these are open instead of them.
+        A nested call replaces the bookings that are open.
         """
         self.settle()
         before, grown = self._open, self.grown
@@ -248,7 +250,7 @@ class Bookings:
             self.grown = grown
 
     def switch(self, keys: Collection[str]) -> int:
-        """Open these instead of what is open, inside of `opened`. Returns on how many nodes that made a difference."""
+        """Open these bookings instead of the open ones, inside of `opened`, and return how many nodes that changed."""
         before, now = self._open, dict[str, tuple[str, ...]]()
         for key in keys:
             if key in self.all:
@@ -261,11 +263,11 @@ class Bookings:
         return touched
 
     def nodes_of(self, booking: Booking) -> tuple[str, ...]:
-        """Where it keeps something, or would as soon as an earlier one there is open."""
+        """Return the nodes where it keeps something, or would if an earlier booking there were open."""
         return tuple(name for name in booking.wants if name in booking.kept or len(self._at[name]) > 1)
 
     def is_effective(self, booking: Booking, *, for_devices: bool = False) -> bool:
-        """Whether there is such a node. for_devices: one with a device that is idle or kept."""
+        """Return whether opening it could matter; with `for_devices`, on a node with an idle or kept device."""
         if any(len(self._at[name]) > 1 for name in booking.wants):
             return True
         if not for_devices:
@@ -277,7 +279,7 @@ class Bookings:
         return any(hold.slot.devices for hold in kept) or (node is not None and any(node.idle))
 
     def at(self, name: str) -> tuple[Booking, ...]:
-        """Those that want something of this node, the earliest first."""
+        """Return the bookings that want something of this node, earliest start first."""
         here = self._at.get(name)
         return tuple(sorted(here.values(), key=lambda booking: booking.turn)) if here else ()
 
@@ -301,8 +303,8 @@ class Bookings:
     def _keep(self, booking: Booking, name: str) -> None:
         """Take what is idle of what the booking wants on this node.
 
-        Campaigns book whole fleets, each node of which is opened and closed whenever somebody looks for room. So what
-        follows from one state of a node is found once, and found again only when the node is in another.
+        Campaigns book whole fleets, each node of which is opened and closed by every search. So the result for one
+        state of a node is cached until the node is in another state.
         """
         booking.lacking.add(name)
         node = self._fleet.ledger.nodes.get(name)
@@ -323,7 +325,7 @@ class Bookings:
 
 
 def _idle_part(wanted: Want, node: Node, name: str) -> tuple[list[Hold], bool]:
-    """What is idle of what is wanted of a node, and whether that is all of it."""
+    """Return what is idle of what is wanted of a node, and whether that is all of it."""
     want = wanted.on(node.shape)
     cpu, memory = min(want.cpu_milli, node.cpu_milli), min(want.memory_mib, node.memory_mib)
     found = tuple((index, min(milli, node.idle[index])) for index, milli in want.devices)
@@ -332,7 +334,7 @@ def _idle_part(wanted: Want, node: Node, name: str) -> tuple[list[Hold], bool]:
 
 
 def _holds(name: str, cpu_milli: int, memory_mib: int, devices: Iterable[tuple[int, int]]) -> list[Hold]:
-    """One hold per share that is taken of devices; CPU and memory stand on the first."""
+    """Return one hold per share that is taken of devices; the first one has the CPU and memory."""
     by_share: dict[int, list[int]] = {}
     for index, milli in devices:
         if milli:
@@ -347,7 +349,7 @@ def _holds(name: str, cpu_milli: int, memory_mib: int, devices: Iterable[tuple[i
 
 
 def book_reserved(bookings: Bookings, record: JobRecord) -> None:
-    """The job's record changed: keep what is reserved for it, as long as it waits."""
+    """Keep the job's reservation as its record says, as long as the job waits."""
     reserved = record.reserved
     if reserved is None or record.phase not in WAITING:
         bookings.unbook(record.id)
@@ -362,7 +364,7 @@ def book_reserved(bookings: Bookings, record: JobRecord) -> None:
 
 
 def holds_of(fleet: Fleet, record: JobRecord) -> tuple[Hold, ...]:
-    """What a reserved job will hold; of whole nodes what they have now. Empty if one of them is not there."""
+    """Return what a reserved job will hold, with the present size of whole nodes; empty if a node is missing."""
     gang, holds = record.job_class.gang, list[Hold]()
     for slot in record.reserved.slots if record.reserved is not None else ():
         hold = hold_of(slot, gang)

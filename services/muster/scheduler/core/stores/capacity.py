@@ -1,4 +1,4 @@
-"""What the cluster has of each resource, what each job holds as its queue counts it, and what jobs ask for."""
+"""The cluster's capacity by resource, what each job holds as its queue counts it, and the demand of jobs."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,18 +14,17 @@ from muster.schemas.job import Slot
 
 
 class Capacity:
-    """What the nodes have that are part of the cluster, whether they can be used now or not.
-
-    totals: by resource. models: of the GPUs of each node.
-    """
+    """The capacity of all nodes of the cluster, usable or not."""
 
     def __init__(self) -> None:
         self.totals: dict[str, int] = {}
+        """By resource."""
         self.models: dict[str, str] = {}
+        """The GPU model of each node."""
         self._of: dict[str, Amounts] = {}
 
     def set(self, node: str, description: NodeJoined | None) -> bool:
-        """The node is so from now on; None: it is not part of the cluster. Returns whether its model is another one."""
+        """Set a node's description, None if it left the cluster, and return whether its GPU model changed."""
         before = self.models.get(node, "")
         if description is None:
             self.models.pop(node, None)
@@ -44,16 +43,16 @@ class Capacity:
         return self.models.get(node, "") != before
 
     def model_of(self, node: str) -> str:
-        """The model of a node's GPUs; "" if the node is not part of the cluster."""
+        """Return the model of a node's GPUs; "" if the node is not part of the cluster."""
         return self.models.get(node, "")
 
 
 def amounts_of(
     job_class: EquivalenceClass, slots: Sequence[Slot] | Sequence[Place], models: Mapping[str, str]
 ) -> Amounts:
-    """What slots of a job of this class hold. models: by node.
+    """Return what slots of a job of this class hold. `models` are by node.
 
-    Where all replicas are there, on nodes of one model, the answer is found once per class, model and size of shares.
+    If all replicas are placed on nodes of one model, the result is cached per class, model and size of shares.
     """
     if not job_class.has_fixed_size or len(slots) != job_class.replicas:
         return held_amounts(slots, job_class.gang, lambda node: models.get(node, ""))
@@ -78,15 +77,15 @@ def _offer(node: NodeJoined) -> Amounts:
 
 
 DEMAND_SHAPES_MAX = 4_096
-"""Task shapes counted for the fragmentation score; beyond it all counts start afresh."""
+"""Task shapes counted for the fragmentation score; beyond it all counts are reset."""
 
 DEMAND_TASKS_MAX = 65_536
-"""Tasks counted; beyond it all counts are halved, so that the newest count most."""
+"""Tasks counted; beyond it all counts are halved, so that recent tasks count more."""
 
 
 @dataclass(slots=True)
 class Demand:
-    """How often each task shape was asked for: what the fragmentation score takes as typical."""
+    """How often each task shape was requested: the typical demand of the fragmentation score."""
 
     tasks: Counter[TaskShape] = field(default_factory=Counter)
     total: int = 0

@@ -1,8 +1,6 @@
-"""What services want free from a moment on: kept as bookings, and which jobs may still use it until then.
+"""Requested drains of nodes and devices, and the bookings that keep them free from a planned time on.
 
-A job may if it is sure to have left by then: at the end of its total run time, since nobody is stopped for it. Only
-where jobs are moved away at that moment, and for a job that allows it (it may be preempted and checkpoints), the end of
-its slice is enough: it is stopped after a checkpoint then and goes on elsewhere.
+Which jobs may still use the capacity until then: see `muster.scheduler.core.admit.access`.
 """
 
 import heapq
@@ -17,17 +15,17 @@ from muster.schemas.facts.node import RunningJobs, WithholdWish
 
 
 class PlannedDrains:
-    """Follows what is asked of nodes and devices: which jobs are to leave them, and what is to be free later."""
+    """Follows the drain requests of nodes and devices: which jobs have to leave them, and what is drained later."""
 
     def __init__(self, nodes: NodeTable, bookings: Bookings) -> None:
         self.vacated: dict[tuple[str, str], Instant] = {}
-        """Kind and name of what some jobs are to leave before their end, and from when on."""
+        """Kind and name of nodes and devices that some jobs have to leave before their end, and from when on."""
         self._nodes = nodes
         self._bookings = bookings
         self._keys: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def follow(self, kind: str, name: str, record: NodeRecord | DeviceRecord) -> None:
-        """Follow what is asked of a node or device now."""
+        """Follow the requests for a node or device as they are now."""
         begins = vacates_from(record.wishes) if record.wishes else None
         if isinstance(record, NodeRecord) and record.cordon is not None and record.cordon.draining:
             begins = Instant(min(record.cordon.since, _NEVER if begins is None else begins))
@@ -49,7 +47,6 @@ class PlannedDrains:
             self._keys[kind, name] = tuple(wanted)
 
     def _wanted(self, kind: str, name: str, record: NodeRecord | DeviceRecord) -> Iterator[Booking]:
-        """Yield what services want of the node or device free later."""
         for wish in planned(record.wishes) if record.wishes else ():
             place = (name, -1) if kind == NODE else self._nodes.place_of(name)
             if place is None:
@@ -63,21 +60,21 @@ class PlannedDrains:
 
 
 class LaterRequests:
-    """Requests that come into force, and are to be answered, at a later moment."""
+    """Requests that take effect, and have to be answered, at a later time."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[Instant, str, str]] = []
         self._due: dict[tuple[str, str], Instant] = {}
 
     def add(self, kind: str, name: str, wishes: Iterable[WithholdWish]) -> None:
-        """Let these be answered from their moments on."""
+        """Answer these requests from their start on."""
         moment = min((Instant(wish.from_at) for wish in wishes), default=None)
         if moment is not None and moment < self._due.get((kind, name), _NEVER):
             self._due[kind, name] = moment
             heapq.heappush(self._heap, (moment, kind, name))
 
     def pop_due(self, now: Instant) -> Iterator[tuple[str, str]]:
-        """Yield kind and name of those whose moment has come, once."""
+        """Yield kind and name of the nodes and devices whose requests became due, once each."""
         while self._heap and self._heap[0][0] <= now:
             moment, *_ = entry = heapq.heappop(self._heap)
             if self._due.get(entry[1:]) == moment:
@@ -86,7 +83,7 @@ class LaterRequests:
 
     @property
     def next_due(self) -> Instant | None:
-        """When the next moment comes; perhaps of a request that is over."""
+        """When the next request is due; the request may be withdrawn by then."""
         return self._heap[0][0] if self._heap else None
 
 

@@ -1,6 +1,6 @@
-"""Jobs that need an answer: those that came, those to which something happened, and those whose moment is known.
+"""Jobs that need a decision: new jobs, jobs changed by a fact, and jobs that are due at a known time.
 
-The heaps keep entries of runs and exclusions that are over; these are dropped when their moment comes.
+The heaps keep entries of runs and exclusions that are over; these are dropped when they become due.
 """
 
 import heapq
@@ -14,20 +14,20 @@ from muster.scheduler.core.stores.jobs import JobBook, JobRecord
 
 @dataclass(slots=True)
 class Arrivals:
-    """Jobs that are yet to be queued or refused, by id."""
+    """Jobs that have to be queued or refused, by id."""
 
     jobs: dict[str, None] = field(default_factory=dict)
     awaited: dict[str, dict[str, None]] = field(default_factory=dict)
-    """Queues of users that are yet to be made, with the jobs that wait for each."""
+    """Queues of users that have to be created, with the jobs that wait for each."""
 
     def await_queue(self, record: JobRecord, queues: QueueTree) -> None:
-        """Have the queue of a job made, if it is the queue of a user and does not exist."""
+        """Request the queue of a job, if it is the queue of a user and does not exist."""
         if record.queue not in queues.queues and record.queue != record.job.spec.queue_name:
             self.awaited.setdefault(record.queue, {})[record.id] = None
 
 
 class DueJobs:
-    """Jobs to look at, by what makes them due."""
+    """Jobs that are due, by what makes them due."""
 
     def __init__(self) -> None:
         self.dirty: dict[str, None] = {}
@@ -37,13 +37,13 @@ class DueJobs:
         self._lifts: list[tuple[Instant, str]] = []
 
     def mark_dirty(self, job_id: str) -> None:
-        """Look at the job in the next decision."""
+        """Decide about the job in the next decision."""
         self.dirty[job_id] = None
 
     # --- waits for a verdict -----------------------------------------------------------------------------
 
     def await_verdict(self, job_id: str, due: Instant) -> None:
-        """Look at the job again at this moment though nothing happens."""
+        """Decide about the job again at this time even if no fact arrives."""
         heapq.heappush(self._verdicts, (due, job_id))
 
     def wake(self, now: Instant) -> None:
@@ -58,7 +58,7 @@ class DueJobs:
     # --- total run times ---------------------------------------------------------------------------------
 
     def begin_run(self, record: JobRecord) -> None:
-        """Remember when the total run time of a job that begins to run is over."""
+        """Schedule the end of the total run time of a job that begins to run."""
         heapq.heappush(self._deadlines, (record.deadline(), record.id, record.attempt))
 
     def next_deadline(self, jobs: JobBook) -> Instant | None:
@@ -77,13 +77,13 @@ class DueJobs:
     # --- exclusions of nodes -----------------------------------------------------------------------------
 
     def await_lift(self, record: JobRecord) -> None:
-        """Remember when the job may be tried on its excluded nodes again."""
+        """Schedule when the job may be tried on its excluded nodes again."""
         for one in record.excluded:
             if one.until:
                 heapq.heappush(self._lifts, (Instant(one.until), record.id))
 
     def pop_lifts(self, now: Instant) -> Iterator[str]:
-        """Yield jobs with an exclusion whose moment has passed."""
+        """Yield jobs with an exclusion that expired."""
         while self._lifts and self._lifts[0][0] <= now:
             yield heapq.heappop(self._lifts)[1]
 

@@ -1,6 +1,6 @@
-"""Nodes that single jobs are kept off. Jobs that avoid the same nodes share a class, and so a pending queue.
+"""Nodes from which single jobs are excluded. Jobs with the same exclusions share a class, and so a pending queue.
 
-The placement engine knows nothing of it: while a place is looked for, what is idle on these nodes counts as held.
+The placement engine knows no exclusions: during a search, idle capacity of these nodes counts as held.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -13,7 +13,7 @@ from muster.scheduler.core.stores.bookings import KEPT
 
 @contextmanager
 def closed(fleet: Fleet, nodes: Collection[str]) -> Iterator[None]:
-    """For a while nothing is idle on these nodes; nobody is told that anything came free afterwards."""
+    """Count everything on these nodes as held for a while; nothing is reported as freed afterwards."""
     taken: list[Hold] = []
     try:
         for name in sorted(nodes):
@@ -27,12 +27,12 @@ def closed(fleet: Fleet, nodes: Collection[str]) -> Iterator[None]:
 
 
 def is_apart(holds: Iterable[Hold], nodes: Collection[str]) -> bool:
-    """Whether none of these places is on one of the nodes."""
+    """Return whether none of these places is on one of the nodes."""
     return all(hold.slot.node not in nodes for hold in holds)
 
 
 def _idle(fleet: Fleet, name: str) -> Iterator[Hold]:
-    """All that is idle on a node, one hold per amount that its devices have left; CPU and memory stand on the first."""
+    """Yield all that is idle on a node, one hold per free share of devices; the first one has the CPU and memory."""
     node = fleet.ledger.nodes.get(name)
     if node is None:
         return

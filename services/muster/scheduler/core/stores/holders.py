@@ -1,18 +1,18 @@
-"""Who holds a node or device, by the cluster's one model of it."""
+"""The holders of a node or device, from the cluster model."""
 
 from muster.cluster import Holds
 from muster.cluster.node_records import NODE, NodeTable
 
 
 class Holders:
-    """Answers by node or device. The devices that kubelets picked, and who may have one of them, are in `Holds`."""
+    """Returns holders by node or device. `Holds` has the devices picked by kubelets, and the jobs that may have one."""
 
     def __init__(self, nodes: NodeTable) -> None:
         self.holds = Holds()
         self._nodes = nodes
 
     def of(self, kind: str, name: str) -> tuple[str, ...]:
-        """Return the ids of the jobs that hold the node or device, or may hold the device, also what they grow into."""
+        """Return the ids of the jobs that hold the node, or hold or may hold the device, with pending growth."""
         if kind == NODE:
             return self.holds.jobs_on(name)
         place = self._nodes.place_of(name)

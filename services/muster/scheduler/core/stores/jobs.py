@@ -1,7 +1,7 @@
-"""What the scheduler knows of a job, and the one table of how a job moves.
+"""The scheduler's record of a job, and the one table of its transitions.
 
-A job moves only by the scheduler's own facts. What others observe (pods started, pods exited, cancel forwarded) is kept
-on the record until one of these facts answers it.
+A job changes its phase only by the scheduler's own facts. Observations of others (pods started, pods exited, cancel
+forwarded) are kept on the record until one of these facts answers them.
 """
 
 import heapq
@@ -17,13 +17,13 @@ from muster.schemas.facts.job_wishes import Ask
 from muster.schemas.job import Job, JobKind, Phase, Slot
 
 ENDED_KEPT = 4_000
-"""Ended jobs that are remembered, newest first to last; the read model keeps them all."""
+"""Number of ended jobs that are remembered, the newest ones; the read model keeps them all."""
 
 PROGRESS_S = 3_600.0
-"""A run that lasted so long came somewhere, also if it told of no checkpoint."""
+"""A run of this length made progress, even if it reported no checkpoint."""
 
 SERVING = frozenset({JobKind.INTERACTIVE, JobKind.INFERENCE})
-"""Kinds of jobs that are there to be used: of them nothing has to be done again."""
+"""Kinds of jobs that serve users: a restart repeats no work."""
 
 WAITING = frozenset({Phase.SUBMITTED, Phase.QUEUED})
 
@@ -45,16 +45,13 @@ TRANSITIONS: dict[tuple[Phase, str], Phase] = {
     **{(phase, "queued"): Phase.QUEUED for phase in HOLDING},
     **{(phase, name): end for phase in (*WAITING, *HOLDING) for name, end in _TERMINAL.items()},
 }
-"""(phase, own fact) -> phase. A fact that is not here for the job's phase does not move it."""
+"""(phase, own fact) -> phase. A fact that is not listed for the job's phase does not change it."""
 
 
 class EquivalenceClass:
-    """What jobs ask for that the scheduler treats alike; compared by identity, because requests are costly to hash.
+    """Jobs that the scheduler treats alike; compared by identity, because requests are costly to hash.
 
-    They agree in gang, in whether they may be preempted, in bound_s: how long others must reckon with a run of theirs,
-    and in avoided: nodes that they are kept off. amounts: of all replicas, by resource; amounts_least: of the replicas
-    that they cannot run without. has_fixed_size: what they hold follows from the number of slots and the model, and
-    where it has_shares from what these take there. held_on: by that, as far as it was needed.
+    They agree in gang, in whether they are preemptible, in `bound_s` and in `avoided`.
     """
 
     __slots__ = (
@@ -73,7 +70,9 @@ class EquivalenceClass:
         self.gang = gang
         self.preemptible = preemptible
         self.bound_s = bound_s
+        """How long other jobs must expect a run to last, in seconds."""
         self.avoided = avoided
+        """Nodes from which the jobs are excluded."""
         self.replicas = sum(group.replicas for group in gang.groups)
         self.gpu_milli = sum(
             group.replicas * (group.shape.gpus * DEVICE_MILLI + group.shape.gpu_milli) for group in gang.groups
@@ -82,13 +81,16 @@ class EquivalenceClass:
         least = [group.replicas_least for group in gang.groups]
         self.amounts_least = gang_amounts(gang, least) if gang.is_elastic else self.amounts
         self.has_fixed_size = not any(group.shape.full_node for group in gang.groups)
+        """Whether the held amounts follow from the number of slots and the model, and with `has_shares` from their
+        size."""
         self.has_shares = any(g.shape.gpu_milli and not g.shape.full_node for g in gang.groups)
         self.held_on: dict[tuple[str | int, ...], dict[str, int]] = {}
+        """Cached held amounts."""
         self.users = 0
 
     @property
     def key(self) -> "ClassKey":
-        """What tells classes apart."""
+        """The values by which classes differ."""
         return self.gang, self.preemptible, self.bound_s, self.avoided
 
 
@@ -97,7 +99,7 @@ ClassKey = tuple[GangRequest, bool, float, frozenset[str]]
 
 @dataclass(slots=True, kw_only=True)
 class JobRecord(JobState):
-    """One job. It always has the values that the state of an older checkpoint may lack."""
+    """One job. It always has the values that may be missing in the state of an older checkpoint."""
 
     job_class: EquivalenceClass
     total_run_time_s: float
@@ -105,9 +107,9 @@ class JobRecord(JobState):
     rank: int
     failures_in_row: int = 0
     is_cut_off: bool = False
-    """Whether the federation is silent, so that it may not run."""
+    """Whether the job may not run because the federation is silent."""
     counted: Amounts = field(default_factory=lambda: NO_AMOUNTS)
-    """What its queue counts as held by it, which follows from the rest."""
+    """The amounts that its queue counts for it, derived from the other fields."""
 
     @property
     def id(self) -> str:
@@ -116,19 +118,19 @@ class JobRecord(JobState):
 
     @property
     def effective_priority(self) -> int:
-        """Its priority: as asked last."""
+        """The job's priority after the last change."""
         return self.job.spec.priority if self.priority is None else self.priority
 
     @property
     def is_set_aside(self) -> bool:
-        """Whether it is not to be placed: it is held, or is to be, or the federation wants it back, or is silent."""
+        """Whether it must not be placed: it is held or about to be, or recalled, or the federation is silent."""
         if self.held is not None or self.recall is not None or self.is_cut_off:
             return True
         return any(wish.ask is Ask.HOLD for wish in self.wishes)
 
     @property
     def held_slots(self) -> tuple[Slot, ...]:
-        """All that it holds: while it is resized, what it has and what it gets."""
+        """All slots that it holds: during a resize, the present and the new ones."""
         if self.resize is None:
             return self.slots
         return (*self.slots, *(slot for slot in self.resize.slots if slot not in self.slots))
@@ -139,21 +141,21 @@ class JobRecord(JobState):
         return sum(slot.gpu_milli_held for slot in self.held_slots)
 
     def lost_by(self, moment: int) -> float:
-        """Seconds of work of its run since the newest checkpoint or the start, 0 if it does not run yet."""
+        """Return the seconds of work since the newest checkpoint or the start of its run; 0 if it does not run yet."""
         since = max(self.checkpointed_at, self.running_at)
         return max(0.0, seconds_between(since, moment)) if self.running_at else 0.0
 
     def made_progress(self, by: int) -> bool:
-        """Whether its run came somewhere: it wrote a checkpoint, or ran for PROGRESS_S."""
+        """Return whether this run made progress: it wrote a checkpoint or ran for PROGRESS_S."""
         if not self.running_at:
             return False
         return self.checkpointed_at > self.running_at or seconds_between(self.running_at, by) >= PROGRESS_S
 
     def came_further(self, by: int) -> bool:
-        """Whether a run after it goes on from further than it began, so that its failure is the first of a row.
+        """Return whether the next run would continue further on, so that this failure is the first of a row.
 
-        Time alone says so only of a job that writes checkpoints, told or not, or has nothing to do again: any other
-        begins anew, and would fail at the same step until its total run time is over.
+        Time alone shows it only for a job that writes checkpoints, reported or not, or that repeats no work: any other
+        job starts from the beginning, and would fail at the same step until its total run time is over.
         """
         spec = self.job.spec
         if spec.checkpointing is None and spec.kind not in SERVING and self.checkpointed_at <= self.running_at:
@@ -161,23 +163,23 @@ class JobRecord(JobState):
         return self.made_progress(by)
 
     def deadline(self) -> Instant:
-        """When its total run time is over, if it goes on running."""
+        """Return when its total run time ends, if it keeps running."""
         return Instant(self.running_at + self.left_ns())
 
     def slice_end(self) -> Instant:
-        """Until then its run is not preempted, whoever wants its place."""
+        """Return the end of its time slice, before which it is not preempted."""
         return Instant(self.running_at + round(self.min_slice_s * NS_PER_S))
 
     def left_ns(self) -> int:
-        """How long it may still run, from the start of its present run."""
+        """Return how long it may still run, from the start of its present run."""
         return max(0, round((self.total_run_time_s - self.ran_s) * NS_PER_S))
 
 
 def bound_ns(record: JobRecord, now: Instant) -> Instant:
-    """When others may count on the place of a job that holds one, at the latest: nothing keeps it there longer.
+    """Return when other jobs may count on the place of a job that holds one, at the latest.
 
-    The end of its slice if it may be preempted, else of its total run time; not before now; and the grace after it is
-    told. One that does not run yet has all of that before it.
+    That is the end of its time slice if it is preemptible, else of its total run time, but not before now; plus its
+    grace period. A job that does not run yet has all of that time ahead.
     """
     grace_ns = round(record.job.spec.grace_s * NS_PER_S)
     if record.phase is Phase.STOPPING:
@@ -190,12 +192,12 @@ def bound_ns(record: JobRecord, now: Instant) -> Instant:
 
 
 def avoided_at(record: JobRecord, now: int) -> frozenset[str]:
-    """Nodes that the job is kept off then."""
+    """Return the nodes from which the job is excluded at a time."""
     return frozenset(one.node for one in record.excluded if not one.until or one.until > now)
 
 
 class JobBook:
-    """All jobs that are remembered: the live ones, and the newest of the ended."""
+    """All remembered jobs: the live ones, and the newest ended ones."""
 
     def __init__(self) -> None:
         self.records: dict[str, JobRecord] = {}
@@ -204,7 +206,7 @@ class JobBook:
         self._classes: dict[ClassKey, EquivalenceClass] = {}
 
     def add(self, record: JobRecord) -> None:
-        """Remember a job that is not known yet."""
+        """Add a job that is not known yet."""
         assert record.id not in self.records
         self.records[record.id] = record
         self.counts[record.phase] += 1
@@ -213,7 +215,7 @@ class JobBook:
             self._end(record)
 
     def first_of_runs(self, heap: list[tuple[Instant, str, int]]) -> Instant | None:
-        """Return the first moment on a heap by job and attempt; entries of runs that are over are dropped."""
+        """Return the first time on a heap of runs (time, job, attempt); drop entries of runs that are over."""
         while heap:
             when, job_id, attempt = heap[0]
             record = self.records.get(job_id)
@@ -223,7 +225,7 @@ class JobBook:
         return None
 
     def move(self, record: JobRecord, phase: Phase) -> None:
-        """The job stands there from now on."""
+        """Set the job's phase."""
         self.counts[record.phase] -= 1
         self.counts[phase] += 1
         record.phase = phase
@@ -231,7 +233,7 @@ class JobBook:
             self._end(record)
 
     def forget(self, record: JobRecord) -> None:
-        """The job was never here, as far as anybody will ask."""
+        """Remove the job and every trace of it."""
         self._ended.pop(record.id, None)
         del self.records[record.id]
         self.counts[record.phase] -= 1
@@ -241,7 +243,7 @@ class JobBook:
     def class_of(
         self, job: Job, *, total_run_time_s: float, min_slice_s: float, avoided: frozenset[str] = frozenset()
     ) -> EquivalenceClass:
-        """What the job asks for; one object for equal requests, while jobs that ask for it are remembered."""
+        """Return the job's equivalence class; equal requests share one object while their jobs are remembered."""
         preemptible = job.spec.preemptible
         key = gang_of(job), preemptible, min_slice_s if preemptible else total_run_time_s, avoided
         job_class = self._classes.get(key)
@@ -252,11 +254,11 @@ class JobBook:
         return job_class
 
     def classes(self) -> Collection[EquivalenceClass]:
-        """All that jobs which are remembered ask for."""
+        """Return the equivalence classes of all remembered jobs."""
         return self._classes.values()
 
     def reclassify(self, record: JobRecord, avoided: frozenset[str]) -> None:
-        """Let the job ask for what its run times and these avoided nodes say. It must stand in no pending queue."""
+        """Set the job's class from its run times and the avoided nodes. It must not be in a pending queue."""
         job_class = self.class_of(
             record.job, total_run_time_s=record.total_run_time_s, min_slice_s=record.min_slice_s, avoided=avoided
         )
@@ -268,7 +270,7 @@ class JobBook:
         record.job_class = job_class
 
     def restored(self, state: JobState) -> JobRecord:
-        """The record of which a checkpoint has this state; it is not added yet."""
+        """Return the record of a checkpoint's state; it is not added yet."""
         spec = state.job.spec
         total_s = spec.total_run_time_s if state.total_run_time_s is None else state.total_run_time_s
         slice_s = spec.min_slice_s if state.min_slice_s is None else state.min_slice_s
@@ -281,7 +283,7 @@ class JobBook:
         return record
 
     def stored(self) -> Iterator[JobRecord]:
-        """Every record, the ended ones last and in the order of their ends."""
+        """Yield every record, the ended ones last and in the order of their ends."""
         for record in self.records.values():
             if record.id not in self._ended:
                 yield record

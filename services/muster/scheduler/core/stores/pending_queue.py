@@ -1,13 +1,13 @@
-"""A pending queue: jobs of one queue that ask for the same, in order; and which pending queues are blocked by what.
+"""A pending queue: jobs of one queue with the same request, in order; and what blocks each pending queue.
 
-A pending queue is judged by its first job: if that cannot run, none behind it can. It is blocked by capacity (the fleet
-has no room for such a gang) or by quota, and is tried again when that may be over.
+A pending queue is judged by its first job: if that cannot run, no job behind it can. It is blocked by capacity (the
+fleet has no room for such a gang) or by quota, and is tried again when that may be over.
 
-Those blocked by quota are kept by queue, resource and need, so that what comes free is compared with a few numbers and
-not with every pending queue. When usage falls somewhere in a tree, only those queues are looked at whose bound it may
-have moved: each waits on the queues from itself up to the bound that it ran into, and is looked at when less is held
-there. Why that is enough: what is available to a queue is the sum of what is left below that bound on the way, and of
-what the bound leaves; none of these grows unless usage falls at one of those queues.
+Pending queues blocked by quota are kept by queue, resource and need, so that freed amounts are compared with a few
+numbers instead of every pending queue. When usage falls in a tree, only pending queues are checked whose limit it may
+affect: each waits on the queues from its own up to the one with the limit that blocked it. This is sufficient: the
+amount available to a queue is the sum of what is left below that limit on the way, and of what the limit leaves;
+neither grows unless usage falls at one of those queues.
 """
 
 from bisect import bisect_left, insort
@@ -21,7 +21,7 @@ from muster.scheduler.core.reasons import Blocked
 from muster.scheduler.core.stores.jobs import EquivalenceClass, JobRecord
 
 Place = tuple[int, int]
-"""A job's place in its queue: its rank, and when it came."""
+"""A job's place in its queue: its rank, and the sequence number of its `routed` fact."""
 
 Entry = tuple[Place, str]
 """A pending job: its place in its queue, and its id."""
@@ -45,24 +45,24 @@ class PendingQueue:
         self.job_class = job_class
         self.number = number
         self.jobs: list[Entry] = []
-        """Ascending, by rank and then by when they came."""
+        """Ascending, by rank and then by arrival."""
         self.capacity_block: CapacityBlock | None = None
-        """Why its first job cannot run; neither this nor `quota_block` while that is not known."""
+        """Why its first job cannot run; this and `quota_block` are None if that is unknown."""
         self.quota_block: QuotaBlock | None = None
         self.filed: Place = (0, 0)
-        """The place of its first job by which it is kept in order while it is blocked."""
+        """The place of its first job at which it is filed while it is blocked."""
         self.was_blocked = False
         """Whether it was ever blocked."""
         self.unreported: dict[str, None] = {}
-        """Jobs that were never told why they wait."""
+        """Jobs for which no reason was reported yet."""
         self.why: Blocked | None = None
-        """The reason that was reported last, found when the pending queues' epoch was `why_epoch`."""
+        """The last reported reason, found when the pending queues' epoch was `why_epoch`."""
         self.why_epoch = -1
         self.due = 0
 
     @property
     def is_blocked(self) -> bool:
-        """Whether it was judged, and its first job could not run."""
+        """Whether it was tried, and its first job could not run."""
         return self.capacity_block is not None or self.quota_block is not None
 
     def stands(self, entry: Entry) -> bool:
@@ -72,7 +72,7 @@ class PendingQueue:
 
 
 class QueuesInOrder:
-    """Pending queues by the place of their first job. A pending queue is kept in one of these at a time."""
+    """Pending queues by the place of their first job. A pending queue is in one of these at a time."""
 
     __slots__ = ("_queues",)
 
@@ -83,22 +83,22 @@ class QueuesInOrder:
         return bool(self._queues)
 
     def all(self) -> list[tuple[Place, int, PendingQueue]]:
-        """Return all in order, each behind the place of its first job and its own number; not to be changed."""
+        """Return all in order, each with the place of its first job and its own number; do not modify the list."""
         return self._queues
 
     def add(self, pending: PendingQueue) -> None:
-        """Keep a pending queue that is not empty."""
+        """Add a pending queue that is not empty."""
         pending.filed = pending.jobs[0][0]
         insort(self._queues, (pending.filed, pending.number, pending))
 
     def remove(self, pending: PendingQueue) -> None:
-        """Forget a pending queue that is kept."""
+        """Remove a pending queue."""
         at = bisect_left(self._queues, (pending.filed, pending.number))
         assert self._queues[at][2] is pending
         del self._queues[at]
 
     def refile(self, pending: PendingQueue) -> None:
-        """Keep the order after another job may have become the first."""
+        """Restore the order after the first job may have changed."""
         if pending.filed != pending.jobs[0][0]:
             self.remove(pending)
             self.add(pending)
@@ -117,9 +117,9 @@ class CapacityBlock:
         self.watch = watch
         self.queues: dict[str, PendingQueue] = {}
         self.refused = -2
-        """The fleet's version when a gang of the class was tried last."""
+        """The fleet's version when a gang of the class was last tried."""
         self.why: Blocked | None = None
-        """The reason, found when the epoch was `why_epoch`, and not looked for again before `why_until`."""
+        """The reason, found when the epoch was `why_epoch`; it is not searched again before `why_until`."""
         self.why_epoch = -1
         self.why_until = Instant(0)
 
@@ -136,11 +136,11 @@ class CapacityBlocked:
         self._of_queue: dict[str, QueuesInOrder] = {}
 
     def of_class(self, job_class: EquivalenceClass) -> CapacityBlock | None:
-        """Return what blocks the pending queues of one class, if anything does."""
+        """Return the block of one class's pending queues, if there is one."""
         return self._of_class.get(job_class)
 
     def add(self, pending: PendingQueue) -> CapacityBlock:
-        """Add a pending queue that is not empty; it may be here already."""
+        """Add a pending queue that is not empty; adding it again is allowed."""
         block = self._of_class.get(pending.job_class)
         if block is None:
             watch = self._rooms.watch(pending.job_class.gang)
@@ -164,11 +164,11 @@ class CapacityBlocked:
             self.hopes.pop(block.watch, None)
 
     def refile(self, pending: PendingQueue) -> None:
-        """Keep the order after another job may have become the first."""
+        """Restore the order after the first job may have changed."""
         self._of_queue[pending.queue].refile(pending)
 
     def hope(self, *, for_all: bool) -> None:
-        """Find the classes for which there is room, among all of them or among those that were found last."""
+        """Find the classes for which there is room, among all of them or among those found last."""
         among = self._of_watch if for_all else self.hopes
         found = self._rooms.hopeful(None if for_all else among) if among else ()
         self.hopes = {watch: among[watch] for watch in found}
@@ -178,9 +178,9 @@ class CapacityBlocked:
         return self._rooms.has_room(block.watch)
 
     def hopeful(self) -> Iterator[tuple[str, Iterator[PendingQueue]]]:
-        """Yield queues with pending queues for which there may be room, and those, the first in order first.
+        """Yield queues that have pending queues for which there may be room, with these pending queues in order.
 
-        They are found one by one, when they are asked for: those are left out for which there is no room by then.
+        They are found lazily: pending queues for which there is no room by then are left out.
         """
         queues = dict[str, PendingQueue]()
         for block in self.hopes.values():
@@ -214,15 +214,15 @@ class QuotaBlock:
         is_provisional: bool = False,
     ) -> None:
         self.resource = resource
-        """The resource of which too little is left; "" if the queue does not exist."""
+        """The resource that is short; "" if the queue does not exist."""
         self.amounts = amounts
         """All that the job needs."""
         self.why = why
         self.depends_on_place = depends_on_place
-        """Whether another place might need less, so that it is tried whenever anything changed: which place is found
-        depends on what others take as much as on what they give up."""
+        """Whether another place might need less, so that it is tried whenever anything changed: the place found depends
+        on what other jobs take as much as on what they free."""
         self.is_provisional = is_provisional
-        """Whether that counts proposals which may yet be taken back."""
+        """Whether it counts proposals that may be retracted."""
         self.need = amounts.get(resource, 0)
         """How much of the resource must be available."""
 
@@ -239,14 +239,14 @@ class QuotaWait:
     def __init__(self, key: QuotaWaitKey) -> None:
         self.key = key
         self.queues: dict[int, QueuesInOrder] = {}
-        """By how much they need."""
+        """By the amount that they need."""
         self.left = 0
-        """What was available when that was looked at last."""
+        """The amount available at the last check."""
         self.waits_on: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_hopeful(self) -> bool:
-        """Whether there is enough for the one that needs least."""
+        """Whether there is enough for the pending queue that needs least."""
         return any(need <= self.left for need in self.queues)
 
 
@@ -294,12 +294,12 @@ class QuotaBlocked:
             del self._waits[wait.key]
 
     def refile(self, pending: PendingQueue, block: QuotaBlock) -> None:
-        """Keep the order after another job may have become the first."""
+        """Restore the order after the first job may have changed."""
         if block.resource:
             self._waits[_key(pending, block)].queues[block.need].refile(pending)
 
     def relieve(self, relieved: Iterable[tuple[str, str]], tree: QueueTree) -> None:
-        """Find for whom there may be enough, now that less is held at these (queue, resource)."""
+        """Find pending queues that may have enough, now that usage fell at these (queue, resource)."""
         waits: dict[QuotaWait, None] = dict(self._hopeful)
         for key in relieved:
             waits.update(self._waiting.get(key, ()))
@@ -307,12 +307,12 @@ class QuotaBlocked:
             self._look(wait, tree)
 
     def relieve_all(self, tree: QueueTree) -> None:
-        """Find for whom there may be enough, whatever changed."""
+        """Find pending queues that may have enough, whatever changed."""
         for wait in self._waits.values():
             self._look(wait, tree)
 
     def hopeful(self) -> Iterator[tuple[str, Iterator[PendingQueue]]]:
-        """Yield queues with pending queues for which there may be enough; those that need equally much, in order."""
+        """Yield queues with pending queues that may have enough quota; pending queues of the same need are in order."""
         for wait in self._hopeful:
             for need, in_order in wait.queues.items():
                 if need <= wait.left:
@@ -323,7 +323,7 @@ class QuotaBlocked:
         return tuple(self._unknown.get(queue, ()))
 
     def dependent_on_place(self) -> tuple[PendingQueue, ...]:
-        """Return pending queues that are to be tried whenever anything changed."""
+        """Return pending queues that have to be tried whenever anything changed."""
         return tuple(self._dependent_on_place)
 
     def _look(self, wait: QuotaWait, tree: QueueTree) -> None:

@@ -1,7 +1,7 @@
-"""All pending queues: which are worth trying now, and which have jobs that must be told why they wait.
+"""All pending queues: which are worth trying now, and which have jobs whose reason has to be reported.
 
-A blocked pending queue is left alone until what blocks it may be over (see `pending_queue`), so thousands of waiting
-jobs cost nothing while nothing changes, and little when something does. Reasons are found only when they are reported.
+A blocked pending queue is not tried until its block may be over (see `pending_queue`), so thousands of waiting jobs
+cost nothing while nothing changes, and little when something does. Reasons are found only when they are reported.
 """
 
 import heapq
@@ -16,32 +16,32 @@ from muster.scheduler.core.stores.pending_queue import CapacityBlocked, PendingQ
 
 
 class ReasonsDue:
-    """Blocked pending queues whose reason is to be found and reported, now or later."""
+    """Blocked pending queues whose reason has to be found and reported, now or later."""
 
     def __init__(self) -> None:
         self.now: dict[PendingQueue, None] = {}
-        """Pending queues whose jobs may have to hear a reason."""
+        """Pending queues whose jobs may need a report."""
         self.epoch = 0
         """Grows when reasons may have changed."""
         self.is_out_of_date = False
-        """Whether that happened since `explain_again`."""
+        """Whether reasons may have changed since `explain_again`."""
         self._explained: dict[PendingQueue, None] = {}
         self._later: list[tuple[int, int, PendingQueue]] = []
 
     def add(self, pending: PendingQueue) -> None:
-        """Find the reason of a pending queue anew."""
+        """Find the reason of a pending queue again."""
         self._explained.pop(pending, None)
         pending.due = 0
         self.now[pending] = None
 
     def remove(self, pending: PendingQueue) -> None:
-        """Forget a pending queue in which no job is left."""
+        """Remove a pending queue in which no job is left."""
         self.now.pop(pending, None)
         self._explained.pop(pending, None)
         pending.due = 0
 
     def wake(self, now: Instant) -> None:
-        """Find the reasons of pending queues that were put off until now."""
+        """Find the reasons of pending queues that were deferred until now."""
         while self._later and self._later[0][0] <= now:
             due, _, pending = heapq.heappop(self._later)
             if pending.due == due:
@@ -49,26 +49,26 @@ class ReasonsDue:
                 self.now[pending] = None
 
     def put_off(self, pending: PendingQueue, due: Instant) -> None:
-        """Leave a pending queue until it is due."""
+        """Defer a pending queue until it is due."""
         del self.now[pending]
         if pending.due != due:
             pending.due = due
             heapq.heappush(self._later, (due, pending.number, pending))
 
     def explained(self, pending: PendingQueue) -> None:
-        """Leave a pending queue whose jobs all know their reason, until something changes."""
+        """Skip a pending queue whose jobs have all their reports, until something changes."""
         del self.now[pending]
         if pending.is_blocked:
             self._explained[pending] = None
 
     def explain_again(self) -> None:
-        """Find the reasons of all pending queues anew that are explained."""
+        """Find the reasons of all explained pending queues again."""
         self.now.update(self._explained)
         self._explained.clear()
         self.is_out_of_date = False
 
     def next_due(self) -> Instant | None:
-        """Return when the first pending queue is due that was put off."""
+        """Return when the first deferred pending queue is due."""
         while self._later and self._later[0][2].due != self._later[0][0]:
             heapq.heappop(self._later)
         return Instant(self._later[0][0]) if self._later else None
@@ -85,7 +85,7 @@ class PendingQueues:
     def __init__(self, rooms: Rooms, tree: QueueTree) -> None:
         self.queues: dict[tuple[str, EquivalenceClass], PendingQueue] = {}
         self.open: dict[PendingQueue, None] = {}
-        """Those worth trying, never judged or judged by what is over."""
+        """Pending queues worth trying: never tried, or their block is over."""
         self.unfinished = False
         """Whether the last decision left pending queues untried."""
         self.reasons = ReasonsDue()
@@ -102,7 +102,7 @@ class PendingQueues:
     # --- which jobs wait ------------------------------------------------------------------------------------
 
     def add(self, record: JobRecord) -> None:
-        """Let the job wait at its place."""
+        """Add the job at its place."""
         key = (record.queue, record.job_class)
         pending = self.queues.get(key)
         if pending is None:
@@ -117,7 +117,7 @@ class PendingQueues:
             self._refile(pending)
 
     def remove(self, record: JobRecord) -> None:
-        """Let the job wait no longer."""
+        """Remove the job."""
         pending = self.queues.get((record.queue, record.job_class))
         entry = entry_of(record)
         if pending is None or not pending.stands(entry):
@@ -131,15 +131,15 @@ class PendingQueues:
             self.reasons.remove(pending)
         elif pending.is_blocked:
             self._refile(pending)
-            self.reasons.add(pending)  # another one may be first now
+            self.reasons.add(pending)  # another job may be first now
 
     def queue_of(self, record: JobRecord) -> PendingQueue | None:
-        """Return where the job waits; None if it does not."""
+        """Return the pending queue in which the job waits; None if it does not wait."""
         pending = self.queues.get((record.queue, record.job_class))
         return pending if pending is not None and pending.stands(entry_of(record)) else None
 
     def want_reason(self, record: JobRecord) -> None:
-        """Have a waiting job told why it waits."""
+        """Request a report of why a job waits."""
         pending = self.queues.get((record.queue, record.job_class))
         if pending is not None:
             pending.unreported[record.id] = None
@@ -147,7 +147,7 @@ class PendingQueues:
                 self.reasons.add(pending)
 
     def reported(self, record: JobRecord) -> None:
-        """Note that the job was told why it waits."""
+        """Note that the reason of the job was reported."""
         pending = self.queues.get((record.queue, record.job_class))
         if pending is not None:
             pending.unreported.pop(record.id, None)
@@ -155,9 +155,10 @@ class PendingQueues:
     # --- what is worth trying ----------------------------------------------------------------------------
 
     def refresh(self, *, version: int, withdrawn: int, generation: int) -> None:
-        """Find the pending queues whose obstacle may be gone.
+        """Find the pending queues whose block may be over.
 
-        version: the fleet's. withdrawn: how many proposals were ever taken back. generation: of jobs, queues and nodes.
+        `version` is the fleet's, `withdrawn` counts proposals ever retracted, and `generation` is of jobs, queues and
+        nodes.
         """
         if self._is_reopened:
             self._is_reopened = False
@@ -165,7 +166,7 @@ class PendingQueues:
                 self._reopen(pending)
             self.reasons.begin_epoch()
         judged, self._judged = self._judged, {}
-        if withdrawn != self._withdrawn:  # the same is decided again, so it starts from what was not known then
+        if withdrawn != self._withdrawn:  # the same decision is made again, so blocks found by the last one are dropped
             for pending in judged:
                 if pending.is_blocked:
                     self._reopen(pending)
@@ -188,15 +189,15 @@ class PendingQueues:
         self.reasons.begin_epoch()
 
     def worth_trying(self) -> Iterator[tuple[str, Iterator[PendingQueue]]]:
-        """Yield queues with pending queues for which there may be room or quota again, and those in order.
+        """Yield queues with their pending queues, in order, for which there may be room or quota again.
 
-        Of pending queues that come together each is worth trying only if the one before it was.
+        In each group of pending queues, one is worth trying only if the one before it was.
         """
         yield from self._capacity_blocked.hopeful()
         yield from self._quota_blocked.hopeful()
 
     def narrow(self) -> None:
-        """Leave out the classes whose room the placements since `refresh` took."""
+        """Drop the classes whose room was taken by the placements since `refresh`."""
         self._capacity_blocked.hope(for_all=False)
 
     @property
@@ -205,16 +206,16 @@ class PendingQueues:
         return bool(self._capacity_blocked.hopes)
 
     def reopen_queue(self, queue: str) -> None:
-        """Try the pending queues of a queue that just came."""
+        """Try the pending queues of a queue that was just created."""
         for pending in self._quota_blocked.of_queue(queue):
             self._reopen(pending)
 
     def reopen(self) -> None:
-        """Try all pending queues again at the next `refresh`, whatever stopped them."""
+        """Try all pending queues again at the next `refresh`, whatever blocks them."""
         self._is_reopened = True
 
     def may_fit(self, pending: PendingQueue) -> bool:
-        """Return whether it is worth trying: not with too little room or quota, nor if it was just refused."""
+        """Return whether it is worth trying: it has enough room and quota, and was not just refused."""
         quota = pending.quota_block
         if quota is not None and quota.resource:
             left = self._tree.available(pending.queue, quota.resource, preemptible=pending.job_class.preemptible)
@@ -236,7 +237,7 @@ class PendingQueues:
             pending.capacity_block.refused = self._version
 
     def exhausted(self, pending: PendingQueue) -> None:
-        """Try a pending queue again all of whose jobs found room: a job that comes may find some, too."""
+        """Reopen a pending queue all of whose jobs were placed: a new job may find room too."""
         if pending.is_blocked:
             self._reopen(pending)
 
@@ -248,7 +249,7 @@ class PendingQueues:
         self._blocked(pending)
 
     def may_be_retried(self, pending: PendingQueue) -> bool:
-        """Return whether a pending queue that is blocked by capacity has room now and is yet to be tried."""
+        """Return whether a pending queue that is blocked by capacity has room now and was not tried yet."""
         block = pending.capacity_block
         if block is None or not self._capacity_blocked.has_room(block):
             return False
@@ -257,7 +258,7 @@ class PendingQueues:
     # --- inside ------------------------------------------------------------------------------------------
 
     def _reopen_dependent_on_place(self, generation: int, withdrawn: int) -> None:
-        """Try again what another place may help: which place is found changes with what is taken, too."""
+        """Try pending queues again that another place may help: the place found also changes with what is taken."""
         is_news, self._generation = generation != self._generation, generation
         if not is_news and withdrawn == self._withdrawn:
             return

@@ -1,4 +1,4 @@
-"""What the decision that is being made proposes: kept in the fleet until it is folded, or taken back."""
+"""Proposals of the present decision: held in the fleet until they are folded or retracted."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -12,15 +12,15 @@ from muster.schemas.job import Slot
 
 
 class Proposals:
-    """The proposals of the decision that is being made, by job.
+    """The proposals of the present decision, by job.
 
-    A proposal is held in the fleet until it is confirmed by its own `placed` or withdrawn by `settle`, which must come
-    before anything else looks at what is free.
+    A proposal is held in the fleet until it is confirmed by its own `placed` or withdrawn by `settle`, which must run
+    before anything else reads free capacity.
     """
 
     def __init__(self, nodes: NodeTable, fleet: Fleet, bookings: Bookings) -> None:
         self.withdrawn = 0
-        """Proposals that were ever taken back."""
+        """Number of proposals ever withdrawn."""
         self._nodes = nodes
         self._fleet = fleet
         self._bookings = bookings
@@ -28,21 +28,21 @@ class Proposals:
 
     @property
     def holds(self) -> Mapping[str, tuple[Hold, ...]]:
-        """What is proposed, by job."""
+        """The proposed holds, by job."""
         return self._holds
 
     def propose(self, job_id: str, gang: GangRequest) -> tuple[Hold, ...] | None:
-        """Find places for a whole gang and keep them for the time being; None if there are none."""
+        """Find places for a whole gang and propose them; return None if there are none."""
         return self._keep(job_id, self._fleet.find(gang))
 
     def propose_apart(self, job_id: str, gang: GangRequest, avoided: Collection[str]) -> tuple[Hold, ...] | None:
-        """As `propose`, on none of the nodes that the job is kept off."""
+        """Propose places as `propose`, on none of the nodes from which the job is excluded."""
         with closed(self._fleet, avoided):
             holds = self._fleet.find(gang)
         return self._keep(job_id, holds if holds is not None and is_apart(holds, avoided) else None)
 
     def propose_at(self, job_id: str, holds: Sequence[Hold]) -> bool:
-        """Keep exactly these places for a job for the time being; False if not all of them are idle and usable."""
+        """Propose exactly these places for a job; return False if not all of them are idle and usable."""
         if not all(self._is_usable(hold.slot) for hold in holds):
             return False
         for done, hold in enumerate(holds):
@@ -56,34 +56,34 @@ class Proposals:
         return True
 
     def withdraw(self, job_id: str) -> None:
-        """Take one proposal back."""
+        """Withdraw one proposal."""
         self.withdrawn += 1
         for hold in self._holds.pop(job_id):
             self._fleet.release(hold)
             self._bookings.touch(hold.slot.node)
 
     def retract(self, job_id: str) -> None:
-        """Take the newest proposal back, before any job was refused because of it."""
+        """Retract the newest proposal, before any job was refused because of it."""
         for hold in self._holds.pop(job_id):
             self._fleet.withdraw(hold)
             self._bookings.touch(hold.slot.node)
 
     def settle(self) -> None:
-        """Take back every proposal that was not confirmed, and keep all that is booked and idle."""
+        """Withdraw every proposal that was not confirmed, and update the bookings."""
         for job_id in tuple(self._holds):
             self.withdraw(job_id)
         self._bookings.recall()
         self._bookings.settle()
 
     def clear(self, node: str) -> None:
-        """Let nothing but the holds of jobs stand on a node."""
+        """Remove all holds from a node except those of jobs."""
         self.settle()
         self._bookings.give_way(node)
 
     def confirm(self, job_id: str, slots: Sequence[Slot]) -> tuple[Hold, ...] | None:
-        """Return what the fleet holds already of a job that was placed on these slots.
+        """Return what the fleet already holds of a job that was placed on these slots.
 
-        None if that is nothing: then every proposal is withdrawn, so that the slots can be entered.
+        None if it holds nothing: then every proposal is withdrawn, so that the slots can be entered.
         """
         holds = self._holds.get(job_id)
         if holds is not None and same_places(holds, slots):
@@ -103,6 +103,5 @@ class Proposals:
         return holds
 
     def _is_usable(self, place: Place) -> bool:
-        """Return whether the node and the devices of this slot take new jobs."""
         record, node = self._nodes.get(place.node), self._fleet.ledger.nodes.get(place.node)
         return record is not None and record.usable and node is not None and node.broken.isdisjoint(place.devices)

@@ -1,4 +1,4 @@
-"""Advance reservations as folded: what is kept, from when on, for whom, and the wishes that wait for an answer."""
+"""Advance reservations as folded, and the requests that wait for an answer."""
 
 from dataclasses import dataclass
 
@@ -13,14 +13,14 @@ WEEK_NS = 7 * 86_400 * NS_PER_S
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """When something is kept: once, or every week from then on. Nanoseconds."""
+    """The time of a reservation, once or every week, in nanoseconds."""
 
     starts_at: int
     duration: int
     weekly: bool
 
     def meets(self, other: "Window") -> bool:
-        """Whether both are kept at the same moment, some day."""
+        """Return whether both windows ever overlap."""
         first, later = (self, other) if self.starts_at <= other.starts_at else (other, self)
         ahead = later.starts_at - first.starts_at
         if ahead < first.duration:
@@ -31,7 +31,7 @@ class Window:
         return into < first.duration or WEEK_NS - into < later.duration
 
     def begins(self, now: int) -> int:
-        """The start of the first time that is not over yet."""
+        """Return the start of the first occurrence that is not over yet."""
         behind = now - self.starts_at - self.duration
         if not self.weekly or behind < 0:
             return self.starts_at
@@ -39,37 +39,39 @@ class Window:
 
 
 def window_of(spec: ReservationSpec) -> Window:
-    """All times of a reservation."""
+    """Return the window of all occurrences of a reservation."""
     return Window(spec.starts_at, round(spec.duration_s * NS_PER_S), spec.repeat is Repeat.WEEKLY)
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """One that is kept. starts_at: this time. slots: GPUs that were chosen where no nodes are named."""
+    """A booked reservation."""
 
     spec: ReservationSpec
     starts_at: Instant
+    """The start of the present or next occurrence."""
     slots: tuple[Slot, ...] = ()
+    """The chosen GPUs, if the spec names no nodes."""
     last_fact: str = ""
 
     @property
     def ends_at(self) -> Instant:
-        """The end of this time."""
+        """The end of the present or next occurrence."""
         return Instant(self.starts_at + window_of(self.spec).duration)
 
     @property
     def window(self) -> Window:
-        """This time and those after it."""
+        """The window of this occurrence and those after it."""
         window = window_of(self.spec)
         return Window(self.starts_at, window.duration, window.weekly)
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Where something is kept."""
+        """The nodes on which capacity is kept."""
         return self.spec.nodes or tuple(slot.node for slot in self.slots)
 
     def booking(self) -> Booking:
-        """What that means for the bookings."""
+        """Return the booking of this occurrence."""
         spec = self.spec
         wants = {name: Want(whole=True) for name in spec.nodes}
         for slot in self.slots:
@@ -87,40 +89,43 @@ class Reservation:
 
 
 class Reservations:
-    """All of them. booked: by name. wishes: by the fact that asked. changes: grows when one is booked or ended."""
+    """All advance reservations."""
 
     def __init__(self, bookings: Bookings) -> None:
         self.booked: dict[str, Reservation] = {}
+        """By name."""
         self.wishes: dict[str, ReservationWish] = {}
+        """Requests by the id of their fact."""
         self.changes = 0
+        """Grows when a reservation is booked or ended."""
         self._bookings = bookings
 
     def book(self, payload: Booked, *, fact: str) -> None:
-        """It is kept from here on, instead of one of the same name."""
+        """Book the reservation, instead of one of the same name."""
         spec = payload.spec
         starts_at = Instant(payload.starts_at or spec.starts_at)
         self._set(Reservation(spec, starts_at, payload.slots, fact))
 
     def end(self, name: str) -> bool:
-        """It is kept no more. False if it was not."""
+        """End the reservation, and return whether it was booked."""
         self._bookings.unbook(RESERVATION + name)
         self.changes += 1
         return self.booked.pop(name, None) is not None
 
     def answer(self, causes: tuple[str, ...]) -> None:
-        """The wishes that these facts were are answered."""
+        """Remove the requests that these facts made: they are answered."""
         for cause in causes:
             self.wishes.pop(cause, None)
 
     def load(self, state: ReservationState) -> None:
-        """As a checkpoint says."""
+        """Load the reservation from a checkpoint."""
         self.wishes.update({wish.fact: wish for wish in state.wishes})
         if state.spec is not None:
             starts_at = Instant(state.starts_at or state.spec.starts_at)
             self._set(Reservation(state.spec, starts_at, state.slots, state.last_fact))
 
     def states(self) -> dict[str, ReservationState]:
-        """By name, as state facts."""
+        """Return the state facts, by name."""
         names = dict.fromkeys([*self.booked, *(wish.name for wish in self.wishes.values())])
         return {name: self._state(name) for name in names}
 

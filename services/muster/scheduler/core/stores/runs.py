@@ -1,7 +1,7 @@
-"""Jobs by what preemption has to know of them: past their slice, stopping, resizing, with places kept for them.
+"""Indexes of jobs for preemption: past their slice, stopping, resizing, with reserved places.
 
-A run that begins goes on a heap by the end of its slice and is moved to the expired ones when that has passed, so that
-preemption never looks at all running jobs to find those that it may ask.
+A run that begins goes on a heap by the end of its slice and moves to the expired ones when that has passed, so that
+preemption never visits all running jobs to find its candidates.
 """
 
 import heapq
@@ -13,23 +13,23 @@ from muster.schemas.job import Phase
 
 
 class Runs:
-    """Jobs by what preemption has to know of them. Follows from the records; `file` keeps it so.
-
-    leaving: being stopped. resizing: asked to shrink or grow, not yet done. reserved: waiting, with a place kept for
-    them. small: running elastic jobs that would take more replicas. reporting: running, with a checkpoint.
-    """
+    """Indexes of jobs for preemption. They derive from the records; `file` updates them."""
 
     def __init__(self) -> None:
         self.leaving: dict[str, None] = {}
+        """Jobs that are being stopped."""
         self.resizing: dict[str, None] = {}
         self.reserved: dict[str, None] = {}
+        """Waiting jobs with a reservation."""
         self.small: dict[str, None] = {}
+        """Running elastic jobs with fewer replicas than their maximum."""
         self.reporting: dict[str, None] = {}
+        """Running jobs that reported a checkpoint."""
         self._slices: list[tuple[Instant, str, int]] = []
         self._expired: dict[str, dict[int, dict[str, None]]] = {}
 
     def file(self, record: JobRecord) -> None:
-        """The job's record changed."""
+        """Update the indexes after the job's record changed."""
         phase, job_id = record.phase, record.id
         is_running = phase is Phase.RUNNING
         _keep(self.leaving, job_id, phase is Phase.STOPPING)
@@ -42,12 +42,12 @@ class Runs:
             self._drop(record, record.effective_priority)
 
     def begin(self, record: JobRecord) -> None:
-        """Its run begins; its slice will end."""
+        """Schedule the end of the time slice of a job that begins to run."""
         if record.job.spec.preemptible:
             heapq.heappush(self._slices, (record.slice_end(), record.id, record.attempt))
 
     def expire_slices(self, now: Instant, jobs: JobBook) -> bool:
-        """Move those whose slice is over to the expired ones. Returns whether there were any."""
+        """Move jobs whose slice is over to the expired ones, and return whether there were any."""
         found = False
         while (when := self.next_end(jobs)) is not None and when <= now:
             record = jobs.records[heapq.heappop(self._slices)[1]]
@@ -57,24 +57,24 @@ class Runs:
         return found
 
     def reprioritise(self, record: JobRecord, *, was: int) -> None:
-        """The job's priority is another one now."""
+        """Update the index after the job's priority changed from `was`."""
         if self._drop(record, was):
             self._expired.setdefault(record.queue, {}).setdefault(record.effective_priority, {})[record.id] = None
 
     def next_end(self, jobs: JobBook) -> Instant | None:
-        """When the next slice of a running job ends that may be preempted then."""
+        """Return when the next slice of a running preemptible job ends."""
         return jobs.first_of_runs(self._slices)
 
     def has_expired(self) -> bool:
-        """Whether any job is past its slice."""
+        """Return whether any job is past its slice."""
         return bool(self._expired)
 
     def expired_queues(self) -> dict[str, int]:
-        """Queues with jobs past their slice, and the lowest priority among these."""
+        """Return the queues with jobs past their slice, and the lowest priority among these jobs."""
         return {queue: min(by_priority) for queue, by_priority in self._expired.items()}
 
     def expired(self, queue: str, *, below: int) -> Iterator[str]:
-        """Jobs of a queue that are past their slice and of a lower priority than `below`, lowest first."""
+        """Yield the queue's jobs that are past their slice and of a lower priority than `below`, lowest first."""
         by_priority = self._expired.get(queue, {})
         for priority in sorted(by_priority):
             if priority >= below:
@@ -82,7 +82,7 @@ class Runs:
             yield from by_priority[priority]
 
     def _drop(self, record: JobRecord, priority: int) -> bool:
-        """It is not expired any more. Returns whether it was."""
+        """Remove the job from the expired ones, and return whether it was one."""
         by_priority = self._expired.get(record.queue)
         if by_priority is None:
             return False
