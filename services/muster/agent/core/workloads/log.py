@@ -192,7 +192,7 @@ class WorkloadLog:
 
     @_FOLDS.on("job", "refusal-forwarded", facts.JobRefused)
     def _refused(self, fact: Fact, refused: facts.JobRefused) -> str | None:
-        """Find the workload by object, not by job: agent and gateway may differ in its team, and then in the job's id."""
+        """Find the workload by object: agent and gateway may differ in its team, and then in the job's id."""
         record = self.records.get(refused.workload)
         if record is None:
             return None

@@ -242,7 +242,7 @@ class Workloads:
         return records.rejection(self.policy, view, unfit)
 
     def _settling(self, record: Workload, view: WorkloadView | None) -> Draft | None:
-        """Return `settled` once the object shows the end, or is gone for certain. A refused one may be submitted again."""
+        """Return `settled` once the object shows the end, or is gone. A refused one may be submitted again."""
         if view is None and not self._is_read(record):
             return None
         may_come = record.is_refused and view is not None and not view.finished
