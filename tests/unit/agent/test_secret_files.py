@@ -59,7 +59,7 @@ def test_a_link_a_pipe_and_a_long_file_are_refused(tmp_path: Path, file: Path) -
     file.unlink()
     file.write_bytes(b"x" * (BYTES_MAX + 1))
     file.chmod(0o600)
-    with pytest.raises(SecretFileError, match="more than"):
+    with pytest.raises(SecretFileError, match="at most"):
         read_secrets(ASKED, directory=tmp_path, team="vision")
 
 

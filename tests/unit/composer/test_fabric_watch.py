@@ -315,7 +315,7 @@ def test_a_fabric_that_never_answered_is_told_once_and_when_it_does(
     for _ in range(3):
         unseen.it.advance(1)
         unseen.look()
-    assert silent(caplog) == ["fabric one has not answered since the start: nobody there"]
+    assert silent(caplog) == ["fabric one has not answered since the term began: nobody there"]
     unseen.it.fabrics.blind = None
     unseen.it.advance(200)
     unseen.look()

@@ -223,16 +223,16 @@ def test_a_name_may_be_used_again_after_its_end() -> None:
     [
         ({"model": "L4"}, "model", "no fabric has gpu of model L4; known: NVIDIA-A100-PCIE-40GB"),
         ({"type": "fpga"}, "type", "known: cxlmemory, gpu"),
-        ({"size": 9, "allocation_policy": "differentnode"}, "size", "room for 8 more, 9 are asked"),
-        ({"size": 5, "target_node": "n1"}, "size", "node n1 has room for 4 more, 5 are asked"),
-        ({"size": 7}, "size", "6 NVIDIA-A100-PCIE-40GB are free in the pools of these nodes, 7 are asked"),
+        ({"size": 9, "allocation_policy": "differentnode"}, "size", "room for 8 more, 9 are requested"),
+        ({"size": 5, "target_node": "n1"}, "size", "node n1 has room for 4 more, 5 are requested"),
+        ({"size": 7}, "size", "6 NVIDIA-A100-PCIE-40GB are free in the pools of these nodes, 7 are requested"),
         ({"target_node": "gone"}, "target_node", "node gone left the cluster"),
         ({"target_node": "never"}, "target_node", "node never is not part of the cluster"),
         ({"target_node": "fixed"}, "target_node", "node fixed is not composable"),
         ({"target_node": "lost"}, "target_node", "node lost is lost"),
         ({"target_node": "n1", "other_spec": {"milli_cpu": 64_001}}, "other_spec.milli_cpu", "has 64000 free"),
         ({"target_node": "n1", "other_spec": {"memory": 2**50}}, "other_spec.memory", "bytes free"),
-        ({"target_node": "n1", "other_spec": {"allowed_pod_number": 9}}, "other_spec.allowed_pod_number", "leave it"),
+        ({"target_node": "n1", "other_spec": {"allowed_pod_number": 9}}, "other_spec.allowed_pod_number", "remove it"),
     ],
 )
 def test_what_cannot_be_is_refused_and_the_field_is_named(spec: dict[str, object], field: str, says: str) -> None:
@@ -361,7 +361,7 @@ def test_a_fabric_that_never_tells_what_it_holds_ends_the_wait() -> None:
     it.node("n1")
     it.compose(target_node="n1")
     it.advance(BOUNDS.attach_s_max + 1)
-    assert "has not yet told" in refusal(it).reason
+    assert "has not been surveyed" in refusal(it).reason
 
 
 def test_ids_are_the_same_for_every_instance() -> None:

@@ -18,7 +18,7 @@ _EPOCH_WEEKDAY = 3
 
 
 def open_at(windows: Sequence[Window], moment: Instant) -> Instant:
-    """Return the first time from `at` on at which a node may be taken; `at` itself without windows."""
+    """Return the first time from `moment` on at which a node may be taken."""
     if not windows:
         return moment
     week_start, into = _week(moment)

@@ -1,4 +1,4 @@
-"""Which pods an attempt is to have, and which object is which of them."""
+"""Assign pods to the slots of an attempt, and objects to pods."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,9 +22,9 @@ _V = TypeVar("_V")
 
 
 class PodIndex:
-    """Which object is which pod: Muster's own by name, place and labels, others' by what made them.
+    """Finds the pod of an object: Muster's own by name, place and labels, adopted ones by their owner.
 
-    attempts: all that live. Holds every pod as it was last seen.
+    It holds every pod as last seen.
     """
 
     def __init__(self, attempts: Mapping[AttemptKey, LiveAttempt], manifests: Manifests, adopted: AdoptedPods) -> None:
@@ -40,9 +40,9 @@ class PodIndex:
         self._adopted_of: dict[AttemptKey, dict[str, _Name]] = {}  # the same by attempt: uids with their names
 
     def key_of(self, view: PodView) -> PodKey | None:
-        """Which pod it is; None if it is of no attempt that lives.
+        """Return the pod of a live attempt; None if there is none.
 
-        Labels are copied by whoever copies a pod: Muster's own has its name and is in its namespace, too.
+        Copied pods have copied labels: Muster's own must also have their name and namespace.
         """
         if view.member is None:
             return self._claimed.get(view.uid) or self._claim(view)
@@ -54,7 +54,7 @@ class PodIndex:
         return key if view.key == (self._manifests.namespace(order), pod_name(key)) else None
 
     def host(self, one: LiveAttempt) -> list[PodView]:
-        """The attempt waits for pods of others. Those that are there already."""
+        """Wait for adopted pods of the attempt; yield those that exist."""
         found: list[PodView] = []
         for key in self._adopted.keys_of_order(one.order):
             self._hosts.setdefault(key, {})[one.key] = None
@@ -62,10 +62,10 @@ class PodIndex:
         return found
 
     def unhost(self, one: LiveAttempt) -> None:
-        """It waits no longer, and its pods are nobody's.
+        """Stop waiting for the attempt's pods.
 
-        Those that are done are so for the attempt after it, too: their object counts them, and makes no others. Those
-        that came too late for this one may be in time for that. Failed ones are made anew.
+        Finished pods also count for the next attempt: their object counts them, and creates no others. Late pods may
+        serve the next attempt, too. Failed ones are created again.
         """
         for key in self._adopted.keys_of_order(one.order):
             _drop(self._hosts, key, one.key)
@@ -76,7 +76,7 @@ class PodIndex:
                 self._leave(view)
 
     def lose(self, view: PodView) -> PodKey | None:
-        """The pod is no more. Which it was."""
+        """Forget a deleted pod; return its place."""
         key = self.key_of(view) if view.member is not None else self._claimed.pop(view.uid, None)
         self.views.pop(view.key, None)
         if key is not None:
@@ -85,12 +85,12 @@ class PodIndex:
         return key
 
     def clear(self) -> None:
-        """Nothing is known of pods any more."""
+        """Forget all pods."""
         for held in (self.views, self._unclaimed, self._claimed, self._adopted_of):
             held.clear()
 
     def _claim(self, view: PodView) -> PodKey | None:
-        """A pod that another made, for an attempt that waits for it."""
+        """Return the pod of an adopted object, for an attempt that waits for it."""
         for key in self._adopted.keys_of_pod(view):
             for name in self._hosts.get(key, ()):
                 one = self._attempts[name]
@@ -108,9 +108,9 @@ class PodIndex:
         return None
 
     def _leaving(self, one: LiveAttempt, view: PodView) -> LivePod | None:
-        """A pod that leaves is of an attempt before, unless this one ends, too, and has a place on its node.
+        """Return whether the pod is in use: a terminating pod belongs to an earlier attempt, unless this one ends, too.
 
-        Then a former leader told it to, and another may have been made in its place meanwhile.
+        Then a former leader ended it, and another may exist in its place.
         """
         if not one.is_ending or not view.ends_at or view.end is not None:
             return None
@@ -125,18 +125,18 @@ class PodIndex:
         return pod
 
     def _leave(self, view: PodView) -> None:
-        """Nobody claims it; an attempt that comes may."""
+        """Keep an unclaimed pod; a later attempt may claim it."""
         for key in self._adopted.keys_of_pod(view):
             self._unclaimed.setdefault(key, {})[view.key] = None
 
     def _take(self, view: PodView) -> None:
-        """No attempt that comes may."""
+        """Drop an unclaimed pod."""
         for key in self._adopted.keys_of_pod(view):
             _drop(self._unclaimed, key, view.key)
 
 
 def _drop(of: dict[_K, dict[_T, _V]], key: _K, one: _T) -> None:
-    """Without leaving an empty one behind."""
+    """Remove an entry, and its group once it is empty."""
     held = of.get(key, {})
     held.pop(one, None)
     if not held:
@@ -144,10 +144,7 @@ def _drop(of: dict[_K, dict[_T, _V]], key: _K, one: _T) -> None:
 
 
 class SlotAssigner:
-    """Keeps `LiveAttempt.pods` and `leaving` as was asked and seen.
-
-    attempts: all that live.
-    """
+    """Keeps `LiveAttempt.pods` and `leaving` as requested and seen."""
 
     def __init__(
         self,
@@ -165,7 +162,7 @@ class SlotAssigner:
         self._terminator = terminator
 
     def see(self, view: PodView) -> bool:
-        """The pod is so. False if it is no pod of an attempt."""
+        """Handle a new state of a pod. False if it belongs to no attempt."""
         self._index.views[view.key] = view
         key = self._index.key_of(view)
         one = None if key is None else self._attempts.get((key.job_id, key.attempt))
@@ -178,7 +175,7 @@ class SlotAssigner:
         return True
 
     def lose(self, view: PodView) -> None:
-        """The pod, as it was last seen, is no more."""
+        """Handle a deleted pod, given its last state."""
         key = self._index.lose(view)
         one = None if key is None else self._attempts.get((key.job_id, key.attempt))
         if one is None or key is None:
@@ -191,21 +188,21 @@ class SlotAssigner:
                 return
 
     def clear(self) -> None:
-        """Nothing is known of pods any more."""
+        """Forget all pods."""
         self._index.clear()
 
     def host(self, one: LiveAttempt) -> None:
-        """Where others make the attempt's pods, those that are there are its, and those that come."""
+        """Claim the existing and coming adopted pods of an attempt."""
         if self._context.adopted.makes_own_pods(one.order):
             for view in self._index.host(one):
                 self.see(view)
 
     def unhost(self, one: LiveAttempt) -> None:
-        """The attempt is over, and its pods are nobody's."""
+        """Release the pods of an attempt that is over."""
         self._index.unhost(one)
 
     def fill(self, one: LiveAttempt) -> None:
-        """A pod for each slot of an attempt that begins. Of pods that others make the places may be checked before."""
+        """Add a pod for each slot of a new attempt. Places of adopted pods may be checked before."""
         is_adopted = self._context.adopted.makes_own_pods(one.order)
         has_plan = one.order.preflight is not None
         one.checks_apart = one.is_checking = has_plan and is_adopted and self._context.manifests.makes_check_pods
@@ -215,7 +212,7 @@ class SlotAssigner:
             self.host(one)
 
     def empty(self, one: LiveAttempt) -> None:
-        """Nothing is known of its pods any more."""
+        """Forget the pods of an attempt."""
         one.leaving.clear()
         was_checking, one.is_checking = one.is_checking, one.checks_apart and not one.opened_at
         one.pods = {place: self._new_pod(one, pod.slot, is_late=pod.is_late) for place, pod in one.pods.items()}
@@ -223,7 +220,7 @@ class SlotAssigner:
             self.host(one)
 
     def checked(self, one: LiveAttempt) -> None:
-        """The pods that checked leave, as far as they are there, and those that others make are waited for."""
+        """End the check pods, and wait for the adopted pods."""
         one.is_checking = False
         one.leaving += [pod for pod in one.pods.values() if pod.state is not PodState.GONE]
         for slot in one.order.slots:
@@ -231,7 +228,7 @@ class SlotAssigner:
         self.host(one)
 
     def resize(self, one: LiveAttempt, wanted: ResizePods) -> None:
-        """Pods that stay where they are stay; one that moves ends and comes anew."""
+        """Resize: unmoved pods stay; a moved one ends and is created again."""
         places = {(slot.group, slot.replica): slot for slot in wanted.slots}
         for place, pod in tuple(one.pods.items()):
             if places.get(place) != pod.slot:
@@ -243,7 +240,7 @@ class SlotAssigner:
         one.resize, one.resized = wanted, False
 
     def _pod_of(self, one: LiveAttempt, key: PodKey, view: PodView) -> LivePod | None:
-        """Whose object this is: by its uid; one that is known under no uid is that of the place, or leaves it."""
+        """Return the pod of an object, by uid; an unknown uid belongs to the place, or is leaving."""
         if key.is_check and not one.is_checking:
             return self._checked(one, key, view)
         pod = next((other for other in one.leaving if other.uid == view.uid), one.pods.get((key.group, key.replica)))
@@ -267,12 +264,12 @@ class SlotAssigner:
         return pod
 
     def _checked(self, one: LiveAttempt, key: PodKey, view: PodView) -> LivePod | None:
-        """A pod that checked, of an attempt whose checks are over: it leaves, whoever made it."""
+        """Add a check pod of an attempt whose checks are over: it leaves."""
         known = (pod for pod in one.leaving if pod.key == key and pod.uid in ("", view.uid))
         return next(known, None) or self._orphan(one, key, view)
 
     def _add_pod(self, one: LiveAttempt, slot: Slot, *, is_late: bool = False) -> None:
-        """A pod that is wanted. An object of its name may be there: an earlier leader's, but not one that leaves."""
+        """Add a wanted pod; an object of its name may exist from an earlier leader, unless that one leaves."""
         pod = one.pods[slot.group, slot.replica] = self._new_pod(one, slot, is_late=is_late)
         known = self._index.views.get((pod.namespace, pod.name))
         is_leaving = known is not None and any(known.uid == other.uid for other in one.leaving)
@@ -280,7 +277,7 @@ class SlotAssigner:
             pod.see(known)
 
     def _orphan(self, one: LiveAttempt, key: PodKey, view: PodView) -> LivePod | None:
-        """A pod that a resize ends, which was asked of a former leader."""
+        """Add a pod that a resize ends, which a former leader began."""
         if one.state is AttemptState.ENDED or view.member is None:
             return None
         slot = Slot(group=key.group, replica=key.replica, node=view.node)
@@ -289,7 +286,7 @@ class SlotAssigner:
         return pod
 
     def _anew(self, one: LiveAttempt, old: LivePod) -> LivePod:
-        """The object under this name is another one now: the old pod is gone, and what was done to it is undone."""
+        """Replace the object of a pod: the old one is gone, and its calls are obsolete."""
         was_running = bool(one.started_at or one.running_at or old.has_run)
         self._creator.forget(old)
         self._terminator.forget(old)

@@ -1,8 +1,8 @@
-"""How pods are told to end: with grace, as disruption budgets allow, and at once where no kubelet answers.
+"""End pods: with grace, within disruption budgets, and at once where no kubelet answers.
 
-Pods of Muster that belong to no attempt any more are orphans. One that ended is kept for a while, so that people can
-read its output, and then deleted, the oldest first where there are too many; one that only checked is not kept. One
-that did not end - a former leader made it too late - is deleted at once.
+Pods of Muster without an attempt are orphans. Ended ones are kept for a while for their output, then deleted, the
+oldest first if there are too many; check pods are not kept. A running one - created too late by a former leader - is
+deleted at once.
 """
 
 import heapq
@@ -17,19 +17,19 @@ from muster.agent.core.kubernetes.worklist import Purpose, Worklist
 from muster.core import Instant, after, seconds_between
 
 GRACE_S_LEAST = 1
-"""0 would take the object away without waiting for the processes to end."""
+"""Shortest grace: 0 would delete the object without waiting for its processes."""
 EVICTION_SHARE = 0.5
-"""Of the grace: so long a disruption budget may hold off a preemption; the rest is what the pod gets as notice."""
+"""Part of the grace in which a disruption budget may delay a preemption; the pod gets the rest as notice."""
 EVICT_AGAIN_S = 1.0
 REFUSED_AGAIN_S = 15.0
-"""Until a deletion that the API server refused is tried again: somebody has to grant it."""
+"""Before a refused deletion is tried again: a permission may be granted."""
 KEPT_MAX = 2_000
-"""Ended pods that are kept: far below the 12,500 at which the cluster's own garbage collection begins."""
+"""Ended pods that are kept: far below the 12,500 of the cluster's own garbage collection."""
 _Name = tuple[str, str]
 
 
 class Terminator:
-    """touch: have an attempt looked at again."""
+    """Ends pods of attempts."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -44,10 +44,10 @@ class Terminator:
         by_object: bool = False,
         clears: bool = False,
     ) -> bool:
-        """Have it end; again is no second time. True when no process of it runs any more, and none will.
+        """End the pod; may be repeated. Return True once none of its processes runs or will run.
 
-        by_object: the object that made the pod was told, so that nobody tells the pod. clears: its name is wanted, so
-        that its object must go, too.
+        `by_object`: the pod's object ends it, so the pod itself is left alone. `clears`: its name is needed, so that
+        its object must go, too.
         """
         if not pod.is_over and not pod.exists:
             self._unmake(pod)
@@ -60,7 +60,7 @@ class Terminator:
         return False
 
     def _ended(self, one: LiveAttempt, pod: LivePod, now: Instant, *, clears: bool) -> bool:
-        """It ended; but a creation that is still under way may make it anew."""
+        """Mark a pod as ended; but a pending creation may create it again."""
         if not self._context.worklist.cancel(CreatePod(pod.key)):
             return False
         if not pod.is_released:
@@ -71,11 +71,11 @@ class Terminator:
         return True
 
     def forget(self, pod: LivePod) -> None:
-        """Nothing more is to be done about it."""
+        """Cancel the calls of a pod."""
         self._context.worklist.cancel(EndPod(pod.key))
 
     def _unmake(self, pod: LivePod) -> None:
-        """It was not seen yet. A creation that waits is called off; one under way is waited for."""
+        """End an unseen pod: cancel a waiting creation, or wait for a pending one."""
         worklist = self._context.worklist
         if worklist.tries(CreatePod(pod.key)):
             pod.doubt()
@@ -88,7 +88,7 @@ class Terminator:
         worklist.ask(EndPod(pod.key, pod.number), call)
 
     def _tell(self, one: LiveAttempt, pod: LivePod, *, grace_s: float, now: Instant) -> None:
-        """Delete or evict, unless it was told already, and as urgently."""
+        """Delete or evict the pod, unless that is requested with the same urgency."""
         deletion, view = one.deletion, pod.view
         lost_node = deletion.lost_node if deletion is not None else ""
         is_lost = pod.slot.node == lost_node or self._context.nodes.is_lost(pod.slot.node)
@@ -110,7 +110,7 @@ class Terminator:
         self._context.worklist.ask(EndPod(pod.key, pod.number, grace_s), call, is_urgent=True)
 
     def answered(self, one: LiveAttempt, pod: LivePod, purpose: EndPod, outcome: Outcome, now: Instant) -> None:
-        """What came of a call that was asked here."""
+        """Continue after a call of this class."""
         grace_s = purpose.grace_s
         if grace_s is None:  # what may have been made, and was never bound, is not there
             pod.lose()
@@ -129,11 +129,11 @@ class Terminator:
                 )  # a disruption budget, or its status changed meanwhile
                 return
             case Refused() if one.deletion is not None and one.deletion.evict:
-                self._context.notes.say(f"pod {pod.name}: deleted, as it cannot be evicted: {outcome.message}")
+                self._context.notes.say(f"pod {pod.name} deleted because it cannot be evicted: {outcome.message}")
                 one.deletion = replace(one.deletion, evict=False)
             case Refused():
                 self._context.notes.refused += 1
-                self._context.notes.say(f"pod {pod.name} cannot be deleted: {outcome.message}")
+                self._context.notes.say(f"cannot delete pod {pod.name}: {outcome.message}")
                 self._context.due.mark_at(one.key, after(now, REFUSED_AGAIN_S))
                 return
             case _:
@@ -150,7 +150,7 @@ class DeleteOrphan(Purpose):
 
 
 class Orphans:
-    """keep_s: an ended pod stays so long."""
+    """Deletes orphaned pods; ended ones after `keep_s`."""
 
     def __init__(self, worklist: Worklist, notes: Notes, *, keep_s: float) -> None:
         self._worklist = worklist
@@ -165,7 +165,7 @@ class Orphans:
         return len(self._pods)
 
     def seen(self, view: PodView, now: Instant) -> None:
-        """A pod of ours that belongs to no attempt is so."""
+        """Handle a new state of an orphaned pod."""
         known = self._pods.get(view.key)
         if view.ends_at:
             self._drop(view.key)
@@ -177,13 +177,13 @@ class Orphans:
         self._put(view, now)
 
     def gone(self, key: tuple[str, str]) -> None:
-        """It is no more."""
+        """Handle a deleted pod."""
         if key in self._pods:
             self._drop(key)
             self._worklist.cancel(DeleteOrphan(key))
 
     def settle(self, now: Instant) -> None:
-        """Ask for the deletion of what is due. Only when all pods were seen."""
+        """Delete the pods that are due. Only once all pods were seen."""
         while self._due and (self._due[0][0] <= now or len(self._pods) - len(self._asked) > KEPT_MAX):
             _, key, uid = heapq.heappop(self._due)
             view = self._pods.get(key)
@@ -191,11 +191,11 @@ class Orphans:
                 self._delete(view)
 
     def next_change(self) -> Instant | None:
-        """When `settle` could find something by time alone."""
+        """Return when `settle` could find something by time alone."""
         return self._due[0][0] if self._due else None
 
     def reset(self) -> None:
-        """Another leads."""
+        """Forget everything, because another process leads."""
         self._pods.clear()
         self._due.clear()
         self._asked.clear()
@@ -215,7 +215,7 @@ class Orphans:
         self._worklist.ask(DeleteOrphan(view.key, view.uid), call)
 
     def answered(self, purpose: DeleteOrphan, outcome: Outcome, now: Instant) -> None:
-        """See `Asker`."""
+        """Continue after a deletion."""
         where, uid = purpose.where, purpose.uid
         self._asked.discard(where)
         known = self._pods.get(where)

@@ -1,7 +1,7 @@
-"""What is kept of the objects that are watched: a few fields each, so that 10,000 pods take megabytes, not hundreds.
+"""Views of watched objects: a few fields each, so that 10,000 pods take megabytes, not hundreds.
 
-What compares equal to what is known is no change. Keep the views small, and free of what changes without meaning
-(resourceVersion, heartbeats).
+Equal views are no change. Keep views small, and without fields that change without meaning (resourceVersion,
+heartbeats).
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ NOT_SEEN = Instant(0)
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """What a pod asks of its node. extended: devices and other whole things, by resource name, sorted."""
+    """Requested resources of a pod; `extended` are devices and other whole resources, sorted by name."""
 
     cpu_milli: int = 0
     memory_mib: int = 0
@@ -27,7 +27,7 @@ NO_REQUESTS = Requests()
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """Which pod of which attempt its labels say that it is."""
+    """The pod and attempt in Muster's labels."""
 
     cluster: str
     key: names.PodKey
@@ -35,7 +35,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The controller that made a pod."""
+    """The controller that created a pod."""
 
     kind: str
     name: str
@@ -44,12 +44,12 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a pod ended. exit_code: of its first container that failed, else 0. message: the pod's, or why that container
-    ended ("OOMKilled"). says_done: its program declared itself done (termination message "done"), so that success
-    counts also where it had been told to stop.
+    """The end of a pod.
 
-    finished_at, ran_s: of its containers, by the kubelet's clock; 0 where none ever ran. said: what its program left
-    behind as its termination message, of work on nodes and of checks.
+    `exit_code` is that of its first failed container, otherwise 0; `message` the pod's, or the container's reason
+    ("OOMKilled"). `says_done`: its termination message is "done", so that success counts even after a stop.
+    `finished_at` and `ran_s` come from its containers, 0 if none ran. `said` is the termination message of node work
+    and checks.
     """
 
     succeeded: bool
@@ -64,14 +64,15 @@ class End:
 
     @property
     def told(self) -> str:
-        """Why, in words; "" if nobody said."""
+        """Return the reason for display; "" if there is none."""
         return ": ".join(filter(None, (self.reason, self.message)))
 
 
 @dataclass(frozen=True, slots=True)
 class PreflightView:
-    """A pod that is checked before its first step. report: what the container of the checks left behind, None: it has
-    not ended. is_open: the annotation says that its gate is open.
+    """Checks of a pod before its first step. `report` is the checks' termination message, None before their end.
+
+    `is_open`: the annotation opens its gate.
     """
 
     started: bool = False
@@ -82,13 +83,11 @@ class PreflightView:
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """A pod. member: of Muster's own labels, None for others'. labels, owner: kept only of pods that Muster shall bind
-    and did not make.
+    """A pod. `member` is None for foreign pods; `labels` and `owner` are kept only for adopted pods.
 
-    ends_at: until when it was asked to end, 0 if nobody asked; grace_s: that it was given. waiting: why its containers
-    do not start ("ImagePullBackOff"), "" if nothing holds them up. devices: what the kubelet gave it, where it tells.
-    plugin: of which sort of plugin it is, "" if of none; created_at: of a plugin's. preflight: None: it is not checked.
-    work: which work on its node it does, "" if none.
+    `ends_at`: end of its termination, 0 without one, with `grace_s`. `waiting`: why its containers do not start
+    ("ImagePullBackOff"), or "". `devices`: those that the kubelet reports. `plugin`: its kind of plugin, or "", with
+    its `created_at`. `preflight`: None without checks. `work`: its work on the node, or "".
     """
 
     namespace: str
@@ -116,26 +115,27 @@ class PodView:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Namespace and name."""
+        """Return namespace and name."""
         return self.namespace, self.name
 
     @property
     def is_running(self) -> bool:
-        """All containers were started and one runs."""
+        """Return whether all containers were started and one runs."""
         return self.phase == "Running"
 
     @property
     def is_there(self) -> bool:
-        """It runs, if only the checks before its first step."""
+        """Return whether it runs, if only its checks."""
         return self.is_running or (self.preflight is not None and self.preflight.started)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node. allocatable: to pods; capacity_cpu_milli: with what is kept for the system. closed: why nothing new is to
-    be placed there ("cordoned", "taint …"), "" if nothing speaks against. labels, annotations: those asked for.
-    unneeded: the taint by which the Cluster Autoscaler says that it would remove the node. boot: another one after
-    every start of the machine. address: within the cluster's network, "" if it has none.
+    """A node. `capacity_cpu_milli` includes CPUs reserved for the system.
+
+    `closed`: why it gets no new pods ("cordoned", "taint …"), or "". `labels` and `annotations` are those configured.
+    `unneeded`: taint by which the Cluster Autoscaler would remove it. `boot` changes with every start of the machine.
+    `address` is the internal one, or "".
     """
 
     name: str
@@ -153,9 +153,9 @@ class NodeView:
     address: str = ""
 
     def label(self, key: str) -> str:
-        """Value of a label that was asked for, "" if the node has none."""
+        """Return the value of a kept label, "" without it."""
         return next((value for name, value in self.labels if name == key), "")
 
     def annotation(self, key: str) -> str:
-        """The same of an annotation."""
+        """Return the value of a kept annotation, "" without it."""
         return next((value for name, value in self.annotations if name == key), "")

@@ -1,8 +1,7 @@
-"""Calls that wait for the API server, in the order in which they were asked, each with what it is for.
+"""Calls that wait for the API server, in order, each with its purpose.
 
-Every part of the cluster's core asks here; the shell takes as many at a time as it may have under way and says what
-came of them, which goes to the part that serves the call's purpose. What nobody answered is asked again after a while,
-because every call is safe to repeat.
+Every part of the cluster's core adds calls; the sink takes a bounded number at a time and reports the outcomes to the
+part that serves the purpose. Unanswered calls are repeated after a while: every call is safe to repeat.
 """
 
 import heapq
@@ -17,17 +16,17 @@ from muster.core import Instant, after
 from muster.core.seeded import uniform
 
 BACKOFF_S_MIN, BACKOFF_S_MAX = 0.5, 15.0
-"""Wait before a call that nobody answered is asked again: the first, and the longest."""
+"""Wait before an unanswered call is repeated: the first, and the longest."""
 STALE_MAX = 1000
-"""Cancelled entries that wait for their moment, beyond as many as are asked for."""
+"""Cancelled entries kept beyond the number of open ones."""
 
 AT_ONCE = Instant(0)
 
 
 class Purpose:
-    """What a call is for: a frozen value by which its part finds again what it asked about.
+    """The purpose of a call: a frozen value by which its owner finds the subject again.
 
-    There is one call at a time for purposes that are equal. What only tells more of the call is not compared.
+    There is one call at a time for equal purposes; details of a call are not compared.
     """
 
     __slots__ = ()
@@ -39,12 +38,12 @@ PurposeT_contra = TypeVar("PurposeT_contra", contravariant=True)
 
 
 class Asker(Protocol[PurposeT_contra]):
-    """A part that asks for calls."""
+    """The owner of calls."""
 
     def answered(self, purpose: PurposeT_contra, outcome: Outcome, now: Instant) -> None:
-        """What came of a call: once, unless the call was cancelled before it began.
+        """Take the outcome of a call: once, unless it was cancelled before it began.
 
-        What it was about may be forgotten by now: then nothing follows.
+        The subject may be forgotten meanwhile.
         """
         ...
 
@@ -56,9 +55,9 @@ class Task:
     purpose: Purpose
     call: Call
     at: Instant = AT_ONCE
-    """Not before."""
+    """Earliest time."""
     is_urgent: bool = False
-    """Before others."""
+    """Before calls that are not urgent."""
     tries: int = 0
     """Attempts without an answer."""
     is_under_way: bool = False
@@ -66,18 +65,18 @@ class Task:
 
 
 class Due(Generic[KeyT]):
-    """Subjects to look at: those of which something changed, with the next batch, and those whose time has come."""
+    """Subjects to evaluate: changed ones with the next batch, and those that are due."""
 
     def __init__(self) -> None:
         self._now: dict[KeyT, None] = {}
         self._later: list[tuple[Instant, KeyT]] = []
 
     def mark(self, *keys: KeyT) -> None:
-        """Look at these with the next batch."""
+        """Evaluate these with the next batch."""
         self._now.update(dict.fromkeys(keys))
 
     def mark_at(self, key: KeyT, at: Instant) -> None:
-        """Look at this one at an instant."""
+        """Evaluate this one at a time."""
         heapq.heappush(self._later, (at, key))
 
     def take(self, now: Instant) -> Collection[KeyT]:
@@ -88,7 +87,7 @@ class Due(Generic[KeyT]):
         return due
 
     def drop(self, key: KeyT) -> None:
-        """Forget a change: its subject is over."""
+        """Forget a subject that is over."""
         self._now.pop(key, None)
 
     def next_at(self) -> Instant | None:
@@ -98,13 +97,13 @@ class Due(Generic[KeyT]):
         return self._later[0][0] if self._later else None
 
     def clear(self) -> None:
-        """Forget everything: another leads."""
+        """Forget everything, because another process leads."""
         self._now.clear()
         self._later.clear()
 
 
 class Worklist:
-    """Bounded by what asks: one call per purpose. seed: spreads what waits."""
+    """A list with one call per purpose; `seed` spreads waits."""
 
     def __init__(self, seed: int = 0) -> None:
         self._seed = seed
@@ -119,13 +118,13 @@ class Worklist:
         return len(self._tasks)
 
     def serve(self, asker: Asker[PurposeT], family: type[PurposeT]) -> None:
-        """This part asks for purposes of this class, and of those below it, and is told what comes of them."""
+        """Register the owner of purposes of this class and its subclasses."""
         self._askers[family] = cast("Asker[Purpose]", asker)  # `finished` tells it of no others
 
     def ask(self, purpose: Purpose, call: Call, *, at: Instant = AT_ONCE, is_urgent: bool = False) -> bool:
-        """Have it done, not before `at`. False if a call for this purpose waits already, or is under way.
+        """Add a call, not before `at`. False if a call for this purpose is waiting or in progress.
 
-        is_urgent: before all that is not: what finishes something goes before what begins more.
+        Urgent calls go first: those that finish something before those that begin more.
         """
         if purpose in self._tasks:
             return False
@@ -134,7 +133,7 @@ class Worklist:
         return True
 
     def asks(self, purpose: Purpose) -> bool:
-        """Whether a call for this waits or is under way."""
+        """Return whether a call for this purpose is waiting or in progress."""
         return purpose in self._tasks
 
     def tries(self, purpose: Purpose) -> int:
@@ -143,7 +142,7 @@ class Worklist:
         return 0 if task is None else task.tries
 
     def cancel(self, purpose: Purpose) -> bool:
-        """Do not do it. False if it is under way: then its outcome is told, whatever it is, and it is not repeated."""
+        """Cancel a call. False if it is in progress: then its outcome is reported, and it is not repeated."""
         task = self._tasks.get(purpose)
         if task is None:
             return True
@@ -154,7 +153,7 @@ class Worklist:
         return True
 
     def take(self, now: Instant) -> Task | None:
-        """The next call to make; tell `finished` what came of it."""
+        """Return the next call; report its outcome to `finished`."""
         while self._later and self._later[0][0] <= now:
             self._make_ready(heapq.heappop(self._later)[2])
         for ready in (self._urgent, self._ready):
@@ -166,7 +165,7 @@ class Worklist:
         return None
 
     def finished(self, task: Task, outcome: Outcome, now: Instant) -> None:
-        """What came of a call that was taken. One of an earlier life of the list counts for nothing."""
+        """Take the outcome of a call. One from before `clear` is ignored."""
         if self._tasks.get(task.purpose) is not task:
             return
         task.is_under_way = False
@@ -179,13 +178,13 @@ class Worklist:
         self._asker_of(task.purpose).answered(task.purpose, outcome, now)
 
     def next_at(self) -> Instant | None:
-        """When `take` could give more by time alone; None if never, 0 if it has some now."""
+        """Return when `take` could return more by time alone; None if never, 0 if now."""
         if self._ready or self._urgent:
             return AT_ONCE
         return self._later[0][0] if self._later else None
 
     def clear(self) -> None:
-        """Forget everything: another leads."""
+        """Forget everything, because another process leads."""
         for task in self._tasks.values():
             task.is_cancelled = True
         self._tasks.clear()

@@ -1,7 +1,7 @@
-"""Pods that objects make themselves, as the cluster's core asks for them: which pod is which slot of an attempt.
+"""Pods that objects create themselves: which pod is which slot of an attempt.
 
-Implements `muster.agent.core.kubernetes.ports.AdoptedPods`. An object that can be suspended makes its pods when it is
-let go; ordinary pods are there already.
+Implements `muster.agent.core.kubernetes.ports.AdoptedPods`. An object that can be suspended creates its pods when it is
+unsuspended; ordinary pods exist already.
 """
 
 from collections.abc import Mapping
@@ -38,32 +38,28 @@ _KINDS = {WorkloadKind.JOB: Kind.JOBS, WorkloadKind.JOB_SET: Kind.JOB_SETS, Work
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ObjectRequest:
-    """What an object is asked."""
+    """A request to an object."""
 
     call: Merge
     order: CreatePods
-    """The attempt for which it is asked."""
+    """The attempt of the request."""
     lets_go: bool = False
-    """That it may make its pods."""
+    """Whether the object may create its pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class PatchObject(Purpose):
-    """An object of this uid is to be told something."""
+    """A call that patches the object of this uid."""
 
     uid: str
     request: ObjectRequest | None = field(default=None, compare=False, repr=False)
 
 
 class ObjectRequests:
-    """What objects are asked: one thing at a time each, and in the end the newest.
+    """Requests to objects: one patch at a time each, and finally the newest.
 
-    Two patches of one object side by side could be carried out in either order; and what is asked while another patch
-    is under way has to wait for its outcome.
-
-    worklist: where they are carried out; whoever owns this serves `PatchObject` there.
-
-    Holds what is not answered yet, one request an object.
+    Concurrent patches of one object could be applied in any order, so a newer request waits for the outcome of the
+    patch in progress. The owner serves `PatchObject` on `worklist`.
     """
 
     def __init__(self, worklist: Worklist) -> None:
@@ -71,19 +67,19 @@ class ObjectRequests:
         self._newest: dict[str, ObjectRequest] = {}
 
     def send(self, uid: str, request: ObjectRequest) -> None:
-        """Tell the object of this uid, instead of what it was not told yet."""
+        """Request a change of the object, replacing one that is not sent yet."""
         self._newest[uid] = request
         self._ask(uid)
 
     def withdraw_letting_go(self, uid: str) -> None:
-        """An object that was not let go yet is not."""
+        """Drop a request to unsuspend that is not sent yet."""
         request = self._newest.get(uid)
         if request is not None and request.lets_go:
             del self._newest[uid]
             self._worklist.cancel(PatchObject(uid))
 
     def answered(self, purpose: PatchObject, outcome: Outcome) -> ObjectRequest | None:
-        """What came of a call that was asked here: the request, if it is the newest and was refused."""
+        """Take the outcome of a patch; return the request if it is the newest and was refused."""
         uid, request = purpose.uid, purpose.request
         if request is None or self._newest.get(uid) is not request:
             self._ask(uid)
@@ -92,7 +88,7 @@ class ObjectRequests:
         return request if isinstance(outcome, Refused) else None
 
     def clear(self) -> None:
-        """Another leads: the worklist forgets, too."""
+        """Forget everything, because another process leads; the worklist does, too."""
         self._newest.clear()
 
     def _ask(self, uid: str) -> None:
@@ -103,7 +99,7 @@ class ObjectRequests:
 
 
 class WorkloadPods(AdoptedPods):
-    """worklist: where objects are let go and held."""
+    """Adopted pods; objects are unsuspended and suspended by calls on `worklist`."""
 
     def __init__(self, worklist: Worklist, workloads: Workloads) -> None:
         self._watcher: AdoptionWatcher | None = None
@@ -111,9 +107,9 @@ class WorkloadPods(AdoptedPods):
         worklist.serve(self, PatchObject)
         self._workloads = workloads
         self._held: dict[tuple[str, int], bool] = {}
-        """Attempts that end by their object, and whether it lets itself be held."""
+        """Attempts that end by their object, and whether it can be suspended."""
         self._by_arrival: dict[tuple[str, int], dict[str, Place]] = {}
-        """Of pods that nothing numbers: the place that each got, by attempt and uid."""
+        """Places of pods without an index, by attempt and uid."""
 
     @override
     @property
@@ -134,10 +130,10 @@ class WorkloadPods(AdoptedPods):
 
     @override
     def refusal(self, order: CreatePods) -> str:
-        """What this agent wrote of the object counts, and not what the job says of it.
+        """Return why the job must have no pods, by this agent's own record of the object.
 
-        Pods of such a job may name the Secrets, claims and service account of the object's namespace. So whoever sends
-        a job from elsewhere can do so for an object alone that asked for this very job.
+        Pods of such a job may use Secrets, claims and the service account of the object's namespace. So a job from
+        elsewhere must belong to an object that asked for it.
         """
         if order.origin is None or self._is_asked(order):
             return ""
@@ -174,7 +170,7 @@ class WorkloadPods(AdoptedPods):
 
     @override
     def place_of(self, order: CreatePods, pod: PodView) -> tuple[int, int] | None:
-        """What leaves, or failed elsewhere, is of an attempt before."""
+        """Return the place of a pod; terminating pods, and ones that failed elsewhere, belong to an earlier attempt."""
         if pod.ends_at or (pod.end is not None and _failed_before(order, pod.end)) or not self._is_asked(order):
             return None
         place = self._place(order, pod)
@@ -193,11 +189,11 @@ class WorkloadPods(AdoptedPods):
 
     @override
     def stop(self, order: CreatePods, *, grace_s: float, now: Instant) -> bool:
-        """Pods have the grace that their object gives them.
+        """Suspend the object; its pods have the grace of the object.
 
-        An attempt that ends by itself, or with its node, is not held: the object may go on or try again, and pods on a
-        lost node wait for nobody. Nor is an object that is gone or goes, whose pods may stay behind (a Job that is
-        deleted without a policy leaves them), nor one that does not let itself be held.
+        An attempt that ends by itself, or with its node, is not suspended: the object may continue or retry. Nor is an
+        object that is gone or being deleted, whose pods may remain (a Job deleted without a policy leaves them), or one
+        that cannot be suspended.
         """
         origin, key = _origin(order), (order.job_id, order.attempt)
         kind, record = _kind(origin), self._workloads.log.of_job(order.job_id)
@@ -225,7 +221,7 @@ class WorkloadPods(AdoptedPods):
 
     @override
     def clear(self) -> None:
-        """What was asked of objects is asked again."""
+        """Forget requests to objects; they are made again."""
         self._workloads.forget_views()
         self._requests.clear()
         self._held.clear()
@@ -236,12 +232,12 @@ class WorkloadPods(AdoptedPods):
         self._watcher = watcher
 
     def _is_asked(self, order: CreatePods) -> bool:
-        """Whether the object that the job says it stands for asked for it, as the log has it by this agent."""
+        """Return whether the job's object asked for it, by this agent's record in the log."""
         record = self._workloads.log.of_job(order.job_id)
         return record is not None and record.asked.origin == order.origin
 
     def answered(self, purpose: PatchObject, outcome: Outcome, now: Instant) -> None:
-        """See `Asker`."""
+        """Continue after a patch."""
         request = self._requests.answered(purpose, outcome)
         if request is not None and isinstance(outcome, Refused):
             if request.lets_go:
@@ -250,7 +246,7 @@ class WorkloadPods(AdoptedPods):
                 self._not_held(request.order, outcome)
 
     def _not_let_go(self, order: CreatePods, refusal: Refused, now: Instant) -> None:
-        """Nobody makes the pods of an object that cannot be let go: the gang gives its place back."""
+        """Refuse the gang of an object that cannot be unsuspended: it gives up its place."""
         if self._watcher is not None:
             first = order.slots[0]
             key = PodKey(order.job_id, order.attempt, first.group, first.replica)
@@ -258,7 +254,7 @@ class WorkloadPods(AdoptedPods):
             self._watcher.is_refused(key, now, reason=reason)
 
     def _not_held(self, order: CreatePods, refusal: Refused) -> None:
-        """Its pods are deleted one by one; those that it makes in their place are bound to nothing."""
+        """Have pods ended one by one; those that the object creates in their place are not bound."""
         key = (order.job_id, order.attempt)
         if key in self._held and self._watcher is not None:
             self._held[key] = False
@@ -281,7 +277,7 @@ class WorkloadPods(AdoptedPods):
                 return None
 
     def _arrived(self, order: CreatePods, pod: PodView) -> Place | None:
-        """Pods of a Job without indexes are alike: the first free place."""
+        """Return the first free place: pods of a Job without indexes are equal."""
         taken = self._by_arrival.setdefault((order.job_id, order.attempt), {})
         if pod.uid in taken:
             return taken[pod.uid]
@@ -296,7 +292,7 @@ class WorkloadPods(AdoptedPods):
 
 
 def _failed_before(order: CreatePods, end: End) -> bool:
-    """It did, before this attempt was placed. Kubelets tell whole seconds."""
+    """Return whether the pod ended before this attempt was placed. Kubelets report whole seconds."""
     return not end.succeeded and end.finished_at > NOT_SEEN and after(end.finished_at, 1.0) <= order.at
 
 
@@ -306,7 +302,7 @@ def _origin(order: CreatePods) -> WorkloadRef:
 
 
 def _kind(origin: WorkloadRef) -> WorkloadKind:
-    """Of the object. A kind that nobody here knows never asked for a job, and makes no pods."""
+    """Return the kind of the object; an unknown kind never asked for a job, and creates no pods."""
     return WorkloadKind(origin.kind) if origin.kind in _BY_NAME else WorkloadKind.MUSTER_JOB
 
 
@@ -315,7 +311,7 @@ def _named(kind: str, namespace: str, name: str) -> str:
 
 
 def _places(order: CreatePods) -> list[Place]:
-    """All places of the job, whether they have a slot or not, in the order of an object's pods."""
+    """Return all places of the job, with or without a slot, in the order of the object's pods."""
     groups = enumerate(order.spec.task_groups)
     return [(group, replica) for group, shape in groups for replica in range(shape.replicas)]
 
@@ -331,7 +327,7 @@ def _numbered(order: CreatePods, group: int, index: str) -> Place | None:
 
 
 def _of_job_set(order: CreatePods, labels: Mapping[str, str]) -> Place | None:
-    """A group's replicas are its Jobs' pods: those of Job 0 first."""
+    """Return the Job and index of a replica: pods of Job 0 come first."""
     group = _group(order, labels.get(JOB_SET_GROUP, ""))
     said = (labels.get(label, "") for label in (JOB_SET_REPLICAS, JOB_SET_INDEX, COMPLETION_INDEX))
     jobs, job, index = (small_number(one, most=REPLICAS_MAX) for one in said)

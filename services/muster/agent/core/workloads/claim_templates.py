@@ -1,9 +1,8 @@
-"""ResourceClaimTemplates that objects name: how many GPUs each of their pods gets by the claim that is made of one.
+"""ResourceClaimTemplates that objects name: the number of GPUs per pod of the claims made from them.
 
-The claim itself is made for each pod by the cluster's claim controller (KEP-3063); what Muster needs before there are
-pods is the number. A template does not change (`resource.k8s.io/v1`, its spec is immutable), it only comes and goes.
-What Muster would not honour - expressions over devices, devices that have something in common - is refused in words:
-devices are chosen by its scheduler, by model and topology.
+The cluster's claim controller creates a claim for each pod (KEP-3063); Muster needs the number before there are pods.
+Specs of templates are immutable (`resource.k8s.io/v1`). Expressions and constraints over devices are refused with a
+reason: Muster's scheduler chooses devices by model and topology.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ from muster.schemas.job import JobSpec
 
 FIELD = "resourceClaims"
 DEVICES_MAX = 32
-"""Of one claim (AllocationResultsMaxSize of resource.k8s.io/v1)."""
+"""Devices of one claim (AllocationResultsMaxSize of resource.k8s.io/v1)."""
 _CURE = "Ask in the template for whole GPUs by number alone: `exactly: {{deviceClassName: {}, count: N}}`."
 
 MAY_NOT = Unfit(
@@ -40,7 +39,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class TemplateView:
-    """A template. gpus: that a claim made of it asks for, 0 if it asks for what Muster cannot give: why says so."""
+    """A template, and the GPUs of its claims; 0 if Muster cannot provide them, with the reason in `why`."""
 
     namespace: str
     name: str
@@ -49,18 +48,18 @@ class TemplateView:
 
     @property
     def key(self) -> Key:
-        """Namespace and name."""
+        """Return namespace and name."""
         return self.namespace, self.name
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateProjection:
-    """Makes views of templates in namespaces whose objects are taken up; None: another's."""
+    """Projects templates in namespaces whose objects are taken up; None for others."""
 
     policy: WorkloadPolicy
 
     def __call__(self, raw: JsonObject) -> TemplateView | None:
-        """Raises nothing: what cannot be given says why."""
+        """Project a template; never raises."""
         namespace, name = namespace_of(raw), name_of(raw)
         if not self.policy.takes_up(namespace):
             return None
@@ -71,10 +70,7 @@ class TemplateProjection:
 
 
 class Templates:
-    """What is known of templates, and which objects wait for one. may_read: whether the API server shows them.
-
-    models: see `with_claims`.
-    """
+    """Known templates, and objects that wait for one."""
 
     def __init__(self) -> None:
         self.may_read = True
@@ -83,20 +79,20 @@ class Templates:
         self._waiting: dict[Key, dict[str, None]] = {}
 
     def see(self, view: TemplateView) -> tuple[str, ...]:
-        """A template is there. Returns uids of objects that waited for it."""
+        """Add a template. Return uids of objects that waited for it."""
         self._views[view.key] = view
         return tuple(self._waiting.pop(view.key, ()))
 
     def lose(self, key: Key) -> None:
-        """A template is gone: what was asked by it stands."""
+        """Remove a template; earlier requests stay."""
         self._views.pop(key, None)
 
     def waiting(self) -> tuple[str, ...]:
-        """Uids of all objects that wait."""
+        """Return the uids of all waiting objects."""
         return tuple(uid for uids in self._waiting.values() for uid in uids)
 
     def asked(self, view: WorkloadView, spec: JobSpec) -> JobSpec | Unfit | None:
-        """The job with the GPUs of its pods' claims; why it can be none; None while a template is not there."""
+        """Return the job with the GPUs of its pods' claims, a refusal, or None while a template is missing."""
         if not self.may_read:
             return MAY_NOT
         known = partial(self._in, view.namespace)
@@ -110,12 +106,12 @@ class Templates:
         return self._views.get((namespace, name))
 
     def lacks(self, view: WorkloadView) -> str:
-        """The template that the object waits for, "" if for none."""
+        """Return the template that the object waits for, "" for none."""
         names = dict.fromkeys(filter(None, view.templates))
         return next((name for name in names if (view.namespace, name) not in self._views), "")
 
     def forget_waiting(self, uid: str, view: WorkloadView) -> None:
-        """The object is gone."""
+        """Forget an object that is gone."""
         for name in view.templates:
             uids = self._waiting.get((view.namespace, name))
             if uids is not None:
@@ -124,13 +120,13 @@ class Templates:
                     del self._waiting[view.namespace, name]
 
     def clear(self) -> None:
-        """Nothing is watched any more."""
+        """Forget all templates."""
         self._views.clear()
         self._waiting.clear()
 
 
 def gpus_of(claim: JsonObject, device_class: str) -> int:
-    """How many devices the claim asks for. claim: its spec. Raises NoJobError for what is more than a number."""
+    """Return the number of devices that the claim requests. Raises NoJobError for anything but a number."""
     devices, path, total = mapping(claim, "devices"), "spec.spec.devices", 0
     cure = _CURE.format(device_class)
     if sequence(devices, "constraints"):
@@ -155,7 +151,7 @@ def gpus_of(claim: JsonObject, device_class: str) -> int:
 
 
 def template_of(pod_spec: JsonObject, *, path: str) -> str:
-    """The template of the pod's claim, "" if it has none. path: of the pod's spec. Raises NoJobError for more."""
+    """Return the template of the pod's claim, "" for none. Raises NoJobError for several."""
     claims = objects(pod_spec, FIELD)
     if not claims:
         return ""
@@ -176,10 +172,9 @@ def with_claims(
     *,
     models: tuple[str, ...] = (),
 ) -> JobSpec | Unfit | str:
-    """The job with the GPUs of its pods' claims; why it can be none; or the name of a template that is not there.
+    """Return the job with the GPUs of its pods' claims, a refusal, or the name of a missing template.
 
-    templates: of each task group, "" for one whose pods have no claim. models: that a group gets which names none: on
-    nodes of others a claim finds no device.
+    `templates` are those of each task group. `models` are for groups that name none: nodes of others have no claims.
     """
     groups = list(spec.task_groups)
     for index, name in enumerate(templates):

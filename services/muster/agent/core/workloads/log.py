@@ -1,9 +1,9 @@
-"""The fold of workloads: what the log says of them, by the uid of their object.
+"""Fold workloads: the log's state of them, by the uid of their object.
 
-Objects that the gateway refused are asked for again: after a while, or when they or their queue changed. A refusal
-speaks of a moment - the queue was not there, it was closed, no node was large enough - and objects stay. Each time is a
-fact in two logs, so the waits double up to AGAIN_S_MAX, and grow with the number of those that wait: all of them
-together ask at most PER_S times a second, but for a burst when their queue appears.
+Objects that the gateway refused are submitted again: after a while, or when they or their queue changed. A refusal is
+temporary - the queue did not exist or was closed, no node was large enough - and objects stay. Each attempt is a fact
+in two logs, so the waits double up to AGAIN_S_MAX, and grow with the number of waiting objects: together they submit at
+most PER_S times a second, except for a burst when their queue appears.
 """
 
 import heapq
@@ -20,19 +20,19 @@ from muster.schemas.facts.queue import QueueChanged
 from muster.schemas.registry import STATE_NAME
 
 AGAIN_S, AGAIN_S_MAX = 15.0, 600.0
-"""Until a refused object is asked for again: the first time, and at most, as long as few wait."""
+"""Wait before a refused object is submitted again: the first, and the longest while few wait."""
 PER_S = 2.0
 SOON_S = 2.0
-"""From a refusal, or a change of the queue, to the next request: whoever judges it learns of it meanwhile."""
+"""From a refusal, or a change of the queue, to the next request, so that the gateway knows of it."""
 REMEMBERED_MAX = 10_000
-"""Objects that are over or can be no job of which that is remembered while they stay; the objects show it too."""
+"""Ended and rejected objects that are remembered while they exist; the objects show it too."""
 _Value = TypeVar("_Value")
 
 
 class Refusals:
-    """The moments at which refused ones are due. records: of all workloads, by uid. views: uids of objects as seen.
+    """The times at which refused objects are due.
 
-    Of an object that is not seen no moment is kept: who only folds would never take it out.
+    Only objects that were seen have a time: a follower would never remove it.
     """
 
     def __init__(self, records: dict[str, Workload], views: Container[str]) -> None:
@@ -43,7 +43,7 @@ class Refusals:
         self._count = 0
 
     def add(self, record: Workload, at: Instant) -> None:
-        """It was refused at this moment, once more."""
+        """Record another refusal."""
         record.tries += 1
         record.refused_at = at
         wait_s = min(AGAIN_S_MAX, AGAIN_S * 2.0 ** min(record.tries - 1, 16)) + self._count / PER_S
@@ -51,7 +51,7 @@ class Refusals:
         self.restore(record)
 
     def restore(self, record: Workload) -> None:
-        """It waits, as a state fact says."""
+        """Restore a refusal from a state fact."""
         uids = self._by_queue.setdefault(record.asked.spec.queue_name, {})
         self._count += record.uid not in uids
         uids[record.uid] = None
@@ -59,12 +59,12 @@ class Refusals:
             self.look_at(record)
 
     def look_at(self, record: Workload) -> None:
-        """Its object is there: its moments count."""
+        """Schedule an object that was seen."""
         for moment in (Instant(record.again_at), after(Instant(record.refused_at), SOON_S)):
             heapq.heappush(self._due, (moment, record.uid))
 
     def remove(self, record: Workload) -> None:
-        """It waits no more."""
+        """Forget an object that no longer waits."""
         queue = record.asked.spec.queue_name
         uids = self._by_queue.get(queue, {})
         if record.uid in uids:
@@ -74,7 +74,7 @@ class Refusals:
             self._by_queue.pop(queue, None)
 
     def queue_changed(self, queue: str, at: Instant) -> None:
-        """What was refused there may not be now."""
+        """Schedule objects of a queue that changed."""
         for uid in self._by_queue.get(queue, ()):
             record = self._records[uid]
             record.again_at = again_at = min(Instant(record.again_at), after(at, SOON_S))
@@ -82,25 +82,25 @@ class Refusals:
                 heapq.heappush(self._due, (again_at, uid))
 
     def forget_views(self) -> None:
-        """Nothing is seen any more: `look_at` comes for each that is seen again."""
+        """Forget all times; `look_at` follows for each object that is seen again."""
         self._due.clear()
 
     def come_due(self, now: Instant) -> Iterator[str]:
-        """Uids to look at, since a moment of theirs has come."""
+        """Return the uids that are due."""
         while self._due and self._due[0][0] <= now:
             yield heapq.heappop(self._due)[1]
 
     def next_change(self, waits: Callable[[str], bool]) -> Instant | None:
-        """The next such moment of one that still waits. waits: whether there is anything to do about this uid."""
+        """Return the next time of an object that still waits, by `waits`."""
         while self._due and not waits(self._due[0][1]):
             heapq.heappop(self._due)
         return self._due[0][0] if self._due else None
 
 
 class WorkloadLog:
-    """What the log says of workloads that are not settled, and of objects that are over or can be no job.
+    """The log's state of open workloads, and of ended and rejected objects.
 
-    records: by uid of their object. rejected: generation and reason by uid. views: uids of objects as seen.
+    `records` by uid; `rejected` has generation and reason by uid; `views` are the uids of seen objects.
     """
 
     _FOLDS = Folds["WorkloadLog", str | None]()
@@ -114,26 +114,26 @@ class WorkloadLog:
         self._leads: dict[str, str] = {}  # uid of the workload by uid of each of its pods
 
     def apply(self, fact: Fact) -> str | None:
-        """Fold one fact, of whatever kind.
+        """Fold one fact.
 
-        Return the uid of the object of which it says something new, "" if of none; None for a fact that fits no state.
+        Return the uid of the object with news, "" for none; None for a fact that fits no state.
         """
         if fact.kind == "job" and fact.subject_id in self._by_job and fact.name != "refusal-forwarded":
             return self._moved(fact)
         return self._FOLDS.apply(self, fact) if fact in self._FOLDS else ""
 
     def members_of(self, uid: str) -> tuple[str, ...]:
-        """Uids of the pods, in the order of its slots, of the gang that this pod is in as the log has it; else none."""
+        """Return the uids of the gang that this pod belongs to in the log, in slot order; () for none."""
         lead = self._leads.get(uid)
         return self.records[lead].asked.origin.members if lead is not None else ()
 
     def of_job(self, job_id: str) -> Workload | None:
-        """The workload whose job that is."""
+        """Return the workload of a job."""
         uid = self._by_job.get(job_id)
         return None if uid is None else self.records.get(uid)
 
     def snapshot(self) -> Iterator[Draft]:
-        """Workloads that are not settled."""
+        """Return the open workloads."""
         for uid, record in self.records.items():
             yield Draft("workload", uid, STATE_NAME, record.as_body(facts.WorkloadState), trace=record.asked.trace)
 
@@ -192,7 +192,7 @@ class WorkloadLog:
 
     @_FOLDS.on("job", "refusal-forwarded", facts.JobRefused)
     def _refused(self, fact: Fact, refused: facts.JobRefused) -> str | None:
-        """By the object, not by the job: where agent and gateway differ in its team, they differ in the job's id."""
+        """Find the workload by object: agent and gateway may differ in its team, and then in the job's id."""
         record = self.records.get(refused.workload)
         if record is None:
             return None

@@ -1,8 +1,8 @@
-"""From an object (MusterJob, Job, JobSet, MPIJob) to its view, with the job that it asks for.
+"""Project an object (MusterJob, Job, JobSet, MPIJob), with the job that it asks for.
 
-A batch Job asks for its pods at once, as one gang; a JobSet (jobset.x-k8s.io/v1alpha2) for all pods of all its Jobs, a
-task group for each replicated Job; an MPIJob (kubeflow.org/v2beta1) for its launcher and its workers; a MusterJob for
-what its spec says.
+A batch Job asks for its parallel pods, as one gang; a JobSet (jobset.x-k8s.io/v1alpha2) for all pods of its Jobs, a
+task group for each replicated Job; an MPIJob (kubeflow.org/v2beta1) for its launcher and workers; a MusterJob for its
+spec.
 """
 
 import json
@@ -38,12 +38,12 @@ from muster.kube.workload_labels import ATTEMPT, GENERATION, HELD, JOB_ID, PHASE
 from muster.schemas.job import JobKind, JobSpec
 
 _BACKOFF_LIMIT = 6
-"""Of a Job that says none (batch/v1)."""
+"""Default backoffLimit of a Job (batch/v1)."""
 _RETRIES_MAX = 100
 
 
 def _job_spec(raw: JsonObject, policy: WorkloadPolicy) -> JobSpec:
-    """Raises NoJobError."""
+    """Return the job of a batch Job. Raises NoJobError."""
     template = mapping(raw, "spec")
     body = options_of(words_of(raw))
     shape = shape_of(mapping(template, "template", "spec"), policy, path="spec.template.spec")
@@ -57,12 +57,12 @@ def _job_spec(raw: JsonObject, policy: WorkloadPolicy) -> JobSpec:
 
 
 def _job_pods(raw: JsonObject) -> Iterator[JsonObject]:
-    """Of the pods of each task group."""
+    """Return the claim templates of each task group."""
     yield mapping(raw, "spec", "template", "spec")
 
 
 def _pods_at_once(job: JsonObject, *, path: str) -> int:
-    """How many pods the Job has at once. job: its spec. Raises NoJobError for one that has others after them."""
+    """Return the number of parallel pods of a Job's spec. Raises NoJobError if others follow them."""
     parallelism = integer(job, "parallelism", default=1)
     completions = integer(job, "completions", default=parallelism)
     if completions != parallelism:
@@ -78,7 +78,7 @@ _AT_ONCE = "A gang starts whole or not at all: let all Jobs start at once, or ma
 
 
 def _job_set_spec(raw: JsonObject, policy: WorkloadPolicy) -> JobSpec:
-    """Raises NoJobError."""
+    """Return the job of a JobSet. Raises NoJobError."""
     if text(raw, "spec", "startupPolicy", "startupPolicyOrder") == "InOrder":
         raise NoJobError(
             "its Jobs start one after the other", field="spec.startupPolicy.startupPolicyOrder", cure=_AT_ONCE
@@ -93,7 +93,7 @@ def _job_set_spec(raw: JsonObject, policy: WorkloadPolicy) -> JobSpec:
 
 
 def _job_set_pods(raw: JsonObject) -> Iterator[JsonObject]:
-    """Of the pods of each task group."""
+    """Return the claim templates of each task group."""
     for job in objects(raw, "spec", "replicatedJobs"):
         yield mapping(job, "template", "spec", "template", "spec")
 
@@ -108,11 +108,11 @@ def _job_set_group(job: JsonObject, policy: WorkloadPolicy, *, path: str) -> Jso
 
 
 _ROLES = ("Launcher", "Worker")
-"""In the order of the task groups `launcher` and `worker`."""
+"""Replica types of an MPIJob, in the order of the task groups `launcher` and `worker`."""
 
 
 def _mpi_job_spec(raw: JsonObject, policy: WorkloadPolicy) -> JobSpec:
-    """Raises NoJobError."""
+    """Return the job of an MPIJob. Raises NoJobError."""
     if text(raw, "spec", "launcherCreationPolicy") == "WaitForWorkersReady":
         raise NoJobError(
             "its launcher is made when the workers run, but a gang starts whole or not at all",
@@ -130,7 +130,7 @@ def _mpi_job_spec(raw: JsonObject, policy: WorkloadPolicy) -> JobSpec:
 
 
 def _mpi_job_pods(raw: JsonObject) -> Iterator[JsonObject]:
-    """Of the pods of each task group."""
+    """Return the claim templates of each task group."""
     replicas = mapping(raw, "spec", "mpiReplicaSpecs")
     for role in _ROLES:
         if role in replicas:
@@ -147,7 +147,7 @@ _MUSTER_JOB_FIELDS = {name: f"spec.{camel(name)}" for name in JobSpec.model_fiel
 
 
 def _muster_job_spec(raw: JsonObject, policy: WorkloadPolicy) -> JobSpec:
-    """Raises NoJobError for what the schema of the API server let through."""
+    """Return the job of a MusterJob. Raises NoJobError for what the schema of the API server cannot check."""
     body = job_body(mapping(raw, "spec"))
     for field in ("name", "team", "left_out"):
         body.pop(field, None)
@@ -171,20 +171,20 @@ SUSPEND: Mapping[WorkloadKind, tuple[str, ...]] = {
     WorkloadKind.JOB_SET: ("spec", "suspend"),
     WorkloadKind.MPI_JOB: ("spec", "runPolicy", "suspend"),
 }
-"""Where an object says that it shall have no pods."""
+"""Path of the field that suspends an object."""
 _ENDED: Mapping[WorkloadKind, frozenset[str]] = {
     WorkloadKind.JOB: frozenset({"Complete", "Failed"}),
     WorkloadKind.JOB_SET: frozenset({"Completed", "Failed"}),
     WorkloadKind.MPI_JOB: frozenset({"Succeeded", "Failed"}),
 }
 NUMBER_MAX = 2**53
-"""Of an attempt or generation that an object shows."""
+"""Digits of an attempt or generation on an object."""
 REJECTED = "rejected"
-"""Phase of an object that can be no job; it may still be mended."""
+"""Phase of an object that is not a valid job; it may be edited."""
 
 
 class WorkloadProjection:
-    """Makes views of one kind. None: the object asks nothing of Muster."""
+    """Projects objects of one kind; None if an object asks nothing of Muster."""
 
     def __init__(self, kind: WorkloadKind, api_version: str, policy: WorkloadPolicy) -> None:
         self._kind = kind
@@ -192,7 +192,7 @@ class WorkloadProjection:
         self._policy = policy
 
     def __call__(self, raw: JsonObject) -> WorkloadView | None:
-        """Raises nothing: what can be no job says why."""
+        """Project an object; never raises: an invalid job has a reason."""
         kind, namespace = self._kind, namespace_of(raw)
         if not self._policy.takes_up(namespace) or (
             kind.makes_pods and QUEUE not in strings(raw, "metadata", "labels")
@@ -221,7 +221,7 @@ class WorkloadProjection:
         )
 
     def _templates(self, raw: JsonObject) -> tuple[str, ...]:
-        """Of the claims of each task group's pods. What can be no job says so by what it asks."""
+        """Return the claim templates of each task group; () for an invalid job."""
         specs = _POD_SPECS.get(self._kind)
         try:
             found = () if specs is None else tuple(template_of(one, path="spec") for one in specs(raw))
@@ -244,17 +244,17 @@ class WorkloadProjection:
 
 
 def said(body: Mapping[str, object]) -> str:
-    """A status or annotations as one text; what is None is absent."""
+    """Return a status or annotations as one text; None counts as absent."""
     return json.dumps({key: value for key, value in body.items() if value is not None}, sort_keys=True)
 
 
 def tagged(number: int, owner: str) -> str:
-    """A number that counts for this very job or object only: annotations are copied with objects."""
+    """Return a number with a tag of this job or object, because annotations are copied with objects."""
     return f"{number}/{owner}"
 
 
 def _number_of(said: str, owner: str) -> int:
-    """The reverse; 0 for what somebody else was told."""
+    """Return the number of a tagged text; 0 for a copied one."""
     number, _, whose = said.partition("/")
     return (small_number(number, most=NUMBER_MAX) or 0) if whose == owner else 0
 
@@ -274,7 +274,7 @@ def _shown_by_status(raw: JsonObject, job_id: str) -> Shown:
 
 
 def _shown_by_annotations(raw: JsonObject, job_id: str) -> Shown:
-    """What the object's maker copied from another one counts for nothing."""
+    """Return whether the shown id is the object's own, and not copied."""
     notes = strings(raw, "metadata", "annotations")
     generation = _number_of(notes.get(GENERATION, ""), uid_of(raw))
     if notes.get(JOB_ID, "") != job_id and not generation:

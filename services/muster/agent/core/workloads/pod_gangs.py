@@ -1,7 +1,7 @@
 """Ordinary pods that name Muster as their scheduler, as workloads: each alone, or those of one gang by label.
 
-A gang is a workload once all its pods are there. Work grows with what changed: pods of a gang are sorted once, when the
-last one came, and a later event of one of them looks at that one alone.
+A gang is a workload once all its pods exist. Work is incremental: a gang is sorted once, when its last pod arrives, and
+a later event of a pod evaluates only that pod.
 """
 
 import re
@@ -30,17 +30,17 @@ from muster.kube.workload_labels import GANG, GANG_SIZE, GROUP, POD_CONDITION, Q
 from muster.schemas.job import REPLICAS_MAX, JobSpec
 
 OWNED = frozenset({"Job", "JobSet", "MPIJob", "MusterJob"})
-"""Controllers whose pods are theirs: the controller asks to run, its pods never alone."""
+"""Controllers that ask to run as a whole; their pods never ask alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdoptedProjection:
-    """Makes a AdoptedPod of a pod; None for one that asks nothing of Muster."""
+    """Makes an AdoptedPod; None for a pod that asks nothing of Muster."""
 
     policy: WorkloadPolicy
 
     def __call__(self, raw: JsonObject) -> AdoptedPod | None:
-        """Raises nothing: what can be no job says why."""
+        """Project a pod; never raises: an invalid request has a reason."""
         labels = strings(raw, "metadata", "labels")
         if QUEUE not in labels or not self.policy.takes_up(namespace_of(raw)) or _is_owned(raw):
             return None
@@ -73,7 +73,7 @@ class AdoptedProjection:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What pods ask together. members: their uids in the order of the slots. templates: see `WorkloadView`."""
+    """The common request of pods; `members` are their uids in slot order."""
 
     asks: JobSpec | Unfit
     members: tuple[str, ...]
@@ -81,10 +81,10 @@ class _Asked:
 
 
 def _asked_together(pods: Mapping[str, PodAsks], *, name: str, team: str) -> _Asked:
-    """What the pods of a gang ask together.
+    """Return the common request of a gang's pods.
 
-    Pods of one group and shape are replicas of each other; other shapes of a group are groups of their own. What is
-    said of the job as a whole is read from the first pod. Raises NoJobError.
+    Pods of one group and shape are replicas; other shapes of a group are groups of their own. Options of the job are
+    read from the first pod. Raises NoJobError.
     """
     places: dict[tuple[str, Shape], list[str]] = {}
     for uid, asks in pods.items():
@@ -116,7 +116,7 @@ def _is_owned(raw: JsonObject) -> bool:
 
 
 def _shown(raw: JsonObject) -> Shown:
-    """A pod shows its job in a condition: the phase as its reason, the job's id at the head of its message."""
+    """Return the job in a pod's condition: phase as reason, job id at the head of its message."""
     for condition in objects(raw, "status", "conditions"):
         if text(condition, "type") == POD_CONDITION:
             phase, message = kebab(text(condition, "reason")), text(condition, "message")
@@ -126,27 +126,27 @@ def _shown(raw: JsonObject) -> Shown:
 
 
 def said_by(phase: str, message: str) -> str:
-    """What a pod's condition says, as one text."""
+    """Return a pod's condition as one text."""
     return f"{phase}\n{message}"
 
 
 def kebab(reason: str) -> str:
-    """`TimedOut` as `timed-out`."""
+    """Return the phase of a condition's reason: `TimedOut` is `timed-out`."""
     return "".join(f"-{char.lower()}" if char.isupper() else char for char in reason).lstrip("-")
 
 
 def camel_reason(word: str) -> str:
-    """`timed-out` as conditions say it: `TimedOut`."""
+    """Return the condition's reason of a phase: `timed-out` is `TimedOut`."""
     return "".join(part.capitalize() for part in word.replace("_", "-").split("-"))
 
 
 MembersOf = Callable[[str], tuple[str, ...]]
-"""Members, in the order of their slots, of the workload that this pod is a member of as the log has it; else none."""
+"""Returns the members, in slot order, of a pod's workload in the log; () for none."""
 
 
 @dataclass(slots=True)
 class _Gang:
-    """A workload of pods. gone: members that are not there, or leave; ended: that are over."""
+    """A workload of pods; `gone` members are absent or terminating, `ended` ones are over."""
 
     view: WorkloadView
     gone: set[str] = field(default_factory=set)
@@ -154,19 +154,19 @@ class _Gang:
 
 
 class PodGangs:
-    """members_of: what the log knows. Each change gives the workloads that are otherwise now."""
+    """Gathers pods into workloads, and yields changed ones. `members_of` reads the log."""
 
     def __init__(self, policy: WorkloadPolicy, members_of: MembersOf) -> None:
         self._policy = policy
         self._members_of = members_of
         self._pods: dict[str, PodView] = {}
         self._free: dict[tuple[str, str], dict[str, None]] = {}
-        """Uids of pods that ask and are members of nothing yet, by namespace and gang."""
+        """Uids of pods that ask and belong to no workload yet, by namespace and gang."""
         self._gangs: dict[str, _Gang] = {}
         self._leads: dict[str, str] = {}
 
     def see(self, view: PodView) -> list[WorkloadView]:
-        """The pod is so."""
+        """Handle a new state of a pod."""
         adopted = view.adopted
         if adopted is None:
             return []
@@ -187,7 +187,7 @@ class PodGangs:
         return self._gathered(view, adopted)
 
     def lose(self, view_uid: str) -> WorkloadView | str | None:
-        """The pod is gone: the workload that it leaves behind, or the uid of one of which nothing is left."""
+        """Handle a deleted pod: return the remaining workload, or the uid of one without pods."""
         view = self._pods.pop(view_uid, None)
         if view is None or view.adopted is None:
             return None
@@ -204,18 +204,18 @@ class PodGangs:
         return lead
 
     def pods(self, lead: str) -> tuple[PodView, ...]:
-        """The pods, as far as they are there, of the workload with this uid."""
+        """Return the existing pods of a workload."""
         gang = self._gangs.get(lead)
         members = gang.view.members if gang is not None else (lead,)
         return tuple(self._pods[uid] for uid in members if uid in self._pods)
 
     def clear(self) -> None:
-        """Nothing is watched any more."""
+        """Forget all pods."""
         for known in (self._pods, self._free, self._gangs, self._leads):
             known.clear()
 
     def _dissolve(self, lead: str) -> None:
-        """Its pods are members of nothing: those that still ask can be gathered again."""
+        """Dissolve a workload: pods that still ask can be gathered again."""
         for member in self._gangs.pop(lead).view.members:
             self._leads.pop(member, None)
             pod = self._pods.get(member)
@@ -225,7 +225,7 @@ class PodGangs:
                 self._free.setdefault((pod.namespace, pod.adopted.gang), {})[member] = None
 
     def _changed(self, gang: _Gang, view: PodView) -> list[WorkloadView]:
-        """A member's event: what of the gang it changes."""
+        """Handle an event of a member; return the changed workload."""
         before, adopted = gang.view, view.adopted
         if view.ends_at and view.end is None:
             gang.gone.add(view.uid)
@@ -241,7 +241,7 @@ class PodGangs:
         return [gang.view] if gang.view != before else []
 
     def _ask_anew(self, gang: _Gang) -> None:
-        """What a refused gang asks now, if its pods are the same in the same places: labels may have been changed."""
+        """Return the new request of a refused gang with the same pods, whose labels may have changed."""
         pods = tuple(self._pods[uid] for uid in gang.view.members if uid in self._pods)
         first = pods[0].adopted if pods else None
         asking = all(pod.adopted is not None and pod.adopted.asks is not None for pod in pods)
@@ -252,7 +252,7 @@ class PodGangs:
             gang.view = replace(gang.view, asks=asked.asks, templates=asked.templates)
 
     def _gathered(self, view: PodView, adopted: AdoptedPod) -> list[WorkloadView]:
-        """A pod of a gang came: the gang if it is whole, else that the pod waits, or that they do not agree."""
+        """Handle a new pod of a gang: return the complete gang, or why the pod waits."""
         free = self._free.setdefault((view.namespace, adopted.gang), {})
         free[view.uid] = None
         pods = [self._pods[uid] for uid in free]
@@ -276,7 +276,7 @@ class PodGangs:
         return _view_of(view, adopted, (view.uid,), name=view.name, asks=asks, note=note)
 
     def _join(self, members: tuple[str, ...], asked: _Asked | None) -> WorkloadView:
-        """From here on they are members of one workload; its uid is the first one's."""
+        """Make the pods members of one workload, whose uid is that of the first."""
         if asked is not None:
             members = asked.members
         there = [self._pods[uid] for uid in members if uid in self._pods]
@@ -304,7 +304,7 @@ class PodGangs:
         return gang.view
 
     def _spec(self, pods: tuple[PodView, ...], adopted: AdoptedPod) -> _Asked:
-        """What they ask together."""
+        """Return the common request of the pods."""
         uids = tuple(pod.uid for pod in pods)
         asked: dict[str, PodAsks] = {}
         for pod in pods:
@@ -355,6 +355,6 @@ def _view_of(
 
 
 def _age(view: PodView) -> tuple[int, list[str | int], str]:
-    """By creation, then by name with its numbers read as numbers."""
+    """Return a sort key: creation time, then name with numeric parts as numbers."""
     parts: list[str | int] = [int(part) if part.isdecimal() else part for part in re.split(r"(\d{1,18})", view.name)]
     return (view.adopted.created if view.adopted is not None else 0), parts, view.uid

@@ -1,4 +1,4 @@
-"""What a pod template asks for, and what all kinds of objects say in the same words: options as annotations."""
+"""Requests of a pod template, and the options that all kinds of objects have as annotations."""
 
 import re
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ from muster.kube.workload_labels import OPTIONS, QUEUE, TOPOLOGY
 from muster.schemas.job import JobSpec
 
 OF_EVERY_NODE = frozenset({"kubernetes.io/os", "kubernetes.io/arch"})
-"""Labels in a node selector that say nothing of where among Muster's nodes."""
+"""Node selector labels that do not restrict Muster's choice of nodes."""
 
 
 def shape_of(pod_spec: JsonObject, policy: WorkloadPolicy, *, path: str) -> Shape:
-    """path: of the pod's spec, for messages. Raises NoJobError for what would be placed and then not run."""
+    """Return the shape of a pod; `path` is for messages. Raises NoJobError if it could be placed but not run."""
     if text(pod_spec, "schedulerName") != SCHEDULER_NAME:
         raise NoJobError(
             "its pods would be placed by another scheduler",
@@ -42,7 +42,7 @@ def shape_of(pod_spec: JsonObject, policy: WorkloadPolicy, *, path: str) -> Shap
 
 
 def _with_limits(pod_spec: JsonObject) -> JsonObject:
-    """Requests that are absent are as the limits: the server fills that in for pods, but not for templates."""
+    """Return the requests; absent ones default to the limits, as the server does for pods but not for templates."""
     changed = dict(pod_spec)
     for field in ("containers", "initContainers"):
         changed[field] = [_container(one) for one in objects(pod_spec, field)]
@@ -69,7 +69,7 @@ def _share(extended: Mapping[str, int], policy: WorkloadPolicy, *, path: str) ->
 
 
 def _models(pod_spec: JsonObject, policy: WorkloadPolicy, *, path: str) -> tuple[str, ...]:
-    """Models that the node selector or the required node affinity names."""
+    """Return the models in the node selector or required node affinity."""
     values = [strings(pod_spec, "nodeSelector").get(policy.model_label)]
     for term in _affinity_terms(pod_spec):
         for expression in objects(term, "matchExpressions"):
@@ -86,7 +86,7 @@ def _affinity_terms(pod_spec: JsonObject) -> list[JsonObject]:
 
 
 def _refuse_unknown_places(pod_spec: JsonObject, policy: WorkloadPolicy, *, path: str) -> None:
-    """The scheduler knows nodes by model, topology and free resources; what asks more would be bound wrongly."""
+    """Refuse constraints other than model, topology and resources: the scheduler would ignore them."""
     known = {policy.model_label, *OF_EVERY_NODE}
     for label in strings(pod_spec, "nodeSelector"):
         if label not in known:
@@ -107,7 +107,7 @@ def _refuse_unknown_places(pod_spec: JsonObject, policy: WorkloadPolicy, *, path
 
 
 def _refuse_own_nodes(pod_spec: JsonObject, *, path: str) -> None:
-    """What kubelets would turn away: Muster places by neither ports nor operating systems."""
+    """Refuse what kubelets would not admit: Muster considers neither host ports nor operating systems."""
     system = text(pod_spec, "os", "name")
     if system not in ("", "linux"):
         raise NoJobError(f"Muster's nodes do not run {system}", field=f"{path}.os.name", cure="Use linux.")
@@ -136,24 +136,24 @@ _REQUIRED = ":required"
 
 
 def small_number(said: str, *, most: int) -> int | None:
-    """A whole number from 0 to `most` that somebody wrote; None for anything else, however long it is."""
+    """Return a whole number from 0 to `most`; None for anything else, however long."""
     if not said.isascii() or not said.isdecimal() or len(said) > len(str(most)) or int(said) > most:
         return None
     return int(said)
 
 
 def words_of(raw: JsonObject) -> dict[str, str]:
-    """Labels and annotations together; an annotation of the same name wins, since it may say more."""
+    """Return labels and annotations together; annotations win, because they may hold more."""
     return strings(raw, "metadata", "labels") | strings(raw, "metadata", "annotations")
 
 
 def job_name(name: str) -> str:
-    """An object's name as a job's: objects may have dots and be longer."""
+    """Return an object's name as a job's: objects may have dots and longer names."""
     return re.sub(r"[^a-z0-9-]+", "-", name.lower())[:NAME_CHARS_MAX].strip("-") or "job"
 
 
 def options_of(words: Mapping[str, str]) -> JsonObject:
-    """Fields of a JobSpec that labels and annotations say."""
+    """Return the JobSpec fields in labels and annotations."""
     options: JsonObject = {field: words[key] for key, field in OPTIONS.items() if key in words}
     options["queue"] = words.get(QUEUE)
     if level := words.get(TOPOLOGY, ""):
@@ -162,7 +162,7 @@ def options_of(words: Mapping[str, str]) -> JsonObject:
 
 
 def spec_of(body: JsonObject, *, name: str, team: str, fields: Mapping[str, str] | None = None) -> JobSpec:
-    """The JobSpec of these fields. fields: how the object calls a field of it. Raises NoJobError."""
+    """Return the JobSpec; `fields` maps its fields to the object's for messages. Raises NoJobError."""
     left_out = tuple(field for field in LEFT_TO_THE_QUEUE if field not in body)
     try:
         return JobSpec.model_validate({**body, "name": job_name(name), "team": team, "left_out": left_out})
@@ -180,4 +180,4 @@ OPTION_FIELDS: dict[str, str] = {field: f"metadata.annotations[{key}]" for key, 
     "topology": f"metadata.annotations[{TOPOLOGY}]",
     "team": "metadata.namespace",
 }
-"""Where an object says a field of its job."""
+"""Fields of the object by field of its job."""

@@ -1,4 +1,4 @@
-"""What the log says of one workload, from its request to the end of its job, and the facts that are said of it."""
+"""The log's record of one workload, from its request to the end of its job, and the facts about it."""
 
 from dataclasses import dataclass
 
@@ -17,43 +17,43 @@ from muster.schemas.facts.workload import (
 from muster.schemas.job import TERMINAL_PHASES, JobSpec, Phase
 
 HELD = "held"
-"""Reason of a job that waits because somebody asked for it."""
+"""Reason of a job that a person holds."""
 CHECKED = "preflight"
-"""Reason of a job that is placed and does nothing yet: its nodes are checked."""
+"""Reason of a placed job whose nodes are being checked."""
 
 
 @dataclass(slots=True)
 class Workload(WorkloadState):
-    """A workload that is not settled."""
+    """An open workload."""
 
     @property
     def uid(self) -> str:
-        """Of the object."""
+        """Return the object's uid."""
         return self.asked.origin.uid
 
     @property
     def job_id(self) -> str:
-        """Of its job, also before it is accepted."""
+        """Return the job's id, even before it is accepted."""
         return self.asked.job_id
 
     @property
     def is_over(self) -> bool:
-        """Nothing more will come of it, unless a refused one is asked for again."""
+        """Return whether it is over; a refused one may still be submitted again."""
         return self.is_refused or self.standing.phase.is_terminal
 
     @property
     def is_refused(self) -> bool:
-        """The last answer was no."""
+        """Return whether the last answer was a refusal."""
         return self.refused is not None and not self.asked_again
 
     @property
     def cause(self) -> str:
-        """The newest fact that moved it."""
+        """Return the newest fact that changed it."""
         return self.standing.last_fact or self.asked_fact
 
 
 def moved(standing: Standing, fact: Fact) -> Standing | None:
-    """Where the job stands after a fact about it; None if the fact shows nothing new of it."""
+    """Return the job's state after a fact; None if the fact shows nothing new."""
     changes = _changes(fact)
     return None if changes is None else standing.model_copy(update={**changes, "last_fact": fact.id})
 
@@ -108,11 +108,11 @@ def _changes(fact: Fact) -> dict[str, object] | None:
 
 
 ASKED_BYTES_MAX = FACT_BYTES_MAX // 2
-"""Of a request as a fact. What becomes of it (the job, its state) holds it and more: the log takes no larger facts."""
+"""Size of a request in a fact, so that later facts with the whole job also fit."""
 
 
 def submit_request(policy: WorkloadPolicy, view: WorkloadView, spec: JobSpec) -> Draft | Unfit:
-    """The object asks for this job; Unfit: no fact can be that large."""
+    """Return `submit-requested`; Unfit if no fact can be that large."""
     job_id = policy.job_id(view.namespace, view.uid)
     trace = ids.traceparent(ids.trace_id(job_id), ids.span_id(job_id))
     asked = facts.WorkloadSubmitRequested(
@@ -130,7 +130,7 @@ def submit_request(policy: WorkloadPolicy, view: WorkloadView, spec: JobSpec) ->
 
 
 def rejection(policy: WorkloadPolicy, view: WorkloadView, unfit: Unfit) -> Draft:
-    """The object can be no job."""
+    """Return `rejected` for an object that is not a valid job."""
     payload = facts.WorkloadRejected(
         origin=view.ref(policy.cluster),
         generation=view.generation,
@@ -142,7 +142,7 @@ def rejection(policy: WorkloadPolicy, view: WorkloadView, unfit: Unfit) -> Draft
 
 
 def cancel(record: Workload, reason: str) -> Draft:
-    """The object does not want its job any more."""
+    """Return `cancel-requested` for an object that no longer wants its job."""
     payload = facts.WorkloadCancelRequested(
         job_id=record.job_id, principal=record.asked.principal, reason=reason[:REASON_CHARS_MAX]
     )
@@ -150,7 +150,7 @@ def cancel(record: Workload, reason: str) -> Draft:
 
 
 def why_cancel(record: Workload, view: WorkloadView) -> str:
-    """Why an object that is there does not want its job any more; "" if it does."""
+    """Return why an existing object no longer wants its job; "" if it does."""
     title, standing = record.asked.origin.title, record.standing
     if view.deleting:
         return f"{title} was deleted"
@@ -163,7 +163,7 @@ def why_cancel(record: Workload, view: WorkloadView) -> str:
 
 
 def settlement(record: Workload, *, is_gone: bool) -> Draft:
-    """Nothing more can come of the object: it shows how its job ended, or is gone."""
+    """Return `settled`: the object shows how its job ended, or is gone."""
     reason = "the object is gone" if is_gone else "the object shows it"
     settled = facts.WorkloadSettled(job_id=record.job_id, reason=reason)
     return Draft("workload", record.uid, "settled", settled, (record.cause,), record.asked.trace)

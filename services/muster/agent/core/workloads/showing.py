@@ -1,7 +1,6 @@
-"""What an object shows of its job: a MusterJob in its status, others in annotations, pods in a condition.
+"""The state of its job on an object: a MusterJob's status, annotations of others, a condition of pods.
 
-All of it follows from the log and the object, so that writing it again writes the same. Events say the same beside it,
-few, and each once.
+It follows from the log and the object, so repeated writes are equal. Events repeat it, few, and each once.
 """
 
 import hashlib
@@ -18,15 +17,15 @@ from muster.kube.workload_labels import ATTEMPT, GENERATION, HELD, JOB_ID, PHASE
 from muster.schemas.job import Phase
 
 _ENDED_FROM_OUTSIDE = frozenset({Phase.CANCELLED, Phase.TIMED_OUT})
-"""Ends of which an object's controller cannot know. After the others it must count its pods by itself, unsuspended."""
+"""Ends that an object's controller cannot know. After other ends it must count its pods itself, unsuspended."""
 _PLACED = frozenset({Phase.PLACED, Phase.RUNNING, Phase.STOPPING})
 
 
 @dataclass(frozen=True, slots=True)
 class Showing:
-    """One write. body: a merge patch, of a pod a strategic one. subresource: "status" or "". said: all that it shows.
+    """One write. `body` is a merge patch, strategic for pods. `said` is everything that it shows.
 
-    urgent: what of it must not wait: while only the rest changes, an object is written seldom.
+    `urgent` must be shown at once; while only the rest changes, writes are rare.
     """
 
     body: JsonObject
@@ -36,7 +35,7 @@ class Showing:
 
 
 def showing_of(record: Workload, view: WorkloadView) -> Showing:
-    """What this object should show of its job."""
+    """Return the state to show on this object."""
     match view.kind:
         case WorkloadKind.MUSTER_JOB:
             return _in_status(_status(record, view.generation))
@@ -47,7 +46,7 @@ def showing_of(record: Workload, view: WorkloadView) -> Showing:
 
 
 def rejection_of(unfit: Unfit, view: WorkloadView) -> Showing:
-    """What this object should show, which can be no job."""
+    """Return the state to show on a rejected object."""
     message = words(unfit.reason, unfit.field, unfit.cure)
     match view.kind:
         case WorkloadKind.MUSTER_JOB:
@@ -69,7 +68,7 @@ def rejection_of(unfit: Unfit, view: WorkloadView) -> Showing:
 
 
 def waiting_of(view: WorkloadView, note: str) -> Showing:
-    """What an object should show that asks nothing yet. note: why."""
+    """Return the state to show on an object that asks for nothing yet, with the reason in `note`."""
     if view.kind is WorkloadKind.POD:
         return _in_condition(WAITING, note, job_id="", is_good=False)
     notes: JsonObject = {PHASE: WAITING, REASON: note}
@@ -77,20 +76,20 @@ def waiting_of(view: WorkloadView, note: str) -> Showing:
 
 
 AGAIN = "It is asked for again at {}, and as soon as it or its queue changes."
-"""What a refused object says of its future."""
+"""Hint on a refused object."""
 WAITING = "waiting"
-"""Phase of a pod whose gang is not whole, and of an object whose pods' claims have no template yet."""
+"""Phase of a pod of an incomplete gang, and of an object without the template of its claims."""
 EPOCH = "1970-01-01T00:00:00Z"
-"""Since when an object is rejected, which no fact dates: it was never anything else."""
+"""Time of a rejection, which has no fact."""
 
 
 def phase_of(record: Workload) -> str:
-    """The phase that the object shows."""
+    """Return the phase to show."""
     return REFUSED if record.refused is not None else record.standing.phase.value
 
 
 def why(record: Workload) -> str:
-    """Why it is in that phase, in words; "" if there is nothing to tell."""
+    """Return why it is in that phase; "" without a reason."""
     if record.refused is not None:
         told = words(record.refused.reason, record.refused.field, record.refused.cure)
         again = f" {AGAIN.format(rfc3339(record.again_at))}" if record.again_at else ""
@@ -109,19 +108,19 @@ def why(record: Workload) -> str:
 
 
 def words(reason: str, field: str, cure: str) -> str:
-    """A refusal in one sentence and its cure."""
+    """Return a refusal and its hint as one text."""
     told = f"{field}: {reason}" if field else reason
     return (f"{told.rstrip('.')}. {cure}" if cure else told)[:REASON_CHARS_MAX]
 
 
 def let_go(kind: WorkloadKind, uid: str, *, job_id: str, attempt: int) -> JsonObject:
-    """Merge patch that lets the object of this uid make the pods of this attempt."""
+    """Return the merge patch that unsuspends the object of this uid for this attempt."""
     notes: JsonObject = {ATTEMPT: tagged(attempt, job_id), HELD: None}
     return _suspending({"metadata": {"uid": uid, "annotations": notes}}, kind, to=False)
 
 
 def hold(kind: WorkloadKind, uid: str, *, job_id: str) -> JsonObject:
-    """Merge patch that ends the object's pods, and lets it make none."""
+    """Return the merge patch that suspends the object."""
     return _suspending({"metadata": {"uid": uid, "annotations": {HELD: job_id}}}, kind, to=True)
 
 
@@ -133,7 +132,7 @@ def _suspending(body: JsonObject, kind: WorkloadKind, *, to: bool) -> JsonObject
 
 
 def _in_status(status: JsonObject) -> Showing:
-    """Fields that are no more are taken away by null."""
+    """Return the patch of a status; removed fields are null."""
     absent: JsonObject = dict.fromkeys(_STATUS_FIELDS)
     urgent = said({key: status.get(key) for key in ("phase", "reason", "attempt", "nodes", "jobId")})
     return Showing({"status": {**absent, **status}}, "status", said(status), urgent)
@@ -238,7 +237,7 @@ _TOLD = _GOOD | {
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What one event says. key: the same again is the same event."""
+    """One event; equal keys are the same event."""
 
     key: str
     reason: str
@@ -247,7 +246,7 @@ class News:
 
 
 def news_of(record: Workload) -> News | None:
-    """The event that the job's standing is worth; None for one that is worth none (it waits as before, it runs)."""
+    """Return the event of the job's state; None if it needs none (it still waits, it runs)."""
     phase, standing = phase_of(record), record.standing
     if phase not in _TOLD:
         return None
@@ -262,13 +261,13 @@ def news_of(record: Workload) -> News | None:
 
 
 def rejection_news(unfit: Unfit, view: WorkloadView) -> News:
-    """Of an object that can be no job."""
+    """Return the event of a rejected object."""
     message = words(unfit.reason, unfit.field, unfit.cure)
     return News(f"{view.uid}/{view.generation}/{REJECTED}", "Rejected", message, is_good=False)
 
 
 def event(news: News, view: WorkloadView, *, now: Instant, name: str = "", uid: str = "") -> JsonObject:
-    """An Event (core/v1) about the object. name, uid: of another object that it is about, in the same namespace."""
+    """Return an Event (core/v1) about the object, or about another object of its namespace (`name`, `uid`)."""
     at = rfc3339(now)
     about = name or view.name
     digest = hashlib.sha256(news.key.encode()).hexdigest()[:16]

@@ -1,8 +1,8 @@
-"""The fold of workloads, and what follows from what is seen of their objects.
+"""Fold workloads, and decide what follows from their objects.
 
-An object that asks to run and is unknown to the log becomes `submit-requested`; one that can be no job becomes
-`rejected`; one that is gone while its job lives becomes `cancel-requested`; one whose job is over, and that shows it,
-is `settled`. What is seen comes from watches, so only of kinds that were read whole is it known what is gone.
+An unknown object that asks to run becomes `submit-requested`; an invalid one `rejected`; one that is gone while its job
+lives `cancel-requested`; one that shows the end of its job is `settled`. Objects come from watches, so absence counts
+only for kinds that were read completely.
 """
 
 from collections.abc import Iterator
@@ -20,15 +20,15 @@ from muster.schemas.job import JobSpec
 from muster.schemas.registry import STATE_NAME
 
 DRAFTS_MAX = 500
-"""Of one decision; the rest comes with the next."""
+"""Drafts of one decision; the rest follows with the next."""
 
 
 class Workloads:
-    """log: what the log says; records and rejected are its. views: objects as seen.
+    """Workloads: the log's state (`log`), and objects as seen (`views`).
 
-    changed: uids whose standing somebody should show, or that are gone; whoever shows it takes them out. watched: kinds
-    beside pods. takes_pods: whether ordinary pods are taken up: else nothing is known of them, nor that one is gone.
-    gangs: ordinary pods. claims: GPUs are had by claims here, None while the log does not say. templates: of claims.
+    `changed`: uids to show again, or that are gone; the writer removes them. `watched`: kinds besides pods.
+    `takes_pods`: whether ordinary pods may ask; otherwise they are ignored. `gangs`: ordinary pods. `claims`: whether
+    GPUs come by claims, None while unknown. `templates`: claim templates.
     """
 
     def __init__(self, policy: WorkloadPolicy) -> None:
@@ -49,7 +49,7 @@ class Workloads:
         self._is_all_read = False
 
     def apply(self, fact: Fact) -> bool:
-        """Fold one fact, of whatever kind. False if it fits no state."""
+        """Fold one fact. False if it fits no state."""
         self._now = max(self._now, fact.time)
         if fact.kind == "cluster" and fact.name in ("described", STATE_NAME):
             return self._described(fact)
@@ -63,7 +63,7 @@ class Workloads:
         return uid is not None
 
     def see(self, view: WorkloadView) -> bool:
-        """The object is so. True if something may follow from that."""
+        """Handle a new state of an object; True if something may follow."""
         record = self.records.get(view.uid)
         if record is not None and record.is_refused and view.uid not in self.views:
             self.log.refusals.look_at(record)
@@ -74,7 +74,7 @@ class Workloads:
         return self._follows(view.uid)
 
     def lose(self, uid: str) -> bool:
-        """The object is gone. True if something may follow from that."""
+        """Handle a deleted object; True if something may follow."""
         view = self.views.pop(uid, None)
         if view is None:
             return False
@@ -85,11 +85,11 @@ class Workloads:
 
     @property
     def has_news(self) -> bool:
-        """Whether `decide` may have something to say."""
+        """Return whether `decide` may have drafts."""
         return bool(self._open)
 
     def see_pod(self, view: PodView) -> None:
-        """A pod is so: it may ask to run, alone or with others."""
+        """Handle a new state of a pod, which may ask to run, alone or in a gang."""
         if not self.takes_pods or view.adopted is None:
             return
         for workload in self.gangs.see(view):
@@ -100,7 +100,7 @@ class Workloads:
                     self.changed[member] = None
 
     def lose_pod(self, uid: str) -> None:
-        """A pod is gone."""
+        """Handle a deleted pod."""
         match self.gangs.lose(uid):
             case WorkloadView() as workload:
                 self.see(workload)
@@ -110,32 +110,32 @@ class Workloads:
                 pass
 
     def waits_for(self, view: WorkloadView) -> str:
-        """Why the object asks nothing yet, in words; "" if it asks, or asked."""
+        """Return why the object asks for nothing yet; "" if it asks, or asked."""
         lacks = self.templates.lacks(view) if self.claims and self._is_all_read else ""
         if not lacks or view.uid in self.records:
             return view.note
         return f"it waits until ResourceClaimTemplate {view.namespace}/{lacks} is there"
 
     def see_template(self, view: TemplateView) -> None:
-        """A ResourceClaimTemplate is there: objects may have waited for it."""
+        """Handle a ResourceClaimTemplate, for which objects may wait."""
         self._open.update(dict.fromkeys(self.templates.see(view)))
 
     def all_read(self) -> None:
-        """All objects of the kinds that are watched have been seen, and all pods, if they are looked at."""
+        """Record that all objects of the watched kinds, and all pods if they count, were seen."""
         self._is_all_read = True
         for kind in (*self.watched, *((WorkloadKind.POD,) if self.takes_pods else ())):
             self.read(kind)
         self.changed.update(dict.fromkeys(self.templates.waiting()))
 
     def read(self, kind: WorkloadKind) -> None:
-        """All objects of this kind have been seen: those of the log that have not, are gone."""
+        """Record that all objects of this kind were seen: missing ones of the log are gone."""
         self._read.add(kind)
         for uid, record in self.records.items():
             if record.asked.origin.kind == kind.value:
                 self._open[uid] = None
 
     def forget_views(self) -> None:
-        """Nothing is watched any more: another leads."""
+        """Forget what was seen, because another process leads."""
         self.views.clear()
         self.gangs.clear()
         self.templates.clear()
@@ -146,11 +146,11 @@ class Workloads:
         self._open.clear()
 
     def next_change(self) -> Instant | None:
-        """When `decide` could answer differently by time alone."""
+        """Return when `decide` could answer differently by time alone."""
         return self.log.refusals.next_change(self._may_be_asked_again)
 
     def decide(self, now: Instant) -> list[Draft]:
-        """What should be true and is not yet; the same again until it is folded."""
+        """Return missing facts; the same until they are folded."""
         self._now = max(self._now, now)
         self._open.update(dict.fromkeys(self.log.refusals.come_due(self._now)))
         drafts: list[Draft] = []
@@ -165,11 +165,11 @@ class Workloads:
         return drafts
 
     def snapshot(self) -> Iterator[Draft]:
-        """Workloads that are not settled."""
+        """Yield the open workloads for a checkpoint."""
         return self.log.snapshot()
 
     def _follows(self, uid: str) -> bool:
-        """Whether `decide` would say something of the object."""
+        """Return whether `decide` has drafts for the object."""
         if self._answer(uid) is not None:
             return True
         self._open.pop(uid, None)
@@ -191,7 +191,7 @@ class Workloads:
         return records.cancel(record, why) if why else None
 
     def _taken_up(self, view: WorkloadView) -> Draft | None:
-        """What an object that the log does not know asks."""
+        """Return the request of an unknown object."""
         if view.deleting or view.finished or view.uid in self.log.settled:
             return None
         match self._asks(view):
@@ -207,7 +207,7 @@ class Workloads:
         return self._rejection(view, found) if isinstance(found, Unfit) else found
 
     def _asked_again(self, record: Workload, view: WorkloadView | None) -> Draft | None:
-        """The request of a refused object once more: it is due, or its object asks for something else now."""
+        """Return another request of a refused object that is due or has changed."""
         if view is None or view.deleting or view.finished:
             return None
         asks = record.asked.spec if view.asks is None else self._asks(view)
@@ -223,7 +223,7 @@ class Workloads:
         return record is not None and record.is_refused and uid in self.views
 
     def _asks(self, view: WorkloadView) -> JobSpec | Unfit | None:
-        """Nothing is asked before it is known how GPUs are had here."""
+        """Return whether requests wait until it is known how GPUs are allocated here."""
         asks = view.asks
         if not isinstance(asks, JobSpec) or not view.kind.makes_pods:
             return asks
@@ -234,7 +234,7 @@ class Workloads:
         return self.templates.asked(view, asks) if self.claims else CLAIM_ONLY
 
     def _rejection(self, view: WorkloadView, unfit: Unfit) -> Draft | None:
-        """Said once for each generation of the object, and for each reason: labels change without a generation."""
+        """Return `rejected` once for each generation and reason: labels change without a new generation."""
         said, before = self.rejected.get(view.uid, (-1, None))
         shows_it = before is None and view.shown.generation >= view.generation > 0
         if shows_it or (said >= view.generation and before == unfit):
@@ -242,7 +242,7 @@ class Workloads:
         return records.rejection(self.policy, view, unfit)
 
     def _settling(self, record: Workload, view: WorkloadView | None) -> Draft | None:
-        """The end is told when the object shows it, or is gone for certain. A refused one may still be asked for."""
+        """Return `settled` once the object shows the end, or is gone. A refused one may be submitted again."""
         if view is None and not self._is_read(record):
             return None
         may_come = record.is_refused and view is not None and not view.finished
@@ -254,7 +254,7 @@ class Workloads:
         return record.asked.origin.kind in {kind.value for kind in self._read}
 
     def _touch(self, uid: str) -> None:
-        """Who only folds keeps what is not settled, and no more: nobody asks it for decisions, or for what changed."""
+        """Forget what only a leader needs, on a follower."""
         if uid in self.views:
             self.changed[uid] = None
         if uid in self.views or uid in self.records:

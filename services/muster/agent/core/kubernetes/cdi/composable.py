@@ -1,4 +1,4 @@
-"""All that makes a cluster's machines composable, behind the one port: MachineSets, hot plug, an autoscaler's words."""
+"""Composable machines of a cluster behind one port: MachineSets, hot plug, signals of an autoscaler."""
 
 from collections.abc import Iterator
 
@@ -29,7 +29,7 @@ from muster.core import Fact, Instant
 
 
 class ComposableMachines(Machines):
-    """Implements `machines.Machines`. sets: who adds and removes nodes. group_label: node label with the node group."""
+    """Composable machines; `sets` adds and removes nodes, `group_label` is the node label of the node group."""
 
     def __init__(
         self,
@@ -49,13 +49,13 @@ class ComposableMachines(Machines):
         self._group_label = group_label
 
     def belongs_to(self, nodes: Nodes) -> None:
-        """These nodes are described by what is known here."""
+        """Set the nodes that are described by this state."""
         self.plugs.tell = nodes.devices_changed
         if isinstance(self.sets, MachineSets):
             self.sets.tell = nodes.devices_changed
 
     def apply(self, fact: Fact) -> None:
-        """One fact further, of the leader and of those who stand by."""
+        """Fold one fact; also on followers."""
         self.book.apply(fact)
         for part in (self.pool, self.operator):
             if part is not None:
@@ -106,7 +106,7 @@ class ComposableMachines(Machines):
         self.plugs.pod_gone(view)
 
     def claim_gone(self, uid: str) -> None:
-        """A ResourceClaim is no more."""
+        """Handle a deleted ResourceClaim."""
         if self.pool is not None:
             self.pool.claim_gone(uid)
 
@@ -159,5 +159,5 @@ class ComposableMachines(Machines):
             part.reset()
 
     def _parts(self) -> list[Signals | Requests | Pool | Operator]:
-        """Those that are there, of those that say words."""
+        """Return the configured sources of requests."""
         return [part for part in (self.signals, self.requests, self.pool, self.operator) if part is not None]

@@ -1,10 +1,10 @@
-"""Hot plug: after an attach or detach that node's plugins start anew, and nothing else; then its capacity is believed.
+"""Hot plug: after an attach or detach, restart only the node's plugins; then its capacity is valid.
 
 A device plugin looks for devices when it starts. So every plugin pod of the node that is older than the newest change
-is deleted (its DaemonSet makes another), by uid, which whoever leads may repeat: jobs run on, for a plugin holds none
-of their devices. Where drivers publish devices one by one a device is there when its uuid is; where the kubelet picks,
-when a device plugin that is younger than the attachment is ready and the node's capacity counts it. Until then a
-device that came is not shown, so it is not `released`; one that went is not counted, whatever the capacity still says.
+is deleted by uid (its DaemonSet creates another), which any leader may repeat; jobs keep running, because a plugin
+holds no devices. Where drivers publish devices, a device is present when its uuid is; where the kubelet picks, when a
+device plugin younger than the attachment is ready and the node's capacity counts the device. Until then an attached
+device is not shown, so it is not `released`; a detached one is not counted, whatever the capacity says.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -19,19 +19,20 @@ from muster.core import NS_PER_S, Instant, after
 from muster.schemas.devices import GPU
 
 COUNTS, BESIDE = "counts", "beside"
-"""A plugin pod by which a node's capacity counts GPUs, and another one (`PodView.plugin`)."""
+"""Kinds of plugin pods: those that count GPUs for the capacity, and others (`PodView.plugin`)."""
 CLOCKS_S = 1.0
-"""Pods say when they were made in whole seconds: one of the same second may be older."""
+"""Creation times of pods have whole seconds: one of the same second may be older."""
 REFUSED_AGAIN_S = 30.0
-"""Until a deletion is asked for again that was refused."""
+"""Before a refused deletion is tried again."""
 
 
 @dataclass(slots=True)
 class _Node:
-    """plugged: attached GPUs, in the order of the log; model: of them. unplugged_at: of those that went, and may still
-    be counted. changed_at: the newest attach or detach: plugins that are older start anew. young: pods that came after
-    it, whatever the clocks say. asked: pods that were deleted. told: devices that the log's description of the node
-    shows. had_plugin: one that counts was seen.
+    """Devices and plugins of a node.
+
+    `plugged`: attached GPUs in log order. `unplugged_at`: detached GPUs that may still be counted. `changed_at`: newest
+    change; older plugins restart. `young`: pods created after it for certain. `asked`: deleted pods. `told`: devices in
+    the log's description. `had_plugin`: a counting plugin was seen.
     """
 
     plugged: dict[str, Instant] = field(default_factory=dict)
@@ -45,12 +46,13 @@ class _Node:
     asked: set[str] = field(default_factory=set)
 
     def is_young(self, view: PodView, since: Instant) -> bool:
-        """Whether a pod looked for devices after this moment."""
+        """Return whether a pod looked for devices after this time."""
         return view.uid in self.young or _made(view) > since
 
     def counts(self, at: Instant) -> bool:
-        """Whether the node's capacity says what was there at this moment: plugins that count started since, and are
-        ready. Without any plugin that is known it says so at any time.
+        """Return whether the node's capacity reflects this time: counting plugins started since and are ready.
+
+        Without any known plugin it always does.
         """
         pods = [view for view in self.pods.values() if view.plugin == COUNTS and not view.ends_at]
         if not pods:
@@ -69,7 +71,7 @@ class RestartPlugin(Purpose):
 
 
 class HotPlug:
-    """tell: told of a node that would be described otherwise now. may_restart: plugins' pods may be deleted."""
+    """Restarts plugins, if allowed; `tell` is called for nodes whose description changes."""
 
     def __init__(self, worklist: Worklist, *, may_restart: bool = True) -> None:
         self.tell: Callable[[str], None] = lambda _: None
@@ -85,7 +87,7 @@ class HotPlug:
     # --- what the log says -----------------------------------------------------------------------------------
 
     def carry_out(self, effect: NodeEffect) -> None:
-        """A device was attached to the node's machine, or taken away from it."""
+        """Record a device that was attached to the node's machine, or detached."""
         match effect:
             case PlugDevice(type=kind) if kind == GPU:
                 node = self._node(effect.node)
@@ -106,7 +108,7 @@ class HotPlug:
         self._touch(effect.node)
 
     def described(self, name: str, uuids: Iterable[str]) -> None:
-        """The log describes the node with these devices."""
+        """Record the devices in the log's description of the node."""
         node = self._nodes.get(name)
         if node is not None:
             node.told = frozenset(uuids).intersection(node.plugged)
@@ -120,7 +122,7 @@ class HotPlug:
     # --- what the API server shows ---------------------------------------------------------------------------
 
     def pod_seen(self, view: PodView) -> None:
-        """A plugin's pod is so."""
+        """Handle a new state of a plugin pod."""
         if not view.node:
             return
         node = self._node(view.node)
@@ -132,7 +134,7 @@ class HotPlug:
         self._touch(view.node)
 
     def pod_gone(self, view: PodView) -> None:
-        """It is no more."""
+        """Handle a deleted plugin pod."""
         node = self._nodes.get(view.node)
         if node is not None and node.pods.pop(view.key, None) is not None:
             node.young.discard(view.uid)
@@ -141,24 +143,24 @@ class HotPlug:
             self._forget_lost(view.node)
 
     def node_seen(self, name: str) -> None:
-        """The node is there."""
+        """Record that the node is present."""
         self._there.add(name)
 
     def node_gone(self, name: str) -> None:
-        """The node is no more; its devices stay on the machine, and are there when it comes again."""
+        """Record that the node is gone; its devices stay on the machine."""
         self._there.discard(name)
         self._dirty.pop(name, None)
         self._forget_lost(name)
 
     def synced(self) -> None:
-        """All nodes and pods were seen."""
+        """Record that all nodes and pods were seen."""
         self._is_synced = True
         for name in tuple(self._nodes):
             self._touch(name)
             self._forget_lost(name)
 
     def reset(self) -> None:
-        """Another leads; what the log says stays."""
+        """Forget what was seen, because another process leads; what the log says stays."""
         self._is_synced = False
         self._there.clear()
         self._again.clear()
@@ -170,7 +172,7 @@ class HotPlug:
     # --- what follows ----------------------------------------------------------------------------------------
 
     def devices_of(self, name: str, capacity: int) -> CountedDevices:
-        """What is known of a node whose kubelet picks. capacity: GPUs that it has by itself."""
+        """Return the known devices of a node whose kubelet picks; `capacity` is its own."""
         node = self._nodes.get(name)
         if node is None or not (node.plugged or node.unplugged_at):
             return NO_DEVICES
@@ -179,7 +181,7 @@ class HotPlug:
         return CountedDevices(tuple(there[: max(0, capacity - gone)]), gone, node.model)
 
     def settle(self, now: Instant) -> None:
-        """Have plugins start anew that are older than the newest change of their node."""
+        """Restart plugins that are older than the newest change of their node."""
         for name in [name for name, at in self._again.items() if at <= now]:
             del self._again[name]
             self._dirty[name] = None
@@ -194,7 +196,7 @@ class HotPlug:
                 self._forget_gone(node)
 
     def next_change(self) -> Instant | None:
-        """When `settle` could find something by time alone."""
+        """Return when `settle` could find something by time alone."""
         return min(self._again.values(), default=None)
 
     def _restart(self, name: str, node: _Node) -> None:
@@ -203,7 +205,7 @@ class HotPlug:
             self._worklist.ask(RestartPlugin(view.namespace, view.name, name, view.uid), call)
 
     def answered(self, purpose: RestartPlugin, outcome: Outcome, now: Instant) -> None:
-        """See `Asker`."""
+        """Continue after a deletion."""
         name, node = purpose.node, self._nodes.get(purpose.node)
         if isinstance(outcome, Done) and node is not None:
             node.asked.add(purpose.uid)
@@ -212,17 +214,17 @@ class HotPlug:
         self._dirty[name] = None
 
     def _older(self, node: _Node) -> Iterator[PodView]:
-        """Plugins that started before the newest change, and were not asked to end yet."""
+        """Return plugins that started before the newest change, and were not deleted yet."""
         for view in node.pods.values():
             if view.uid not in node.asked and not node.is_young(view, node.changed_at) and not view.ends_at:
                 yield view
 
     def _forget_gone(self, node: _Node) -> None:
-        """Plugins that started since do not count devices that went before."""
+        """Drop detached devices that restarted plugins no longer count."""
         node.unplugged_at = {uuid: at for uuid, at in node.unplugged_at.items() if not node.counts(at)}
 
     def _forget_lost(self, name: str) -> None:
-        """Of a node that is gone nothing is kept but what is still there: plugins that come with it again look anew."""
+        """Forget a node that is gone, except for its attached devices."""
         node = self._nodes.get(name)
         if self._is_synced and name not in self._there and node is not None and not (node.plugged or node.pods):
             del self._nodes[name]
@@ -233,7 +235,7 @@ class HotPlug:
 
 
 def _made(view: PodView) -> Instant:
-    """When a pod surely was not there yet."""
+    """Return a time at which the pod certainly did not exist yet."""
     return Instant(view.created_at - round(CLOCKS_S * NS_PER_S)) if view.created_at else Instant(0)
 
 

@@ -1,11 +1,9 @@
-"""Nodes of groups come and go by the replicas of their MachineSets. Implements `machines.Machines`.
+"""Add and remove nodes of groups by the replicas of their MachineSets.
 
-A choice of the scaler raises or lowers replicas exactly once: the same patch that changes them names the choice in an
-annotation, and carries the version that was read. So a patch that was repeated, or another leader, finds the choice
-named and does no more. A machine that comes for a choice is marked with it, and so is known again when its node joins;
-one that is to go is marked for deletion before the replicas are lowered.
-
-What is not as Muster last wrote it, somebody else did: that is told (`drift`), and adopted once the machines are there.
+A scaling decision changes replicas exactly once: the same patch names the decision in an annotation, and carries the
+version that was read. So a repeated patch, or another leader, finds the decision and does nothing. A machine created
+for a decision is marked with it, so its node is recognized; one to remove is marked for deletion before replicas are
+lowered. Replicas that Muster did not write are reported (`drift`), and adopted once the machines exist.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -33,27 +31,27 @@ from muster.core import NS_PER_S, Instant, after
 from muster.kube.objects import JsonObject, at, integer, name_of, objects, strings, text, uid_of, version_of
 
 ADDS = "muster.dev/adds"
-"""Annotation of a MachineSet: the scaler's choices for which its replicas were raised and whose nodes are not there."""
+"""Annotation of a MachineSet: scaling decisions for which its replicas were raised and whose nodes are missing."""
 REMOVES = "muster.dev/removes"
-"""The same, for which they were lowered."""
+"""Annotation of a MachineSet: scaling decisions for which its replicas were lowered."""
 REPLICAS = "muster.dev/replicas"
-"""As Muster last wrote or saw them settled: another number is somebody else's."""
+"""Annotation: replicas as Muster last wrote or adopted them; another number was written by others."""
 SCALE = "muster.dev/scale"
-"""Annotation of a Machine: the scaler's choice for which it came."""
+"""Annotation of a Machine: the scaling decision that created it."""
 SPEC = "muster.dev/spec"
-"""Annotation of a MachineSet: "spec-fixed" if it shows one spec, whatever devices its nodes have just now."""
+"""Annotation of a MachineSet: "spec-fixed" if it shows one spec, whatever the devices of its nodes."""
 OURS = (ADDS, REMOVES, REPLICAS, SPEC)
 WORDS_MAX = 512
-"""Characters of why a machine failed."""
+"""Length of the reason why a machine failed."""
 DIGITS_MAX = 9
-"""Of a number in an annotation: anybody may write there, and a long one is costly to read, or cannot be."""
+"""Length of a number in an annotation, which anyone may write."""
 
 _FAILED = frozenset({"Failed"})
 
 
 @dataclass(frozen=True, slots=True)
 class MachineSetView:
-    """version: without it no write is safe. replicas: as its spec says. annotations: those that Muster writes."""
+    """A MachineSet; no write is safe without `version`."""
 
     name: str
     uid: str
@@ -63,22 +61,22 @@ class MachineSetView:
     annotations: Mapping[str, str] = field(default_factory=dict)
 
     def choices(self, annotation: str) -> tuple[str, ...]:
-        """Choices of the scaler that an annotation names."""
+        """Return the scaling decisions in an annotation."""
         return tuple(name for name in self.annotations.get(annotation, "").split(",") if name)
 
     @property
     def own_replicas(self) -> int | None:
-        """As Muster last wrote them; None if it never did."""
+        """Return the replicas that Muster last wrote; None if it never did."""
         written = self.annotations.get(REPLICAS, "")
         return int(written) if len(written) <= DIGITS_MAX and written.isdecimal() else None
 
 
 @dataclass(frozen=True, slots=True)
 class MachineView:
-    """One machine. of: its MachineSet. node: that it became, "" before. scale: the choice for which it came.
+    """One machine of a MachineSet (`of`), and its node, "" before it has one.
 
-    created: by the API server's clock. is_marked: the MachineSet gives it up before others. failure: why it will not
-    become a node.
+    `scale`: its scaling decision. `created`: by the API server's clock. `is_marked`: removed before others. `failure`:
+    why it will not become a node.
     """
 
     name: str
@@ -128,18 +126,19 @@ def project_machine(raw: JsonObject, *, delete_mark: str = "") -> MachineView | 
 
 
 CLOCKS_S = 5.0
-"""A machine that has a node already counts as new if it was made after the choice, clocks differing by so much."""
+"""Maximum clock difference for machines with a node to count as created after a decision."""
 
 REFUSED_AGAIN_S = 5.0
-"""Until a patch is asked for again that the API server refused for another reason than its version."""
+"""Before a patch is repeated that the API server refused for a reason other than its version."""
 NO_MACHINE = "no Machine of a MachineSet became this node"
 
 
 @dataclass(frozen=True, slots=True)
 class MachinePolicy:
-    """namespace: of the MachineSets. sets: MachineSet by node group. delete_mark: annotation by which a MachineSet
-    chooses whom it gives up. fixed: annotations that a MachineSet shall have, by node group: the spec that it shows.
-    machines, machine_sets: of which API.
+    """MachineSets by node group, their namespace and API.
+
+    `delete_mark`: annotation for machines to remove first. `fixed`: annotations of MachineSets by node group: their
+    fixed spec.
     """
 
     namespace: str = "default"
@@ -151,7 +150,7 @@ class MachinePolicy:
 
     @property
     def annotations(self) -> frozenset[str]:
-        """Of MachineSets, that are kept."""
+        """Return the annotations of MachineSets that are kept."""
         return frozenset(OURS) | {key for one in self.fixed.values() for key in one}
 
 
@@ -165,7 +164,7 @@ class ChangeMachines(Purpose):
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """Somebody else changed a MachineSet's replicas. was: as Muster knew them."""
+    """The replicas of a MachineSet were changed by others; `was` is Muster's number."""
 
     group: str
     set_name: str
@@ -174,7 +173,7 @@ class Drift:
 
 
 class MachineSets(Machines):
-    """Implements `machines.Machines`. tell: told of a node of which it became known for which choice it came."""
+    """Nodes by MachineSets; `tell` is called for nodes whose scaling decision became known."""
 
     def __init__(self, policy: MachinePolicy, worklist: Worklist) -> None:
         self.tell: Callable[[str], None] = lambda _: None
@@ -192,7 +191,7 @@ class MachineSets(Machines):
         self._is_dirty = True
         self._rests_until: Instant | None = None
         self.is_permitted = True
-        """Whether objects may be seen and written; asked once a leader begins. Else all would count as absent."""
+        """Whether objects may be read and written; set at the begin of a term. Otherwise all would count as absent."""
 
     # --- what the log says -----------------------------------------------------------------------------------
 
@@ -228,7 +227,7 @@ class MachineSets(Machines):
                 pass
 
     def _cancel(self, scale: str) -> None:
-        """Nobody waits for it: an addition that did not come is undone, a removal that began is not."""
+        """Cancel a decision: a missing addition is undone, a begun removal is not."""
         self._adds.pop(scale, None)
         self._removes.pop(scale, None)
         self._failed.pop(scale, None)
@@ -239,18 +238,18 @@ class MachineSets(Machines):
     # --- what the API server shows ---------------------------------------------------------------------------
 
     def set_seen(self, view: MachineSetView) -> None:
-        """A MachineSet is so; those of no group are nobody's here."""
+        """Handle a new state of a MachineSet; those without a group are ignored."""
         if view.name in self._groups:
             self._sets[view.name] = view
             self._is_dirty = True
 
     def set_gone(self, name: str) -> None:
-        """It is no more."""
+        """Handle a deleted MachineSet."""
         self._sets.pop(name, None)
         self._is_dirty = True
 
     def machine_seen(self, view: MachineView) -> None:
-        """A machine is so."""
+        """Handle a new state of a Machine."""
         before = self._machines.get(view.name)
         if view.of not in self._groups:
             return
@@ -264,19 +263,19 @@ class MachineSets(Machines):
         self._is_dirty = True
 
     def machine_gone(self, name: str) -> None:
-        """It is no more."""
+        """Handle a deleted Machine."""
         view = self._machines.pop(name, None)
         if view is not None and self._of_node.get(view.node) == name:
             del self._of_node[view.node]
         self._is_dirty = True
 
     def synced(self) -> None:
-        """See `Machines`: all MachineSets and Machines were seen."""
+        """Record that all MachineSets and Machines were seen."""
         self._is_synced = self._is_dirty = True
 
     @override
     def reset(self) -> None:
-        """What the log says stays."""
+        """Forget what was seen; what the log says stays."""
         self._sets.clear()
         self._machines.clear()
         self._of_node.clear()
@@ -301,7 +300,7 @@ class MachineSets(Machines):
         return self._rests_until
 
     def drifts(self) -> Iterator[Drift]:
-        """MachineSets whose replicas somebody else changed, and whose machines are not all there yet."""
+        """Return MachineSets whose replicas were changed by others, and whose machines are incomplete."""
         for name, view in self._sets.items():
             was = view.own_replicas
             if was is not None and was != view.replicas:
@@ -309,7 +308,7 @@ class MachineSets(Machines):
 
     @override
     def settle(self, now: Instant) -> None:
-        """One patch at a time for each MachineSet, and for each Machine."""
+        """Make one patch at a time for each MachineSet and Machine."""
         if self._rests_until is not None and now >= self._rests_until:
             self._rests_until, self._is_dirty = None, True
         is_ready = self._is_synced and self.is_permitted
@@ -328,7 +327,7 @@ class MachineSets(Machines):
         self._look_for_removed()
 
     def _mark_machines(self, group: str, view: MachineSetView) -> None:
-        """Every machine that came for a choice says for which, the oldest for the first."""
+        """Mark each machine with its scaling decision, oldest first."""
         mine = [machine for machine in self._machines.values() if machine.of == view.name]
         known = {machine.scale for machine in mine}
         wanted = [scale for scale in view.choices(ADDS) if scale not in known and scale in self._adds]
@@ -353,7 +352,7 @@ class MachineSets(Machines):
         self._worklist.ask(ChangeMachines(call.kind, call.name), call)
 
     def _write_set(self, group: str, view: MachineSetView) -> None:
-        """One patch: replicas and for whom they are, and what the MachineSet shall show of its nodes."""
+        """Make one patch with replicas, their decisions, and the shown spec."""
         adds, removes = list(view.choices(ADDS)), list(view.choices(REMOVES))
         replicas = view.replicas
         for scale in [scale for scale in adds if scale not in self._adds]:
@@ -376,10 +375,10 @@ class MachineSets(Machines):
             self._patch(view, changed, max(0, replicas))
 
     def _undo(self, scale: str, view: MachineSetView, adds: list[str]) -> int:
-        """How many replicas fewer it means that nobody waits for this addition any more: its node came, or will not.
+        """Return by how many replicas to lower for an addition that is no longer awaited: its node came, or will not.
 
-        Replicas are lowered only if no machine was made for them yet, or one without a node is marked to go: else the
-        MachineSet would choose, perhaps one on which jobs run.
+        Replicas are lowered only if no machine exists for them, or one without a node is marked: otherwise the
+        MachineSet might remove a machine with jobs.
         """
         mine = [one for one in self._machines.values() if one.of == view.name and not one.is_going]
         machine = next((one for one in self._machines.values() if one.scale == scale), None)
@@ -397,14 +396,14 @@ class MachineSets(Machines):
         return 1
 
     def _may_lower(self, remove: RemoveNode, view: MachineSetView) -> bool:
-        """Whether its machine is of this set, and goes before others: it is marked, or somebody deletes it already."""
+        """Return whether its machine belongs to this set and goes first: it is marked or being deleted."""
         machine = self._machines.get(self._of_node.get(remove.node, ""))
         if machine is None or machine.of != view.name:
             return False
         return machine.is_going or self._mark_for_deletion(machine)
 
     def _mark_for_deletion(self, machine: MachineView) -> bool:
-        """Whether the machine is marked; if not it is asked for."""
+        """Return whether the machine is marked; if not, mark it."""
         if machine.is_marked:
             return True
         self._annotate(machine, {self.policy.delete_mark: "yes"})
@@ -419,13 +418,13 @@ class MachineSets(Machines):
         self._worklist.ask(ChangeMachines(call.kind, call.name), call)
 
     def answered(self, purpose: ChangeMachines, outcome: Outcome, now: Instant) -> None:  # noqa: ARG002 - the port
-        """See `Asker`. What was done is seen by the watches. A refusal by version too: then it is decided anew."""
+        """Continue after a patch. Watches show its effect; after a version conflict it is computed again."""
         self._is_dirty = True
         if isinstance(outcome, Refused) and outcome.code != CONFLICT:
             self._rests_until = after(now, REFUSED_AGAIN_S)
 
     def _look_for_removed(self) -> None:
-        """A node that no machine became cannot be taken away by a MachineSet."""
+        """Report that a node without a machine cannot be removed by a MachineSet."""
         begun = {scale for view in self._sets.values() for scale in view.choices(REMOVES)}
         for scale, remove in self._removes.items():
             if remove.node not in self._of_node and scale not in begun and scale not in self._failed:
@@ -434,5 +433,5 @@ class MachineSets(Machines):
 
 
 def before(at: Instant, seconds: float) -> Instant:
-    """So long before a moment."""
+    """Return the time so long before another."""
     return Instant(max(0, at - round(seconds * NS_PER_S)))

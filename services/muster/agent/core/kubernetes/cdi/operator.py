@@ -1,9 +1,8 @@
-"""Devices moved by the field's operator: the composer's intents become its objects, and those the composer's news.
+"""Devices moved by the Composable Resource Operator: intents of the composer become its objects, its devices news.
 
-Of each node, type and model there is one ComposabilityRequest of Muster's, as the operator wants it; its size is how
-many attachments the composer began and has not begun to take away. That follows from the log, so whoever leads writes
-the same. A device that is to go is marked before the size is lowered. Nothing but `spec.resource` is written, and
-requests of others are left alone.
+For each node, type and model there is one ComposabilityRequest of Muster; its size is the number of attachments begun
+and not yet being detached. That follows from the log, so every leader writes the same. A device to detach is marked
+before the size is lowered. Only `spec.resource` is written, and requests of others are left alone.
 """
 
 import hashlib
@@ -23,19 +22,19 @@ from muster.schemas.facts.device import AttachmentRequested, AttachmentState, Ca
 from muster.schemas.facts.fabric import FabricState, OperatorDevice, OperatorSeen
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
-"""Label: of a request, who wrote it; of a resource, its request."""
+"""Labels: the writer of a request, and the request of a resource."""
 OWN = "muster"
 DELETE_MARK = "cohdi.io/delete-device"
-"""Annotation of a resource: the operator gives this one back before others."""
+"""Annotation of a resource: the operator detaches it first."""
 
 
 WORDS_MAX = 512
-"""Characters of what the operator says of an error."""
+"""Length of the operator's error message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where devices of one request go, and what they are: the operator has one request for each."""
+    """Node, type and model of one request."""
 
     node: str
     type: str
@@ -43,7 +42,7 @@ class Site:
 
     @property
     def can_be_told(self) -> bool:
-        """Whether a fact can hold it: anybody may write such objects."""
+        """Return whether a fact can hold it: anyone may write such objects."""
         return all(0 < len(word) <= LABEL_CHARS_MAX for word in (self.node, self.type, self.model))
 
 
@@ -62,7 +61,7 @@ class OwnRequestView:
 
 @dataclass(frozen=True, slots=True)
 class ResourceView:
-    """A ComposableResource: one device. of: its request. is_marked: it is the first to go."""
+    """A ComposableResource: one device of a request (`of`). `is_marked`: it is detached first."""
 
     name: str
     uid: str
@@ -76,7 +75,7 @@ class ResourceView:
 
 
 def project_own_request(raw: JsonObject) -> OwnRequestView | None:
-    """None for others' requests."""
+    """Project a request; None for others' requests."""
     if strings(raw, "metadata", "labels").get(MANAGED_BY) != OWN:
         return None
     resource = mapping(raw, "spec", "resource")
@@ -92,7 +91,7 @@ def project_own_request(raw: JsonObject) -> OwnRequestView | None:
 
 
 def project_resource(raw: JsonObject) -> ResourceView:
-    """Raises nothing: what is absent counts as its default."""
+    """Project a resource; never raises."""
     spec, status = mapping(raw, "spec"), mapping(raw, "status")
     return ResourceView(
         name=name_of(raw),
@@ -124,7 +123,7 @@ _COMING_OR_THERE = frozenset(
 
 @dataclass(slots=True)
 class _Attachment:
-    """One device of the composer's. is_wanted: its attach was begun, its detach was not."""
+    """One device of the composer. `is_wanted`: its attach was begun, its detach was not."""
 
     site: Site
     is_wanted: bool = False
@@ -133,15 +132,15 @@ class _Attachment:
 
 @dataclass(frozen=True, slots=True)
 class ChangeOperated(Purpose):
-    """An object of the operator's is to be made, changed or deleted."""
+    """A call to create, change or delete an object of the operator."""
 
     name: str
     is_new: bool = field(default=False, compare=False)
-    """It is to be made."""
+    """Whether it is created."""
 
 
 class Operator:
-    """fabric: the name of the one that the operator moves."""
+    """Devices of the operator's fabric."""
 
     def __init__(self, fabric: str, worklist: Worklist) -> None:
         self._fabric = fabric
@@ -156,12 +155,13 @@ class Operator:
         self._is_synced = False
         self._again: Instant | None = None
         self.is_permitted = True
-        """Whether objects may be seen and written; asked once a leader begins. Else all devices would count as gone."""
+        """Whether objects may be read and written; set at the begin of a term. Otherwise all devices would count as
+        gone."""
 
     # --- what the log says -----------------------------------------------------------------------------------
 
     def apply(self, fact: Fact) -> None:
-        """One fact further."""
+        """Fold one fact."""
         match fact.payload:
             case RequestAccepted() as accepted:
                 for order in accepted.orders:
@@ -201,37 +201,37 @@ class Operator:
             known.is_wanted = is_wanted
 
     def acknowledge(self, seen: WordSeen) -> None:  # noqa: ARG002 - as of the others
-        """What was said is in the log: `apply` had it."""
+        """Do nothing: `apply` folded the report."""
         self._is_dirty = True
 
     # --- what the API server shows ---------------------------------------------------------------------------
 
     def request_seen(self, view: OwnRequestView) -> None:
-        """A request of ours is so."""
+        """Handle a new state of a request of Muster."""
         self._requests[view.name] = view
         self._is_dirty = True
 
     def request_gone(self, name: str) -> None:
-        """It is no more."""
+        """Handle a deleted request."""
         self._requests.pop(name, None)
         self._is_dirty = True
 
     def resource_seen(self, view: ResourceView) -> None:
-        """A device of the operator is so."""
+        """Handle a new state of a device."""
         self._resources[view.name] = view
         self._is_dirty = True
 
     def resource_gone(self, name: str) -> None:
-        """It is no more."""
+        """Handle a deleted device."""
         self._resources.pop(name, None)
         self._is_dirty = True
 
     def synced(self) -> None:
-        """All objects were seen."""
+        """Record that all objects were seen."""
         self._is_synced = self._is_dirty = True
 
     def reset(self) -> None:
-        """Another leads; what the log says stays."""
+        """Forget what was seen, because another process leads; what the log says stays."""
         self._requests.clear()
         self._resources.clear()
         self._is_synced, self._news, self._again = False, None, None
@@ -240,20 +240,20 @@ class Operator:
 
     @property
     def has_news(self) -> bool:
-        """Whether there is anything to tell."""
+        """Return whether there is anything to report."""
         return self._news is not None
 
     def observations(self) -> Iterator[WordSeen]:
-        """What the operator has, if the log has it otherwise; as of the last `settle`."""
+        """Yield the operator's devices if the log has others, as of the last `settle`."""
         if self._news is not None:
             yield WordSeen(KIND, self._fabric, SEEN, self._news)
 
     def next_change(self) -> Instant | None:
-        """When `settle` could find something by time alone."""
+        """Return when `settle` could find something by time alone."""
         return self._again
 
     def settle(self, now: Instant) -> None:
-        """Write what the composer began, and tell what the operator has."""
+        """Write what the composer began, and report the operator's devices."""
         if self._again is not None and now >= self._again:
             self._again, self._is_dirty = None, True
         is_ready = self._is_synced and self.is_permitted
@@ -289,7 +289,7 @@ class Operator:
             self._ask(view.name, Merge(Kind.COMPOSABILITY_REQUESTS, "", view.name, body))
 
     def _mark(self, site: Site, mine: list[ResourceView]) -> bool:
-        """Whether every device of this request that is to go is marked, so that the operator takes no other one."""
+        """Return whether all devices of this request to detach are marked, so that the operator takes no other one."""
         going = {one.device_id for one in self._attachments.values() if one.site == site and not one.is_wanted}
         going.discard("")
         unmarked = [one for one in mine if one.device_id in going and not one.is_marked]
@@ -302,7 +302,7 @@ class Operator:
         self._worklist.ask(ChangeOperated(name, is_new=isinstance(call, Create)), call)
 
     def answered(self, purpose: ChangeOperated, outcome: Outcome, now: Instant) -> None:
-        """See `Asker`."""
+        """Continue after a call."""
         self._is_dirty = True
         # a creation follows from no version that was read, so none that is read later would have it granted
         if isinstance(outcome, Refused) and (purpose.is_new or outcome.code not in _STALE):
@@ -322,7 +322,7 @@ class Operator:
 
 
 def request_name_of(site: Site) -> str:
-    """The name of the request for a site: the same for every leader."""
+    """Return the name of the request for a site: the same for every leader."""
     told = hashlib.sha256(f"{site.node}\x1f{site.type}\x1f{site.model}".encode()).hexdigest()
     return f"muster-{told[:16]}"
 

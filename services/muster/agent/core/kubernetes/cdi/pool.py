@@ -1,9 +1,8 @@
-"""Devices in the pool of a fabric as ResourceSlices, so that other schedulers' claims may ask for them (KEP-5007).
+"""Publish devices of a fabric's pool as ResourceSlices, so that claims of other schedulers can request them (KEP-5007).
 
-A slice of a pool names no node: its devices bind to whichever node of the fabric is chosen, and a claim that was given
-one waits for a condition. The word for success is `FabricDeviceReschedule`, as CoHDI's driver has it: the scheduler
-then gives the claim the device that its node publishes by now. Until the claim is gone the request for its devices
-stands; then they go back.
+A pool's slice names no node: its devices bind to any node of the fabric, and a claim with one waits for a condition.
+The condition for success is `FabricDeviceReschedule`, as in CoHDI's driver: the scheduler then allocates the device
+that the node publishes by now. The request for the devices lasts as long as the claim; then they go back.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,9 +40,9 @@ from muster.schemas.facts.fabric import FabricState, FabricSurveyed
 
 READY, RESCHEDULE, FAILED = "FabricDeviceReady", "FabricDeviceReschedule", "FabricDeviceFailed"
 DEVICES_MAX = 128
-"""Devices of one slice, and so of a pool: nobody needs to see more of what is free than that there is some."""
+"""Devices of one slice, and so of a pool: enough to show that there are free ones."""
 LOOK_AGAIN_S = 300.0
-"""Between two looks whether a pool's slice is still as it was written."""
+"""Between two checks whether a pool's slice is still as written."""
 REFUSED_AGAIN_S = 10.0
 API_VERSION = "resource.k8s.io/v1"
 PREFIX = "claim-"
@@ -57,18 +56,18 @@ class PoolKey(NamedTuple):
 
 
 class PoolBook:
-    """Free is what the newest survey found, less what was attached since, and more what came back."""
+    """Free devices: those of the newest survey, minus later attachments, plus returned ones."""
 
     def __init__(self) -> None:
         self._free: dict[PoolKey, int] = {}
         self._of: dict[str, PoolKey] = {}
 
     def free(self, key: PoolKey) -> int:
-        """Devices in the pool."""
+        """Return the number of devices in the pool."""
         return max(0, self._free.get(key, 0))
 
     def apply(self, fact: Fact) -> tuple[PoolKey, ...]:
-        """One fact further. Returns the pools of which it changed the number."""
+        """Fold one fact. Return the pools whose number changed."""
         payload = fact.payload
         match payload:
             case FabricSurveyed():
@@ -110,9 +109,7 @@ class PoolBook:
 
 @dataclass(frozen=True, slots=True)
 class PoolPolicy:
-    """driver: of the devices. names: what a device of a model is called; fabrics: a fabric's number, by name. groups:
-    node groups of a fabric, by name; group_label: of their nodes.
-    """
+    """Settings for published pools: driver, models, fabric numbers, and node groups of fabrics."""
 
     driver: str
     names: Mapping[str, str]
@@ -121,13 +118,13 @@ class PoolPolicy:
     group_label: str
 
     def pool(self, key: PoolKey) -> str:
-        """The pool's name, which is its slice's too."""
+        """Return the name of the pool and of its slice."""
         return f"{self.names[key.model]}-fabric{self.fabrics[key.fabric]}"
 
 
 @dataclass(slots=True)
 class _Claim:
-    """A claim that was given devices of a pool. told: the condition that it was told."""
+    """A claim with devices of a pool, and its last condition (`told`)."""
 
     view: ClaimView
     key: PoolKey
@@ -136,21 +133,21 @@ class _Claim:
 
 @dataclass(frozen=True, slots=True)
 class PoolPurpose(Purpose):
-    """Something is to be done about what is published, or about a claim that was given some of it."""
+    """A call on published devices, or on a claim with some of them."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class PublishPool(PoolPurpose):
-    """Read the slice of a pool, then write it if it should be another."""
+    """Read the slice of a pool, then write it if it differs."""
 
     is_read: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class TellClaim(PoolPurpose):
-    """Read a claim, then put the condition to each of its devices of a pool. name: of its request."""
+    """Read a claim, then set the condition of each of its pool devices."""
 
     view: ClaimView = field(compare=False, repr=False)
     condition: str = field(compare=False)
@@ -158,7 +155,7 @@ class TellClaim(PoolPurpose):
 
 
 class Pool:
-    """What is published, and who was given some of it."""
+    """Published devices, and the claims that have them."""
 
     def __init__(self, policy: PoolPolicy, worklist: Worklist, book: RequestBook) -> None:
         self.policy = policy
@@ -179,19 +176,19 @@ class Pool:
         self._look_at: Instant | None = None
         self._is_synced = False
         self.is_permitted = True
-        """Whether slices may be written and claims seen; asked once a leader begins."""
+        """Whether slices may be written and claims read; set at the begin of a term."""
         book.followers.append(self._request_changed)
 
     # --- what is told ----------------------------------------------------------------------------------------
 
     def apply(self, fact: Fact) -> None:
-        """One fact further."""
+        """Fold one fact."""
         for key in self.book.apply(fact):
             if key.model in self.policy.names and key.fabric in self.policy.fabrics:
                 self._dirty[self.policy.pool(key)] = None
 
     def acknowledge(self, seen: WordSeen) -> None:
-        """What was said is in the log."""
+        """Record that the log has a request."""
         self._changed[seen.subject] = None
 
     def _request_changed(self, name: str) -> None:
@@ -199,7 +196,7 @@ class Pool:
             self._changed[name] = None
 
     def claim_seen(self, view: ClaimView) -> None:
-        """A claim is so, anybody's."""
+        """Handle a new state of any claim."""
         name = PREFIX + view.uid
         mine = [place.pool for place in view.places if place.driver == self.policy.driver and place.pool in self._pools]
         known = self._claims.get(name)
@@ -218,19 +215,19 @@ class Pool:
         return request is not None and request.asked_by == CLAIMS
 
     def claim_gone(self, uid: str) -> None:
-        """A claim is no more."""
+        """Handle a deleted claim."""
         if self._claims.pop(PREFIX + uid, None) is not None:
             self._changed[PREFIX + uid] = None
 
     def synced(self) -> None:
-        """All claims were seen."""
+        """Record that all claims were seen."""
         self._is_synced = True
         self._dirty.update(dict.fromkeys(self._pools))
         asked = (name for name, one in self._requests.requests.items() if one.asked_by == CLAIMS)
         self._changed.update(dict.fromkeys((*self._claims, *asked)))
 
     def reset(self) -> None:
-        """Another leads; what the log says stays."""
+        """Forget what was seen, because another process leads; what the log says stays."""
         self._is_synced, self._look_at = False, None
         for held in (self._claims, self._news, self._again):
             held.clear()
@@ -239,20 +236,20 @@ class Pool:
 
     @property
     def has_news(self) -> bool:
-        """Whether there is anything to tell."""
+        """Return whether there is anything to report."""
         return bool(self._news)
 
     def observations(self) -> Iterator[WordSeen]:
-        """What claims ask and the log has not, as of the last `settle`."""
+        """Yield requests of claims that the log lacks, as of the last `settle`."""
         yield from self._news.values()
 
     def next_change(self) -> Instant | None:
-        """When `settle` could find something by time alone."""
+        """Return when `settle` could find something by time alone."""
         moments = [*self._again.values(), *([self._look_at] if self._look_at is not None else [])]
         return min(moments, default=None)
 
     def settle(self, now: Instant) -> None:
-        """Publish what changed, ask for what claims were given, and tell them how it is."""
+        """Publish changes, request devices for claims, and set their conditions."""
         if not self._is_synced or not self.is_permitted:
             return
         if self._look_at is None or now >= self._look_at:
@@ -278,7 +275,7 @@ class Pool:
                 self._worklist.ask(TellClaim(name, claim.view, condition), call)
 
     def answered(self, purpose: PoolPurpose, outcome: Outcome, now: Instant) -> None:
-        """See `Asker`."""
+        """Continue after a call."""
         match purpose:
             case PublishPool(name, is_read=False):
                 self._write(name, outcome, now)
@@ -329,7 +326,7 @@ class Pool:
                 self._worklist.ask(written, Replace(Kind.SLICES, "", name, body))
 
     def _slice(self, name: str, key: PoolKey, *, generation: int) -> JsonObject:
-        """The slice of a pool, with as many devices as are free."""
+        """Return the slice of a pool, with one device for each free one."""
         policy, device = self.policy, self.policy.names[key.model]
         group: JsonObject = {
             "key": policy.group_label, "operator": "In", "values": list(policy.groups.get(key.fabric, ())),
@@ -386,7 +383,7 @@ class Pool:
 
 
 def _condition(request: Request | None) -> str:
-    """What a claim is to be told; "" while nothing is known."""
+    """Return the condition of a claim; "" while unknown."""
     if request is None or request.asked_by != CLAIMS:
         return ""
     if request.phase is RequestPhase.RUNNING:
@@ -395,7 +392,7 @@ def _condition(request: Request | None) -> str:
 
 
 def _device(name: str, model: str) -> JsonObject:
-    """One device of a pool: a count without identity, as the field's driver publishes it."""
+    """Return one device of a pool: a count without identity, as CoHDI's driver publishes it."""
     attributes = {"productName": {"string": model}, "type": {"string": "gpu"}, "uuid": {"string": ""}}
     return {
         "name": name,
@@ -407,7 +404,7 @@ def _device(name: str, model: str) -> JsonObject:
 
 
 def _shown(raw: JsonObject) -> tuple[object, ...]:
-    """What of a slice is ours to say, but its generation."""
+    """Return the fields of a slice that Muster owns, except its generation."""
     spec = mapping(raw, "spec")
     names = tuple(
         (text(one, "name"), text(one, "attributes", "productName", "string")) for one in objects(spec, "devices")

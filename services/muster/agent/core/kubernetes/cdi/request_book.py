@@ -1,4 +1,4 @@
-"""ComposabilityRequests as the log has them: what was asked for from objects, and how the composer serves it."""
+"""ComposabilityRequests in the log: requests from objects, and their state at the composer."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,9 +28,9 @@ from muster.schemas.registry import STATE_NAME
 
 KIND, ATTACHMENT = "composability", "attachment"
 PRINCIPAL = "kubernetes:composabilityrequests"
-"""Who asks for what objects ask for. Whoever may write them may use force: they lie in no namespace."""
+"""Principal of requests from objects. Their writers may use force: the objects are cluster-scoped."""
 CLAIMS = "kubernetes:resourceclaims"
-"""Who asks for what claims were given of a pool."""
+"""Principal of requests from claims of a pool."""
 OURS = (PRINCIPAL, CLAIMS)
 COMPOSE, DECOMPOSE = "compose-requested", "decompose-requested"
 ENDED_MAX = 1_024
@@ -48,7 +48,7 @@ _PHASES = {
 
 @dataclass(slots=True)
 class Device:
-    """One attachment of a request, as the operator would show it."""
+    """One attachment of a request, as the operator shows it."""
 
     request: str
     node: str
@@ -60,7 +60,7 @@ class Device:
 
 @dataclass(slots=True)
 class Request:
-    """One request, as the log has it. asked: what was asked for last from here, by whom; going: so was its end."""
+    """One request in the log. `asked`: last spec requested from here, and by whom; `going`: its end was requested."""
 
     principal: str = ""
     asked: ComposabilitySpec | None = None
@@ -73,17 +73,17 @@ class Request:
 
     @property
     def is_live(self) -> bool:
-        """Whether it was accepted and is not over."""
+        """Return whether it was accepted and is not over."""
         return self.spec is not None and self.phase not in (None, RequestPhase.REFUSED, RequestPhase.ENDED)
 
     @property
     def is_others(self) -> bool:
-        """Whether it lives, and somebody made it through the Muster API."""
+        """Return whether it is live and was created by the Muster API."""
         return self.is_live and self.principal not in OURS
 
 
 class RequestBook:
-    """requests: by name; devices: by attachment. followers: told the name of each request that changed."""
+    """Requests by name, and devices by attachment. `followers` are called with each changed request."""
 
     _FOLDS = Folds["RequestBook", None]()
 
@@ -93,7 +93,7 @@ class RequestBook:
         self.followers: list[Callable[[str], None]] = []
 
     def apply(self, fact: Fact) -> None:
-        """One fact further."""
+        """Fold one fact."""
         self._FOLDS.apply(self, fact)
 
     def _tell(self, name: str) -> None:
@@ -158,7 +158,7 @@ class RequestBook:
             self._bound()
 
     def _bound(self) -> None:
-        """Only so many requests that are over are remembered."""
+        """Forget the oldest ended requests."""
         over = [name for name, one in self.requests.items() if one.phase in OVER]
         for name in over[: max(0, len(over) - ENDED_MAX)]:
             del self.requests[name]
@@ -218,7 +218,7 @@ class RequestBook:
             self._request(device.request).devices.pop(fact.subject_id, None)
 
     def _device(self, fact: Fact) -> Device | None:
-        """Return the device of a request that this fact is about, and tell that the request changed."""
+        """Return the device of a request that this fact is about, and report the change."""
         device = self.devices.get(fact.subject_id)
         if device is not None:
             self._tell(device.request)

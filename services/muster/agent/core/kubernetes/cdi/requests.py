@@ -1,7 +1,7 @@
-"""ComposabilityRequest objects served by Muster's composer: objects become facts, and facts the objects' status.
+"""ComposabilityRequest objects served by Muster's composer: objects become facts, and facts their status.
 
-An object is kept by a finalizer until the composer says that nothing of it is attached any more. A request of the same
-name that somebody made through the Muster API stays theirs: the object is told so.
+A finalizer keeps an object until none of its devices is attached. A request of the same name from the Muster API is not
+touched; the object's status says so.
 """
 
 import json
@@ -29,16 +29,13 @@ from muster.schemas.devices import ComposabilitySpec, RequestPhase
 from muster.schemas.facts.composability import ComposeRequested, DecomposeRequested
 
 FINALIZER = "muster.dev/composability"
-"""Keeps an object until its devices are back in the pool."""
+"""Finalizer that keeps an object until its devices are back in the pool."""
 WORDS_MAX = 512
 
 
 @dataclass(frozen=True, slots=True)
 class RequestView:
-    """One object. spec: None if it cannot be read, then error says why. status: as canonical JSON, "" without one.
-
-    generation: of the spec. finalizers: all of them, others' too.
-    """
+    """One object. `spec` is None if it is invalid (see `error`); `status` is canonical JSON, or ""."""
 
     name: str
     uid: str
@@ -52,12 +49,12 @@ class RequestView:
 
     @property
     def is_kept(self) -> bool:
-        """Whether it waits for Muster before it goes."""
+        """Return whether its deletion waits for Muster."""
         return FINALIZER in self.finalizers
 
 
 def project_request(raw: JsonObject) -> RequestView:
-    """Raises nothing: a spec that cannot be is told in the object's status."""
+    """Project an object; never raises: the status reports an invalid spec."""
     spec, error = _read_spec(mapping(raw, "spec", "resource"))
     status = mapping(raw, "status")
     return RequestView(
@@ -74,12 +71,12 @@ def project_request(raw: JsonObject) -> RequestView:
 
 
 def canonical(status: Mapping[str, object]) -> str:
-    """The same text for equal objects."""
+    """Return the same text for equal objects."""
     return json.dumps(status, sort_keys=True, separators=(",", ":"))
 
 
 def changes(was: str, wanted: JsonObject) -> JsonObject:
-    """The merge patch (RFC 7386) that makes `wanted` of a canonical status: it takes away only what it says is null."""
+    """Return the merge patch (RFC 7386) from a canonical status to `wanted`; removed fields are null."""
     return _nulled(json.loads(was) if was else {}, wanted)
 
 
@@ -100,18 +97,18 @@ def _read_spec(resource: JsonObject) -> tuple[ComposabilitySpec | None, str]:
 
 
 REFUSED_AGAIN_S = 10.0
-"""Until a write is asked for again that the API server refused for another reason than its version."""
+"""Before a write is repeated that the API server refused for a reason other than its version."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeRequest(Purpose):
-    """An object of this name is to be changed."""
+    """A call on an object."""
 
     name: str
 
 
 class Requests:
-    """The book of requests, and their objects. Objects are seen by the leader alone, facts by everybody."""
+    """Requests and their objects. Objects are seen only by the leader, facts by all."""
 
     def __init__(self, worklist: Worklist, book: RequestBook | None = None) -> None:
         self._worklist = worklist
@@ -124,38 +121,38 @@ class Requests:
         self._again: dict[str, Instant] = {}
         self._is_synced = False
         self.is_permitted = True
-        """Whether objects may be seen and written; asked once a leader begins. Else all would count as deleted."""
+        """Whether objects may be read and written; set at the begin of a term. Otherwise all would count as deleted."""
 
     def apply(self, fact: Fact) -> None:
-        """One fact further; of the leader and of those who stand by."""
+        """Fold one fact; also on followers."""
         self.book.apply(fact)
 
     def _changed(self, name: str) -> None:
         self._dirty[name] = None
 
     def acknowledge(self, seen: WordSeen) -> None:
-        """What was said is in the log: `apply` had it."""
+        """Do nothing: `apply` folded the request."""
         self._dirty[seen.subject] = None
 
     # --- what the API server shows ---------------------------------------------------------------------------
 
     def object_seen(self, view: RequestView) -> None:
-        """An object is so."""
+        """Handle a new state of an object."""
         self._objects[view.name] = view
         self._dirty[view.name] = None
 
     def object_gone(self, name: str) -> None:
-        """It is no more."""
+        """Handle a deleted object."""
         self._objects.pop(name, None)
         self._dirty[name] = None
 
     def synced(self) -> None:
-        """All objects were seen."""
+        """Record that all objects were seen."""
         self._is_synced = True
         self._dirty.update(dict.fromkeys((*self._objects, *self.book.requests)))
 
     def reset(self) -> None:
-        """Another leads; what the log says stays."""
+        """Forget what was seen, because another process leads; what the log says stays."""
         self._is_synced = False
         for held in (self._objects, self._news, self._again):
             held.clear()
@@ -164,19 +161,19 @@ class Requests:
 
     @property
     def has_news(self) -> bool:
-        """Whether there is anything to tell."""
+        """Return whether there is anything to report."""
         return bool(self._news)
 
     def observations(self) -> Iterator[WordSeen]:
-        """What objects ask and the log has not, as of the last `settle`."""
+        """Yield requests of objects that the log lacks, as of the last `settle`."""
         yield from self._news.values()
 
     def next_change(self) -> Instant | None:
-        """When `settle` could find something by time alone."""
+        """Return when `settle` could find something by time alone."""
         return min(self._again.values(), default=None)
 
     def settle(self, now: Instant) -> None:
-        """Look at every object and request of which something changed."""
+        """Evaluate every object and request that changed."""
         for name in [name for name, due in self._again.items() if due <= now]:
             del self._again[name]
             self._dirty[name] = None
@@ -194,7 +191,7 @@ class Requests:
             self._write(name)
 
     def _word(self, name: str) -> WordSeen | None:
-        """What the object asks for that was not asked for yet."""
+        """Return the spec of the object that was not requested yet."""
         view, request = self._objects.get(name), self.book.requests.get(name)
         if request is not None and (request.is_others or request.asked_by not in ("", PRINCIPAL)):
             return None
@@ -213,7 +210,7 @@ class Requests:
         return WordSeen(KIND, name, COMPOSE, ComposeRequested(spec=view.spec, principal=PRINCIPAL, may_force=True))
 
     def _write(self, name: str) -> None:
-        """The finalizer first, then the status; one write at a time for each object."""
+        """Write the finalizer, then the status; one write at a time for each object."""
         view, request = self._objects.get(name), self.book.requests.get(name)
         if view is None:
             return
@@ -238,13 +235,13 @@ class Requests:
         self._worklist.ask(ChangeRequest(view.name), Merge(Kind.COMPOSABILITY_REQUESTS, "", view.name, body))
 
     def answered(self, purpose: ChangeRequest, outcome: Outcome, now: Instant) -> None:
-        """See `Asker`."""
+        """Continue after a write."""
         self._dirty[purpose.name] = None
         if isinstance(outcome, Refused) and outcome.code not in _STALE:
             self._again[purpose.name] = after(now, REFUSED_AGAIN_S)
 
     def _status(self, view: RequestView, request: Request | None) -> JsonObject:
-        """As the operator writes it: state, error, resources by name, and the spec that they are of."""
+        """Return the status in the operator's format: state, error, resources by name, and their spec."""
         if request is not None and request.is_others:
             words = f"a request {view.name} was made through the Muster API by {request.principal}; choose another name"
             return {"state": RequestPhase.NODE_ALLOCATING.value, "error": words}

@@ -23,17 +23,17 @@ from muster.kube.objects import JsonObject, mapping, objects, text
 from muster.schemas.facts.scale import AutoscalerSignal
 
 EVENT_S = 600.0
-"""So long an event means something: the Cluster Autoscaler says it again every scan while it is so."""
+"""How long an event counts: the Cluster Autoscaler repeats it in every scan."""
 EVENTS_MAX = 2_048
-"""Events that are kept; beyond it the oldest lapse at once."""
+"""Events that are kept; beyond it the oldest are dropped."""
 JOBS_MAX = 256
 STATUS_LIMITS = YamlLimits(characters=1024 * 1024)
 """Jobs of one signal."""
 WORDS_MAX = 512
-"""Characters of a reason."""
+"""Length of a reason."""
 KIND = "autoscaler"
 ANY_GROUP = "any-group"
-"""Subject of what is said of no group."""
+"""Subject of signals without a group."""
 
 TRIGGERED, NOT_TRIGGERED, FAILED_UP = "TriggeredScaleUp", "NotTriggerScaleUp", "FailedToScaleUpGroup"
 FAILED_DOWN = "ScaleDownFailed"
@@ -43,12 +43,12 @@ WANTED, REFUSED, UNNEEDED, BLOCKED, SETTLED = (
 )  # fmt: skip
 
 JobOf = Callable[[str, str], str]
-"""The job of the pod (namespace, name), "" if it is none of Muster's."""
+"""Return the job of the pod (namespace, name); "" for a foreign pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventView:
-    """One event of the autoscaler. at: when it was last said."""
+    """One event of the autoscaler; `at` is its last occurrence."""
 
     uid: str
     reason: str
@@ -60,7 +60,7 @@ class EventView:
 
 
 def project_event(raw: JsonObject) -> EventView | None:
-    """None for others' events."""
+    """Project an event; None for events of others."""
     if text(raw, "reason") not in REASONS:
         return None
     about = "involvedObject"
@@ -78,7 +78,7 @@ def project_event(raw: JsonObject) -> EventView | None:
 
 @dataclass(slots=True)
 class _Wanted:
-    """Of one subject and word: for whom, and why in words (the newest)."""
+    """The jobs and the newest reason of one subject and signal."""
 
     jobs: dict[str, None] = field(default_factory=dict)
     reason: str = ""
@@ -89,7 +89,7 @@ class _Wanted:
 
 
 class Signals:
-    """Follows the traces. sets: MachineSet by node group, for what an autoscaler calls a group. job_of: see there."""
+    """Signals of the Cluster Autoscaler. `sets` maps node groups to MachineSets; `job_of` finds the job of a pod."""
 
     def __init__(self, sets: Mapping[str, str], job_of: JobOf = lambda *_: "") -> None:
         self.job_of = job_of
@@ -107,40 +107,40 @@ class Signals:
     # --- traces ------------------------------------------------------------------------------------------------
 
     def node_seen(self, view: NodeView, group: str) -> None:
-        """A node is so."""
+        """Handle a new state of a node."""
         if view.unneeded and self._nodes.get(view.name) != (view.unneeded, group):
             self._nodes[view.name], self._is_dirty = (view.unneeded, group), True
         elif not view.unneeded:
             self.node_gone(view.name)
 
     def node_gone(self, name: str) -> None:
-        """A node is no more."""
+        """Handle a deleted node."""
         if self._nodes.pop(name, None) is not None:
             self._is_dirty = True
 
     def event_seen(self, view: EventView) -> None:
-        """The autoscaler said something."""
+        """Handle an event of the autoscaler."""
         self._events[view.uid] = view
         if len(self._events) > EVENTS_MAX:
             del self._events[min(self._events, key=lambda uid: self._events[uid].at)]
         self._is_dirty = True
 
     def backoffs_seen(self, backoffs: Mapping[str, str]) -> None:
-        """Why groups, by the autoscaler's name of them, are not grown just now, as its status says."""
+        """Handle groups in backoff, by the autoscaler's name, with reasons."""
         if dict(self._backoffs) != dict(backoffs):
             self._backoffs, self._is_dirty = dict(backoffs), True
 
     def drifts_seen(self, drifts: tuple[Drift, ...]) -> None:
-        """MachineSets that somebody else changed."""
+        """Handle MachineSets that others changed."""
         if self._drifts != drifts:
             self._drifts, self._is_dirty = drifts, True
 
     def synced(self) -> None:
-        """All nodes and events were seen."""
+        """Record that all nodes and events were seen."""
         self._is_synced = self._is_dirty = True
 
     def reset(self) -> None:
-        """Another leads; what the log has stays known."""
+        """Forget what was seen, because another process leads; what the log has stays."""
         self._nodes.clear()
         self._events.clear()
         self._news.clear()
@@ -149,7 +149,7 @@ class Signals:
     # --- what follows ------------------------------------------------------------------------------------------
 
     def acknowledge(self, seen: WordSeen) -> None:
-        """The log has it."""
+        """Record that the log has a signal."""
         assert isinstance(seen.payload, AutoscalerSignal)
         told = self._told.setdefault(seen.subject, {})
         for word in _REPLACED[seen.name]:
@@ -161,20 +161,20 @@ class Signals:
         self._is_dirty = True
 
     def observations(self) -> Iterator[WordSeen]:
-        """What is so and not told, as of the last `settle`."""
+        """Yield signals that the log lacks, as of the last `settle`."""
         yield from self._news
 
     @property
     def has_news(self) -> bool:
-        """Whether there is anything to tell."""
+        """Return whether there is anything to report."""
         return bool(self._news)
 
     def next_change(self) -> Instant | None:
-        """When the next event lapses."""
+        """Return when the next event expires."""
         return self._lapses_at
 
     def settle(self, now: Instant) -> None:
-        """Look at all traces if one changed, or lapsed."""
+        """Evaluate all sources if one changed or expired."""
         if self._lapses_at is not None and now >= self._lapses_at:
             self._is_dirty = True
         if not self._is_dirty or not self._is_synced:
@@ -189,7 +189,7 @@ class Signals:
         self._lapses_at = min((after(view.at, EVENT_S) for view in self._events.values()), default=None)
 
     def _wanted(self) -> dict[str, dict[str, AutoscalerSignal]]:
-        """By subject and word: what the traces say now."""
+        """Return the current signals by subject and name."""
         groups: dict[tuple[str, str], _Wanted] = {}
         blocked: dict[str, str] = {}
         for view in sorted(self._events.values(), key=lambda view: (view.at, view.uid)):
@@ -215,7 +215,7 @@ class Signals:
         return found
 
     def _read(self, view: EventView, groups: dict[tuple[str, str], _Wanted], blocked: dict[str, str]) -> None:
-        """One event, the older before the newer. What is wanted and what is refused of one group replace each other."""
+        """Add one event, in order. Wanted and refused nodes of one group replace each other."""
         if view.reason == FAILED_DOWN:
             if view.kind == "Node":
                 blocked[view.name] = view.message
@@ -233,7 +233,7 @@ class Signals:
             groups.setdefault((group, word), _Wanted()).add((job,), view.message)
 
     def _group_in(self, words: str) -> str:
-        """The node group whose MachineSet these words name."""
+        """Return the node group whose MachineSet the text names."""
         found = [group for group, name in self._sets.items() if name in words]
         return max(found, key=lambda group: len(self._sets[group]), default=ANY_GROUP)
 
@@ -260,7 +260,7 @@ _REPLACED = {
 
 
 def _left_over(told: Mapping[str, AutoscalerSignal], words: Mapping[str, AutoscalerSignal]) -> bool:
-    """Whether a word stands that is not said any more, and that none of these replaces."""
+    """Return whether a signal must be settled: it is gone, and no other replaces it."""
     replaced = {old for word in words for old in _REPLACED[word]}
     return not told.keys() <= words.keys() | replaced
 
@@ -270,12 +270,12 @@ def _word(subject: str, word: str, signal: AutoscalerSignal) -> WordSeen:
 
 
 def _meaning(signal: AutoscalerSignal) -> tuple[str, str, frozenset[str]]:
-    """Without the words, which change with every scan."""
+    """Return the signal without its reason, which changes with every scan."""
     return signal.group, signal.node, frozenset(signal.jobs)
 
 
 def backoffs_in(status: str) -> dict[str, str]:
-    """Why node groups, by the autoscaler's name of them, are in backoff, by its status (YAML); {} if it is none."""
+    """Return the groups in backoff by the autoscaler's name, with reasons, from its status (YAML); {} if invalid."""
     try:
         told = yaml_value(status, STATUS_LIMITS)
     except YamlTextError:
