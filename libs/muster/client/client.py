@@ -53,13 +53,10 @@ class _Tree(BaseModel):
 
 
 class Muster:
-    """A client of one stack; use it as an async context manager.
-
-    Every method raises RefusedError (a refusal; `problem` gives the reason) or UnreachableError (no answer, also
-    after retries); NotFoundError if a named resource does not exist. Retries send the same idempotency key, so a
-    request takes effect only once. cluster: "" is the first one, or for nodes the only one with a node of this
-    name.
-    """
+    """A client of one stack; use it as an async context manager. Every method raises RefusedError (a refusal;
+    `problem` gives the reason) or UnreachableError (no answer, also after retries); NotFoundError if a named
+    resource does not exist. Retries send the same idempotency key, so a request takes effect only once. cluster: ""
+    is the first one, or for nodes the only one with a node of this name."""
 
     def __init__(
         self, url: str, token: str | TokenSource, *, retry: Retry | None = None, ca_file: Path | None = None
@@ -76,10 +73,8 @@ class Muster:
         retry: Retry | None = None,
         ca_file: Path | None = None,
     ) -> Self:
-        """Connect to the stack of a state directory. token, ca_file: None for the directory's own.
-
-        Raises StateDirError.
-        """
+        """Connect to the stack of a state directory. token, ca_file: None for the directory's own. Raises
+        StateDirError."""
         endpoints_file, token_file = state_dir / "run" / "endpoints.json", state_dir / "token"
         try:
             endpoints = Endpoints.model_validate_json(endpoints_file.read_bytes())
@@ -162,10 +157,7 @@ class Muster:
 
     async def hold(self, job_id: str, *, reason: str = "") -> JobView:
         """Request that a queued job is held; return its current state. ConflictError if it has ended or is placed.
-
-        It keeps its position in the queue and loses its reservation. `held` of `get` shows when the hold is in
-        effect.
-        """
+        It keeps its position in the queue and loses its reservation. `held` of `get` shows when it is held."""
         return await self._change(JobView, "POST", _path("jobs", job_id, "hold"), reason=reason)
 
     async def release(self, job_id: str, *, reason: str = "") -> JobView:
@@ -342,12 +334,9 @@ class Muster:
     async def compose(
         self, spec: ComposabilitySpec, *, name: str = "", traceparent: str = "", cluster: str = ""
     ) -> RequestView | None:
-        """Attach devices (operators); an existing request of the name gets this specification.
-
-        Returns the accepted request: `resources` reports the progress of each device. None if the request is still
-        open after two seconds. name: generated if empty. ConflictError if a job or request is in the way:
-        `problem.holder`.
-        """
+        """Attach devices (operators); an existing request of the name gets this specification. Returns the accepted
+        request: `resources` reports the progress of each device. None if the request is still open after two
+        seconds. name: generated if empty. ConflictError if a job or request is in the way: `problem.holder`."""
         body = ComposabilityBody(spec=spec, **({"name": name} if name else {}))
         headers = {"traceparent": traceparent} if traceparent else {}
         where = "/v1/composability-requests"

@@ -1,7 +1,5 @@
-"""Follow facts across reconnects: each fact once, none missed while the gateway still has it.
-
-Server-sent events are parsed as far as Muster uses them (HTML Living Standard, section 9.2: lines end with LF).
-"""
+"""Follow facts across reconnects: each fact once, none missed while the gateway still has it. Server-sent events are
+parsed as far as Muster uses them (HTML Living Standard, section 9.2: lines end with LF)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping

@@ -45,10 +45,8 @@ class ApiServerReplica(Wire):
 
 
 class Lister(Wire):
-    """LIST requests of one client for one resource.
-
-    client: its user agent, or its user if only that is known (`known_by`).
-    """
+    """LIST requests of one client for one resource. client: its user agent, or its user if only that is known
+    (`known_by`)."""
 
     client: str
     known_by: str = "user-agent"

@@ -31,11 +31,8 @@ RecordedInstant = Annotated[Instant, Field(ge=0)]
 
 
 class Wire(BaseModel):
-    """A model that crosses the bus. Readers ignore unknown fields, as facts grow by optional fields only.
-
-    Validators are built at first use: no process uses the whole contract, and building it took a third of its
-    import.
-    """
+    """A model that crosses the bus. Readers ignore unknown fields, as facts grow by optional fields only. Validators
+    are built at first use: no process uses the whole contract, and building it took a third of its import."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 

@@ -92,10 +92,8 @@ class Course(Wire):
 
 class CampaignPreview(Wire):
     """Answer of `preview`. field, problem: why it would be refused, "" if it is accepted. nodes: selected ones.
-
     at_version: of those, skipped; without_turn: that could not be taken now. courses: the campaign first, then the
-    alternatives. turns: in their order.
-    """
+    alternatives. turns: in their order."""
 
     cluster: str = ""
     at: InstantNs = 0

@@ -70,10 +70,8 @@ class FaultCount(Wire):
 
 class ConditionsAnswer(Wire):
     """Answer of `conditions`. conditions: those that need a person first, then newest first. ended: newest first.
-
     marks: of the requested node, newest first. opted_out: of that node: observations are recorded without
-    consequences. known: the requested node is part of the cluster.
-    """
+    consequences. known: the requested node is part of the cluster."""
 
     cluster: str = ""
     nodes: int = 0

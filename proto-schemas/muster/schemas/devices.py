@@ -31,10 +31,8 @@ def _policy_word(value: object) -> object:
 
 
 class OtherSpec(Wire):
-    """Free resources that the node must have besides the devices; None: not required.
-
-    memory, ephemeral_storage: bytes.
-    """
+    """Free resources that the node must have besides the devices; None: not required. memory, ephemeral_storage:
+    bytes."""
 
     milli_cpu: Annotated[int, Field(ge=0)] | None = None
     memory: Annotated[int, Field(ge=0)] | None = None
@@ -96,10 +94,8 @@ class ComposabilityManifest(Wire):
 
 
 class ComposabilityBody(Wire):
-    """The short form of a request, as programs send it.
-
-    name: None has the gateway generate one from the idempotency key.
-    """
+    """The short form of a request, as programs send it. name: None has the gateway generate one from the idempotency
+    key."""
 
     name: Name | None = None
     spec: ComposabilitySpec

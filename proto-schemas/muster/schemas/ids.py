@@ -38,11 +38,8 @@ def origin_principal(namespace: str) -> str:
 
 
 def origin_key(cluster: str, uid: str) -> str:
-    """Return the idempotency key of the job of a Kubernetes object: the same object gives the same job.
-
-    The cluster is part of the key, so no cluster can produce an id of another cluster's job, whichever uid it
-    invents.
-    """
+    """Return the idempotency key of the job of a Kubernetes object: the same object gives the same job. The cluster
+    is part of the key, so no cluster can produce an id of another cluster's job, whichever uid it invents."""
     return f"kubernetes/{cluster}/{uid}"  # a cluster's name has no slash
 
 

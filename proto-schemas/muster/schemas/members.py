@@ -40,10 +40,8 @@ class MemberView(Wire):
 
 
 class WaitingView(Wire):
-    """Jobs of one team, rule and size that wait with the federation. reason: a code; detail: a sentence.
-
-    oldest_at: when the first of them was submitted. leaving: the lost cluster that still has them, "" for none.
-    """
+    """Jobs of one team, rule and size that wait with the federation. reason: a code; detail: a sentence. oldest_at:
+    when the first of them was submitted. leaving: the lost cluster that still has them, "" for none."""
 
     team: str
     rule: str = ""
@@ -95,11 +93,9 @@ class AskAssignment(Wire):
 
 
 class AssignmentView(Wire):
-    """Assignment of a job. known: the federation has the job. cluster: "" without one. assignment: counts its clusters.
-
-    rule: by which it was routed. moving: it was recalled. waiting: why it has no cluster. has_ended: the job has
-    ended.
-    """
+    """Assignment of a job. known: the federation has the job. cluster: "" without one. assignment: counts its
+    clusters. rule: by which it was routed. moving: it was recalled. waiting: why it has no cluster. has_ended: the
+    job has ended."""
 
     known: bool = False
     cluster: str = ""

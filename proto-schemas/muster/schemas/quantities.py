@@ -39,11 +39,8 @@ class QuantityError(ValueError):
 
 
 def amounts(human: Mapping[str, object]) -> dict[str, int]:
-    """Convert `{gpu: 16, "gpu:H100": 8, memory_gib: 0.5}` to `{gpu_milli: 16000, ..., memory_mib: 512}`.
-
-    Raises QuantityError for an unknown resource, for a value that is not a number, and for a negative or too fine
-    amount.
-    """
+    """Convert `{gpu: 16, "gpu:H100": 8, memory_gib: 0.5}` to `{gpu_milli: 16000, ..., memory_mib: 512}`. Raises
+    QuantityError for an unknown resource, for a value that is not a number, and for a negative or too fine amount."""
     if len(human) > RESOURCES_MAX:
         raise QuantityError("resources", f"{len(human)} of them; at most {RESOURCES_MAX} can be named")
     found: dict[str, int] = {}

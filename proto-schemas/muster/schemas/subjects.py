@@ -103,11 +103,8 @@ class ParsedSubject:
 
 
 def parse_subject(log: LogName, subject: str) -> ParsedSubject | None:
-    """Parse a subject of `log`; None if it does not have the form of a fact there, or its id is not text.
-
-    A copy of a cluster's log holds all messages of that cluster's broker: a subject of another cluster is not
-    parsed.
-    """
+    """Parse a subject of `log`; None if it does not have the form of a fact there, or its id is not text. A copy of
+    a cluster's log holds all messages of that cluster's broker: a subject of another cluster is not parsed."""
     try:
         return _parsed(log, subject)
     except UnicodeDecodeError:  # `=FF`: a writer of a kind may write any token as an id

@@ -79,12 +79,8 @@ class AskTop(Wire):
 
 
 class TopRow(Wire):
-    """One job, team, queue, user or model, by the last reading of its GPUs. gpus: allocated and measured.
-
-    idle: of these.
-
-    name, team, queue, user: of a job; for other rows, `key` has their common value.
-    """
+    """One job, team, queue, user or model, by the last reading of its GPUs. gpus: allocated and measured. idle: of
+    these. name, team, queue, user: of a job; for other rows, `key` has their common value."""
 
     key: str
     name: str = ""

@@ -48,11 +48,8 @@ class Catalogue:
     """The queues and node shapes that a job is checked against."""
 
     queues: Mapping[str, tuple[Admission, ...]] = field(default_factory=dict)
-    """The rules of each queue, one entry for each cluster that has the queue.
-
-    A job must satisfy all of them: it may run in any cluster, and a single cluster cannot grant the queue of
-    another team.
-    """
+    """The rules of each queue in each cluster that has it. A job must satisfy all of them: it may run in any cluster,
+    and a single cluster cannot grant the queue of another team."""
     shapes: tuple[Shape, ...] = ()
     """Shapes of all nodes; empty while they are unknown."""
 
@@ -78,10 +75,8 @@ def parse_spec(body: bytes) -> JobSpec:
 
 
 def make_job(spec: JobSpec, *, principal: str, key: str, traceparent: str) -> Job:
-    """Build the job of a request; the same request always gives the same job.
-
-    traceparent: the client's trace context; "" to give the job a trace of its own.
-    """
+    """Build the job of a request; the same request always gives the same job. traceparent: the client's trace
+    context; "" to give the job a trace of its own."""
     if not KEY_PATTERN.match(key):
         raise invalid(
             "an idempotency key is 1 to 200 printable characters without spaces",

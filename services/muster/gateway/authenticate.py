@@ -53,11 +53,8 @@ class Authentication:
         limits: Limits,
         time: TimeSource,
     ) -> None:
-        """Create the middleware.
-
-        identities: users that external identity providers authenticate; None for none. is_reserved: whether a
-        principal name is reserved, so that no token of Muster may have it.
-        """
+        """Create the middleware. identities: users that external identity providers authenticate; None for none.
+        is_reserved: whether a principal name is reserved, so that no token of Muster may have it."""
         self._app = app
         self._tokens = tokens
         self._identities = identities

@@ -95,10 +95,8 @@ class Schedulers:
 
 
 async def answers(asked: Iterable[Awaitable[T]]) -> list[T]:
-    """Return the answers, in order, without unreachable ones.
-
-    Raises UnreachableError if none remains, and any refusal.
-    """
+    """Return the answers, in order, without unreachable ones. Raises UnreachableError if none remains, and any
+    refusal."""
     found: list[T] = []
     unreachable: list[UnreachableError] = []
     for said in await asyncio.gather(*asked, return_exceptions=True):

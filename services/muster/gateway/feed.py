@@ -132,10 +132,8 @@ class Feed:
                 await asyncio.sleep(RETRY_S)
 
     def position(self) -> Position:
-        """Return the position after all facts so far.
-
-        Raises ProblemError (503) while the read model does not answer.
-        """
+        """Return the position after all facts so far. Raises ProblemError (503) while the read model does not
+        answer."""
         self._refuse_unless_reading()
         return {stream: tail.last_seq for stream, tail in self._tails.items()}
 

@@ -46,10 +46,7 @@ from muster.schemas.views import JobView
 ASK_TIMEOUT_S = 1.0
 """Timeout of questions that a submission waits for, in seconds: an early refusal is better than a long wait."""
 LOOK_TIMEOUT_S = 3.0
-"""Timeout of other questions, in seconds: a late answer is better than none.
-
-Without a leader, the broker reports it at once.
-"""
+"""Timeout of other questions, in seconds: a late answer is better than none."""
 
 ASKED_EVERY_S = 5.0
 SILENT_S_MAX = 30.0
@@ -70,10 +67,8 @@ class Leader:
         self._timeout_s = timeout_s
 
     async def ask(self, name: str, question: Wire, answer: type[Answer]) -> Answer:
-        """Return the leader's answer.
-
-        Raises UnreachableError without a leader or if it fails; ProblemError if it refuses.
-        """
+        """Return the leader's answer. Raises UnreachableError without a leader or if it fails; ProblemError if it
+        refuses."""
         subject = query_subject(self._cluster, self._service, name)
         try:
             return await query.ask(self._client, subject, question, answer, timeout_s=self._timeout_s)

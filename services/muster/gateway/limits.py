@@ -55,10 +55,8 @@ class Limits:
         self._take(principal, "writes", cost=count, now_s=now_s)
 
     def job(self, principal: Principal, team: str, *, body_bytes: int, now_s: float) -> None:
-        """Count a job that is about to be stored, in addition to the one write of its request.
-
-        Raises ProblemError (429).
-        """
+        """Count a job that is about to be stored, in addition to the one write of its request. Raises ProblemError
+        (429)."""
         writes = _writes(body_bytes)
         if writes > 1:
             self.writes(principal, writes - 1, now_s=now_s)

@@ -119,9 +119,7 @@ class LiveEnds:
 
     async def opened(self, user: str, connection: Connection) -> None:
         """Record an opened connection; close it if its token is invalid or its credential has too many connections.
-
-        Connections of other gateways' credentials are ignored.
-        """
+        Connections of other gateways' credentials are ignored."""
         credential = self._credentials.get(user)
         if credential is None:
             return

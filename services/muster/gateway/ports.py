@@ -95,10 +95,8 @@ class RequestLog(Protocol):
         ...
 
     async def request_of_job(self, job: JobView, asked: JobRequest, *, key: str) -> None:
-        """Store `hold-requested`, `release-requested` or `priority-requested`.
-
-        key: the idempotency key; the same key gives the same request.
-        """
+        """Store `hold-requested`, `release-requested` or `priority-requested`. key: the idempotency key; the same
+        key gives the same request."""
         ...
 
     async def request(self, asked: Draft, *, key: str) -> None:
@@ -230,10 +228,8 @@ class Composer(Protocol):
         ...
 
     async def requests(self, *, only: str = "") -> RequestsAnswer:
-        """Return the ComposabilityRequests, newest first, also ended ones.
-
-        only: the answer may be narrowed to this name.
-        """
+        """Return the ComposabilityRequests, newest first, also ended ones. only: the answer may be narrowed to this
+        name."""
         ...
 
     async def compose_check(self, question: AskCompose) -> DeviceCheckAnswer:
@@ -262,10 +258,8 @@ class Guard(Protocol):
 
 
 class Leaders(Protocol):
-    """Questions to the leader of any service of one cluster, as its declaration lists them.
-
-    Raises as `Composer` does.
-    """
+    """Questions to the leader of any service of one cluster, as its declaration lists them. Raises as `Composer`
+    does."""
 
     async def ask(self, service: str, name: str, question: Wire, answer: type[Answer]) -> Answer:
         """Return the leader's answer to the question of this name."""

@@ -60,10 +60,8 @@ def not_found(what: str, name: str, *, cure: str = "Check the name.") -> Problem
 
 
 def conflict(detail: str, *, field: str = "", cure: str = "", holder: str = "") -> ProblemError:
-    """Return a 409 refusal: the request conflicts with the current state.
-
-    holder: the job or team in the way, if any.
-    """
+    """Return a 409 refusal: the request conflicts with the current state. holder: the job or team in the way, if
+    any."""
     return ProblemError(409, "Conflict", detail=detail, field=field, cure=cure, holder=holder)
 
 
@@ -113,10 +111,8 @@ def from_validation(error: ValidationError) -> ProblemError:
 
 
 def from_parameter(error: Mapping[str, object]) -> ProblemError:
-    """Return a 422 refusal for a wrong parameter of path, query or header.
-
-    error: as pydantic reports it; its `ctx` may hold a hint under `cure`.
-    """
+    """Return a 422 refusal for a wrong parameter of path, query or header. error: as pydantic reports it; its `ctx`
+    may hold a hint under `cure`."""
     field = str(cast("tuple[str | int, ...]", error["loc"])[-1])
     context = cast("Mapping[str, str]", error.get("ctx", {}))
     return invalid(str(error["msg"])[:_DETAIL_MAX], field=field, cure=context.get("cure") or _cure("", field))

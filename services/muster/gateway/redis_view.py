@@ -55,10 +55,8 @@ class RedisView:
         return Known(shown.row, int(cast("bytes", seq)) if seq is not None else 0)
 
     async def jobs(self, wanted: JobFilter, *, limit: int, cursor: str) -> Page:
-        """Return a page of jobs.
-
-        It reads a bounded number of rows, so a page may be short and still have a next page.
-        """
+        """Return a page of jobs. It reads a bounded number of rows, so a page may be short and still have a next
+        page."""
         rows: list[bytes] = []
         upper = f"({cursor}" if cursor else "+"
         for _ in range(SCAN_STEPS_MAX):

@@ -148,11 +148,8 @@ async def _sweep(table: Table, *, every_s: float) -> None:
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """One connection.
-
-    Its deadline depends on its state: first header (after the handshake, with TLS), body, next request, or
-    reader.
-    """
+    """One connection. Its deadline depends on its state: first header (after the handshake, with TLS), body, next
+    request, or reader."""
 
     def __init__(
         self,

@@ -107,12 +107,8 @@ class _Marker:
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """The result of the first transaction. live: ids of live jobs, by log.
-
-    tables: encoded rows by table, of the clusters.
-
-    assigned: the clusters of live jobs that the federation names; empty if there is one cluster.
-    """
+    """The result of the first transaction. live: ids of live jobs, by log. tables: encoded rows by table, of the
+    clusters. assigned: the clusters of live jobs that the federation names; empty if there is one cluster."""
 
     markers: Sequence[_Marker]
     live: Sequence[list[str]]
@@ -140,10 +136,8 @@ class Snapshots:
         self._shared = Shared(self._read)
 
     async def image(self) -> Image:
-        """Return a snapshot that is read after this call.
-
-        Raises UnreachableError, also during a rebuild of the read model.
-        """
+        """Return a snapshot that is read after this call. Raises UnreachableError, also during a rebuild of the read
+        model."""
         return await self._shared.get()
 
     async def _read(self) -> Image:

@@ -31,9 +31,7 @@ class Submission:
 async def submit(context: AppContext, principal: Principal, sent: Submission) -> StoredJob:
     """Store the job, or return the job that the same request stored before. Raises ProblemError.
 
-    The broker's answer to a write does not hold its time stamp, and asking for it would double the cost:
-    `submitted_at` of a new job is this gateway's clock before the write. Later reads of the job return the broker's
-    time stamp.
+    `submitted_at` of a new job is this gateway's clock before the write: asking for the broker's would double the cost.
     """
     spec = accept.parse_spec(sent.body)
     refuse_unless_acting_for(principal, spec.team, verb="submit")

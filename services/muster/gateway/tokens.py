@@ -21,10 +21,7 @@ from muster.schemas.access import TOKENS_BUCKET, TokenRecord, TokenView, token_h
 
 WATCH_RETRY_S = 1.0
 WATCH_SILENT_S = 30.0
-"""Time without messages after which a watch is restarted, in seconds.
-
-The broker may have lost the watch, and a revoked token must become invalid.
-"""
+"""Time without messages after which a watch is restarted, in seconds: the broker may have lost it."""
 _STREAM = bucket_stream(TOKENS_BUCKET)
 _KEYS = f"$KV.{TOKENS_BUCKET}."
 

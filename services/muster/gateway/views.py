@@ -28,10 +28,8 @@ class Views:
     time: TimeSource
 
     async def job(self, job_id: str) -> bytes:
-        """Return a job's row, encoded.
-
-        Raises ProblemError: 404 if it was never submitted, 410 if its row was dropped.
-        """
+        """Return a job's row, encoded. Raises ProblemError: 404 if it was never submitted, 410 if its row was
+        dropped."""
         known = await self._known(job_id)
         if known is not None and known.row is not None:
             return known.row

@@ -156,12 +156,9 @@ class Answered:
 
 
 async def answer(context: AppContext, authority: Authority, asked: Fact, *, is_repeated: bool) -> Answered:
-    """Answer a workload request. authority: of the log that holds the request.
-
-    is_repeated: the request was delivered before, so an answer may exist already. A request that names another
-    cluster's object or job is dropped: no correct agent sends one, and its fact in FED would be about another
-    owner's job.
-    """
+    """Answer a workload request. authority: of the log that holds the request. is_repeated: the request was
+    delivered before, so an answer may exist already. A request that names another cluster's object or job is
+    dropped: no correct agent sends one, and its fact in FED would be about another owner's job."""
     try:
         match asked.payload:
             case WorkloadSubmitRequested() as request:

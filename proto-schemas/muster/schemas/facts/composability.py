@@ -51,10 +51,8 @@ class DetachRequested(_ReturnRequested):
 
 
 class DeviceOrder(Wire):
-    """One device of a request, before the fabric has chosen it. id: of its attachment.
-
-    model: "" for the model of the request.
-    """
+    """One device of a request, before the fabric has chosen it. id: of its attachment. model: "" for the model of
+    the request."""
 
     id: Label
     node: Label
@@ -105,10 +103,8 @@ class RequestEnded(Payload):
 
 
 class RequestWish(Wire):
-    """A change of a request without an answer yet; exactly one of the three bodies is set.
-
-    fact: id of the fact that asked.
-    """
+    """A change of a request without an answer yet; exactly one of the three bodies is set. fact: id of the fact that
+    asked."""
 
     fact: str
     at: InstantNs = 0

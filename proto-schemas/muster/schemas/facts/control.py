@@ -27,10 +27,8 @@ class TermStarted(Payload):
 
 
 class CheckpointRequested(Payload):
-    """`checkpoint-requested`: every service records its state at exactly this sequence.
-
-    reason: why a checkpoint is due.
-    """
+    """`checkpoint-requested`: every service records its state at exactly this sequence. reason: why a checkpoint is
+    due."""
 
     reason: Text = ""
 
@@ -44,12 +42,9 @@ class Voided(Payload):
 
 
 class ClusterSummary(Payload):
-    """`summarised` and `cluster-summarised`: the use of a cluster, for routing.
-
-    source_seq: of `cluster-summarised`: sequence of the copied fact in FED_UP. number: counts summaries that
-    request an answer by `contact-renewed`; 0: no answer is requested. contact: number of the newest summary that
-    was answered.
-    """
+    """`summarised` and `cluster-summarised`: the use of a cluster, for routing. source_seq: of `cluster-summarised`:
+    sequence of the copied fact in FED_UP. number: counts summaries that request an answer by `contact-renewed`; 0:
+    no answer is requested. contact: number of the newest summary that was answered."""
 
     cluster: str = ""
     nodes: int = 0
@@ -81,11 +76,9 @@ class ClusterDescribed(Payload):
 
 class ClusterState(Payload):
     """`state-recorded` of a cluster, by its scheduler: its newest summary, and queue changes without an answer.
-
     contact: with the federation; None if it was never requested. pages_read_at: time of the newest reading of a
     job's GPUs that telemetry reported. contact_lost_at: when jobs were last told to end for lack of contact, 0 once
-    none is ending.
-    """
+    none is ending."""
 
     summary: ClusterSummary | None = None
     summarised_at: InstantNs = 0

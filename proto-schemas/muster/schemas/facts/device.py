@@ -12,10 +12,8 @@ from muster.schemas.record import StateRecord
 
 
 class AttachmentRequested(Payload):
-    """`requested`: a device is to be attached to this node.
-
-    Found devices and orphans start here, too; `attached` follows.
-    """
+    """`requested`: a device is to be attached to this node. Found devices and orphans start here, too; `attached`
+    follows."""
 
     request: str = ""
     type: Label = GPU
@@ -66,12 +64,8 @@ class CallFailed(Payload):
 
 
 class DeviceAttached(Payload):
-    """`attached`: the fabric reports the device as attached.
-
-    adopted: found there, after a call with an unknown outcome.
-
-    node, machine, type, model: where and which device. memory_mib: of a memory device.
-    """
+    """`attached`: the fabric reports the device as attached. adopted: found there, after a call with an unknown
+    outcome. node, machine, type, model: where and which device. memory_mib: of a memory device."""
 
     device_uuid: Label
     device_id: Label

@@ -15,12 +15,9 @@ CONTACTS_MAX = 64
 
 
 class ClusterPhase(StrEnum):
-    """State of a cluster in the federation.
-
-    active: jobs are routed to it. draining: no jobs are routed to it, waiting jobs are rerouted, running jobs
-    finish. drained: no job is left. lost: it was silent for so long that its jobs were rerouted; no jobs are routed
-    to it until it answers.
-    """
+    """State of a cluster in the federation. active: jobs are routed to it. draining: no jobs are routed to it,
+    waiting jobs are rerouted, running jobs finish. drained: no job is left. lost: it was silent for so long that its
+    jobs were rerouted; no jobs are routed to it until it answers."""
 
     ACTIVE = "active"
     DRAINING = "draining"
@@ -29,10 +26,8 @@ class ClusterPhase(StrEnum):
 
 
 class ClusterDrainRequested(Payload):
-    """`drain-requested` of a cluster, by an operator. No running job is ended.
-
-    to: target clusters in order of preference; none: the routing rules decide.
-    """
+    """`drain-requested` of a cluster, by an operator. No running job is ended. to: target clusters in order of
+    preference; none: the routing rules decide."""
 
     principal: str
     reason: Text = ""
@@ -75,9 +70,7 @@ class ContactRenewed(Payload):
 
 class ContactLost(Payload):
     """`contact-lost` of a cluster, by its agent: jobs that may be rerouted were told to end, and none is started.
-
-    This holds until contact is renewed. number: of the last summary that was answered, 0 for none.
-    """
+    This holds until contact is renewed. number: of the last summary that was answered, 0 for none."""
 
     number: int = 0
     until: InstantNs = 0
@@ -250,13 +243,10 @@ class Assignment(Wire):
 
 
 class Reroute(Wire):
-    """A reroute of a job that is under way.
-
-    to: target clusters in order of preference; none: the routing rules choose another cluster. forwarded: the
-    cluster was asked to hand the job back. principal: "" for the drain of a cluster. refused: why the job stays, ""
-    until that is reported. left: the cluster that handed it back, "" before; other clusters are preferred unless
-    `to` names one.
-    """
+    """A reroute of a job that is under way. to: target clusters in order of preference; none: the routing rules
+    choose another cluster. forwarded: the cluster was asked to hand the job back. principal: "" for the drain of a
+    cluster. refused: why the job stays, "" until that is reported. left: the cluster that handed it back, "" before;
+    other clusters are preferred unless `to` names one."""
 
     fact: str
     to: tuple[Name, ...] = ()

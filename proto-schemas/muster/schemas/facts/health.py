@@ -1,9 +1,7 @@
-"""Facts of health: observed faults, the states of nodes and devices, and the brake on automatic actions.
-
-A fault belongs to a node or to one of its devices, by the scope of its rule. A node or device with open faults of
-class degraded or fatal is not healthy: it is drained, repaired, checked, and becomes schedulable only on positive
-evidence.
-"""
+"""Facts of health: observed faults, the states of nodes and devices, and the brake on automatic actions. A fault
+belongs to a node or to one of its devices, by the scope of its rule. A node or device with open faults of class
+degraded or fatal is not healthy: it is drained, repaired, checked, and becomes schedulable only on positive
+evidence."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -64,14 +62,12 @@ class HealthPhase(StrEnum):
 
 class FaultObserved(Payload):
     """`fault-observed` of a node. code: "xid-79", "watch-pcie", "remap-pending", "gpu-missing", "exporter-hung".
-
     device: uuid, "" for a fault of the node. more_devices: further devices of the node with the same event at the
     same time, for events that take nothing out of service; count includes them. is_condition: the fault lasts while
     the metrics page shows it; otherwise it is an event, which only repair and checks end. count: occurrences since
     the last report. at: time of the first. jobs, teams: the users of the device. store_only: recorded without
-    consequences (dry run, opted out). because: text of the rule. action: repair that the rule requests; None:
-    checks alone. running: treatment of running jobs.
-    """
+    consequences (dry run, opted out). because: text of the rule. action: repair that the rule requests; None: checks
+    alone. running: treatment of running jobs."""
 
     code: Label
     fault_class: FaultClass
@@ -146,10 +142,8 @@ class BrakeReset(Payload):
 
 
 class BrakeResetRequested(Payload):
-    """`brake-reset-requested`, by an operator through the gateway, and `brake-reset-forwarded`.
-
-    cluster: of the brake.
-    """
+    """`brake-reset-requested`, by an operator through the gateway, and `brake-reset-forwarded`. cluster: of the
+    brake."""
 
     principal: str
     cluster: str = ""

@@ -141,11 +141,8 @@ class JobReservationLifted(Payload):
 
 
 class JobResizeRequested(Payload):
-    """`resize-requested`: an elastic job shall run with exactly these slots, more or fewer than it has.
-
-    New slots are held from here on; removed slots stay held until `resized`. made_way_for: the preemptor for which
-    it shrinks.
-    """
+    """`resize-requested`: an elastic job shall run with exactly these slots, more or fewer than it has. New slots
+    are held from here on; removed slots stay held until `resized`. made_way_for: the preemptor for which it shrinks."""
 
     attempt: int
     slots: tuple[Slot, ...]

@@ -38,10 +38,8 @@ class JobHeld(Payload):
 
 
 class JobReprioritised(Payload):
-    """`reprioritised`: a queued job changes its position, a running job its rank among preemption targets.
-
-    was: its former priority.
-    """
+    """`reprioritised`: a queued job changes its position, a running job its rank among preemption targets. was: its
+    former priority."""
 
     priority: Priority
     was: Priority
@@ -51,9 +49,7 @@ class JobReprioritised(Payload):
 
 class JobWishRefused(Payload):
     """`hold-refused`, `release-refused`, `priority-refused`: no change was applied. principal: the requester.
-
-    reason: why.
-    """
+    reason: why."""
 
     principal: str
     reason: Text

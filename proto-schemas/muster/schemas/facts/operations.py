@@ -29,12 +29,8 @@ class CheckScope(StrEnum):
 
 
 class CheckOrder(Wire):
-    """One check to run. check: name in the library of checks, or `command`.
-
-    limit_s: timeout; then the check could not run.
-
-    parameters: its thresholds and sizes by name ("gb_per_s_min": "100"). command: for check `command` only.
-    """
+    """One check to run. check: name in the library of checks, or `command`. limit_s: timeout; then the check could
+    not run. parameters: its thresholds and sizes by name ("gb_per_s_min": "100"). command: for check `command` only."""
 
     check: Label
     scope: CheckScope = CheckScope.NODE
@@ -65,11 +61,9 @@ class CheckOutcome(StrEnum):
 
 
 class CheckResult(Wire):
-    """One check on one node. value, unit, least: the measured value and the required minimum, for checks that measure.
-
-    device: uuid of the device that failed, if known. code: the fault as the tool names it
-    ("DCGM_FR_PCI_REPLAY_RATE").
-    """
+    """One check on one node. value, unit, least: the measured value and the required minimum, for checks that
+    measure. device: uuid of the device that failed, if known. code: the fault as the tool names it
+    ("DCGM_FR_PCI_REPLAY_RATE")."""
 
     node: Label
     check: Label
@@ -167,10 +161,8 @@ class NodeAction(StrEnum):
 
 class NodeActionRequested(Payload):
     """`action-requested` of a node, by the service that drained it: the agent runs it once for each request_id.
-
-    version: target version of the component. limit_s: timeout; then the action failed. for_what: the campaign or
-    the repair.
-    """
+    version: target version of the component. limit_s: timeout; then the action failed. for_what: the campaign or the
+    repair."""
 
     request_id: Label
     action: NodeAction
@@ -201,11 +193,8 @@ class NodeActionEnded(Payload):
 
 class NodeWorkState(Payload):
     """`state-recorded` of work, by the agent: an action or checks on a node, as requested; both None: it has ended.
-
-    fact: id of the request, made at requested_at. ended_at: 0 while it is under way. The newest ended ones are
-    kept, so that a repeated request is not carried out again. is_repair: a successful action that makes a node
-    healthy.
-    """
+    fact: id of the request, made at requested_at. ended_at: 0 while it is under way. The newest ended ones are kept,
+    so that a repeated request is not carried out again. is_repair: a successful action that makes a node healthy."""
 
     node: Label
     request_id: str = ""
@@ -235,9 +224,7 @@ class OperationWish(Wire):
 
 class OperationWishes(Payload):
     """`state-recorded` of operations, by the federation: requests that are not forwarded yet (subject `asked`).
-
-    Subject `folded` has the ids of the requests that were folded.
-    """
+    Subject `folded` has the ids of the requests that were folded."""
 
     wishes: tuple[OperationWish, ...] = ()
     folded: tuple[Label, ...] = ()

@@ -78,10 +78,8 @@ class Defragment(StrEnum):
 
 
 class PreemptionPolicy(Wire):
-    """Which jobs this queue's jobs may preempt.
-
-    None: as the parent queue; default lower-priority, any, both, starving.
-    """
+    """Which jobs this queue's jobs may preempt. None: as the parent queue; default lower-priority, any, both,
+    starving."""
 
     within_queue: WithinQueue | None = None
     reclaim: Reclaim | None = None

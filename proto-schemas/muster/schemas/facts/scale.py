@@ -1,7 +1,5 @@
-"""Facts of scaling: which device or node is added or removed, and why.
-
-By the scaler; autoscaler signals by the agent.
-"""
+"""Facts of scaling: which device or node is added or removed, and why. By the scaler; autoscaler signals by the
+agent."""
 
 from typing import Annotated
 

@@ -27,10 +27,8 @@ Share = Annotated[str, StringConstraints(pattern=r"^([1-9][0-9]{0,5}|([1-9][0-9]
 
 
 class Window(Wire):
-    """A weekly window in which nodes may be upgraded, in UTC. days: 0 is Monday; empty: every day.
-
-    from_min, to_min: minutes of the day; a window that ends before it begins ends on the next day.
-    """
+    """A weekly window in which nodes may be upgraded, in UTC. days: 0 is Monday; empty: every day. from_min, to_min:
+    minutes of the day; a window that ends before it begins ends on the next day."""
 
     days: Annotated[tuple[Annotated[int, Field(ge=0, le=6)], ...], Field(max_length=7)] = ()
     from_min: Annotated[int, Field(ge=0, lt=DAY_MIN)] = 0
@@ -190,12 +188,9 @@ class CampaignEnded(Payload):
 
 
 class Step(StrEnum):
-    """State of a node in its turn. Only `done`, `failed` and `rolled-back` are final.
-
-    planned: it has a turn, or waits for one. cordoned: its turn has come, and no new jobs start there.
-    waiting-for-jobs: jobs still run. drained: the scheduler has drained it. rolling-back: a failed node is brought
-    to its former version.
-    """
+    """State of a node in its turn. Only `done`, `failed` and `rolled-back` are final. planned: it has a turn, or
+    waits for one. cordoned: its turn has come, and no new jobs start there. waiting-for-jobs: jobs still run.
+    drained: the scheduler has drained it. rolling-back: a failed node is brought to its former version."""
 
     PLANNED = "planned"
     CORDONED = "cordoned"
@@ -220,12 +215,9 @@ class Step(StrEnum):
 
 
 class NodeStepped(Payload):
-    """`upgrade-stepped` of a node: the next step of its turn; planned maintenance, not a fault.
-
-    attempt: of this node in the campaign, from 1. request_id: of the request made with this step, "" for none.
-    detail: as text: the job it waits for, or the failure. cordoned_by: who had cordoned it before; it will be
-    cordoned again.
-    """
+    """`upgrade-stepped` of a node: the next step of its turn; planned maintenance, not a fault. attempt: of this
+    node in the campaign, from 1. request_id: of the request made with this step, "" for none. detail: as text: the
+    job it waits for, or the failure. cordoned_by: who had cordoned it before; it will be cordoned again."""
 
     campaign: Name
     step: Step

@@ -39,12 +39,8 @@ class WorkloadCancelRequested(Payload):
 
 
 class WorkloadRejected(Payload):
-    """`rejected`: the object cannot be a job; a condition on it gives the reason.
-
-    field: of the object; cure: what to do.
-
-    generation: of the object as read; another one is checked again.
-    """
+    """`rejected`: the object cannot be a job; a condition on it gives the reason. field: of the object; cure: what
+    to do. generation: of the object as read; another one is checked again."""
 
     origin: WorkloadRef
     generation: int = 0

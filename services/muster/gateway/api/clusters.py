@@ -61,10 +61,8 @@ _RESUMED = frozenset({ClusterPhase.ACTIVE})
     responses=refusals(404),
 )
 async def report(context: FirstClusterContext) -> ApiServerReport:
-    """Return the guard's report: memory of each replica, lists by client, flow control, advice.
-
-    A simulated cluster has no API server to report on.
-    """
+    """Return the guard's report: memory of each replica, lists by client, flow control, advice. A simulated cluster
+    has no API server to report on."""
     return await context.guard.report()
 
 
@@ -76,10 +74,8 @@ async def report(context: FirstClusterContext) -> ApiServerReport:
     responses=refusals(),
 )
 async def list_clusters(_: Caller, context: WholeContext) -> dict[str, list[ClusterView]]:
-    """List the clusters as their schedulers report them, with their state in the federation.
-
-    A scheduler reports who picks GPUs, how fractions of a GPU are allocated, and which APIs are missing.
-    """
+    """List the clusters as their schedulers report them, with their state in the federation. A scheduler reports who
+    picks GPUs, how fractions of a GPU are allocated, and which APIs are missing."""
     found = await cluster_views(context.cells) if len(context.cells) > 1 else (await context.scheduler.cluster(),)
     found = await _with_states(context, found)
     return {"clusters": sorted(found, key=lambda one: one.name)}

@@ -77,11 +77,8 @@ class Asked:
 
 
 def parse_asked(body: bytes, *, principal: str, key: str) -> Asked:
-    """Parse a complete manifest, or `{name?, spec}`.
-
-    A missing name is derived from the principal and the idempotency key. Raises pydantic.ValidationError, and
-    ProblemError (422) for a name reserved for the scaler.
-    """
+    """Parse a complete manifest, or `{name?, spec}`. A missing name is derived from the principal and the
+    idempotency key. Raises pydantic.ValidationError, and ProblemError (422) for a name reserved for the scaler."""
     if _is_manifest(body):
         manifest = parse_request(ComposabilityManifest, body)
         asked = Asked(manifest.metadata.name or "", manifest.spec.resource, "metadata.name", "spec.resource")
@@ -209,10 +206,8 @@ async def compose(
     body: Annotated[bytes, Depends(AnyBody((ComposabilityManifest, ComposabilityBody)))],
     identified: Identified,
 ) -> RequestView | Response:
-    """Create a request, or replace the specification of an existing one; operators only.
-
-    The composer checks it first.
-    """
+    """Create a request, or replace the specification of an existing one; operators only. The composer checks it
+    first."""
     key = identified.key
     await refuse_unless_may_compose(context, caller, body, key=key)
     asked = parse_asked(body, principal=caller.name, key=key)
@@ -291,11 +286,8 @@ async def decompose(
 
 
 def _is_answer(found: RequestView, spec: ComposabilitySpec, before: RequestView | None) -> bool:
-    """Return whether the composer accepted or refused this request.
-
-    A request that was over before and is unchanged is no answer. An active request that is refused a new
-    specification keeps its own and reports the reason.
-    """
+    """Return whether the composer accepted or refused this request. A request that was over before and is unchanged
+    is no answer. An active request that is refused a new specification keeps its own and reports the reason."""
     if found.spec == spec:
         return found.phase not in _OVER or found != before
     told = (found.field, found.error)

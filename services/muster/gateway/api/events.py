@@ -49,11 +49,9 @@ router = APIRouter(route_class=Route, tags=["events"])
 
 
 class JobFacts:
-    """Implements `Facts` for one job; facts from streams that are not the job's are left out.
-
-    Any cluster can write facts about any job. When the federation names another cluster, all kept facts of that
-    cluster about the job are returned.
-    """
+    """Implements `Facts` for one job; facts from streams that are not the job's are left out. Any cluster can write
+    facts about any job. When the federation names another cluster, all kept facts of that cluster about the job are
+    returned."""
 
     def __init__(self, whole: Facts, view: ReadView, job_id: str, *, time: TimeSource, told: Position) -> None:
         """Follow `whole`. told: by stream, the sequence up to which the listener has the job's facts."""
@@ -76,10 +74,8 @@ class JobFacts:
         return self._whole.position()
 
     async def after(self, position: Position) -> list[FedFact]:
-        """Return the job's facts after `position`.
-
-        Facts found before a failure of the read model are returned later.
-        """
+        """Return the job's facts after `position`. Facts found before a failure of the read model are returned
+        later."""
         self._found += [fact for fact in await self._whole.after(position) if self._is_about_it(fact)]
         now_s = self._time.monotonic_s()
         if not self._found and now_s < self._look_at_s:
@@ -153,10 +149,8 @@ def job_stream(context: AppContext, job_id: str, *, after: str | None) -> Stream
 async def _from_newest(
     context: AppContext, position: Position, known: Sequence[FedFact], wanted: Wanted
 ) -> AsyncIterator[bytes]:
-    """Stream the known facts, then new ones.
-
-    Only the last known fact carries a cursor: a reconnect before it starts again.
-    """
+    """Stream the known facts, then new ones. Only the last known fact carries a cursor: a reconnect before it starts
+    again."""
     for fact in known:
         position[fact.stream] = max(fact.seq, position.get(fact.stream, 0))
     if known:

@@ -200,11 +200,8 @@ async def why(context: Context, job_id: JobId) -> WhyAnswer:
 
 
 def job_to(verb: str) -> object:
-    """Return the dependency on the live job of the path, for a caller who acts for its team.
-
-    It raises ProblemError: 403 for other callers, 404, and 409 if the job has ended. verb: the action that is
-    refused.
-    """
+    """Return the dependency on the live job of the path, for a caller who acts for its team. It raises ProblemError:
+    403 for other callers, 404, and 409 if the job has ended. verb: the action that is refused."""
 
     async def live_job(caller: Caller, context: Context, job_id: JobId) -> JobView:
         job = await context.views.job_view(job_id)

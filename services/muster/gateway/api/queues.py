@@ -62,10 +62,8 @@ async def list_queues(request: Request) -> Response:
 async def put_queues(
     operator: _Operator, context: Context, body: Annotated[Queues, Depends(JsonBody(Queues))], key: IdempotencyKey
 ) -> Response:
-    """Create or change several queues; operators only.
-
-    Each is checked with those before it; one refusal refuses all.
-    """
+    """Create or change several queues; operators only. Each is checked with those before it; one refusal refuses
+    all."""
     await _refuse_what_may_not_be(context, body.queues)
     for number, spec in enumerate(body.queues, start=1):
         await context.log.request(_change(spec, operator), key=f"{key}-{number}")
