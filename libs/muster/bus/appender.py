@@ -110,7 +110,7 @@ class NatsAppender:
         self._committed_seq = 0
 
     async def start_term(self, *, term: int, holder: str) -> Appended:
-        """See `ports.LogAppender.start_term`. Raises StaleFenceError also if a later term has begun.
+        """Append `term-started`, guarded by the newest fence. Raises StaleFenceError also if a later term has begun.
 
         And FenceBrokenError if the newest fence is none.
         """
@@ -125,7 +125,7 @@ class NatsAppender:
         return await self._append_batch([self._writer.write(draft, self._id(fence_seq, 0))], fence_seq, ordinal=0)
 
     async def append(self, drafts: Sequence[Draft], *, folded_seq: int) -> Appended:
-        """See `ports.LogAppender.append`. No drafts: the fence record alone.
+        """Store drafts as facts. No drafts: the fence record alone.
 
         Raises LogError: StaleFenceError (also after a lost reply, until the log was folded to that commit),
         LogFullError, LogUnavailableError, DraftsRefusedError. The batches before the refused one stand.
@@ -149,7 +149,7 @@ class NatsAppender:
         return appended
 
     async def report_refused(self, draft: Draft, detail: str) -> None:
-        """See `ports.LogAppender.report_refused`. A full DEAD is counted and logged."""
+        """Store a dead letter for a refused draft. A full DEAD is counted and logged."""
         await bury_refused(self._client, self._counters, self._writer, draft, detail)
 
     def _written(self, draft: Draft, fact_id: str) -> Outgoing:

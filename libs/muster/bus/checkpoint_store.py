@@ -99,20 +99,20 @@ class NatsCheckpoints:
         self._objects: ObjectStore | None = None
 
     async def put_part(self, stream: str, seq: int, service: str, body: bytes) -> None:
-        """See `CheckpointStore.put_part`."""
+        """Store a part of a checkpoint."""
         objects = await self._bucket()
         await _answered(objects.put(part_name(stream, seq, service), body))
 
     async def part(self, stream: str, seq: int, service: str) -> bytes | None:
-        """See `CheckpointStore.part`."""
+        """Return a part of a checkpoint."""
         return await read_object(self._client, _STREAM, part_name(stream, seq, service))
 
     async def has_part(self, stream: str, seq: int, service: str) -> bool:
-        """See `CheckpointStore.has_part`."""
+        """Return whether a part is stored."""
         return await has_object(self._client, _STREAM, part_name(stream, seq, service))
 
     async def part_seqs(self, stream: str, service: str) -> tuple[int, ...]:
-        """See `CheckpointStore.part_seqs`. Asked from the stream's leader."""
+        """Return the sequences of the stored parts, from the stream's leader."""
         try:
             info = await jsapi.stream_info(self._client, _STREAM, subjects=META.format("*"))
         except (LogUnavailableError, ApiError) as error:
@@ -121,7 +121,7 @@ class NatsCheckpoints:
         return tuple(int(part[1]) for part in parts if (part[0], part[-1]) == (stream, service))
 
     async def drop_part(self, stream: str, seq: int, service: str) -> None:
-        """See `CheckpointStore.drop_part`. Also what the object store would keep for ever to say that it is deleted."""
+        """Delete a part of a checkpoint, with the deletion marker that the object store would keep."""
         name = part_name(stream, seq, service)
         if not await self.has_part(stream, seq, service):
             return
@@ -132,7 +132,7 @@ class NatsCheckpoints:
             raise CheckpointUnavailableError(str(error)) from error
 
     async def pointer(self, stream: str) -> tuple[Pointer, int]:
-        """See `CheckpointStore.pointer`. Asked from the stream's leader. Raises also CheckpointError."""
+        """Return the pointer to the checkpoints, from the stream's leader. Raises also CheckpointError."""
         try:
             found = await jsapi.last_on_subject(self._client, _STREAM, pointer_subject(stream))
         except (LogUnavailableError, ApiError) as error:
@@ -142,7 +142,7 @@ class NatsCheckpoints:
         return pointer_in(found.body, stream=stream), found.seq
 
     async def move_pointer(self, stream: str, pointer: Pointer, *, revision: int) -> bool:
-        """See `CheckpointStore.move_pointer`."""
+        """Replace the pointer to the checkpoints."""
         info = {
             "name": _pointer_name(stream),
             "bucket": CHECKPOINTS_BUCKET,
@@ -221,9 +221,8 @@ class CopiedCheckpoints:
         self._stream = copied_checkpoints(cluster)
 
     async def pointer(self, stream: str) -> tuple[Pointer, int]:
-        """See `CheckpointStore.pointer`. Those of facts that the copy does not have yet are left out: they are usable
-        when it has caught up. Raises also CheckpointError.
-        """
+        """Return the pointer to the checkpoints. Raises also CheckpointError. Checkpoints beyond the facts of the
+        copy are left out until it has caught up."""
         try:
             found = await jsapi.last_on_subject(self._client, self._stream, pointer_subject(stream))
             log = await jsapi.stream_info(self._client, stream)
@@ -235,15 +234,15 @@ class CopiedCheckpoints:
         return Pointer(checkpoints=tuple(one for one in known if one.seq <= log.state.last_seq)), found.seq
 
     async def part(self, stream: str, seq: int, service: str) -> bytes | None:
-        """See `CheckpointStore.part`. Raises also CheckpointError, if some of it is gone."""
+        """Return a part of a checkpoint. Raises also CheckpointError if it is incomplete."""
         return await read_object(self._client, self._stream, part_name(stream, seq, service))
 
     async def has_part(self, stream: str, seq: int, service: str) -> bool:
-        """See `CheckpointStore.has_part`."""
+        """Return whether a part is stored."""
         return await has_object(self._client, self._stream, part_name(stream, seq, service))
 
     async def part_seqs(self, stream: str, service: str) -> tuple[int, ...]:
-        """See `CheckpointStore.part_seqs`: none of them was stored from here."""
+        """Return no sequences: no part was stored from here."""
         raise _refusal(f"{service} on {stream}")
 
     async def put_part(self, stream: str, seq: int, service: str, body: bytes) -> None:  # noqa: ARG002 - the port's

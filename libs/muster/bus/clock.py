@@ -29,11 +29,11 @@ class SystemTime:
     """The machine's clocks."""
 
     def wall(self) -> Instant:
-        """See `TimeSource.wall`."""
+        """Return the wall clock time."""
         return Instant(time.time_ns())  # noqa: TID251 - the one place
 
     def monotonic_s(self) -> float:
-        """See `TimeSource.monotonic_s`."""
+        """Return the monotonic time, in seconds."""
         return time.monotonic()
 
 

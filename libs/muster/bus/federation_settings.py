@@ -1,4 +1,4 @@
-"""Settings of the federation: its clusters, where jobs go, and when a silent cluster is given up."""
+"""Settings of the federation: its clusters, the routing policy, and when a silent cluster is lost."""
 
 from pathlib import Path
 from typing import Annotated, Self
@@ -9,21 +9,21 @@ from muster.schemas.base import Name
 from muster.schemas.routing import CLUSTERS_MAX, RoutingPolicy
 
 CLOCK_RATE_ERROR_MAX = 0.001
-"""What clocks may differ in rate, of a second: ten times what an undisciplined quartz does, and NTP slews by 0.0005."""
+"""Maximum difference of clock rates: ten times that of an undisciplined quartz; NTP slews by 0.0005."""
 
 
 SKEW_S_MAX = 2.0
-"""What a leader's clock may be ahead of its broker's before that is taken off (see `bus.clock`)."""
+"""Maximum lead of a leader's clock over its broker's before it is corrected, in seconds (see `bus.clock`)."""
 
 
 def margin_least_s(lost_after_s: float, *, heartbeat_s: float) -> float:
-    """The smallest margin that keeps a job from running in two clusters.
+    """Return the smallest margin that keeps a job from running in two clusters.
 
-    Between the end in one and the start in the other are two margins, of which half a one is grace. What is left has to
-    cover how far ahead the federation's clock may be, a heartbeat (so late is an agent whose own clock is behind, since
-    it goes by the newest stamp that it folded), and what the clocks drift apart meanwhile.
+    Between the end in one cluster and the start in the other are two margins, of which half a margin is grace. The
+    rest has to cover the lead of the federation's clock, a heartbeat (the delay of an agent whose own clock is
+    behind, since it uses the newest folded time stamp), and the drift of the clocks meanwhile.
     """
-    drift_s = 2.1 * lost_after_s * CLOCK_RATE_ERROR_MAX  # both clocks, and what is left out of the products
+    drift_s = 2.1 * lost_after_s * CLOCK_RATE_ERROR_MAX  # both clocks, and the neglected higher-order terms
     return (heartbeat_s + SKEW_S_MAX + drift_s) / 1.5
 
 
@@ -34,9 +34,9 @@ class _Section(BaseModel):
 class MemberSettings(_Section):
     """One cluster of the federation.
 
-    name: as in its own settings, and of its JetStream domain. lost_after_s: None: as for all. teams: for a centre,
-    the team that objects of each namespace of this cluster ask for; those of a namespace without an entry become no
-    jobs. It must say what `kubernetes.teams` in the cell's settings says.
+    name: as in its own settings; also its JetStream domain. lost_after_s: None: as for all clusters. teams: for a
+    centre, the team of the objects of each namespace of this cluster; objects of a namespace without an entry
+    become no jobs. It must equal `kubernetes.teams` in the cell's settings.
     """
 
     name: Name
@@ -45,10 +45,10 @@ class MemberSettings(_Section):
 
 
 class CentreSettings(_Section):
-    """Where a cell's broker joins the centre's.
+    """How a cell's broker joins the centre's.
 
-    url: where that takes leaf nodes: `tls://HOST:7422`, or `nats-leaf://HOST:7422` within one network. credentials: the
-    file that the centre made for this cell, `cell-NAME/centre.creds`.
+    url: address for leaf nodes of the centre's broker: `tls://HOST:7422`, or `nats-leaf://HOST:7422` within one
+    network. credentials: the file that the centre created for this cell, `cell-NAME/centre.creds`.
     """
 
     url: Annotated[str, Field(pattern=r"^(tls|nats-leaf|wss?)://[^/]+")]
@@ -108,7 +108,7 @@ class FederationSettings(_Section):
         return self
 
     def lost_after(self) -> dict[str, float]:
-        """lost_after_s of every cluster by name; of the one without a name where none are named."""
+        """Return lost_after_s of every cluster by name; of the stack's own cluster under "" if none are named."""
         if not self.clusters:
             return {"": self.lost_after_s}
         return {

@@ -1,6 +1,6 @@
-"""Settings of the gateway: its HTTP server and TLS, what each role may do, and who gives out identities.
+"""Settings of the gateway: its HTTP server and TLS, permissions of roles, and identity providers.
 
-They are three sections: `http`, `access` and `identity`, with `tls`.
+The sections are `http`, `access`, `identity` and `tls`.
 """
 
 from ipaddress import ip_network
@@ -15,9 +15,9 @@ from muster.schemas.base import Name
 from muster.schemas.job import PRIORITY_MAX, Priority
 
 KUBERNETES_OBJECTS_PREFIX = "kubernetes:"
-"""Begins the principal of jobs that came as objects of Kubernetes; nobody else may be named so."""
+"""Prefix of the principals of jobs from Kubernetes objects; no other principal may have it."""
 TOKEN_BYTES_MAX = 16 * 1024
-"""Longest bearer token that is looked at. Providers that list many groups write tokens of several KiB."""
+"""Maximum length of a bearer token. Providers that list many groups issue tokens of several KiB."""
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -35,7 +35,7 @@ Network = Annotated[str, AfterValidator(_network)]
 
 
 class HttpSettings(_Section):
-    """Bounds that hold before a token is read, so for anonymous clients, too."""
+    """Limits that apply before a token is read, so also to anonymous clients."""
 
     connections_max: Annotated[int, Field(ge=1, le=65_536)] = 4_096
     """Open connections of all clients, also those whose TLS handshake is under way. Above it the connection that was
@@ -58,7 +58,7 @@ class HttpSettings(_Section):
     """Time for a request's body, from the end of its header."""
 
     idle_s_max: Annotated[float, Field(gt=0, le=3_600)] = 75.0
-    """Time that a connection is kept between two requests."""
+    """Time that a connection is kept open between two requests."""
 
     write_s_max: Annotated[float, Field(gt=0, le=3_600)] = 30.0
     """Time that a client may leave an answer unread once the buffers are full."""
@@ -73,7 +73,7 @@ class HttpSettings(_Section):
 
 
 OtherTeams = Literal["all", "outline", "nothing"]
-"""all: their jobs in full. outline: without command and environment. nothing: no job of theirs, nor what names one."""
+"""all: complete jobs of other teams. outline: without command and environment. nothing: no jobs of other teams."""
 
 
 PerTime = Annotated[float, Field(gt=0, le=1_000_000)]
@@ -171,7 +171,7 @@ class AccessSettings(_Section):
 
 
 def is_protected(url: str) -> bool:
-    """Whether nobody on the network can change what this address answers: https, or this machine."""
+    """Return whether answers of this URL cannot be changed on the network: https, or this machine."""
     parts = urlsplit(url)
     return bool(parts.hostname) and (
         parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
@@ -185,18 +185,18 @@ def _protected(url: str) -> str:
 
 
 Prefix = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}:$")]
-"""Begins every name and every group of one source, so that sources cannot name each other's users."""
+"""Prefix of all names and groups of one identity provider, so that providers cannot name each other's users."""
 
 
 class GroupRoleSettings(_Section):
-    """What members of one group may do."""
+    """Permissions of the members of one group."""
 
     group: Annotated[str, Field(min_length=1, max_length=512)]
     """The group's name with the prefix of its source: `oidc:research`, `k8s:system:serviceaccounts:research`."""
     role: Role
-    """Of several groups of one user the highest role counts."""
+    """The highest role of all groups of a user counts."""
     teams: Annotated[tuple[Name, ...], Field(max_length=TOKEN_TEAMS_MAX)] = ()
-    """Teams that a submitter acts for; of several groups of one user all of them count."""
+    """Teams that a submitter acts for; the teams of all groups of a user count."""
 
     @model_validator(mode="after")
     def _teams_where_they_count(self) -> Self:
@@ -213,9 +213,9 @@ class OidcSettings(_Section):
     issuer: Annotated[str, AfterValidator(_protected)]
     """The provider's issuer, exactly as its tokens write it (`iss`)."""
     audience: Annotated[str, Field(min_length=1, max_length=512)]
-    """A token is accepted only if its `aud` names this."""
+    """A token is accepted only if its `aud` names this audience."""
     prefix: Prefix = "oidc:"
-    """Put before every name and group of this provider."""
+    """Prefix of every name and group of this provider."""
     name_claim: Annotated[str, Field(min_length=1, max_length=128)] = "sub"
     """Claim that names the principal. `email` counts only where `email_verified` is true. Never choose a claim that
     users can change themselves."""
@@ -230,59 +230,59 @@ class OidcSettings(_Section):
     ca_file: Path | None = None
     """CA certificates that the provider's certificate is verified with; None: the system's."""
     leeway_s: Annotated[float, Field(ge=0, le=120)] = 30.0
-    """How far the provider's clock may be off."""
+    """Maximum deviation of the provider's clock, in seconds."""
     cache_s: Annotated[float, Field(gt=0, le=3_600)] = 60.0
-    """How long a verified token is not verified again; never beyond its end."""
+    """Time after which a verified token is verified again, in seconds; at most its remaining validity."""
     keys_refresh_s: Annotated[float, Field(gt=0, le=86_400)] = 3_600.0
     """Age at which the provider's keys are fetched again."""
     keys_fetch_s_min: Annotated[float, Field(gt=0, le=3_600)] = 30.0
-    """Least time between two fetches, however many tokens name a key that is not known."""
+    """Minimum time between two fetches, in seconds, however many tokens name an unknown key."""
     keys_kept_s: Annotated[float, Field(gt=0, le=2_592_000)] = 86_400.0
-    """How long keys are believed while the provider does not answer."""
+    """Time for which keys are used while the provider does not answer, in seconds."""
     timeout_s: Annotated[float, Field(gt=0, le=60)] = 5.0
-    """Of one fetch of the provider's keys."""
+    """Timeout of one fetch of the provider's keys, in seconds."""
 
 
 class TokenReviewSettings(_Section):
-    """Bearer tokens that a Kubernetes API server knows, asked by TokenReview."""
+    """Bearer tokens of a Kubernetes API server, verified by TokenReview."""
 
     audience: Annotated[str, Field(min_length=1, max_length=512)] = "muster"
     """A token is accepted only if it was made for this audience (`serviceAccountToken.audience`)."""
     prefix: Prefix = "k8s:"
-    """Put before every name and group of this cluster."""
+    """Prefix of every name and group of this cluster."""
     kubeconfig: Path | None = None
-    """How the API server is reached; None: as the pod's service account."""
+    """Kubeconfig of the API server; None: the service account of the pod."""
     context: str = ""
     """Context of the kubeconfig; "": its current one."""
     cache_s: Annotated[float, Field(gt=0, le=300)] = 30.0
-    """How long an answer counts: a deleted service account may go on for so long."""
+    """Time for which an answer is cached, in seconds: a deleted service account keeps access for this long."""
     per_s: Annotated[float, Field(gt=0, le=1_000)] = 5.0
     """Reviews a second of tokens that were not accepted before; those that were have as many of their own."""
     burst: Annotated[int, Field(ge=1, le=1_000)] = 20
-    """Reviews at once after a quiet time."""
+    """Reviews at once after an idle time."""
     timeout_s: Annotated[float, Field(gt=0, le=60)] = 5.0
-    """Of one review."""
+    """Timeout of one review, in seconds."""
 
 
 class IdentitySettings(_Section):
-    """Who besides the holders of Muster's own tokens may use the API, and what each group may do."""
+    """Identity providers, and the permissions of each group."""
 
     oidc: OidcSettings | None = None
-    """An OpenID Connect provider whose tokens are accepted; None: of no provider."""
+    """An OpenID Connect provider whose tokens are accepted; None: no provider."""
     token_review: TokenReviewSettings | None = None
-    """A Kubernetes cluster whose tokens are accepted; None: of no cluster."""
+    """A Kubernetes cluster whose tokens are accepted; None: no cluster."""
     groups: Annotated[tuple[GroupRoleSettings, ...], Field(max_length=1_024)] = ()
-    """What members of each group may do."""
+    """Permissions of the members of each group."""
     no_group: Literal["refuse", "viewer"] = "refuse"
-    """What a user may do of whose groups none is listed: nothing, or read."""
+    """Users without a listed group: refused, or viewers."""
     cached_max: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
-    """Accepted tokens that are remembered, by hash."""
+    """Maximum number of accepted tokens that are remembered, by hash."""
     refused_max: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
-    """Refused tokens that are remembered, by hash."""
+    """Maximum number of refused tokens that are remembered, by hash."""
     refused_s: Annotated[float, Field(gt=0, le=300)] = 10.0
-    """How long a refused token is refused without another look."""
+    """Time for which a refused token is refused without another check, in seconds."""
     checks_max: Annotated[int, Field(ge=1, le=10_000)] = 256
-    """Tokens that are checked at a time; more requests are answered 503."""
+    """Maximum number of tokens that are checked at a time; further requests get 503."""
 
     @model_validator(mode="after")
     def _prefixes_are_apart(self) -> Self:
@@ -317,11 +317,11 @@ class TlsSettings(_Section):
     ca_file: Path | None = None
     """PEM file with the authority's certificate, by which clients on this machine verify the gateway."""
     reload_s: Annotated[float, Field(gt=0, le=3_600)] = 10.0
-    """Between two looks at the files; new ones hold for new connections."""
+    """Interval between two checks of the files, in seconds; new files apply to new connections."""
 
     @property
     def is_on(self) -> bool:
-        """Whether the port speaks TLS."""
+        """Return whether the port uses TLS."""
         return self.certificate is not None
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""Settings of a real cluster and of its guard: how it is reached, what its labels mean, what it offers by name."""
+"""Settings of a real cluster and of its guard: how to reach it, the meaning of its labels, and its options."""
 
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -153,7 +153,7 @@ class KubernetesSettings(_Section):
 
     @property
     def writes_in(self) -> tuple[str, ...]:
-        """Namespaces in which pods of jobs can be; none: all of them."""
+        """Return the namespaces in which pods of jobs can be; none: all of them."""
         if not self.namespaces or "{team}" in self.namespace:
             return ()
         return tuple(dict.fromkeys((self.namespace, *self.namespaces)))

@@ -125,7 +125,7 @@ class LeaseKeeper:
         self._told_s = float("-inf")
 
     async def acquire(self, service: str, scope: str) -> Lease:
-        """See `Leases.acquire`."""
+        """Acquire a lease."""
         claim = Claim(f"{service}.{scope}")
         await self.take(claim)
         assert claim.lease is not None, "nobody gave the claim up"
@@ -156,7 +156,7 @@ class LeaseKeeper:
             await self.release(claim.lease)
 
     async def release(self, lease: Lease) -> None:
-        """See `Leases.release`."""
+        """Release a lease."""
         if self._held.get(lease.key) is lease:
             del self._held[lease.key]
         was_lost, lease.is_lost = lease.is_lost, True
@@ -222,15 +222,15 @@ class KvLeases:
         return cls(bucket, call_s=LEASE_CALL_ASKS_MAX * timeout_s)
 
     async def create(self, key: str, holder: str) -> int:
-        """See `LeaseStore.create`."""
+        """Create a lease."""
         return await _answered(self._bucket.create(key, holder.encode()), self._call_s)
 
     async def update(self, key: str, holder: str, *, last: int) -> int:
-        """See `LeaseStore.update`."""
+        """Renew a lease."""
         return await _answered(self._bucket.update(key, holder.encode(), last=last), self._call_s)
 
     async def delete(self, key: str, *, last: int) -> None:
-        """See `LeaseStore.delete`."""
+        """Delete a lease."""
         await _answered(self._bucket.delete(key, last=last), self._call_s)
 
 
@@ -271,7 +271,7 @@ class LeaseThread:
         await self._there(self._open())
 
     async def acquire(self, service: str, scope: str) -> Lease:
-        """See `Leases.acquire`."""
+        """Acquire a lease."""
         assert self._keeper is not None, "start() was not awaited"
         claim = Claim(f"{service}.{scope}")
         taking = asyncio.run_coroutine_threadsafe(self._keeper.take(claim), self._loop)
@@ -284,7 +284,7 @@ class LeaseThread:
         return claim.lease
 
     async def release(self, lease: Lease) -> None:
-        """See `Leases.release`."""
+        """Release a lease."""
         assert self._keeper is not None, "start() was not awaited"
         await self._there(self._keeper.release(lease))
 

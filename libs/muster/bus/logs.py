@@ -17,6 +17,8 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Protocol, TextIO
 
+from typing_extensions import override
+
 from muster.bus.limits import LOG_MESSAGE_CHARACTERS_MAX
 from muster.bus.printable import printable, printable_json, printable_lines
 from muster.bus.tracing import sends
@@ -62,8 +64,8 @@ class JsonLines(logging.Formatter):
         self._services = frozenset(services)
         self._process = services[0] if len(services) == 1 else PROCESS
 
+    @override
     def format(self, record: logging.LogRecord) -> str:
-        """See `logging.Formatter.format`."""
         line = {
             "time": f"{datetime.fromtimestamp(record.created, UTC):%Y-%m-%dT%H:%M:%S.%fZ}",
             "level": record.levelname,

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
+from typing_extensions import override
 
 from muster.bus.ports import LogCounters
 
@@ -199,8 +200,8 @@ class LogCollector(Collector):
         finally:
             self._counters = [one for one in self._counters if one is not entry]
 
+    @override
     def collect(self) -> Iterator[CounterMetricFamily]:
-        """See `Collector.collect`."""
         for field in fields(LogCounters):
             sums: Sums[str] = Sums()
             for stream, counters in self._counters:

@@ -48,7 +48,7 @@ class NatsLog:
         self._drop = drop
 
     async def reader(self, *, after_seq: int) -> NatsReader:
-        """See `ports.Log.reader`. Raises FactsMissingError, LogUnavailableError, ApiError."""
+        """Return a reader of everything after a sequence. Raises FactsMissingError, LogUnavailableError, ApiError."""
         raw = RawReader(
             self._connection, self.name.stream, after_seq=after_seq, counters=self.counters, drop=self._drop
         )
@@ -58,7 +58,7 @@ class NatsLog:
         return reader
 
     def appender(self, service: str) -> NatsAppender:
-        """See `ports.Log.appender`."""
+        """Return the appender of a service."""
         return NatsAppender(self._connections.get(service, self._connection), self.name, service, self.counters)
 
 
@@ -219,7 +219,7 @@ class Member:
         self._notify()
 
     async def read(self, *, limit: int, timeout_s: float) -> Batch:
-        """See `ports.LogReader.read`. What piled up comes in one, up to `limit` and at least one shared batch."""
+        """Return the waiting facts in one batch, up to `limit` and at least one shared batch."""
         if self._own is not None:
             return await self._read_own(self._own, limit=limit, timeout_s=timeout_s)
         if not self._batches and self._error is None and not self._woken:
@@ -232,11 +232,11 @@ class Member:
         return self._merged(limit)
 
     async def head(self) -> int:
-        """See `ports.LogReader.head`."""
+        """Return the sequence of the newest message, from the stream's leader; 0 if there is none."""
         return await (self._own or self.shared).head()
 
     async def close(self) -> None:
-        """See `ports.LogReader.close`."""
+        """Stop reading and free the broker's resources of this reader."""
         if self._own is not None:
             await self._own.close()
             self._own = None
@@ -301,27 +301,27 @@ class SharedLog:
         self._hub = Hub(self._open)
 
     async def reader(self, *, after_seq: int) -> Member:
-        """See `shell.ServiceLog.reader`."""
+        """Return a reader of all facts after a sequence."""
         return await self._hub.reader(after_seq=after_seq)
 
     def appender(self, service: str) -> LogAppender:
-        """See `shell.ServiceLog.appender`. Never the reader's connection, which may not append."""
+        """Return the appender of a service, on the service's own connection."""
         assert service in self.connections, f"{service} has no connection of its own"
         return NatsLog(self.connections[service], self.name, counters=self.counters).appender(service)
 
     async def voided(self) -> tuple[Voidance, ...]:
-        """See `shell.ServiceLog.voided`."""
+        """Return the facts that operators let services skip."""
         return await read_voided(self._reader, self.name)
 
     async def first_seq(self) -> int:
-        """See `shell.ServiceLog.first_seq`."""
+        """Return the sequence of the oldest message, 1 if the log was never trimmed."""
         info = await jsapi.stream_info(self._reader, self.name.stream)
         if info is None:
             raise ApiError(jsapi.NO_STREAM, f"there is no stream {self.name.stream}; was bootstrap run?")
         return max(1, info.state.first_seq)
 
     async def newest_term(self, service: str) -> int:
-        """See `shell.ServiceLog.newest_term`. From the stream's leader, so it sees every acknowledged fence."""
+        """Return the term of the service's newest fence, from the stream's leader; 0 without one."""
         newest = await newest_fence(self._reader, self.name, service)
         return 0 if newest is None else newest.fence.term
 

@@ -69,7 +69,7 @@ class OtelTracing:
         self._tracer = self._provider.get_tracer("muster.bus")
 
     def work(self, operation: str, *, start_ns: int, end_ns: int, messages: int, error: str = "") -> None:
-        """See `Tracing.work`."""
+        """Record the span of a unit of work."""
         self._count += 1
         slow = end_ns - start_ns > SPAN_SLOW_S * NS_PER_S
         if not (slow or error or self._count % self._one_in == 0):
@@ -85,7 +85,7 @@ class OtelTracing:
         span.end(end_ns)
 
     def own_facts(self, facts: Iterable[Fact], *, start_ns: int) -> None:
-        """See `Tracing.own_facts`."""
+        """Record the spans of own facts."""
         for fact in facts:
             slow = fact.time - start_ns > SPAN_SLOW_S * NS_PER_S
             trace = _trace_id(fact.trace)
@@ -93,7 +93,7 @@ class OtelTracing:
                 self._own_fact(fact, trace, start_ns)
 
     def close(self) -> None:
-        """See `Tracing.close`. A collector that does not answer is left alone after `SPAN_FLUSH_S`."""
+        """Export the remaining spans, and stop; give up after `SPAN_FLUSH_S` without an answer."""
         flushing = Thread(target=self._provider.shutdown, name="last spans", daemon=True)
         flushing.start()
         flushing.join(SPAN_FLUSH_S)

@@ -42,7 +42,7 @@ class OtlpLogs(logging.Handler):
         self._providers: dict[str, LoggerProvider] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """See `logging.Handler.emit`. Never waits for the collector."""
+        """Export a log record. Never waits for the collector."""
         if record.name.startswith(_OWN):
             return
         try:

@@ -11,19 +11,19 @@ from muster.schemas.subjects import LogName
 
 
 class LogError(Exception):
-    """The log did not do what was asked; subclasses say what follows from that."""
+    """The log did not carry out a request; subclasses describe the consequences."""
 
 
 class StaleFenceError(LogError):
-    """Refused whole (NATS 10071): somebody else appended for this service since. Fold to the head, decide anew."""
+    """Refused as a whole (NATS 10071): another leader appended for this service. Fold to the head, decide again."""
 
 
 class LogFullError(LogError):
-    """Refused: the stream reached its size (`discard: new`). Nothing was stored; make room or wait."""
+    """Refused: the stream reached its size limit (`discard: new`). Nothing was stored; make room or wait."""
 
 
 class LogUnavailableError(LogError):
-    """No answer in time: whether the batch was stored is unknown until the log was folded to its head."""
+    """No answer in time: the outcome of the batch is unknown until the log was folded to its head."""
 
 
 class Refusal(StrEnum):

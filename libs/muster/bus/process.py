@@ -1,7 +1,7 @@
-"""Hosts services in one process: their connections, one reader per log, one lease thread, shells, query responders.
+"""Hosts services in one process: connections, one reader per log, one lease thread, shells, query responders.
 
-Services that fail recover anew while the others go on. A connection that is closed for good ends the process, because
-nothing in it can be trusted to go on; the supervisor starts it again (crash-only).
+A failed service recovers while the others continue. A connection that is closed permanently ends the process,
+because its state can no longer be trusted; the supervisor restarts it (crash-only).
 """
 
 import asyncio
@@ -40,7 +40,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass
 class Condition:
-    """How one service of the process is. stopped: why it stands still, "" while it runs or is about to."""
+    """State of one service of the process. stopped: why it has stopped, "" while it runs or starts."""
 
     service: str
     log: str
@@ -49,7 +49,7 @@ class Condition:
 
 
 Life = Callable[[], Awaitable[None]]
-"""One life of a service: returns never, or by an error."""
+"""One run of a service: it never returns, and ends with an exception."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,11 @@ class Supervision:
 
 
 async def supervise(live: Life, how: Supervision) -> None:
-    """Run `live` again and again: what fails recovers anew after a bounded wait.
+    """Run `live` again and again: a failed run recovers after a bounded delay.
 
-    A service whose core cannot fold a fact stands still and says so, until an operator lets it skip that fact: to start
-    it again before would only fail again.
-    Raises PoisonedError or UnrecoverableError if it is alone; else it never returns.
+    A service whose core cannot fold a fact stops and reports it, until an operator lets it skip that fact: an
+    earlier restart would fail again. Raises PoisonedError or UnrecoverableError if it is alone; else it never
+    returns.
     """
     first_s, longest_s = RESTART_BACKOFF_S
     wait_s = 0.0
@@ -83,19 +83,19 @@ async def supervise(live: Life, how: Supervision) -> None:
             _logger.error("%s returned; a service runs until it is cancelled", condition.service)
             condition.stopped = "returned"
         except PoisonedError as error:
-            _logger.critical("%s stands still: %s", condition.service, error, extra=about(error.trace))
+            _logger.critical("%s stopped: %s", condition.service, error, extra=about(error.trace))
             if how.alone:
                 raise
             await _until_voided(error, how)
             wait_s = 0.0
             continue
         except UnrecoverableError as error:
-            _logger.critical("%s stands still: %s", condition.service, error)
+            _logger.critical("%s stopped: %s", condition.service, error)
             condition.stopped = str(error)
             if how.alone:
                 raise
         except Exception as error:
-            _logger.exception("%s failed and recovers anew", condition.service)
+            _logger.exception("%s failed and is restarted", condition.service)
             condition.stopped = f"{type(error).__name__}: {error}"
         condition.failures += 1
         how.on_restart()
@@ -114,17 +114,17 @@ async def _until_voided(poisoned: PoisonedError, how: Supervision) -> None:
         try:
             voided = await how.voided()
         except LogError as error:
-            _logger.warning("%s: cannot read what was voided: %s", poisoned.service, error)
+            _logger.warning("%s: cannot read the voided facts: %s", poisoned.service, error)
             continue
         if any(said.service == poisoned.service and said.seq == poisoned.seq for said in voided):
-            _logger.warning("%s goes on: %d was voided for it", poisoned.service, poisoned.seq)
+            _logger.warning("%s resumes: fact %d was voided", poisoned.service, poisoned.seq)
             how.condition.stopped = ""
             how.on_poison(False)
             return
 
 
 class DisconnectedError(Exception):
-    """A connection was closed for good."""
+    """A connection was closed permanently."""
 
 
 @dataclass(eq=False)
@@ -325,7 +325,7 @@ class Process:
         try:
             server = HealthServer(self._settings.http_host, port, self._health, ready=self._ready)
         except OSError as error:
-            _logger.error("metrics: port %d cannot be used, so there are none: %s", port, error)  # noqa: TRY400
+            _logger.error("metrics: port %d cannot be used, so no metrics are served: %s", port, error)  # noqa: TRY400
             return
         self._stack.callback(server.close)
 
@@ -339,7 +339,7 @@ class Process:
         return not any(condition.stopped for condition in self._conditions), {"services": report}
 
     def _ready(self) -> tuple[bool, dict[str, object]]:
-        """Who follows is ready to take over; whose turn it is and who cannot begin says that nobody leads."""
+        """A follower is ready to take over; a service that holds the lease and cannot start its term has no leader."""
         well, _ = self._health()
         unled = [
             {"service": shell.name, "log": shell.log.name.stream, "because": shell.held_up}
@@ -361,13 +361,13 @@ class Process:
                 _, late = await asyncio.wait(late, timeout=SHUTDOWN_S / SHUTDOWN_TRIES)
         for task in late:
             _logger.error("%s did not end within %g s", task.get_name(), SHUTDOWN_S)
-        for task in self._tasks:  # what made a task end was raised by `wait`, or was told when it happened
+        for task in self._tasks:  # `wait` raised the exception of the task, or it was logged
             if task.done() and not task.cancelled():
                 task.exception()
 
 
 def _checkpoints(connection: Client, log: SharedLog) -> CheckpointStore:
-    """Those of the log, or the copies of those of a log that is a copy itself."""
+    """Return the checkpoints of the log; for a copied log, the copied checkpoints."""
     if log.is_copy:
         return CopiedCheckpoints(connection, log.name.cluster)
     return NatsCheckpoints(connection)

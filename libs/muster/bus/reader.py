@@ -187,7 +187,7 @@ class NatsReader:
         await self._raw.open()
 
     async def read(self, *, limit: int, timeout_s: float) -> Batch:
-        """See `ports.LogReader.read`. While the bus is away it waits, and gives an empty batch.
+        """Return the next facts; wait while the bus is unavailable, then return an empty batch.
 
         Raises FactsMissingError, LogUnavailableError (a dead letter could not be stored; read again), ApiError.
         """
@@ -220,11 +220,11 @@ class NatsReader:
         return self._decoder.decode(message.subject, message.headers, message.data, seq=at.seq, time=at.time)
 
     async def head(self) -> int:
-        """See `ports.LogReader.head`. Raises LogUnavailableError, ApiError."""
+        """Return the sequence of the newest message; 0 if there is none. Raises LogUnavailableError, ApiError."""
         return await head(self._client, self._log)
 
     async def close(self) -> None:
-        """See `ports.LogReader.close`."""
+        """Stop reading and free the broker's resources of this reader."""
         await self._raw.close()
 
 

@@ -1,6 +1,6 @@
-"""Everything that can be set, in one typed place; read from `<state-dir>/settings.json` and variables.
+"""All settings, typed; read from `<state-dir>/settings.json` and the environment.
 
-`MUSTER_<FIELD>` and `MUSTER_<SECTION>__<FIELD>` in the environment take precedence over the file.
+The environment variables `MUSTER_<FIELD>` and `MUSTER_<SECTION>__<FIELD>` take precedence over the file.
 """
 
 import json
@@ -24,7 +24,7 @@ from muster.core.settings import (
 from muster.schemas.base import Label, Name
 
 EXPORTER_URL = "http://{address}:9400/metrics"
-"""Where dcgm-exporter answers on a node whose network its pod shares."""
+"""URL of dcgm-exporter on a node whose network its pod shares."""
 _PLACES = frozenset({"node", "address"})
 DAY_S = 86_400.0
 OPT_OUT_MAX = 10_000
@@ -309,7 +309,7 @@ class Settings(_Section):
 
     @property
     def clusters(self) -> tuple[str, ...]:
-        """Names of the clusters whose logs are on this broker: its own, or in the centre copies of all."""
+        """Return the clusters whose logs are on this broker: its own, or in the centre copies of all."""
         if self.role != "centre":
             return (self.cluster,)
         return tuple(member.name for member in self.federation.clusters)
@@ -317,7 +317,7 @@ class Settings(_Section):
     @model_validator(mode="before")
     @classmethod
     def _a_centre_is_one_of_its_clusters(cls, said: object) -> object:
-        """Fill in the cluster that questions to the federation are asked under."""
+        """Set the default cluster for questions to the federation."""
         if not isinstance(said, dict) or said.get("role") != "centre" or "cluster" in said:
             return said
         members = FederationSettings.model_validate(said.get("federation", {})).clusters
@@ -328,8 +328,8 @@ class Settings(_Section):
         if self.role == "centre" and self.cluster not in self.clusters:
             names = ", ".join(self.clusters) or "none"
             raise ValueError(
-                f"cluster: {self.cluster!r} is none of federation.clusters ({names}); a centre has at least one, and "
-                "its own name is one of them"
+                f"cluster: {self.cluster!r} is not in federation.clusters ({names}); a centre has at least one, and "
+                "its own name must be one of them"
             )
         return self
 
@@ -341,7 +341,7 @@ class Settings(_Section):
 
     @model_validator(mode="after")
     def _checks_have_an_image(self) -> Self:
-        """Of the job's own image a check proves nothing: who wrote it writes what the check finds."""
+        """Require an image for checks: with the job's own image, the job's author would control the result."""
         if self.kubernetes is not None and self.preflight.default not in (None, "none") and not self.preflight.image:
             raise ValueError(
                 f"preflight.image: is not set, but preflight.default is {self.preflight.default!r}; name an image that "
@@ -351,7 +351,7 @@ class Settings(_Section):
 
     @model_validator(mode="after")
     def _one_moves_devices(self) -> Self:
-        """The operator takes back what others attach, so where it runs nobody else moves devices, and it alone does."""
+        """Require one manager of devices: the operator detaches devices that others attach."""
         operated = [fabric.name for fabric in self.fabrics if fabric.driver == "operator"]
         asks_it = self.kubernetes is not None and self.kubernetes.requests == "operator"
         if operated and not asks_it:
@@ -359,18 +359,20 @@ class Settings(_Section):
         if asks_it and len(operated) != 1:
             raise ValueError("kubernetes.requests: with `operator` name one fabric whose driver is `operator`")
         if asks_it and len(self.fabrics) > 1:
-            raise ValueError("fabrics: beside the operator's there may be none: it takes back what others attach")
+            raise ValueError(
+                "fabrics: beside the operator's no other is allowed: it detaches devices that others attach"
+            )
         return self
 
 
 def load_settings(state_dir: Path, environment: Mapping[str, str]) -> Settings:
-    """The settings of a stack. Raises OSError, or pydantic.ValidationError that names the field."""
+    """Load the settings of a stack. Raises OSError, or pydantic.ValidationError that names the field."""
     values = json.loads((state_dir / _FILE).read_text(encoding="utf-8"))
     return Settings.model_validate(with_variables(values, environment))
 
 
 def with_variables(values: Mapping[str, object], environment: Mapping[str, str]) -> dict[str, object]:
-    """The values of settings, those of the environment's variables instead where there are any."""
+    """Return the settings with the values of the environment variables."""
     changed = dict(values)
     for field, info in Settings.model_fields.items():
         if field in _NOT_OVERRIDDEN:

@@ -1,9 +1,9 @@
-"""Runs one core on one log: recover, follow (fold only), lead (fold, decide, append), and from there back to following.
+"""Runs one core on one log: recover, follow (fold only), lead (fold, decide, append), and follow again.
 
-Start-up and recovery after a crash are the same path. While following, the core folds and stands by; with the lease it
-starts a term and decides. Every append is guarded by the service's fence, so a leader that was deposed without noticing
-is refused by the broker (DESIGN 5.2). After an append nothing is decided until the commit was folded, so that a core
-learns of its own decisions only from the log.
+Start-up and recovery after a crash are the same path. A follower folds and stands by; with the lease it starts a
+term and decides. Every append is guarded by the service's fence, so the broker refuses a deposed leader (DESIGN
+5.2). After an append, no decision is made until the commit was folded, so a core learns of its own decisions only
+from the log.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ _logger = logging.getLogger(__name__)
 
 
 class WakeableReader(LogReader, Protocol):
-    """A reader that can be told to return at once."""
+    """A reader that can be woken."""
 
     def wake(self) -> None:
         """Let a waiting read return."""
@@ -42,39 +42,40 @@ class WakeableReader(LogReader, Protocol):
 
 
 class ServiceLog(Protocol):
-    """One log, as the shell of one service sees it."""
+    """One log, as the shell of one service uses it."""
 
     name: LogName
 
     @property
     def is_copy(self) -> bool:
-        """Whether the log is only followed here, and written elsewhere."""
+        """Return whether the log is a copy that is only followed here."""
         ...
 
     async def reader(self, *, after_seq: int) -> WakeableReader:
-        """Everything after a sequence. Raises LogError."""
+        """Return a reader of all facts after a sequence. Raises LogError."""
         ...
 
     def appender(self, service: str) -> LogAppender:
-        """What appends for `service`."""
+        """Return the appender of `service`."""
         ...
 
     async def voided(self) -> tuple[Voidance, ...]:
-        """What operators let services skip. Raises LogError."""
+        """Return the facts that operators let services skip. Raises LogError."""
         ...
 
     async def first_seq(self) -> int:
-        """Sequence of the oldest message, 1 if nothing was ever trimmed. Raises LogError."""
+        """Return the sequence of the oldest message, 1 if the log was never trimmed. Raises LogError."""
         ...
 
     async def newest_term(self, service: str) -> int:
-        """Term of the service's newest fence, 0 if there is none. Raises LogError: FenceBrokenError if it is none."""
+        """Return the term of the service's newest fence, 0 without one. Raises LogError: FenceBrokenError if it is
+        invalid."""
         ...
 
 
 @dataclass(frozen=True)
 class ShellParts:
-    """What a shell works with. connection: for the sink, the service's own."""
+    """The dependencies of a shell. connection: of the service, for its sink."""
 
     log: ServiceLog
     leases: Leases
@@ -112,7 +113,7 @@ class Effects:
         self._leader = LeaderHandle(wake, lambda: self._is_open and may_act(), now, self._fail)
 
     async def open(self, core: Core, *, has_term: bool) -> None:
-        """The core was folded to the head. Nothing happens a second time, nor where a term is waited for."""
+        """Open the sink once the core is folded to the head; do nothing a second time, or while a term is required."""
         if self._sink is None or self._is_begun or not (has_term or self._acts_without_term):
             return
         assert self._connection is not None, "a service with a sink has a connection"
@@ -121,29 +122,29 @@ class Effects:
         self._is_open = True
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:
-        """See `Sink.after_fold`."""
+        """Pass the folded facts to the open sink."""
         if self._sink is not None and self._is_open:
             await self._sink.after_fold(facts, last_seq=last_seq, now=now)
 
     def check(self) -> None:
-        """Raise what failed beside the folds."""
+        """Raise the failure of a task beside the folds."""
         if self._failure is not None:
             raise self._failure
 
     async def close(self) -> None:
-        """Nothing new starts from here on. A sink that could not be opened is closed, too."""
+        """Close the sink, also one that failed to open; no new effect starts."""
         self._is_open = False
         if self._sink is not None and self._is_begun:
             await self._sink.close()
 
     def _fail(self, error: BaseException) -> None:
-        """The first error counts."""
+        """Record the first error."""
         self._failure = self._failure or error
         self._wake()
 
 
 class UnrecoverableError(Exception):
-    """The log no longer begins at its start, and there is no checkpoint that this service may use."""
+    """The log was trimmed, and there is no checkpoint that this service may use."""
 
 
 class SteppedDownError(Exception):
@@ -151,11 +152,11 @@ class SteppedDownError(Exception):
 
 
 class RecoverAnewError(Exception):
-    """An operator let this service skip a message: its state must come from a fresh recovery."""
+    """An operator let this service skip a message: its state must be recovered again."""
 
 
 class Shell:
-    """One service on one log. `run` ends only by an error or by being cancelled; a new shell recovers from there."""
+    """One service on one log. `run` ends only by an exception or by cancellation; a new shell then recovers."""
 
     def __init__(self, service: CoreService, parts: ShellParts) -> None:
         self.service = service
@@ -172,38 +173,38 @@ class Shell:
         self._snapshots = Snapshots(parts.checkpoints, self.name, parts.log.name, self.metrics, parts.limits)
         self._decided_ns = 0
         self.held_up = ""
-        """Why this shell, whose lease it is to lead, cannot begin its term; "" if nothing is in its way."""
+        """Why this shell, which holds the lease, cannot start its term; "" without an obstacle."""
 
     @property
     def leading(self) -> bool:
-        """Whether this shell decides and answers, now."""
+        """Return whether this shell decides and answers now."""
         return self._leads and self._lease is not None and self._lease.held_at(self._clock.monotonic_s())
 
     @property
     def core(self) -> Core:
-        """The core as folded so far. Only between folds, from the shell's own loop."""
+        """Return the core as folded so far. Only between folds, from the shell's own loop."""
         return self._state.core
 
     @property
     def folded_seq(self) -> int:
-        """How far the log was folded, 0 before recovery."""
+        """Return the folded sequence, 0 before recovery."""
         return 0 if self._folder is None else self._folder.last_seq
 
     def now(self) -> Instant:
-        """The moment at which this service decides and answers."""
+        """Return the time at which this service decides and answers."""
         return self._clock.now(self._state.newest)
 
     async def run(self) -> None:
         """Recover, then follow and lead in turn.
 
-        Raises PoisonedError (stand still), UnrecoverableError, LogError, CheckpointUnavailableError and whatever a sink
-        or a decision raises: then this shell is done with.
+        Raises PoisonedError (stop), UnrecoverableError, LogError, CheckpointUnavailableError and exceptions of a
+        sink or a decision: then this shell is finished.
         """
         while True:
             try:
                 await self._live()
             except RecoverAnewError:
-                _logger.warning("%s on %s: something was voided; recovering anew", self.name, self.log.name.stream)
+                _logger.warning("%s on %s: a fact was voided; recovering again", self.name, self.log.name.stream)
 
     async def _live(self) -> None:
         uploads = asyncio.create_task(self._snapshots.run(), name=f"snapshots {self.name}")
@@ -229,7 +230,7 @@ class Shell:
                 await uploads
 
     async def _recover(self) -> None:
-        """A new core from the newest checkpoint; the log after it is folded by following."""
+        """Create a core from the newest checkpoint; the log after it is folded by following."""
         voided = await self.log.voided()
         recorded, facts = await self._parts.checkpoints.recover(self.name, voided)
         if recorded is None:
@@ -247,7 +248,7 @@ class Shell:
         _logger.info("%s on %s recovers from %d", self.name, self.log.name.stream, folder.last_seq)
 
     async def _follow(self) -> Lease:
-        """Fold until the lease is ours."""
+        """Fold until the lease is acquired."""
         acquiring = asyncio.create_task(self._parts.leases.acquire(self.name, self._scope))
         acquiring.add_done_callback(lambda _: self._wake())
         try:
@@ -382,7 +383,7 @@ class Shell:
             tracing.work("send", start_ns=end_ns, end_ns=clock.wall(), messages=len(drafts), error=error)
 
     async def _fold_next(self, timeout_s: float) -> Batch:
-        """Read once and fold. Raises RecoverAnewError, PoisonedError, and what reading raises."""
+        """Read once and fold. Raises RecoverAnewError, PoisonedError, and the exceptions of the read."""
         state, metrics = self._state, self.metrics
         batch = await self._reading.read(limit=self._limits.read_messages, timeout_s=timeout_s)
         if batch.last_seq == state.last_seq:
@@ -409,7 +410,7 @@ class Shell:
             tracing.own_facts(own, start_ns=self._decided_ns or start_ns)
 
     def _wake_in_s(self) -> float:
-        """How long the core can wait for facts."""
+        """Return how long the core can wait for facts."""
         wakeup = self._state.core.next_wakeup()
         if wakeup is None:
             return self._limits.idle_s

@@ -1,1 +1,1 @@
-"""Checks of nodes and gangs: which there are, how they are run, how their output is read."""
+"""Checks of nodes and gangs: their catalogue, their execution, and the parsing of their output."""

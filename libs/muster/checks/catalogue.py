@@ -1,7 +1,7 @@
-"""Which checks there are, what each asks of the hardware, and what it costs whoever waits for it.
+"""The catalogue of checks: what each one tests, and its cost.
 
-Thresholds are parameters with defaults that are low enough for every generation of data-centre GPU: a suite raises them
-for the machines at hand, and a default that failed healthy nodes would teach people to switch the check off.
+Thresholds are parameters with defaults that every generation of data-center GPU meets: a suite raises them for its
+machines, because a default that fails healthy nodes would cause users to disable the check.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from muster.schemas.facts.operations import CheckOrder, CheckScope
 
 
 class CheckError(ValueError):
-    """A check, a suite or a parameter that does not exist or cannot be. The text says which, and what there is."""
+    """A check, suite or parameter that does not exist or is invalid. The message lists the valid ones."""
 
 
 DEVICE_COUNT, GPU_HEALTH, DCGM = "device-count", "gpu-health", "dcgm"
@@ -20,11 +20,11 @@ PEER_BANDWIDTH, ALL_REDUCE, STORAGE, COMMAND = "peer-bandwidth", "all-reduce", "
 
 @dataclass(frozen=True, slots=True)
 class CheckKind:
-    """One check of the library. words: what it looks at. limit_s: of one run, unless the suite says otherwise.
+    """One check of the library. words: what it tests. limit_s: timeout of one run, unless the suite sets it.
 
-    numbers: parameters with their defaults, which must be numbers of at least 0. texts: the same, in words.
-    gpus_least: whole GPUs of one pod without which it says nothing; gang_gpus_least: the same of the gang.
-    is_invasive: it loads the GPUs, and needs them alone.
+    numbers: parameters with their defaults, numbers of at least 0. texts: parameters that are texts. gpus_least:
+    minimum of whole GPUs per pod for a meaningful result; gang_gpus_least: the same of the gang. is_invasive: it
+    loads the GPUs, and needs them exclusively.
     """
 
     name: str
@@ -39,7 +39,7 @@ class CheckKind:
 
     @property
     def parameters(self) -> frozenset[str]:
-        """Names that an order for it may carry."""
+        """Return the names of parameters that an order may have."""
         return frozenset((*self.numbers, *self.texts))
 
 
@@ -93,10 +93,10 @@ KINDS: Mapping[str, CheckKind] = {kind.name: kind for kind in _KINDS}
 
 
 def kind_of(check: str) -> CheckKind:
-    """The check of this name. Raises CheckError."""
+    """Return the check of this name. Raises CheckError."""
     kind = KINDS.get(check)
     if kind is None:
-        raise CheckError(f"check: there is no {check!r}; there are {', '.join(KINDS)}")
+        raise CheckError(f"check: there is no check {check!r}; use one of {', '.join(KINDS)}")
     return kind
 
 
@@ -107,12 +107,12 @@ def order(
     parameters: Mapping[str, str] | None = None,
     command: tuple[str, ...] = (),
 ) -> CheckOrder:
-    """An order for one check, with its scope, limit and parameters filled in. Raises CheckError."""
+    """Return an order for one check, with its scope, limit and parameters filled in. Raises CheckError."""
     kind = kind_of(check)
     given = dict(parameters or {})
     _refuse_unknown(kind, given)
     if (kind.name == COMMAND) != bool(command):
-        raise CheckError(f"{check}: `command` is for check {COMMAND!r}, which cannot do without")
+        raise CheckError(f"{check}: `command` is required for check {COMMAND!r}, and allowed only there")
     for name in given.keys() & kind.numbers.keys():
         number_of(check, name, given[name])
     defaults = {name: f"{value:g}" for name, value in kind.numbers.items()} | dict(kind.texts)
@@ -126,13 +126,13 @@ def order(
 
 
 def number_of(check: str, name: str, text: str) -> float:
-    """A parameter that is a number of at least 0. Raises CheckError."""
+    """Return a parameter that is a number of at least 0. Raises CheckError."""
     try:
         value = float(text)
     except ValueError:
         value = -1.0
     if not 0.0 <= value < float("inf"):
-        raise CheckError(f"{check}: parameter {name}: {text!r} is no number of at least 0")
+        raise CheckError(f"{check}: parameter {name}: {text!r} is not a number of at least 0")
     return value
 
 

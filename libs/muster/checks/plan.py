@@ -1,7 +1,7 @@
-"""Which checks a job gets before its first step: a function of what it asks for and of the policy, and of nothing else.
+"""Choose the checks before a job's first step, from its specification and the policy only.
 
-The scheduler writes the answer into `placed`, so that everybody who takes part in it reads the same plan, also after
-the settings changed.
+The scheduler writes the result into `placed`, so that every service uses the same plan, also after a change of the
+settings.
 """
 
 from muster.checks import catalogue
@@ -11,11 +11,11 @@ from muster.schemas.job import JobSpec
 
 
 def plan_of(spec: JobSpec, policy: PreflightPolicy) -> PreflightPlan | None:
-    """What is checked before the job's first step; None: nothing.
+    """Return the checks before the job's first step; None for none.
 
-    Checks that could say nothing of this job are left out: of peers where a pod has one GPU, of GPUs where it has none
-    or a part of one. A suite that is no more (the job was accepted while it was) is replaced by the quick one: a job
-    that wanted to be checked never runs unchecked.
+    Checks without a meaningful result for this job are left out: of peers if a pod has one GPU, of GPUs if it has
+    none or a fraction. A suite that no longer exists is replaced by the quick one: a job that requested checks
+    never runs unchecked.
     """
     suite = _suite_for(spec, policy)
     if suite is None:
@@ -29,7 +29,7 @@ def plan_of(spec: JobSpec, policy: PreflightPolicy) -> PreflightPlan | None:
 
 
 def whole_gpus(spec: JobSpec) -> int:
-    """GPUs of the whole gang that it has for itself."""
+    """Return the number of whole GPUs of the gang."""
     return sum(group.gpus * group.replicas for group in spec.task_groups)
 
 
@@ -54,7 +54,7 @@ def _says_something(order: CheckOrder, spec: JobSpec) -> bool:
 
 
 def orders_for(plan: PreflightPlan, *, gpus: int) -> tuple[CheckOrder, ...]:
-    """What of the plan a pod with so many whole GPUs runs: the others have them, or it would check nothing."""
+    """Return the checks of the plan that a pod with this number of whole GPUs runs; others need more GPUs."""
     return tuple(
         one for one in plan.checks if (kind := catalogue.KINDS.get(one.check)) is None or gpus >= kind.gpus_least
     )

@@ -1,7 +1,7 @@
-"""Programs with a time limit: a hung tool is ended with all that it started, and one that cannot be ended is left.
+"""Run programs with a time limit: a hung program is killed with all its children, or left behind.
 
-A process in an uninterruptible call (a wedged driver, a dead file server) survives SIGKILL; whoever waits for it hangs
-as it does. So it is waited for a moment, and then left behind, which is told.
+A process in an uninterruptible call (a hung driver, a dead file server) survives SIGKILL, and waiting for it would
+hang, too. So it is waited for briefly, then left behind and reported.
 """
 
 import contextlib
@@ -14,14 +14,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 OUTPUT_BYTES_MAX = 4 * 1024 * 1024
-"""Of what a program prints; the beginning and what is beyond is dropped."""
+"""Maximum output of a program that is kept; earlier output is dropped."""
 KILLED_S = 2.0
-"""How long a program that was killed may take to go."""
+"""Time to wait for the end of a killed program, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """code: None if it was not there, or did not end in time: `why` says which. text: stdout, then stderr."""
+    """The result of a program. code: None if it was not found or timed out; `why` gives the reason. text: stdout and
+    stderr."""
 
     code: int | None
     text: str = ""
@@ -32,13 +33,13 @@ class Run(Protocol):
     """Runs a program."""
 
     def __call__(self, command: Sequence[str], *, limit_s: float, env: Mapping[str, str] | None = None) -> Ran:
-        """env: beside this process's own."""
+        """Run a program. env: in addition to this process's own."""
         ...
 
 
 def run(command: Sequence[str], *, limit_s: float, env: Mapping[str, str] | None = None) -> Ran:
-    """Implements `Run`. Raises nothing that a program can bring about."""
-    with tempfile.TemporaryFile() as output:  # a pipe would be kept open by whatever outlives the program
+    """Implements `Run`. No behavior of the program raises an exception."""
+    with tempfile.TemporaryFile() as output:  # a process that outlives the program would keep a pipe open
         try:
             process = subprocess.Popen(  # noqa: S603 - the commands are the platform's and the suite's
                 list(command),
@@ -60,7 +61,7 @@ def run(command: Sequence[str], *, limit_s: float, env: Mapping[str, str] | None
 
 
 def _end(process: "subprocess.Popen[bytes]") -> str:
-    """Kill it and all that it started. Returns what has to be said of it."""
+    """Kill the program and its children. Return what has to be reported about it."""
     with contextlib.suppress(ProcessLookupError):  # it ended just now
         os.killpg(process.pid, signal.SIGKILL)
     try:

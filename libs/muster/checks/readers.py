@@ -1,4 +1,4 @@
-"""What the output of the tools means: nvbandwidth, all-reduces, nvidia-smi and DCGM."""
+"""Parse the output of nvbandwidth, all-reduces, nvidia-smi and DCGM."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from muster.schemas.facts.operations import CheckOutcome
 
 GB_PER_S = "GB/s"
 OURS = "muster-all-reduce"
-"""Begins the line in which our own all-reduce tells what it measured."""
+"""Prefix of the output line of Muster's own all-reduce."""
 _AVERAGE = re.compile(r"#\s*Avg bus bandwidth\s*:\s*([0-9.]+(?:[eE][+-]?\d+)?)")
 _BOUNDS = re.compile(r"#\s*Out of bounds values\s*:\s*(\d+)")
 _OURS = re.compile(rf"^{OURS} gb_per_s=([0-9.eE+-]+) wrong=(\d+)$", re.MULTILINE)
@@ -21,7 +21,7 @@ FIELDS = (
     "remapped_rows.failure",
     "gpu_recovery_action",
 )
-"""What is asked of each GPU. Drivers that do not know the last one are asked again without it."""
+"""Queried fields of each GPU. Drivers without the last one are queried again without it."""
 _LISTED = re.compile(r"^GPU (\d+): .*\(UUID: (GPU-[^)]+)\)")
 _UNKNOWN = frozenset({"", "n/a", "not supported", "not available", "unknown error"})
 _ERRORS = ("has fallen off the bus", "gpu is lost", "unable to determine the device handle")
@@ -31,7 +31,7 @@ SKIPS = frozenset({"skip", "skipped", "not run", "not_run", "notrun"})
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What was measured, and what was asked for."""
+    """A measured value and its required minimum."""
 
     value: float | None = None
     least: float | None = None
@@ -40,7 +40,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a check found; `CheckResult` adds node, check and time."""
+    """The result of a check; `CheckResult` adds node, check and time."""
 
     outcome: CheckOutcome
     detail: str = ""
@@ -50,29 +50,29 @@ class Reading:
 
 
 def passed(detail: str = "", *, value: float | None = None, least: float | None = None, unit: str = "") -> Reading:
-    """All is well."""
+    """Return a pass."""
     return Reading(CheckOutcome.PASS, detail, Measurement(value, least, unit))
 
 
 def failed(detail: str, *, device: str = "", code: str = "") -> Reading:
-    """The hardware is not well."""
+    """Return a failure: the hardware is not healthy."""
     return Reading(CheckOutcome.FAIL, detail, device=device, code=code)
 
 
 def unable(detail: str) -> Reading:
-    """Nobody knows: the tool did not say."""
+    """Return that the check could not run: the tool gave no result."""
     return Reading(CheckOutcome.CANNOT_RUN, detail)
 
 
 def at_least(value: float, least: float, *, unit: str, detail: str = "", device: str = "") -> Reading:
-    """Pass where at least so much was measured."""
+    """Return a pass if the value is at least `least`, else a failure."""
     outcome = CheckOutcome.PASS if value >= least else CheckOutcome.FAIL
     measured = Measurement(round(value, 3), least, unit)
     return Reading(outcome, detail, measured, device="" if value >= least else device)
 
 
 def read_nccl(text: str, *, gb_per_s_min: float) -> Reading:
-    """`all_reduce_perf`: the average bus bandwidth; a sum that is wrong is worse than a slow one."""
+    """Parse `all_reduce_perf`: the average bus bandwidth; a wrong sum fails at any speed."""
     wrong, average = _BOUNDS.search(text), _AVERAGE.search(text)
     if wrong is not None and int(wrong[1]):
         return failed(f"{wrong[1]} sums are wrong", code="wrong-sums")
@@ -82,7 +82,7 @@ def read_nccl(text: str, *, gb_per_s_min: float) -> Reading:
 
 
 def read_all_reduce(text: str, *, gb_per_s_min: float) -> Reading:
-    """Our own all-reduce."""
+    """Parse the output of Muster's own all-reduce."""
     told = _OURS.search(text)
     if told is None:
         return unable(f"no bandwidth was printed: {_last_line(text)}")
@@ -92,7 +92,7 @@ def read_all_reduce(text: str, *, gb_per_s_min: float) -> Reading:
 
 
 def read_nvbandwidth(text: str, *, gb_per_s_min: float) -> Reading:
-    """The slowest pair of GPUs. A test that the hardware waives (no peer access) measured nothing."""
+    """Parse nvbandwidth: the slowest pair of GPUs. A waived test (no peer access) measured nothing."""
     whole = _json_object(text)
     body = whole.get("nvbandwidth", whole) if whole is not None else None
     if not isinstance(body, dict):
@@ -112,7 +112,7 @@ def read_nvbandwidth(text: str, *, gb_per_s_min: float) -> Reading:
 
 
 def _json_object(text: str) -> dict[str, object] | None:
-    """Return the JSON object that stands among other lines; None if there is none."""
+    """Return the JSON object among other lines; None if there is none."""
     try:
         whole = json.loads(text[text.index("{") : text.rindex("}") + 1])
     except ValueError:
@@ -121,7 +121,7 @@ def _json_object(text: str) -> dict[str, object] | None:
 
 
 def _cells(matrix: object) -> list[tuple[float, str]]:
-    """Numbers of the matrix, which writes them as text, and "N/A" where nothing was measured."""
+    """Return the numbers of the matrix, which are written as text; skip "N/A"."""
     found: list[tuple[float, str]] = []
     for row, cells in enumerate(matrix if isinstance(matrix, list) else []):
         for column, cell in enumerate(cells if isinstance(cells, list) else []):
@@ -142,7 +142,7 @@ def _last_line(text: str) -> str:
 
 
 def read_list(text: str, *, expected: int | None) -> Reading:
-    """As many GPUs as were given. expected: None: at least one. GPUs that do not answer are printed without a UUID."""
+    """Check the number of GPUs. expected: None: at least one. GPUs that do not answer are printed without a UUID."""
     if (lost := _lost(text)) is not None:
         return lost
     found = [match[2] for line in text.splitlines() if (match := _LISTED.match(line))]
@@ -161,15 +161,14 @@ class _Gpu:
     values: dict[str, str]
 
     def says(self, field: str) -> str:
-        """In lower case, "" for what the driver does not tell."""
+        """Return a value in lower case, "" if the driver does not report it."""
         value = self.values.get(field, "").strip().strip("[]").lower()
         return "" if value in _UNKNOWN else value
 
 
 def read_query(text: str, fields: tuple[str, ...], *, temperature_c_max: float) -> Reading:
-    """The first GPU that is not well. What a driver does not tell counts for nothing; where it tells nothing of any
-    GPU, nothing is known.
-    """
+    """Return the first unhealthy GPU. Values that a driver does not report are ignored; if it reports none of any
+    GPU, the check could not run."""
     if (lost := _lost(text)) is not None:
         return lost
     rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines() if line.strip()]
@@ -181,13 +180,13 @@ def read_query(text: str, fields: tuple[str, ...], *, temperature_c_max: float) 
         if wrong is not None:
             return wrong
     if not any(gpu.says(field) for gpu in gpus for field in fields[1:]):
-        return unable("the driver tells nothing of any GPU's health")
+        return unable("the driver reports no health values of any GPU")
     hottest = max((float(said) for gpu in gpus if _is_number(said := gpu.says("temperature.gpu"))), default=0.0)
     return passed(f"{len(gpus)} GPUs, {hottest:g} C at most")
 
 
 def is_unknown_field(text: str) -> bool:
-    """Whether the driver does not know a field that was asked."""
+    """Return whether the driver does not know a queried field."""
     return "is not a valid field to query" in text
 
 
@@ -232,7 +231,7 @@ class _Test:
 
 
 def read_dcgm(text: str) -> Reading:
-    """The verdict of the whole diagnosis: the first failure, if there is one."""
+    """Parse a DCGM diagnosis: the first failure, if any."""
     body = _diagnosis(text)
     if body is None:
         return unable(f"dcgmi printed no diagnosis: {text.strip()[-300:]!r}")
@@ -256,9 +255,9 @@ def read_dcgm(text: str) -> Reading:
 
 
 def _diagnosis(text: str) -> dict[str, object] | None:
-    """`dcgmi diag -j`: the shapes of DCGM 3 ("DCGM GPU Diagnostic") and 4 ("DCGM Diagnostic").
+    """Return `dcgmi diag -j` in the forms of DCGM 3 ("DCGM GPU Diagnostic") and 4 ("DCGM Diagnostic").
 
-    A test that was skipped passed nothing: a diagnosis in which nothing passed could not run.
+    A skipped test passed nothing: a diagnosis without a pass could not run.
     """
     whole = _json_object(text)
     if whole is None:
@@ -288,7 +287,7 @@ def _result(name: str, result: dict[str, object]) -> _Test:
 
 
 def _warnings(told: object) -> tuple[str, str]:
-    """Words and error id, as text or as objects."""
+    """Return message and error id, as text or as objects."""
     if isinstance(told, str):
         return told[:800], ""
     first = _objects(told)[0] if _objects(told) else {}

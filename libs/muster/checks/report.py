@@ -1,6 +1,6 @@
-"""What a run of checks found, as the few kilobytes that a container may leave behind (its termination message).
+"""Encode the results of checks for a container's termination message.
 
-One letter per field, since the kubelet cuts at 4,096 bytes: words are shortened until it fits, outcomes never are.
+One letter per field, since the kubelet cuts at 4,096 bytes: texts are shortened until it fits, outcomes never are.
 """
 
 import json
@@ -9,15 +9,15 @@ from collections.abc import Iterator, Sequence
 from muster.schemas.facts.operations import CheckOrder, CheckOutcome, CheckResult
 
 MESSAGE_BYTES_MAX = 4096
-"""Of a container's termination message, by the kubelet."""
+"""Maximum size of a container's termination message, by the kubelet."""
 _WORDS_MAX = (400, 120, 40, 0)
 _VERSION = 1
 NUMBER_MAX = 1e300
-"""What is larger, or is no number at all, was not measured."""
+"""A larger value, or one that is not a number, counts as not measured."""
 
 
 def dump(results: Sequence[CheckResult], *, bytes_max: int = MESSAGE_BYTES_MAX) -> str:
-    """All results in at most so many bytes, or as short as it can be."""
+    """Return all results in at most this number of bytes, or as short as possible."""
     text = ""
     for most in _WORDS_MAX:
         text = json.dumps({"v": _VERSION, "r": [_brief(one, most) for one in results]}, separators=(",", ":"))
@@ -27,19 +27,19 @@ def dump(results: Sequence[CheckResult], *, bytes_max: int = MESSAGE_BYTES_MAX) 
 
 
 def load(text: str, orders: Sequence[CheckOrder], *, node: str) -> Iterator[CheckResult]:
-    """What was found of each order, on this node. What was not told, or is no report, could not run."""
+    """Yield the result of each order on this node. An order without a readable result could not run."""
     found = _read(text)
     for order in orders:
         told = found.get(order.check) if found is not None else None
         if told is None:
-            detail = "it was not reported" if found is not None else f"no report: {text[:200]!r}"
+            detail = "the check was not reported" if found is not None else f"no report: {text[:200]!r}"
             yield CheckResult(node=node, check=order.check, outcome=CheckOutcome.CANNOT_RUN, detail=detail)
         else:
             yield _result(told, node=node, check=order.check)
 
 
 def cannot_run(orders: Sequence[CheckOrder], *, node: str, why: str) -> Iterator[CheckResult]:
-    """The same answer for every order."""
+    """Yield the same result for every order: it could not run."""
     for order in orders:
         yield CheckResult(node=node, check=order.check, outcome=CheckOutcome.CANNOT_RUN, detail=why[:1000])
 
@@ -53,7 +53,7 @@ def _brief(one: CheckResult, most: int) -> dict[str, object]:
 
 
 def _read(text: str) -> dict[str, dict[str, object]] | None:
-    """Results by check; None: it is no report."""
+    """Return results by check; None if the text is not a report."""
     try:
         body = json.loads(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""All checks of a plan on this node, one after the other, within their limits, and which program each one runs."""
+"""Run all checks of a plan on this node, one after the other, within their limits."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -25,11 +25,11 @@ from muster.checks.readers import (
 from muster.schemas.facts.operations import CheckOrder, CheckOutcome, CheckResult, PreflightPlan
 
 GANG_PORT = 29_499
-"""Beside torchrun's own: the job's first step may begin on that one while a slow peer still lets go of ours."""
+"""Besides torchrun's own port: the job's first step may use that one while a slow peer still uses this one."""
 FAILED_CODES = range(1, 125)
-"""Exit codes of an own command that fail; 125 and more are those of shells, containers and signals."""
+"""Exit codes of a custom command that count as failures; 125 and above are from shells, containers and signals."""
 LAST_S = 1.0
-"""Less than that is no time for a check."""
+"""Minimum remaining time for a check, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Place:
 
 
 def place_of(environment: Mapping[str, str], *, node: str) -> Place:
-    """As the variables of a pod tell it (see docs/concepts/preflight.md)."""
+    """Return the place from the variables of a pod (see docs/concepts/preflight.md)."""
     gpus = environment.get("MUSTER_PREFLIGHT_GPUS", "")
     return Place(
         node=environment.get("MUSTER_NODE") or node,
@@ -59,10 +59,10 @@ def place_of(environment: Mapping[str, str], *, node: str) -> Place:
 
 
 def probe(order: CheckOrder, place: Place, *, limit_s: float, run: Run) -> Reading:
-    """Run one check and read what it says. Raises CheckError for parameters that are no numbers."""
+    """Run one check and parse its output. Raises CheckError for parameters that are not numbers."""
     known = _PROBES.get(order.check)
     if known is None:
-        return unable(f"this version of Muster knows no check {order.check!r}")
+        return unable(f"this version of Muster has no check {order.check!r}")
     return known(order, place, limit_s, run)
 
 
@@ -102,7 +102,7 @@ def _peer_bandwidth(order: CheckOrder, place: Place, limit_s: float, run: Run) -
 
 
 def _all_reduce(order: CheckOrder, place: Place, limit_s: float, run: Run) -> Reading:
-    """Within one node nccl-tests do it; over several torchrun, since they would need MPI."""
+    """Run nccl-tests within one node, and torchrun over several nodes, where nccl-tests would need MPI."""
     least, mib, rounds = (_parameter(order, name) for name in ("gb_per_s_min", "mib", "rounds"))
     gpus = place.gpus or 1
     if place.nodes == 1:
@@ -111,7 +111,7 @@ def _all_reduce(order: CheckOrder, place: Place, limit_s: float, run: Run) -> Re
         ran = run(alone, limit_s=limit_s)
         return unable(ran.why) if ran.code is None else read_nccl(ran.text, gb_per_s_min=least)
     if not place.first:
-        return unable("nobody said where the first pod of the gang is")
+        return unable("the address of the first pod of the gang is not set")
     command = (
         "torchrun", "--nnodes", str(place.nodes), "--node-rank", str(place.rank), "--nproc-per-node", str(gpus),
         "--master-addr", place.first, "--master-port", str(GANG_PORT), "-m", "muster.checks.torch_reduce",
@@ -147,7 +147,7 @@ def _command(order: CheckOrder, place: Place, limit_s: float, run: Run) -> Readi
 
 
 def _believed(reading: Reading, ran: Ran) -> Reading:
-    """A tool that says that all is well and ends otherwise is not believed."""
+    """Return "could not run" for a tool that reports success and exits with an error."""
     if ran.code and reading.outcome is CheckOutcome.PASS:
         return unable(f"the tool ended with {ran.code}: {ran.text.strip()[-200:]}")
     return reading
@@ -180,9 +180,9 @@ _PROBES: Mapping[str, Callable[[CheckOrder, Place, float, Run], Reading]] = {
 
 
 def run_plan(plan: PreflightPlan, place: Place, *, run: Run, now_s: Callable[[], float]) -> Iterator[CheckResult]:
-    """Each result as it comes. now_s: a clock that only goes forward.
+    """Yield each result as it comes. now_s: a monotonic clock.
 
-    What there is no time for any more could not run: so is everything told of by the plan's limit.
+    A check without remaining time could not run, so all checks are reported within the plan's limit.
     """
     deadline_s = now_s() + plan.limit_s
     for order in plan.checks:

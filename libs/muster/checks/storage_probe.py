@@ -1,7 +1,7 @@
-"""`python -m muster.checks.storage_probe PATH MIB`: writes a file there, reads it back, and takes it away.
+"""`python -m muster.checks.storage_probe PATH MIB`: write a file there, read it back, and remove it.
 
-A process of its own, because a call to a dead file server never comes back. Exit code 0: it prints MB/s; 1: what was
-read is not what was written, or the storage says that it is broken; 2: it could not be tried.
+A separate process, because a call to a dead file server never returns. Exit code 0: it prints MB/s; 1: the content
+differs, or the storage reports an error; 2: it could not be tried.
 """
 
 import errno
@@ -16,7 +16,7 @@ PASSED, FAILED, UNABLE = 0, 1, 2
 
 
 def probe(folder: Path, mib: int) -> tuple[int, str]:
-    """Exit code, and what to print."""
+    """Return the exit code, and the text to print."""
     file = folder / f".muster-preflight-{os.uname().nodename}-{os.getpid()}"
     began = time.monotonic()
     try:
@@ -33,7 +33,7 @@ def probe(folder: Path, mib: int) -> tuple[int, str]:
 
 
 def _block(number: int) -> bytes:
-    """No two blocks alike, so that none passes for another."""
+    """Return a block that differs from all others."""
     return number.to_bytes(8, "big") * (BLOCK // 8)
 
 

@@ -1,4 +1,4 @@
-"""Suites: checks under one name. Some come with Muster, the settings add more or replace them."""
+"""Suites of checks. Some are built in; the settings add or replace suites."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,12 +9,13 @@ from muster.core.settings import CheckSettings, PreflightSettings, SuiteSettings
 from muster.schemas.facts.operations import CheckOrder
 
 NONE = "none"
-"""The suite that a job names to be checked by none."""
+"""The suite name of a job without checks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """limit_s: of all checks together. cannot_run_passes: whether a check that could not run lets the job pass."""
+    """A named list of checks. limit_s: of all checks together. cannot_run_passes: a check that could not run counts
+    as a pass."""
 
     name: str
     checks: tuple[CheckOrder, ...]
@@ -24,9 +25,9 @@ class Suite:
 
 @dataclass(frozen=True, slots=True)
 class PreflightPolicy:
-    """Which suites there are, and which job gets which. default: of jobs that name none; "": those are not checked.
+    """The suites, and their assignment to jobs. default: suite of jobs that name none; "": no checks.
 
-    gpus_least: jobs of fewer whole GPUs get the default suite not, and may name one.
+    gpus_least: minimum of whole GPUs for the default suite; a smaller job may still name a suite.
     """
 
     suites: Mapping[str, Suite] = field(default_factory=lambda: BUILT_IN)
@@ -53,15 +54,15 @@ QUICK = BUILT_IN["quick"]
 
 
 def policy_of(settings: PreflightSettings) -> PreflightPolicy:
-    """What the settings make of it. Raises CheckError for checks, parameters and suites that do not exist."""
+    """Return the policy of the settings. Raises CheckError for unknown checks, parameters and suites."""
     suites = {**BUILT_IN, **{one.name: _suite_of(one) for one in settings.suites}}
     if settings.default is not None and settings.default not in suites:
-        raise CheckError(f"preflight.default: there is no suite {settings.default!r}; there are {', '.join(suites)}")
+        raise CheckError(f"preflight.default: there is no suite {settings.default!r}; use one of {', '.join(suites)}")
     return PreflightPolicy(suites, settings.default or "", settings.gpus_least)
 
 
 def suite_of(policy: PreflightPolicy, name: str) -> Suite:
-    """The suite of this name. Raises CheckError."""
+    """Return the suite of this name. Raises CheckError."""
     suite = policy.suites.get(name)
     if suite is None:
         raise CheckError(f"preflight: there is no suite {name!r}; there are {', '.join((*policy.suites, NONE))}")
@@ -70,7 +71,7 @@ def suite_of(policy: PreflightPolicy, name: str) -> Suite:
 
 def _suite_of(settings: SuiteSettings) -> Suite:
     if settings.name == NONE:
-        raise CheckError(f"preflight.suites: {NONE!r} is the name for no checks; call it otherwise")
+        raise CheckError(f"preflight.suites: {NONE!r} is reserved for no checks; use another name")
     orders = tuple(_order_of(one) for one in settings.checks)
     return Suite(settings.name, orders, settings.limit_s, settings.cannot_run_passes)
 

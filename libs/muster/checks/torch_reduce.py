@@ -1,8 +1,8 @@
 """`torchrun ... -m muster.checks.torch_reduce MIB ROUNDS`: an all-reduce over a whole gang, for images with PyTorch.
 
-nccl-tests need MPI, and so a way from one pod into another, as soon as there are two nodes; torchrun needs a host and a
-port. Each node's first process prints the bus bandwidth (2 (n - 1) / n of the bytes over the time, as nccl-tests count)
-and how many of its sums are wrong.
+nccl-tests need MPI, and so access from one pod to another, as soon as there are two nodes; torchrun needs a host
+and a port. Each node's first process prints the bus bandwidth (2 (n - 1) / n of the bytes over the time, as
+nccl-tests count) and the number of wrong sums.
 """
 
 import importlib
@@ -16,7 +16,7 @@ WARM_UP = 3
 
 
 def main(mib: int, rounds: int) -> int:
-    """Measures. Raises what torch raises: then nothing is printed, and the check could not run."""
+    """Measure the bandwidth. Raises exceptions of torch: then nothing is printed, and the check could not run."""
     torch = importlib.import_module("torch")  # of the image, if it has it: no dependency of ours
     dist = importlib.import_module("torch.distributed")
     has_gpus = torch.cuda.is_available()

@@ -12,7 +12,7 @@ from muster.schemas.job import JobSpec
 from muster.schemas.views import JobView, SubmitAnswer
 
 JOBS_PER_REQUEST = 100
-"""Enough that a request's own cost does not count, few enough that nobody waits long for the first answer."""
+"""Large enough that the cost of a request is small, small enough that the first answer comes soon."""
 
 
 class _Answers(BaseModel):
@@ -22,7 +22,7 @@ class _Answers(BaseModel):
 async def submit_in_batches(
     transport: HttpTransport, specs: Sequence[JobSpec], *, first: int, headers: dict[str, str]
 ) -> list[JobView | RefusedError]:
-    """Submit jobs in few requests: what became of each, in their order.
+    """Submit jobs in few requests; return the outcome of each, in order.
 
     first: number of the first job, which the gateway appends to the idempotency key in `headers`.
     """
@@ -35,7 +35,7 @@ async def submit_in_batches(
 async def _submit_lines(
     transport: HttpTransport, lines: Sequence[bytes], *, first: int, headers: dict[str, str]
 ) -> list[JobView | RefusedError]:
-    """Send again as a whole while some cannot be stored now: those that were accepted are so once."""
+    """Send all lines again while some jobs cannot be stored now; a repeated submission has no further effect."""
     retry, untold = transport.retry, ""
     for attempt in range(1, retry.attempts + 1):
         body = await transport.request(
@@ -65,7 +65,7 @@ def _outcome(answer: SubmitAnswer) -> JobView | RefusedError:
 
 
 def _requests(specs: Sequence[JobSpec]) -> Iterator[list[bytes]]:
-    """The lines of each request: a bounded number of jobs, and of bytes unless one job alone has more."""
+    """Return the lines of each request: a bounded number of jobs, and of bytes unless one job alone has more."""
     lines: list[bytes] = []
     size = 0
     for spec in specs:

@@ -1,4 +1,4 @@
-"""`Muster`: everything that the HTTP API offers, typed: one method for each route (docs/decisions/0056)."""
+"""`Muster`: the whole HTTP API, typed, with one method for each route (docs/decisions/0056)."""
 
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -53,12 +53,10 @@ class _Tree(BaseModel):
 
 
 class Muster:
-    """A conversation with one stack; use it as an async context manager.
-
-    Every method raises RefusedError (Muster said no; `problem` says why) or UnreachableError (no answer, also after
-    retries); NotFoundError if there is nothing of a name that it was given. Retries send the same idempotency key, so
-    nothing happens twice. cluster: "" is the first one, or of nodes the only one that has a node of that name.
-    """
+    """A client of one stack; use it as an async context manager. Every method raises RefusedError (a refusal;
+    `problem` gives the reason) or UnreachableError (no answer, also after retries); NotFoundError if a named
+    resource does not exist. Retries send the same idempotency key, so a request takes effect only once. cluster: ""
+    is the first one, or for nodes the only one with a node of this name."""
 
     def __init__(
         self, url: str, token: str | TokenSource, *, retry: Retry | None = None, ca_file: Path | None = None
@@ -75,7 +73,8 @@ class Muster:
         retry: Retry | None = None,
         ca_file: Path | None = None,
     ) -> Self:
-        """The stack that runs from this directory. token, ca_file: None: the directory's own. Raises StateDirError."""
+        """Connect to the stack of a state directory. token, ca_file: None for the directory's own. Raises
+        StateDirError."""
         endpoints_file, token_file = state_dir / "run" / "endpoints.json", state_dir / "token"
         try:
             endpoints = Endpoints.model_validate_json(endpoints_file.read_bytes())
@@ -103,7 +102,7 @@ class Muster:
     # Jobs
 
     async def submit(self, spec: JobSpec, *, idempotency_key: str | None = None, traceparent: str = "") -> JobView:
-        """Submit a job. The same key and specification again are the same job; without a key one is drawn."""
+        """Submit a job. The same key and specification give the same job; without a key one is generated."""
         headers = {"Idempotency-Key": idempotency_key} if idempotency_key else own_key()
         if traceparent:
             headers["traceparent"] = traceparent
@@ -113,21 +112,21 @@ class Muster:
     async def submit_many(
         self, specs: Sequence[JobSpec], *, idempotency_key: str | None = None, first: int = 1
     ) -> list[JobView | RefusedError]:
-        """Submit jobs; what became of each, in their order: one that is refused keeps no other from being accepted.
+        """Submit jobs; return the outcome of each, in order. A refused job does not affect the others.
 
-        The n-th has the key `KEY-n`, so that the same list again is the same jobs; first: number of the first, where
-        the caller sends a longer list in parts.
+        The n-th job has the key `KEY-n`, so the same list again gives the same jobs. first: number of the first
+        job, if the caller sends a longer list in parts.
         """
         headers = {"Idempotency-Key": idempotency_key} if idempotency_key else own_key()
         return await submit_in_batches(self._transport, specs, first=first, headers=headers)
 
     async def dry_run(self, spec: JobSpec) -> DryRunAnswer:
-        """What would happen to the job if it came now; a job that can never run is an answer with `refused`."""
+        """Return what would happen to the job if it were submitted now; `refused` if it can never run."""
         body = await self._transport.request("POST", "/v1/jobs", params={"dry_run": "true"}, body=sent(spec))
         return DryRunAnswer.model_validate_json(body)
 
     async def get(self, job_id: str) -> JobView:
-        """One job."""
+        """Return a job."""
         return await self._read(JobView, _path("jobs", job_id))
 
     async def list(
@@ -139,7 +138,7 @@ class Muster:
         live_only: bool = False,
         limit: int = 100,
     ) -> Sequence[JobView]:
-        """Newest jobs first, at most `limit`; reads as many pages as that takes."""
+        """Return the newest jobs first, at most `limit`, reading as many pages as necessary."""
         wanted = _given(team=team, queue=queue, phase=phase.value if phase else "", live=live_only)
         found: list[JobView] = []
         while len(found) < limit:
@@ -152,42 +151,40 @@ class Muster:
         return found
 
     async def cancel(self, job_id: str, *, reason: str = "") -> JobView:
-        """Ask that a job end; the job as it is now. ConflictError if it has ended."""
+        """Request the cancellation of a job; return its current state. ConflictError if it has ended."""
         body = await self._transport.request("DELETE", _path("jobs", job_id), params=_given(reason=reason))
         return JobView.model_validate_json(body)
 
     async def hold(self, job_id: str, *, reason: str = "") -> JobView:
-        """Ask that a waiting job is passed over; the job as it is now. ConflictError if it ended or has its places.
-
-        It keeps its place in line and loses any reservation. `held` of `get` says when it is so.
-        """
+        """Request that a queued job is held; return its current state. ConflictError if it has ended or is placed.
+        It keeps its position in the queue and loses its reservation. `held` of `get` shows when it is held."""
         return await self._change(JobView, "POST", _path("jobs", job_id, "hold"), reason=reason)
 
     async def release(self, job_id: str, *, reason: str = "") -> JobView:
-        """Ask that a held job may be started again; the job as it is now. ConflictError if it has ended."""
+        """Request the release of a held job; return its current state. ConflictError if it has ended."""
         return await self._change(JobView, "POST", _path("jobs", job_id, "release"), reason=reason)
 
     async def prioritise(self, job_id: str, priority: int, *, reason: str = "") -> JobView:
-        """Ask that a job has this priority, 0 to 1000; the job as it is now. ConflictError if it has ended."""
+        """Request a priority for a job, 0 to 1000; return its current state. ConflictError if it has ended."""
         change = PriorityChange(priority=priority, reason=reason)
         return await self._change(JobView, "POST", _path("jobs", job_id, "priority"), body=change)
 
     async def why(self, job_id: str) -> WhyAnswer:
-        """Why a job is where it is."""
+        """Return why a job is in its present state."""
         return await self._read(WhyAnswer, _path("jobs", job_id, "why"))
 
     async def assignment(self, job_id: str) -> AssignmentView:
-        """Which cluster has the job, by which rule; or why none has."""
+        """Return the cluster of a job and the rule that chose it, or why no cluster has it."""
         return await self._read(AssignmentView, _path("jobs", job_id, "assignment"))
 
     async def reroute(self, job_id: str, *, to: str = "", reason: str = "") -> AssignmentView:
-        """Have a job that has not started go to another cluster. Where it is now."""
+        """Reroute a job that has not started to another cluster; return the current assignment."""
         return await self._change(AssignmentView, "POST", _path("jobs", job_id, "reroute"), to=to, reason=reason)
 
     # Facts
 
     async def events(self, *, job_id: str = "", team: str = "", limit: int = 100) -> Sequence[TypedFact]:
-        """The newest facts, oldest first: of one job, of one team's jobs, or of everything."""
+        """Return the newest facts, oldest first: of one job, of one team's jobs, or all."""
         if job_id:
             found = await self._rows(TypedFact, "facts", _path("jobs", job_id, "events"))
             return found[-limit:]
@@ -196,11 +193,11 @@ class Muster:
     def watch(
         self, job_id: str = "", *, team: str = "", after: Mapping[str, int] | None = None, newest: int = 0
     ) -> AsyncIterator[TypedFact]:
-        """Facts as they come, each once, over reconnects.
+        """Yield facts as they are stored, each once, across reconnects.
 
-        Of one job: all of them from its first, until it has ended. Else: from now on, without end; newest: begin with
-        so many (at most 2,000) of those that were. after: by stream name, the sequence up to which facts are known
-        already (`fact.stream`, `fact.seq`).
+        Of one job: all facts from the first, until the job has ended. Otherwise: from now on, without end; newest:
+        start with this many older facts, at most 2,000. after: by stream name, the sequence of the last known fact
+        (`fact.stream`, `fact.seq`).
         """
         cursor = ",".join(f"{stream}:{seq}" for stream, seq in sorted((after or {}).items()))
         if job_id:
@@ -212,28 +209,28 @@ class Muster:
     # Queues and reservations
 
     async def queues(self, *, shares: bool = False) -> Sequence[QueueView]:
-        """All queues. shares: with `share` and `used_share`, which only the scheduler can tell (0 while it is away)."""
+        """Return all queues. shares: include `share` and `used_share`, which the scheduler computes (0 without it)."""
         return await self._rows(QueueView, "queues", "/v1/queues", shares=shares)
 
     async def set_queue(self, spec: QueueSpec) -> QueueView | None:
-        """Make or change a queue (operators): as it is now; None if after two seconds it is only asked for."""
+        """Create or change a queue (operators); return it, or None if the request is still open after two seconds."""
         return await self._ask(QueueView, "PUT", _path("queues", spec.name), body=spec)
 
     async def set_queues(self, specs: Sequence[QueueSpec]) -> Sequence[QueueView]:
-        """Make or change at most 256 queues, those above before those below: all of them, or none (operators).
+        """Create or change at most 256 queues, parents before children: all or none (operators).
 
-        Those that are as it was asked; after two seconds some may be only asked for.
+        Returns the queues that were changed; after two seconds the requests of others may still be open.
         """
         return (await self._change(_Queues, "PUT", "/v1/queues", body=_Tree(queues=[*specs]))).queues
 
     async def reservations(self) -> Sequence[ReservationView]:
-        """Advance reservations that are booked."""
+        """Return the booked advance reservations."""
         return await self._rows(ReservationView, "reservations", "/v1/reservations")
 
     async def reserve(self, spec: ReservationSpec) -> ReservationView | None:
-        """Keep nodes or GPUs from a moment on (operators); one of the same name is replaced.
+        """Reserve nodes or GPUs from a given time (operators); an existing reservation of the name is replaced.
 
-        The reservation as it is booked; None if after two seconds it is only asked for.
+        Returns the booked reservation, or None if the request is still open after two seconds.
         """
         return await self._ask(ReservationView, "POST", "/v1/reservations", body=spec)
 
@@ -242,170 +239,168 @@ class Muster:
         where = _path("reservations", name)
         await self._transport.request("DELETE", where, params=_given(reason=reason), headers=own_key())
 
-    # Nodes and how they are
+    # Nodes and their conditions
 
     async def nodes(self) -> Sequence[NodeView]:
-        """All nodes, by name."""
+        """Return all nodes, by name."""
         return await self._rows(NodeView, "nodes", "/v1/nodes")
 
     async def cordon(self, node: str, *, reason: str = "", cluster: str = "") -> NodeView:
-        """Place nothing new there (operators); what runs there runs on. The node: its `reasons` say when it is so."""
+        """Cordon a node (operators); running jobs continue. Return the node; its `reasons` show when it is cordoned."""
         return await self._change(NodeView, "POST", _path("nodes", node, "cordon"), reason=reason, cluster=cluster)
 
     async def drain(self, node: str, *, reason: str = "", cluster: str = "") -> NodeView:
-        """As `cordon`; besides, jobs that checkpoint and may be preempted go on elsewhere, after their slice."""
+        """Drain a node (operators): as `cordon`, and preemptible jobs that checkpoint move after their time slice."""
         return await self._change(NodeView, "POST", _path("nodes", node, "drain"), reason=reason, cluster=cluster)
 
     async def resume(self, node: str, *, reason: str = "", cluster: str = "") -> NodeView:
-        """Take back what people asked of it (operators); what services withhold it for stands."""
+        """Remove cordon and drain by operators (operators); a drain by a service remains."""
         return await self._change(NodeView, "POST", _path("nodes", node, "resume"), reason=reason, cluster=cluster)
 
     async def conditions(self, *, cluster: str = "") -> ConditionsAnswer:
-        """Nodes and GPUs that are not healthy, what ended lately, and the brake."""
+        """Return unhealthy nodes and GPUs, recently ended conditions, and the brake."""
         return await self._read(ConditionsAnswer, "/v1/conditions", cluster=cluster)
 
     async def condition(self, node: str, *, cluster: str = "") -> ConditionsAnswer:
-        """One node with what was seen of it lately."""
+        """Return one node's conditions and recent observations."""
         return await self._read(ConditionsAnswer, _path("conditions", node), cluster=cluster)
 
     async def verify(self, node: str, *, trust: bool = False, reason: str = "", cluster: str = "") -> ConditionsAnswer:
-        """A person looked after the node (operators): it is checked and given back; with `trust` without checks."""
+        """Verify a repaired node and return it to service (operators); trust: skip the checks."""
         where = _path("conditions", node, "verify")
         return await self._change(ConditionsAnswer, "POST", where, trust=trust, reason=reason, cluster=cluster)
 
     async def reset_brake(self, *, skip: bool = False, reason: str = "", cluster: str = "") -> ConditionsAnswer:
-        """Let health act again (operators). skip: what waited for it is dropped."""
+        """Reset the brake, so that health acts again (operators). skip: drop the actions that waited for the reset."""
         return await self._change(
             ConditionsAnswer, "POST", "/v1/brake/reset", skip=skip, reason=reason, cluster=cluster
         )
 
-    # Clusters and where jobs go
+    # Clusters and routing
 
     async def clusters(self) -> Sequence[ClusterView]:
-        """What the clusters are, what they can do, and how full they are."""
+        """Return the clusters with their properties, capabilities and use."""
         return await self._rows(ClusterView, "clusters", "/v1/clusters")
 
     async def apiserver(self, *, cluster: str = "") -> ApiServerReport:
-        """How a cluster's API servers are, and what the guard advises; `guarded` is false where there are none."""
+        """Return the state of a cluster's API servers and the guard's advice; `guarded` is false without any."""
         return await self._read(ApiServerReport, "/v1/apiserver", cluster=cluster)
 
     async def federation(self) -> FederationView:
-        """The clusters as the federation has them, and what waits for one, with the reasons."""
+        """Return the clusters as the federation has them, and the jobs that wait for a cluster, with the reasons."""
         return await self._read(FederationView, "/v1/federation")
 
     async def drain_cluster(self, cluster: str, *, to: Sequence[str] = (), reason: str = "") -> MemberView:
-        """Give it no new jobs and move those that have not started (operators); what runs there finishes there.
+        """Drain a cluster: assign no new jobs and reroute jobs that have not started (operators).
 
-        to: clusters that take its jobs, in order; none: as the rules say.
+        Running jobs finish there. to: target clusters in order of preference; none: the routing rules decide.
         """
         where = _path("clusters", cluster, "drain")
         return await self._change(MemberView, "POST", where, to=",".join(to), reason=reason)
 
     async def resume_cluster(self, cluster: str, *, reason: str = "") -> MemberView:
-        """Give it jobs again (operators)."""
+        """Resume a cluster: assign jobs to it again (operators)."""
         return await self._change(MemberView, "POST", _path("clusters", cluster, "resume"), reason=reason)
 
     async def routes(self) -> RoutesView:
-        """Where jobs go: the policy that stands."""
+        """Return the current routing policy."""
         return await self._read(RoutesView, "/v1/routes")
 
     async def set_routes(self, policy: RoutingPolicy, *, based_on: int = 0) -> RoutesView | None:
-        """Have jobs that have no cluster yet go by this policy (operators). None if it is only asked for so far.
+        """Replace the routing policy, for jobs without a cluster (operators). None if the request is still open.
 
-        based_on: version that it was made of; if another one stands by now it is refused.
+        based_on: version that the policy was derived from; refused if another version applies now.
         """
         return await self._ask(RoutesView, "PUT", "/v1/routes", body=policy, done_by="policy", based_on=based_on or "")
 
     # Devices of composable fabrics, and scaling
 
     async def devices(self, *, cluster: str = "") -> Sequence[DeviceView]:
-        """Devices of fabrics that are on nodes, or on their way there or back, by node."""
+        """Return the devices of fabrics that are attached, or being attached or detached, by node."""
         return await self._rows(DeviceView, "devices", "/v1/devices", cluster=cluster)
 
     async def fabrics(self, *, cluster: str = "") -> Sequence[FabricView]:
-        """Composable fabrics: pool, circuit breaker, calls under way, orphans."""
+        """Return the composable fabrics: pool, circuit breaker, calls under way, orphans."""
         return await self._rows(FabricView, "fabrics", "/v1/fabrics", cluster=cluster)
 
     async def composability_requests(self, *, cluster: str = "") -> Sequence[RequestView]:
-        """ComposabilityRequests, newest first, ended ones too."""
+        """Return the ComposabilityRequests, newest first, also ended ones."""
         return await self._rows(RequestView, "requests", "/v1/composability-requests", cluster=cluster)
 
     async def composability_request(self, name: str, *, cluster: str = "") -> RequestView:
-        """One of them with its devices."""
+        """Return a ComposabilityRequest with its devices."""
         return await self._read(RequestView, _path("composability-requests", name), cluster=cluster)
 
     async def compose(
         self, spec: ComposabilitySpec, *, name: str = "", traceparent: str = "", cluster: str = ""
     ) -> RequestView | None:
-        """Attach devices (operators); a request of the same name gets this specification.
-
-        The request as it was accepted: its `resources` say how far each device is. None if after two seconds it is only
-        asked for. name: without one Muster makes one. ConflictError if somebody stands in the way: `problem.holder`.
-        """
+        """Attach devices (operators); an existing request of the name gets this specification. Returns the accepted
+        request: `resources` reports the progress of each device. None if the request is still open after two
+        seconds. name: generated if empty. ConflictError if a job or request is in the way: `problem.holder`."""
         body = ComposabilityBody(spec=spec, **({"name": name} if name else {}))
         headers = {"traceparent": traceparent} if traceparent else {}
         where = "/v1/composability-requests"
         return await self._ask(RequestView, "POST", where, body=body, headers=headers, cluster=cluster)
 
     async def decompose(self, name: str, *, force: bool = False, reason: str = "", cluster: str = "") -> RequestView:
-        """Give all devices of a request back (operators): as it is now, `phase` Ended once nothing is attached.
+        """Detach all devices of a request (operators); return it, with `phase` Ended once nothing is attached.
 
-        force: also devices that jobs hold. ConflictError.
+        force: also devices that jobs use. ConflictError.
         """
         where = _path("composability-requests", name)
         return await self._change(RequestView, "DELETE", where, force=force, reason=reason, cluster=cluster)
 
     async def detach(self, device_uuid: str, *, force: bool = False, reason: str = "", cluster: str = "") -> DeviceView:
-        """Give one device back to its pool (operators): as it is now, `phase` detached once it is there.
+        """Detach a device and return it to its pool (operators); its `phase` is detached once it is there.
 
-        force: also if a job holds it. ConflictError.
+        force: also if a job uses it. ConflictError.
         """
         where = _path("devices", device_uuid)
         return await self._change(DeviceView, "DELETE", where, force=force, reason=reason, cluster=cluster)
 
     async def scale_choices(self, *, cluster: str = "") -> Sequence[ScaleChoiceView]:
-        """The scaler's newest choices, newest first, each with the alternatives that were simulated."""
+        """Return the scaler's decisions, newest first, each with the simulated alternatives."""
         return await self._rows(ScaleChoiceView, "choices", "/v1/scale", cluster=cluster)
 
     # Upgrade campaigns
 
     async def campaigns(self, *, cluster: str = "") -> Sequence[CampaignView]:
-        """Those that go on, then those that are over; without their nodes."""
+        """Return the active campaigns, then the ended ones, without their nodes."""
         return await self._rows(CampaignView, "campaigns", "/v1/campaigns", cluster=cluster)
 
     async def campaign(self, name: str, *, cluster: str = "") -> CampaignView:
-        """One of them with its nodes."""
+        """Return a campaign with its nodes."""
         return await self._read(CampaignView, _path("campaigns", name), cluster=cluster)
 
     async def preview_campaign(self, spec: CampaignSpec, *, cluster: str = "") -> CampaignPreview:
-        """What it would come to if it began now, beside two ways to drain by hand."""
+        """Simulate a campaign that starts now, and two ways to drain by hand."""
         where, params = "/v1/campaign-previews", _given(cluster=cluster)
         answer = await self._transport.request("POST", where, body=sent(spec), params=params)
         return CampaignPreview.model_validate_json(answer)
 
     async def start_campaign(self, spec: CampaignSpec, *, cluster: str = "") -> CampaignView | None:
-        """Start it (operators). None if after two seconds it is only asked for."""
+        """Start a campaign (operators). None if the request is still open after two seconds."""
         return await self._ask(CampaignView, "POST", "/v1/campaigns", body=spec, cluster=cluster)
 
     async def pause_campaign(self, name: str, *, reason: str = "", cluster: str = "") -> CampaignView:
-        """Take no further node (operators); what is being upgraded goes on to its end."""
+        """Pause a campaign (operators); upgrades under way complete."""
         where = _path("campaigns", name, "pause")
         return await self._change(CampaignView, "POST", where, reason=reason, cluster=cluster)
 
     async def resume_campaign(self, name: str, *, reason: str = "", cluster: str = "") -> CampaignView:
-        """Go on after a pause or a stop (operators); nodes that failed are tried again."""
+        """Resume a paused or stopped campaign (operators); failed nodes are tried again."""
         where = _path("campaigns", name, "resume")
         return await self._change(CampaignView, "POST", where, reason=reason, cluster=cluster)
 
     async def abort_campaign(self, name: str, *, reason: str = "", cluster: str = "") -> CampaignView:
-        """End it before all nodes had their turn (operators)."""
+        """Abort a campaign before all its nodes are upgraded (operators)."""
         where = _path("campaigns", name, "abort")
         return await self._change(CampaignView, "POST", where, reason=reason, cluster=cluster)
 
     # Usage
 
     async def stats(self, job_id: str) -> JobUse:
-        """What a job did with its GPUs."""
+        """Return the GPU usage of a job."""
         return await self._read(JobUse, _path("jobs", job_id, "stats"))
 
     async def top(
@@ -417,19 +412,19 @@ class Muster:
         limit: int = 20,
         cluster: str = "",
     ) -> Top:
-        """Who uses GPUs just now, and how the nodes' exporters are."""
+        """Return the current GPU usage, and the state of the nodes' exporters."""
         return await self._read(
             Top, "/v1/usage/top", by=by.value, order=order.value, limit=limit, team=team, cluster=cluster
         )
 
     async def idle(self, *, team: str = "", limit: int = 20, cluster: str = "") -> Idle:
-        """GPUs that are held and do nothing, by team."""
+        """Return the allocated but idle GPUs, by team."""
         return await self._read(Idle, "/v1/usage/idle", limit=limit, team=team, cluster=cluster)
 
     async def energy(
         self, *, by: EnergyBy = EnergyBy.TEAM, days: int = 30, team: str = "", limit: int = 100, cluster: str = ""
     ) -> Energy:
-        """What teams or queues used over the last days."""
+        """Return what teams or queues used over the last days."""
         return await self._read(
             Energy, "/v1/usage/energy", by=by.value, days=days, limit=limit, team=team, cluster=cluster
         )
@@ -437,15 +432,15 @@ class Muster:
     # Access
 
     async def me(self) -> MeView:
-        """Whose token this is, and what is left of its limits."""
+        """Return the token's principal and its remaining rate limits."""
         return await self._read(MeView, "/v1/me")
 
     async def tokens(self) -> Sequence[TokenView]:
-        """All tokens (admins)."""
+        """Return all tokens (admins)."""
         return await self._rows(TokenView, "tokens", "/v1/tokens")
 
     async def make_token(self, record: TokenRecord) -> TokenMade:
-        """Make a token (admins); it is shown this once."""
+        """Create a token (admins); it is returned only once."""
         return TokenMade.model_validate_json(await self._transport.request("POST", "/v1/tokens", body=sent(record)))
 
     async def revoke_token(self, token_id: str) -> None:
@@ -453,7 +448,7 @@ class Muster:
         await self._transport.request("DELETE", _path("tokens", token_id))
 
     async def _read(self, answer: type[Answer], path: str, **options: Option) -> Answer:
-        """Read one document. options: sent as parameters where they say something."""
+        """Read one document. options: sent as parameters unless they are empty."""
         return _parsed(answer, await self._transport.request("GET", path, params=_given(**options)))
 
     async def _rows(self, row: type[Answer], name: str, path: str, **options: Option) -> Sequence[Answer]:
@@ -464,7 +459,7 @@ class Muster:
     async def _change(
         self, answer: type[Answer], method: str, path: str, *, body: BaseModel | None = None, **options: Option
     ) -> Answer:
-        """Ask for a change under a key of this call; what was asked to change, as it is now."""
+        """Request a change under a key of this call; return the current state of the changed object."""
         content = None if body is None else sent(body)
         found = await self._transport.request(method, path, params=_given(**options), body=content, headers=own_key())
         return _parsed(answer, found)
@@ -480,9 +475,9 @@ class Muster:
         done_by: str = "cluster",
         **options: Option,
     ) -> Answer | None:
-        """Ask for what the body says; None for an answer that only repeats it, as nothing has it yet.
+        """Request what the body specifies; None for an answer that only repeats the body, as it is still open.
 
-        done_by: the field that only the answer with what stands now has.
+        done_by: a field that only the answer with the current state has.
         """
         headers = {**own_key(), **(headers or {})}
         found = await self._transport.request(method, path, params=_given(**options), body=sent(body), headers=headers)
@@ -496,12 +491,12 @@ def _listing(row: type[BaseModel | Record], name: str) -> type[BaseModel]:
 
 
 def _path(*parts: str) -> str:
-    """Path of a resource, whatever somebody gives as its name."""
+    """Return the path of a resource, with all parts quoted."""
     return "/".join(("/v1", *(quote(part, safe="") for part in parts)))
 
 
 def _given(**options: Option) -> dict[str, str | int]:
-    """Return the parameters that say something: not the empty ones and False, which are the API's defaults."""
+    """Return the parameters without empty ones and False, which are the API's defaults."""
     said = {name: value for name, value in options.items() if value != "" and value is not False}
     return {name: "true" if value is True else value for name, value in said.items()}
 

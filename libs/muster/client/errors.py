@@ -1,14 +1,14 @@
-"""What can go wrong when one talks to Muster."""
+"""Errors of the client."""
 
 from muster.schemas.views import Problem
 
 
 class MusterError(Exception):
-    """Every error of this SDK."""
+    """Base class of all errors of this SDK."""
 
 
 class RefusedError(MusterError):
-    """Muster answered, and said no (4xx). `problem` names the field and the cure; the same request will fail again."""
+    """The request was refused (4xx). `problem` names the field and a hint; the same request will fail again."""
 
     def __init__(self, problem: Problem) -> None:
         field = f"{problem.field}: " if problem.field else ""
@@ -18,34 +18,34 @@ class RefusedError(MusterError):
 
 
 class NotFoundError(RefusedError):
-    """There is none of that name (404), or it is no longer kept (410)."""
+    """The resource does not exist (404), or is no longer kept (410)."""
 
 
 class NotAllowedError(RefusedError):
-    """The token is missing or unknown (401), or its bearer may not do this (403)."""
+    """The token is missing or invalid (401), or its principal may not do this (403)."""
 
 
 class ConflictError(RefusedError):
-    """It contradicts what stands (409): the key was used for another job, or the job has ended."""
+    """Conflicts with the current state (409): the key was used for another job, or the job has ended."""
 
 
 class UnreachableError(MusterError):
-    """Nobody answered, or only that it cannot be served now (5xx), also after retries.
+    """No answer, or a temporary failure (5xx), also after retries.
 
-    Whether a request took effect is unknown; sending it again with the same idempotency key is safe.
+    The outcome of the request is unknown; sending it again with the same idempotency key is safe.
     """
 
 
 class UnavailableError(UnreachableError):
-    """The gateway answered that it cannot serve this now, and says who is away (5xx), also after retries."""
+    """The gateway cannot serve the request now (5xx) and names the missing service, also after retries."""
 
 
 class StateDirError(UnreachableError):
-    """A state directory does not say where its stack listens, or with which token."""
+    """A state directory lacks the endpoints or the token of its stack."""
 
 
 def refusal(problem: Problem) -> RefusedError:
-    """The error of a problem document."""
+    """Return the error of a problem document."""
     match problem.status:
         case 404 | 410:
             return NotFoundError(problem)

@@ -1,4 +1,4 @@
-"""One request to the gateway: bounded retries, and answers or typed errors."""
+"""Send one request to the gateway: bounded retries, and answers or typed errors."""
 
 import asyncio
 import json
@@ -16,35 +16,35 @@ from muster.client.errors import MusterError, UnavailableError, UnreachableError
 from muster.client.tokens import TokenSource
 from muster.schemas.views import Problem
 
-ATTEMPTS_MAX = 8  # 7 s of waits: a broker that lost a server has another leader by then
+ATTEMPTS_MAX = 8  # 7 s in all: a broker that lost a server has a new leader by then
 RETRY_S_FIRST = 0.1
 RETRY_S_MAX = 2.0
 TIMEOUT_S = 10.0
 CONNECTIONS_MAX = 64
-RETRY_AFTER_S_MAX = 30.0  # a gateway that asks for a longer wait is tried again after so long
+RETRY_AFTER_S_MAX = 30.0  # upper bound of the wait that the gateway asks for
 UNAUTHORIZED = 401
 TOO_MANY = 429
 _TRY_AGAIN = frozenset({TOO_MANY, 502, 503, 504})
 
 BROKEN = (aiohttp.ClientError, OSError, TimeoutError)
-"""What it looks like when nobody answers, or not to the end."""
+"""Errors of a connection without a complete answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How often a request is tried, and the wait after the first failure in seconds (doubled each time)."""
+    """The number of attempts of a request, and the wait after the first failure in seconds (doubled each time)."""
 
     attempts: int = ATTEMPTS_MAX
     first_s: float = RETRY_S_FIRST
     most_s: float = RETRY_S_MAX
 
     def wait_s(self, failures: int, *, asked_s: float = 0.0) -> float:
-        """Return the wait after so many failures in a row. asked_s: what the gateway asked for, in seconds."""
+        """Return the wait after this number of failures in a row. asked_s: the wait that the gateway asked for."""
         return max(min(self.first_s * 2.0 ** (failures - 1), self.most_s), min(asked_s, RETRY_AFTER_S_MAX))
 
 
 class HttpTransport:
-    """Sends requests to the gateway. Connections are opened with the first request, in the loop that it runs in."""
+    """Sends requests to the gateway. Connections open with the first request, in its event loop."""
 
     def __init__(self, url: str, tokens: TokenSource, retry: Retry, *, ca_file: Path | None = None) -> None:
         self.url = url.rstrip("/")
@@ -68,11 +68,10 @@ class HttpTransport:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> bytes:
-        """The answer's body. Every request here is safe to repeat (reads, or guarded by an idempotency key).
+        """Send a request and return the body of the answer.
 
-        A refusal because of limits (429) is one that passes: it is raised only after all attempts.
-
-        Raises RefusedError, UnreachableError (UnavailableError if it was the gateway that said so).
+        Every request is safe to repeat (a read, or guarded by an idempotency key). A rate limit (429) is raised
+        only after all attempts. Raises RefusedError, UnreachableError (UnavailableError if the gateway answered).
         """
         sent = {"Content-Type": "application/json", **(headers or {})} if body is not None else dict(headers or {})
         failure: MusterError = UnreachableError("")
@@ -110,7 +109,7 @@ class HttpTransport:
     async def listen(
         self, path: str, *, params: Mapping[str, str | int], silence_s: float
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """An answer without end, in pieces as they come. silence_s: more than that between two means it is broken.
+        """Yield an endless answer in pieces as they arrive. silence_s: longest time between two pieces.
 
         Raises RefusedError, UnreachableError; one of BROKEN if the answer breaks off.
         """
@@ -120,7 +119,7 @@ class HttpTransport:
             self.url + path, params=params, timeout=patience, headers=_bearing(token), allow_redirects=False
         ) as answer:
             if answer.status == UNAUTHORIZED and await self._tokens.token(refused=token) != token:
-                raise UnreachableError("the token was renewed")  # whoever follows asks again
+                raise UnreachableError("the token was renewed")  # the caller tries again
             if answer.status != 200:
                 raise_for(answer.status, await answer.read())
             yield answer.content.iter_any()
@@ -137,12 +136,12 @@ class HttpTransport:
 
 
 def own_key() -> dict[str, str]:
-    """Return the header by which one call is one request, however often it is tried."""
+    """Return the idempotency header that makes all attempts of one call the same request."""
     return {"Idempotency-Key": os.urandom(16).hex()}
 
 
 def sent(model: BaseModel) -> bytes:
-    """Return the body of a request: only what was said, so that the other side's defaults hold for the rest."""
+    """Return the body of a request without unset fields, so that the server's defaults apply."""
     return model.model_dump_json(exclude_unset=True).encode()
 
 
@@ -151,7 +150,7 @@ def _bearing(token: str) -> dict[str, str]:
 
 
 def raise_for(status: int, body: bytes) -> None:
-    """Raises RefusedError for a 4xx, UnavailableError or UnreachableError for anything else."""
+    """Raise RefusedError for a 4xx status, UnavailableError or UnreachableError for any other."""
     problem = _problem(status, body)
     if 400 <= status < 500:
         raise refusal(problem)
@@ -160,7 +159,7 @@ def raise_for(status: int, body: bytes) -> None:
 
 
 def _not_now(status: int, body: bytes) -> tuple[MusterError, float]:
-    """Return the error of an answer after which the request is sent again, and the wait that the answer asks for."""
+    """Return the error of an answer that is retried, and the wait that the answer asks for."""
     told = _told(body)
     if status == TOO_MANY:
         problem = told or _problem(status, body)
@@ -176,7 +175,7 @@ def _problem(status: int, body: bytes) -> Problem:
 
 
 def _told(body: bytes) -> Problem | None:
-    """None: something between us and the gateway answered."""
+    """Return the problem document, or None if a proxy answered instead of the gateway."""
     try:
         return Problem.model_validate(json.loads(body))
     except (ValueError, ValidationError):

@@ -1,4 +1,4 @@
-"""Where the token of a request comes from: the caller, a file, or a program that prints one."""
+"""Sources of the token of a request: the caller, a file, or a program that prints one."""
 
 import asyncio
 import contextlib
@@ -9,26 +9,26 @@ from typing import Protocol
 from muster.client.errors import MusterError
 
 COMMAND_S = 60.0
-"""A program that prints tokens may ask a person something."""
+"""Timeout of a program that prints a token, in seconds; it may ask the user for input."""
 KILLED_S = 2.0
-"""Until the end of a program that was killed is known; one that it started may hold on to the pipe."""
+"""Time to wait for the end of a killed program, in seconds; its child processes may keep the pipe open."""
 TOKEN_CHARS_MAX = 16 * 1024
 
 
 class TokenError(MusterError):
-    """There is no token to send; the message names the file or program."""
+    """No token can be sent; the message names the file or program."""
 
 
 class TokenSource(Protocol):
-    """Gives the token that a request carries."""
+    """Supplies the token of a request."""
 
     async def token(self, *, refused: str = "") -> str:
-        """Return the token. refused: one that the gateway has just refused; another may be had. Raises TokenError."""
+        """Return the token. refused: a token that the gateway has just refused, to be renewed. Raises TokenError."""
         ...
 
 
 class FixedToken:
-    """Always the same token."""
+    """A token that never changes."""
 
     def __init__(self, token: str) -> None:
         self._token = token
@@ -39,7 +39,7 @@ class FixedToken:
 
 
 class FileToken:
-    """What a file holds now: tokens of service accounts are renewed in their file."""
+    """The current content of a file: tokens of service accounts are renewed in their file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -54,9 +54,9 @@ class FileToken:
 
 
 class CommandToken:
-    """What a program prints. It runs once, and again when the gateway refuses the token; no shell is between.
+    """The output of a program. It runs once, and again when the gateway refuses the token; without a shell.
 
-    timeout_s: after which the program is ended.
+    timeout_s: after which the program is killed.
     """
 
     def __init__(self, words: Sequence[str], *, timeout_s: float = COMMAND_S) -> None:
@@ -68,7 +68,7 @@ class CommandToken:
         self._running = asyncio.Lock()
 
     async def token(self, *, refused: str = "") -> str:
-        """Return what the program printed. Raises TokenError."""
+        """Return the program's output. Raises TokenError."""
         async with self._running:
             if not self._token or self._token == refused:
                 self._token = checked(await self._printed(), of=f"token command {self._words[0]}")
@@ -88,7 +88,7 @@ class CommandToken:
                 printed = bytearray()
                 while chunk := await process.stdout.read(TOKEN_CHARS_MAX):
                     printed += chunk
-                    if len(printed) > TOKEN_CHARS_MAX + 2:  # with the end of the line
+                    if len(printed) > TOKEN_CHARS_MAX + 2:  # with the end of line
                         raise TokenError(f"token command {name} prints more than {TOKEN_CHARS_MAX} bytes")
                 status = await process.wait()
         except TimeoutError as error:
@@ -102,7 +102,7 @@ class CommandToken:
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:
-    """Kill a program, and read what it still printed: with a full pipe nobody would hear of its end."""
+    """Kill a program and read its remaining output: with a full pipe, its end would not be reported."""
     with contextlib.suppress(ProcessLookupError):
         process.kill()
     with contextlib.suppress(TimeoutError):
@@ -113,8 +113,8 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
 
 
 def checked(content: str, *, of: str) -> str:
-    """Return a token as it may stand in a header. of: where it came from. Raises TokenError."""
+    """Return a token that is valid in a header. of: its source, for errors. Raises TokenError."""
     token = content.strip()
     if not token or len(token) > TOKEN_CHARS_MAX or not token.isascii() or any(char <= " " for char in token):
-        raise TokenError(f"{of} gives no token: one line of at most {TOKEN_CHARS_MAX} ASCII characters is expected")
+        raise TokenError(f"{of} gives no token: expected one line of at most {TOKEN_CHARS_MAX} ASCII characters")
     return token

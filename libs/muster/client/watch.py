@@ -1,6 +1,5 @@
-"""Following facts over reconnects: each fact once, none missed while the gateway still has it.
-
-Server-sent events are read as far as Muster sends them (HTML Living Standard, section 9.2: lines end with LF)."""
+"""Follow facts across reconnects: each fact once, none missed while the gateway still has it. Server-sent events are
+parsed as far as Muster uses them (HTML Living Standard, section 9.2: lines end with LF)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -15,17 +14,17 @@ from muster.schemas.subjects import FED_STREAM
 from muster.schemas.views import FactView
 
 EVENT_BYTES_MAX = 4 * 1024 * 1024
-"""A fact of 512 KiB whose every character is escaped, and what stands around it."""
+"""A fact of 512 KiB with every character escaped, and its envelope."""
 
-SILENCE_S_MAX = 30.0  # the gateway says something every ten seconds
+SILENCE_S_MAX = 30.0  # the gateway sends at least a comment every ten seconds
 
 
 class TypedFact(FactView):
-    """A fact whose `payload` is read on demand: most readers look at the name alone."""
+    """A fact whose `payload` is parsed on demand: most readers only need the name."""
 
     @cached_property
     def payload(self) -> FactBody | None:
-        """The body in its own type; None if this version does not know the fact (a newer Muster wrote it).
+        """Return the body in its own type; None for a fact that this version does not know.
 
         Raises pydantic.ValidationError if the body does not fit its type.
         """
@@ -35,12 +34,12 @@ class TypedFact(FactView):
 
 
 class EventTooLongError(ValueError):
-    """More bytes than any event has came without the empty line that ends one: whoever sends is not Muster."""
+    """An event exceeds the maximum size: the sender is not Muster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event. id: cursor after it, "" if it has none. data: its lines, UTF-8."""
+    """One event. id: the cursor after it, "" if there is none. data: its lines, UTF-8."""
 
     id: str
     name: str
@@ -48,13 +47,13 @@ class Event:
 
 
 class EventParser:
-    """Makes events of an answer's bytes, however they are cut into pieces."""
+    """Parses the bytes of an answer into events, however the bytes are split."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, piece: bytes) -> list[Event]:
-        """Events that are whole with this piece. Comments and unknown fields are passed by.
+        """Return the events that this piece completes. Comments and unknown fields are ignored.
 
         Raises EventTooLongError.
         """
@@ -86,10 +85,10 @@ def _events(blocks: list[bytes]) -> Iterator[Event]:
 async def follow(
     transport: HttpTransport, path: str, *, params: Mapping[str, str | int], after: str, ends: frozenset[str]
 ) -> AsyncIterator[TypedFact]:
-    """Facts of a stream of events. after: cursor, "" for the stream's own beginning. ends: names of a job's own facts
-    that end it.
+    """Yield the facts of a stream of events. after: cursor, "" for the start of the stream.
 
-    Raises RefusedError; UnreachableError after the bounded number of attempts without any progress.
+    ends: names of a job's own facts that end it. Raises RefusedError; UnreachableError after the bounded number of
+    attempts without any progress.
     """
     cursor, seen = after, dict[str, int]()
     failures = 0
@@ -122,7 +121,7 @@ async def follow(
 async def _once(
     transport: HttpTransport, path: str, params: Mapping[str, str | int], cursor: str
 ) -> AsyncIterator[list[Event]]:
-    """Events in the lists that they arrive in. Raises RefusedError, UnreachableError, one of BROKEN."""
+    """Yield events in lists, as they arrive. Raises RefusedError, UnreachableError, one of BROKEN."""
     query = {**params, "follow": "true", **({"after": cursor} if cursor else {})}
     parser = EventParser()
     async with transport.listen(path, params=query, silence_s=SILENCE_S_MAX) as pieces:

@@ -1,4 +1,4 @@
-"""Who may use the HTTP API: tokens as the KV bucket `tokens` keeps them, and where a stack listens."""
+"""Access to the HTTP API: tokens as the KV bucket `tokens` keeps them, and the endpoints of a stack."""
 
 import hashlib
 from enum import StrEnum
@@ -13,10 +13,10 @@ TOKEN_TEAMS_MAX = 64
 
 
 class Role(StrEnum):
-    """What a token's bearer may do; each role may also do what the ones before it may.
+    """Permissions of a token's principal; each role includes the permissions of the roles before it.
 
     viewer: read. submitter: submit and cancel for its teams. operator: for every team, change queues, reserve.
-    admin: make and revoke tokens.
+    admin: create and revoke tokens.
     """
 
     VIEWER = "viewer"
@@ -26,13 +26,13 @@ class Role(StrEnum):
 
 
 class TokenRecord(Wire):
-    """Value in the bucket `tokens` under `token_hash(token)`: whose token it is. The token itself is stored nowhere."""
+    """Value in the bucket `tokens` under `token_hash(token)`: the token's principal. The token itself is not stored."""
 
     principal: Label
     role: Role
     teams: Annotated[tuple[Name, ...], Field(max_length=TOKEN_TEAMS_MAX)] = ()
     expires_at_s: Annotated[int, Field(ge=0)] | None = None
-    """Seconds since the Unix epoch, from which on the token is refused; None: never."""
+    """Time from which the token is refused, in seconds since the Unix epoch; None: never."""
 
 
 class TokenView(TokenRecord):
@@ -42,13 +42,13 @@ class TokenView(TokenRecord):
 
 
 class TokenMade(TokenView):
-    """Answer to making a token: the only time that the token itself is shown."""
+    """Answer to the creation of a token: the only time that the token itself is shown."""
 
     token: str
 
 
 class Allowance(Wire):
-    """One limit of a principal at one gateway, and what is left of it."""
+    """One rate limit of a principal at one gateway, and its remaining allowance."""
 
     what: str
     """`requests`, `writes` (jobs submitted and other changes) or `team-jobs`."""
@@ -57,31 +57,31 @@ class Allowance(Wire):
     """The team whose members share the limit; "" for a limit of the principal."""
 
     per_min: int
-    """How many per minute, on average."""
+    """Average number per minute."""
 
     burst: int
-    """How many at once, after a pause."""
+    """Maximum number at once, after a pause."""
 
     left: int
-    """How many at once now."""
+    """Number that may be made at once now."""
 
 
 class MeView(TokenRecord):
-    """Answer to who asks: the token's bearer, and the limits that hold for it; a role without limits has none."""
+    """The token's principal, and its rate limits; a role without limits has none."""
 
     limits: tuple[Allowance, ...] = ()
 
 
 class Endpoints(Wire):
-    """`<state-dir>/run/endpoints.json`: where a running stack listens. http: base URL of the API.
+    """`<state-dir>/run/endpoints.json`: the endpoints of a running stack. http: base URL of the API.
 
     monitor: nats-server's own HTTP monitoring. websocket: NATS for browsers. metrics: one page per service process.
-    ports: by name, so that the next start takes the same ones.
+    ports: by name, so that the next start uses the same ones.
     """
 
     http: str
     ca_file: str = ""
-    """Certificate of the authority that clients verify the API with; "": those that the system trusts."""
+    """CA certificate with which clients verify the API; "": the system's."""
     nats: str = ""
     redis: str = ""
     monitor: str = ""
@@ -91,5 +91,5 @@ class Endpoints(Wire):
 
 
 def token_hash(token: str) -> str:
-    """Key of a token in the bucket: SHA-256 in hex. Tokens are 256 random bits, so no salt or stretching is needed."""
+    """Return the key of a token in the bucket: SHA-256 in hex. Tokens have 256 random bits and need no salt."""
     return hashlib.sha256(token.encode()).hexdigest()

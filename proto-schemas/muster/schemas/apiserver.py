@@ -1,4 +1,4 @@
-"""How clusters and API servers are: `GET /v1/apiserver`, `GET /v1/clusters`, `muster guard report`, the dashboard."""
+"""State of clusters and API servers: `GET /v1/apiserver`, `GET /v1/clusters`, `muster guard report`, the dashboard."""
 
 from typing import Annotated
 
@@ -16,18 +16,17 @@ KINDS_MAX = 50
 
 
 class MemoryPoint(Wire):
-    """Resident memory of a replica at one moment."""
+    """Resident memory of a replica at one time."""
 
     at: InstantNs
     memory_mib: float
 
 
 class ApiServerReplica(Wire):
-    """One API server, as its newest metrics say.
+    """One API server, from its newest metrics.
 
-    started_at: 0 if that is not known. memory: the last hour or so, oldest first. in_flight: requests being worked on,
-    reading and changing ones. requests_per_s: over the last interval. error: why its metrics cannot be read, "" if they
-    can.
+    started_at: 0 if unknown. memory: about the last hour, oldest first. in_flight: requests under way, reading and
+    mutating. requests_per_s: over the last interval. error: why its metrics cannot be read, "" if they can.
     """
 
     name: str
@@ -46,7 +45,8 @@ class ApiServerReplica(Wire):
 
 
 class Lister(Wire):
-    """Who LISTs what. client: its user agent, or its user where only that is known (`known_by`)."""
+    """LIST requests of one client for one resource. client: its user agent, or its user if only that is known
+    (`known_by`)."""
 
     client: str
     known_by: str = "user-agent"
@@ -56,7 +56,7 @@ class Lister(Wire):
 
 
 class FlowLevel(Wire):
-    """A priority level over all replicas. seats: nominal, per replica; wanted: as the guard keeps it, or 0."""
+    """A priority level over all replicas. seats: nominal, per replica; wanted: as the guard maintains it, or 0."""
 
     name: str
     seats: int = 0
@@ -70,7 +70,7 @@ class FlowLevel(Wire):
 
 
 class StoredKind(Wire):
-    """Objects of one kind in the API server's storage. bytes: as it estimates them, 0 if it does not."""
+    """Objects of one kind in the API server's storage. bytes: its estimate, 0 without one."""
 
     resource: str
     objects: int = 0
@@ -78,7 +78,7 @@ class StoredKind(Wire):
 
 
 class StandingAdvice(AdviceRaised):
-    """One advice that stands, as it was raised last."""
+    """One active advice, as it was last raised."""
 
     id: str
     """Subject of its facts."""
@@ -87,9 +87,9 @@ class StandingAdvice(AdviceRaised):
 
 
 class ApiServerReport(Wire):
-    """All of it. guarded: whether a guard watches a real cluster at all. applies: whether it keeps flow control itself.
+    """The guard's report. guarded: whether a guard watches a real cluster. applies: whether it maintains flow control.
 
-    lacking: what it cannot see or do here, and what that would need.
+    lacking: missing data or permissions, and how to provide them.
     """
 
     cluster: str = ""
@@ -106,14 +106,14 @@ class ApiServerReport(Wire):
 
 
 class AskReport(Wire):
-    """To the guard (`report`): how the API servers are."""
+    """Question to the guard (`report`): the state of the API servers."""
 
 
 class ClusterView(Wire):
-    """A cluster, as `GET /v1/clusters` shows it: what it is (`described`) and how full it is now.
+    """A cluster, as `GET /v1/clusters` shows it: its properties (`described`) and its present use.
 
-    Answered by its scheduler (`cluster`, asked with `AskFleet`). state: active, draining, drained or lost, as the
-    federation says.
+    Answered by its scheduler (`cluster`, asked with `AskFleet`). state: active, draining, drained or lost, from the
+    federation.
     """
 
     name: str

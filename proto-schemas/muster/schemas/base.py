@@ -1,4 +1,4 @@
-"""What all wire models share: frozen, tolerant readers of newer writers, bounded text."""
+"""Base of all wire models: frozen, tolerant readers of newer writers, bounded text."""
 
 import json
 from typing import Annotated, NewType, TypeVar
@@ -6,10 +6,10 @@ from typing import Annotated, NewType, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-FACT_BYTES_MAX = 512 * 1024  # a fact's body; half of the broker's payload limit, so that headers never decide
+FACT_BYTES_MAX = 512 * 1024  # a fact's body; half of the broker's payload limit, so that headers always fit
 BODY_BYTES_MAX = 1024 * 1024  # an HTTP request's body
-JOBS_PER_BATCH_MAX = 1_000  # submitted in one request
-CAUSES_MAX = 16  # a fact names at most so many facts that led to it
+JOBS_PER_BATCH_MAX = 1_000  # jobs submitted in one request
+CAUSES_MAX = 16  # maximum number of causes of a fact
 
 NAME_PATTERN = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"  # RFC 1123 label: also a Kubernetes name and a subject token
 
@@ -27,14 +27,12 @@ Instant = NewType("Instant", int)
 """Nanoseconds since the Unix epoch. Whole numbers, so that replays compare equal to the last bit."""
 NEVER = Instant(0)
 RecordedInstant = Annotated[Instant, Field(ge=0)]
-"""An `InstantNs` of a record, with which its core reckons."""
+"""An `InstantNs` of a record, with which its core computes."""
 
 
 class Wire(BaseModel):
-    """A model that crosses the bus. Readers ignore fields they do not know: facts only grow by optional fields.
-
-    Validators are built at first use: no process uses all of the contract, and building took a third of its import.
-    """
+    """A model that crosses the bus. Readers ignore unknown fields, as facts grow by optional fields only. Validators
+    are built at first use: no process uses the whole contract, and building it took a third of its import."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
@@ -67,11 +65,10 @@ Model = TypeVar("Model", bound=Wire)
 
 
 def parse_request(model: type[Model], body: bytes | str) -> Model:
-    """What a person or client sent, read strictly: there a field nobody knows is a mistake worth telling.
+    """Parse a request of a user or client strictly: an unknown field or a wrong type is an error.
 
-    Strictly in types, too: "8" and true are no numbers. Facts carry the same models and are read tolerantly, so the
-    strictness is the edge's and not the model's.
-    A key that is given twice is refused, too.
+    "8" and true are not numbers. Facts carry the same models and are read tolerantly, so strictness is applied here and
+    not by the model. A duplicate key is refused, too.
 
     Raises pydantic.ValidationError, whose `errors()` name the field.
     """
@@ -81,7 +78,7 @@ def parse_request(model: type[Model], body: bytes | str) -> Model:
 
 
 def _refuse_twice(pairs: list[tuple[str, object]]) -> None:
-    """Refuse an object that gives a key twice: readers differ in which of the two they take.
+    """Refuse an object with a duplicate key: readers differ in which value they use.
 
     Raises pydantic.ValidationError.
     """
@@ -94,7 +91,7 @@ def _refuse_twice(pairs: list[tuple[str, object]]) -> None:
 
 
 def _unread(_: str) -> None:
-    """Read no number: only the keys count."""
+    """Skip a number: only the keys matter."""
 
 
 _KEYS = json.JSONDecoder(object_pairs_hook=_refuse_twice, parse_int=_unread, parse_float=_unread, strict=False)

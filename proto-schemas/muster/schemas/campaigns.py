@@ -1,4 +1,4 @@
-"""How campaigns are shown, and what one would come to: `GET /v1/campaigns`, `muster upgrade status|plan`."""
+"""Views of campaigns and their previews: `GET /v1/campaigns`, `muster upgrade status|plan`."""
 
 from typing import Annotated
 
@@ -12,15 +12,15 @@ CAMPAIGNS_MAX = 128
 
 
 class AskCampaigns(Wire):
-    """To `campaigns`. name: one of them, with its nodes; "": all, without."""
+    """Question `campaigns`. name: one campaign, with its nodes; "": all, without nodes."""
 
     name: str = ""
 
 
 class TurnView(Wire):
-    """One node of a campaign. step: where it stands, since then. turn_at: when its turn is planned, 0: it has none yet.
+    """One node of a campaign. step: its state, entered at `since`. turn_at: planned time of its turn, 0 without one.
 
-    waits_for: the job for whose end. detail: in words: what failed, or what keeps it from its turn.
+    waits_for: the job whose end it waits for. detail: as text: the failure, or the reason without a turn.
     """
 
     node: str
@@ -34,11 +34,11 @@ class TurnView(Wire):
 
 
 class CampaignView(Wire):
-    """One campaign. state: going, paused, stopped, aborting or ended; reason: why. steps: nodes at each step.
+    """One campaign. state: going, paused, stopped, aborting or ended; reason: why. steps: number of nodes at each step.
 
-    next_at: when the next node is taken; ends_at: when the last one is done as it is planned now; both 0 if nobody
-    knows. without_turn: nodes that nobody can give one now. out_of_use, out_of_use_most: of the selected nodes, now and
-    at the most. nodes: of one campaign that was asked for by name.
+    next_at: when the next node is taken; ends_at: planned end of the last one; both 0 if unknown. without_turn:
+    number of nodes that cannot get a turn now. out_of_use, out_of_use_most: of the selected nodes, now and at most.
+    nodes: only for a campaign that was requested by name.
     """
 
     name: str
@@ -62,23 +62,23 @@ class CampaignView(Wire):
 
 
 class CampaignsAnswer(Wire):
-    """To `campaigns`: those that go on, then those that are over, the newest first."""
+    """Answer of `campaigns`: active campaigns, then ended ones, the newest first."""
 
     campaigns: Annotated[tuple[CampaignView, ...], Field(max_length=CAMPAIGNS_MAX)] = ()
 
 
 class AskPreview(Wire):
-    """To `preview`: what would a campaign come to, if it began now?"""
+    """Question `preview`: the result of a campaign that starts now."""
 
     spec: CampaignSpec
 
 
 class Course(Wire):
-    """One way to upgrade the nodes, simulated. way: "campaign", "naive drain" or "cordon and wait".
+    """One simulated way to upgrade the nodes. way: "campaign", "naive drain" or "cordon and wait".
 
-    ends_at: when the last node is done, 0: not within what was simulated. jobs_killed: stopped though they had not
-    finished; jobs_moved: stopped after a checkpoint, which they allow. gpu_hours_lost: idle_gpu_hours, in which nobody
-    could use a node, and redone_gpu_hours, of work that has to be done again.
+    ends_at: end of the last node, 0: not within the simulated time. jobs_killed: stopped before their end;
+    jobs_moved: stopped after a checkpoint, as they allow. gpu_hours_lost: idle_gpu_hours of unused nodes, and
+    redone_gpu_hours of work that must be repeated.
     """
 
     way: str
@@ -91,10 +91,9 @@ class Course(Wire):
 
 
 class CampaignPreview(Wire):
-    """To `preview`. field, problem: why it would be refused, "" if it would not. nodes: selected; at_version: of those,
-    left alone; without_turn: that could not be taken now. courses: the campaign first, then what it is compared with.
-    turns: in their order.
-    """
+    """Answer of `preview`. field, problem: why it would be refused, "" if it is accepted. nodes: selected ones.
+    at_version: of those, skipped; without_turn: that could not be taken now. courses: the campaign first, then the
+    alternatives. turns: in their order."""
 
     cluster: str = ""
     at: InstantNs = 0
@@ -108,7 +107,7 @@ class CampaignPreview(Wire):
 
 
 class AskCampaignCheck(Wire):
-    """To `campaign-check`: may this be started, or asked of a campaign? spec: of a start. ask: pause, resume, abort."""
+    """Question `campaign-check`: whether this request is accepted. spec: of a start. ask: pause, resume, abort."""
 
     name: str
     ask: str
@@ -116,7 +115,7 @@ class AskCampaignCheck(Wire):
 
 
 class CampaignCheckAnswer(Wire):
-    """To `campaign-check`. field, problem: why not; known: whether there is a campaign of that name."""
+    """Answer of `campaign-check`. field, problem: why not; known: whether a campaign of that name exists."""
 
     field: str = ""
     problem: Text = ""

@@ -1,4 +1,4 @@
-"""How nodes and devices are: `GET /v1/conditions`, `muster health`, the dashboard. Answered by health's leader."""
+"""State of nodes and devices: `GET /v1/conditions`, `muster health`, the dashboard. Answered by health's leader."""
 
 from typing import Annotated
 
@@ -12,16 +12,15 @@ EPISODES_MAX = 200
 
 
 class AskConditions(Wire):
-    """To health (`conditions`). node: it alone, with what was seen of it lately; "": everything that is not healthy."""
+    """Question to health (`conditions`). node: only this node, with recent observations; "": everything unhealthy."""
 
     node: str = ""
 
 
 class Condition(Wire):
-    """A node, or a device of it (uuid), that is not healthy or has faults that stand.
+    """A node or device (uuid) that is not healthy or has open faults.
 
-    withheld: nothing is held there. maintained_by: services that have it, and not health. running: treatment of who
-    still holds it.
+    withheld: it is drained. maintained_by: other services that have it. running: treatment of running jobs.
     """
 
     kind: str
@@ -40,7 +39,7 @@ class Condition(Wire):
 
 
 class EndedIllness(Wire):
-    """One that is over. attempts: of repair or checks."""
+    """An incident that is over. attempts: of repair or checks."""
 
     kind: str
     name: str
@@ -52,7 +51,7 @@ class EndedIllness(Wire):
 
 
 class BrakeView(Wire):
-    """The brake. nodes: suspected within the window; most: so many may be. tripped: why it waits for a person."""
+    """The brake. nodes: suspected within the window; most: the limit. tripped: why it waits for an operator."""
 
     nodes: int = 0
     most: int = 0
@@ -62,7 +61,7 @@ class BrakeView(Wire):
 
 
 class FaultCount(Wire):
-    """How often a code was observed since this leader began."""
+    """Number of observations of a code since this leader began."""
 
     code: str
     fault_class: FaultClass
@@ -70,10 +69,9 @@ class FaultCount(Wire):
 
 
 class ConditionsAnswer(Wire):
-    """conditions: what needs a person first, then newest first. ended: newest first. marks: of the asked node, newest
-    first. opted_out: of it: what is seen is recorded, and nothing follows. known: the asked node is part of the
-    cluster.
-    """
+    """Answer of `conditions`. conditions: those that need a person first, then newest first. ended: newest first.
+    marks: of the requested node, newest first. opted_out: of that node: observations are recorded without
+    consequences. known: the requested node is part of the cluster."""
 
     cluster: str = ""
     nodes: int = 0

@@ -1,4 +1,4 @@
-"""Devices of composable fabrics: what people ask for, in the words of the field's operator, and how it stands.
+"""Devices of composable fabrics: requests, in the terms of the Composable Resource Operator, and their state.
 
 The shape of a request and its states are those of the Composable Resource Operator (CoHDI/composable-resource-operator
 v0.2.1, group cro.hpsys.ibm.ie.com, version v1alpha1). Its resource definition calls the policy that spreads devices
@@ -13,14 +13,14 @@ from pydantic import BeforeValidator, Field, model_validator
 from muster.schemas.base import InstantNs, JobId, Label, Name, Text, Wire
 
 SIZE_MAX = 4_096
-"""Devices of one request."""
+"""Maximum number of devices of one request."""
 API_VERSIONS = ("v1alpha1", "cro.hpsys.ibm.ie.com/v1alpha1", "muster.dev/v1alpha1")
 KIND = "ComposabilityRequest"
 GPU, CXL_MEMORY = "gpu", "cxlmemory"
 
 
 class AllocationPolicy(StrEnum):
-    """On which nodes devices go if no target node is named: as far as possible all on one, or evenly over nodes."""
+    """Placement of devices without a target node: as far as possible on one node, or evenly over nodes."""
 
     SAMENODE = "samenode"
     DIFFERENTNODE = "differentnode"
@@ -31,7 +31,8 @@ def _policy_word(value: object) -> object:
 
 
 class OtherSpec(Wire):
-    """What the node must have free beside the devices; None: not asked. memory, ephemeral_storage: bytes."""
+    """Free resources that the node must have besides the devices; None: not required. memory, ephemeral_storage:
+    bytes."""
 
     milli_cpu: Annotated[int, Field(ge=0)] | None = None
     memory: Annotated[int, Field(ge=0)] | None = None
@@ -42,8 +43,8 @@ class OtherSpec(Wire):
 class ComposabilitySpec(Wire):
     """`spec.resource` of a ComposabilityRequest: `size` devices of one model.
 
-    type: "gpu", "cxlmemory", or what else a fabric serves. size 0 gives all devices back and keeps the request.
-    force_detach: devices are taken away also while they are held.
+    type: "gpu", "cxlmemory", or another type of a fabric. size 0 returns all devices and keeps the request.
+    force_detach: devices are detached also while jobs use them.
     """
 
     type: Label = GPU
@@ -62,7 +63,7 @@ class ComposabilitySpec(Wire):
 
 
 class ManifestMetadata(Wire):
-    """`metadata` of a manifest. name: "" lets the gateway make one."""
+    """`metadata` of a manifest. name: "" has the gateway generate one."""
 
     name: Name | None = None
     labels: dict[str, str] = Field(default_factory=dict)
@@ -76,7 +77,7 @@ class ManifestSpec(Wire):
 
 
 class ComposabilityManifest(Wire):
-    """A whole ComposabilityRequest as people write it for the operator."""
+    """A complete ComposabilityRequest, as written for the Composable Resource Operator."""
 
     apiVersion: str  # noqa: N815 - Kubernetes' word
     kind: str
@@ -88,19 +89,20 @@ class ComposabilityManifest(Wire):
         if self.kind != KIND:
             raise ValueError(f"kind: {self.kind!r} is not {KIND}")
         if self.apiVersion not in API_VERSIONS:
-            raise ValueError(f"apiVersion: {self.apiVersion!r} is none of {', '.join(API_VERSIONS)}")
+            raise ValueError(f"apiVersion: {self.apiVersion!r} is not one of {', '.join(API_VERSIONS)}")
         return self
 
 
 class ComposabilityBody(Wire):
-    """The same in short, as programs send it. name: None lets the gateway make one from the idempotency key."""
+    """The short form of a request, as programs send it. name: None has the gateway generate one from the idempotency
+    key."""
 
     name: Name | None = None
     spec: ComposabilitySpec
 
 
 class RequestPhase(StrEnum):
-    """State of a request; the literals of the operator's status. `Refused` and `Ended` are Muster's."""
+    """State of a request; the values of the operator's status. `Refused` and `Ended` are Muster's."""
 
     NODE_ALLOCATING = "NodeAllocating"
     UPDATING = "Updating"
@@ -112,7 +114,7 @@ class RequestPhase(StrEnum):
 
 
 class AttachmentPhase(StrEnum):
-    """State of one device. `operator_word` is what the operator's ComposableResource would say."""
+    """State of one device. `operator_word` is the state that the operator's ComposableResource would have."""
 
     REQUESTED = "requested"
     ATTACHING = "attaching"
@@ -126,12 +128,12 @@ class AttachmentPhase(StrEnum):
 
     @property
     def operator_word(self) -> str:
-        """Attaching, Online, Detaching, Deleting, or "" before anything was begun."""
+        """Return Attaching, Online, Detaching, Deleting, or "" before the first call."""
         return _OPERATOR_WORDS[self]
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will happen to it."""
+        """Return whether the attachment is over."""
         return self in (AttachmentPhase.DETACHED, AttachmentPhase.FAILED)
 
 
@@ -149,7 +151,7 @@ _OPERATOR_WORDS = {
 
 
 class Origin(StrEnum):
-    """Where an attachment comes from: somebody's request, the scaler, found at the first survey, or an orphan."""
+    """Origin of an attachment: a request, the scaler, found at the first survey, or an orphan."""
 
     REQUEST = "request"
     SCALER = "scaler"
@@ -167,10 +169,10 @@ class PoolModel(Wire):
 
 
 class DeviceView(Wire):
-    """One attached device, or one that is on its way, as `muster device list` shows it.
+    """One device that is attached, or being attached or detached, as `muster device list` shows it.
 
-    id: of the attachment. device_uuid: as nodes show it; device_id: as the fabric calls it; "" while not known.
-    holders: jobs that hold it. since: when it came into this phase.
+    id: of the attachment. device_uuid: as nodes show it; device_id: as the fabric calls it; "" while unknown.
+    holders: jobs that use it. since: when it entered this phase.
     """
 
     id: str
@@ -207,7 +209,7 @@ class RequestView(Wire):
 
 
 class BreakerState(StrEnum):
-    """Circuit breaker of a fabric: closed lets calls through, open none, half-open one to see."""
+    """Circuit breaker of a fabric: closed passes calls, open passes none, half-open passes one probe."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -215,7 +217,7 @@ class BreakerState(StrEnum):
 
 
 class FabricView(Wire):
-    """One fabric: its pool, its breaker, calls under way of so many allowed, devices nobody asked for."""
+    """One fabric: its pool, its breaker, calls under way and their limit, orphans."""
 
     name: str
     cluster: str = ""

@@ -21,7 +21,7 @@ HEADER_SPEC = "ce-specversion"
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """What the headers of a fact say."""
+    """The headers of a fact."""
 
     id: str
     ce_type: str
@@ -31,12 +31,12 @@ class Envelope:
 
 
 def source(scope: str, writer: str) -> str:
-    """CloudEvents source of a writer in a cluster (or `fed`)."""
+    """Return the CloudEvents source of a writer in a cluster (or `fed`)."""
     return f"/muster/{scope}/{writer}"
 
 
 def headers(row: FactType, *, id: str, scope: str, writer: str, causes: tuple[str, ...], trace: str) -> dict[str, str]:  # noqa: A002 - the CloudEvents name
-    """Headers of one fact. Causes beyond the limit are left out, newest kept."""
+    """Return the headers of one fact. Causes beyond the limit are left out, newest kept."""
     fields = {
         HEADER_SPEC: "1.0",
         HEADER_ID: id,
@@ -52,7 +52,7 @@ def headers(row: FactType, *, id: str, scope: str, writer: str, causes: tuple[st
 
 
 def read(fields: Mapping[str, str] | None) -> Envelope | None:
-    """The envelope of a message; None if it carries none (then it was not written by a Muster service)."""
+    """Return the envelope of a message; None if it has none (then no Muster service wrote it)."""
     if not fields or HEADER_ID not in fields or HEADER_TYPE not in fields or HEADER_SOURCE not in fields:
         return None
     causes = fields.get(HEADER_CAUSES)

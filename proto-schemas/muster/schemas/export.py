@@ -1,6 +1,6 @@
-"""JSON Schemas of all facts, as documents to commit, and whether a newer one may take the place of an older one.
+"""JSON Schemas of all facts, as committed documents, and the check that a newer one is compatible.
 
-There is one per row of the table of facts, the same bytes every time. Facts only grow by optional fields.
+One document per row of the table of facts, with reproducible bytes. Facts only grow by optional fields.
 """
 
 import json
@@ -24,13 +24,13 @@ Schema = dict[str, JsonValue]
 
 
 def file_name(row: FactType) -> str:
-    """`<stream>.<writer>.<kind>.<name>.json`; `any` where every service may write the fact."""
+    """Return `<stream>.<writer>.<kind>.<name>.json`; `any` if every service may write the fact."""
     writer = "any" if row.writer == ANY_SERVICE else row.writer
     return f"{row.stream.value}.{writer}.{row.kind}.{row.name}.json"
 
 
 def fact_schema(row: FactType) -> Schema:
-    """JSON Schema of one fact's body as its readers accept it, with the row of the table beside it."""
+    """Return the JSON Schema of one fact's body as its readers accept it, with the row of the table."""
     body: Schema = row.payload.model_json_schema(mode="validation")
     fact: Schema = {
         "stream": row.stream.value,
@@ -43,7 +43,7 @@ def fact_schema(row: FactType) -> Schema:
 
 
 def fact_schemas() -> dict[str, Schema]:
-    """Every fact's schema by file name, state facts included, ordered by name."""
+    """Return every fact's schema by file name, including state facts, ordered by name."""
     rows = sorted((*TABLE, *STATE_TABLE), key=file_name)
     schemas = {file_name(row): fact_schema(row) for row in rows}
     assert len(schemas) == len(rows), "two rows of the table of facts would share a file"
@@ -51,7 +51,7 @@ def fact_schemas() -> dict[str, Schema]:
 
 
 def render(document: Mapping[str, JsonValue]) -> str:
-    """A document as text: sorted keys and a final newline, so that a difference is a change."""
+    """Return a document as text: sorted keys and a final newline, so that a difference is a change."""
     return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
@@ -64,7 +64,7 @@ class Break:
     change: str
 
     def __str__(self) -> str:
-        """One line for people."""
+        """Return the change as one line of text."""
         return f"{self.file}: {self.path or 'body'}: {self.change}"
 
 
@@ -88,7 +88,7 @@ def breaks(old: Mapping[str, Schema], new: Mapping[str, Schema]) -> tuple[Break,
 
 
 class _Comparison:
-    """Walks two schemas side by side. Recursive definitions end at a pair of references already under way."""
+    """Compares two schemas recursively. Recursive definitions end at a pair of references already under way."""
 
     def __init__(self, old: Schema, new: Schema) -> None:
         self._old = old
@@ -150,7 +150,7 @@ def _keyword_changes(old: Schema, new: Schema, path: str) -> Iterator[tuple[str,
 
 
 def _resolved(schema: Schema, root: Schema) -> Schema:
-    """The schema with its `$ref` (always into `$defs`, as pydantic writes them) replaced by what it points to."""
+    """Return the schema with its `$ref` (always into `$defs`, as pydantic writes them) replaced by the definition."""
     reference = schema.get("$ref")
     if reference is None:
         return schema

@@ -1,4 +1,4 @@
-"""Ids are hashes of what they name: a retry makes the same id, and nobody draws random ones."""
+"""Ids are hashes of what they name: a retry gives the same id, and no id is random."""
 
 import base64
 import hashlib
@@ -13,58 +13,56 @@ def _digest(*parts: str | int) -> bytes:
 
 
 def job_id(*, team: str, principal: str, idempotency_key: str) -> str:
-    """26 characters of base 32 (130 bits)."""
+    """Return a job's id: 26 characters of base 32 (130 bits)."""
     return base64.b32encode(_digest("job", team, principal, idempotency_key))[:26].decode()
 
 
 def fact_id(*, scope: str, service: str, term: int, folded_seq: int, index: int) -> str:
-    """22 characters of URL-safe base 64 (132 bits): one decision's place in one term, the same when it is retried."""
+    """Return a fact's id: 22 characters of URL-safe base 64 (132 bits), the same when a decision is retried."""
     return base64.urlsafe_b64encode(_digest("fact", scope, service, term, folded_seq, index))[:22].decode()
 
 
 def request_fact_id(*parts: str) -> str:
-    """Id of a fact that a request causes: the same request again is the same fact."""
+    """Return the id of a fact that a request causes: the same request gives the same fact."""
     return base64.urlsafe_b64encode(_digest("request", *parts))[:22].decode()
 
 
 def request_name(principal: str, idempotency_key: str) -> str:
-    """A name for a ComposabilityRequest that was given none: the same key is the same request."""
+    """Return a name for a ComposabilityRequest without one: the same key gives the same request."""
     return f"request-{_digest('name', principal, idempotency_key)[:6].hex()}"
 
 
 def origin_principal(namespace: str) -> str:
-    """On whose behalf an object of Kubernetes asks: nobody knows which person made it."""
+    """Return the principal of a Kubernetes object, by its namespace: the user who created it is unknown."""
     return f"kubernetes:{namespace}"
 
 
 def origin_key(cluster: str, uid: str) -> str:
-    """Idempotency key of the job that an object of Kubernetes stands for: the same object is the same job.
-
-    The cluster is part of it, so that no cluster can make an id of another's job, whichever uid it makes up.
-    """
+    """Return the idempotency key of the job of a Kubernetes object: the same object gives the same job. The cluster
+    is part of the key, so no cluster can produce an id of another cluster's job, whichever uid it invents."""
     return f"kubernetes/{cluster}/{uid}"  # a cluster's name has no slash
 
 
 def origin_job_id(*, team: str, cluster: str, namespace: str, uid: str) -> str:
-    """The job that this very object stands for, if its namespace acts for this team."""
+    """Return the id of the object's job, if its namespace acts for this team."""
     return job_id(team=team, principal=origin_principal(namespace), idempotency_key=origin_key(cluster, uid))
 
 
 def body_hash(spec: JobSpec) -> str:
-    """SHA-256 of the canonical spec, in hex. Without defaults: a new field leaves old hashes as they are."""
+    """Return SHA-256 of the canonical spec, in hex. Without defaults: a new field leaves old hashes unchanged."""
     return hashlib.sha256(spec.model_dump_json(exclude_defaults=True).encode()).hexdigest()
 
 
 def trace_id(job: str) -> str:
-    """32 hex digits: W3C trace id of a job, when its submitter brought none."""
+    """Return the W3C trace id of a job whose submitter sent none: 32 hex digits."""
     return _digest("trace", job)[:16].hex()
 
 
 def span_id(fact: str) -> str:
-    """16 hex digits: W3C span id of a fact."""
+    """Return the W3C span id of a fact: 16 hex digits."""
     return _digest("span", fact)[:8].hex()
 
 
 def traceparent(trace: str, span: str) -> str:
-    """W3C trace context header, sampled."""
+    """Return the W3C trace context header, sampled."""
     return f"00-{trace}-{span}-01"

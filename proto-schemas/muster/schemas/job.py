@@ -1,4 +1,4 @@
-"""A job as its owner describes it, and as the fleet keeps it."""
+"""A job as its owner specifies it, and as the fleet records it."""
 
 from enum import StrEnum
 from typing import Annotated, Literal, Self
@@ -45,12 +45,12 @@ class ClaimMount(Wire):
 class PodOptions(Kept):
     """Options of every pod of a job.
 
-    user_namespace: root inside is not root outside (`hostUsers: false`). shm_mib: size of /dev/shm, which data loaders
-    share; None: half of the pod's memory, 0: the container runtime's 64 MiB. scratch_mib: an emptyDir at /scratch of at
-    most so much; 0: none. rdma: devices of the fabric between nodes; None: if the job has several pods and the cluster
-    has such devices. networks: secondary networks by the names that the cluster gives them. whole_cores: Guaranteed,
-    whole cores, near the GPUs. env: variables. secret_env: variables from Secrets. volumes: claims to mount.
-    service_account: of the namespace; None: its default, without a token.
+    user_namespace: root inside is not root outside (`hostUsers: false`). shm_mib: size of /dev/shm, which data
+    loaders share; None: half of the pod's memory, 0: the container runtime's 64 MiB. scratch_mib: size limit of an
+    emptyDir at /scratch; 0: none. rdma: devices of the fabric between nodes; None: if the job has several pods and
+    the cluster has such devices. networks: secondary networks, by their names in the cluster. whole_cores:
+    Guaranteed, whole cores, near the GPUs. env: variables. secret_env: variables from Secrets. volumes: claims to
+    mount. service_account: of the namespace; None: its default, without a token.
     """
 
     user_namespace: bool = True
@@ -66,14 +66,14 @@ class PodOptions(Kept):
 
 
 Priority = Annotated[int, Field(ge=0, le=PRIORITY_MAX)]
-"""Of a job among those of its queue: the higher, the sooner its turn, and the later it is asked to make way."""
+"""Priority of a job within its queue: a higher one is scheduled earlier and preempted later."""
 
 
 class Topology(Wire):
-    """Replicas close together: within one domain of `level` ("node", "rack", "block", or what the fleet declares).
+    """Placement of replicas within one domain of `level` ("node", "rack", "block", or a level that the fleet declares).
 
-    Of a level inside nodes ("socket", "pair", or what nodes declare of their devices) it is the devices of each replica
-    that stand in one domain.
+    For a level within nodes ("socket", "pair", or one that nodes declare for their devices), the devices of each
+    replica are in one domain.
     """
 
     level: Name
@@ -81,12 +81,12 @@ class Topology(Wire):
 
 
 class TaskGroup(Kept):
-    """Replicas of one shape. A replica asks whole GPUs (`gpus`) or a share of one (`gpu_milli`), never both.
+    """Replicas of one shape. A replica requests whole GPUs (`gpus`) or a fraction of one (`gpu_milli`), never both.
 
-    cpu_milli: thousandths of a core. memory_mib: MiB. gpu_milli: thousandths of one GPU, 1 to 999.
-    gpu_models: models that will do; empty means any. min_replicas: the job runs with so many, and takes up to
-    `replicas` (None: all of them or nothing). topology: of this group's replicas, within the job's own. command, image:
-    of this group's replicas, for shapes whose parts differ: groups named `launcher` start the processes of the others
+    cpu_milli: thousandths of a core. memory_mib: MiB. gpu_milli: thousandths of one GPU, 1 to 999. gpu_models:
+    accepted models; empty means any. min_replicas: the job starts with this number, and grows up to `replicas`
+    (None: all or nothing). topology: of this group's replicas, within the job's own. command, image: of this
+    group's replicas, for jobs with different parts: groups named `launcher` start the processes of the others
     (MPI), groups named `ps` serve them (parameter servers). Empty: the job's.
     """
 
@@ -105,14 +105,14 @@ class TaskGroup(Kept):
     @model_validator(mode="after")
     def _one_way_to_ask_for_gpus(self) -> Self:
         if self.gpus and self.gpu_milli:
-            raise ValueError("ask for whole `gpus` or for a share `gpu_milli`, not for both")
+            raise ValueError("request whole `gpus` or a fraction `gpu_milli`, not both")
         if self.min_replicas is not None and self.min_replicas > self.replicas:
             raise ValueError(f"min_replicas {self.min_replicas} is above replicas {self.replicas}: lower it")
         return self
 
     @property
     def replicas_least(self) -> int:
-        """With fewer replicas the gang does not run."""
+        """Return the minimum number of replicas with which the gang runs."""
         return self.replicas if self.min_replicas is None else self.min_replicas
 
 
@@ -124,7 +124,7 @@ class Checkpointing(Wire):
 
 
 class JobKind(StrEnum):
-    """What sort of work it is; policy and routing may look at it."""
+    """Kind of work; policy and routing may use it."""
 
     BATCH = "batch"
     INTERACTIVE = "interactive"
@@ -133,25 +133,24 @@ class JobKind(StrEnum):
 
 
 class PriorityChange(Wire):
-    """The priority that a job shall have from now on, and why, for the record."""
+    """The new priority of a job, and the reason, for the record."""
 
     priority: Priority
     reason: Text = ""
 
 
 class JobSpec(Kept):
-    """What a submitter writes. Quota is checked when scheduling, not here.
+    """A job as submitted. Quota is checked when scheduling, not here.
 
-    total_run_time_s: over all runs; then the job is ended as timed-out. min_slice_s: not preempted before.
-    retries: runs after failures of the job itself in a row without progress between them; a failure of the
-    infrastructure uses none. Progress: its run wrote a checkpoint, or lasted an hour where checkpointing is set or the
-    kind is one that serves; otherwise a run begins where the last one did, and all its failures are one row.
-    preemptible: may be stopped to make way, and may therefore borrow. grace_s: from the notice to stop to the end.
-    same_model: all replicas on GPUs of one model. left_out: which of the run times the submitter left to the queue,
-    set by the gateway. pod: options of its pods, where they are pods of Kubernetes. pin: it stays on the cluster that
-    it was given to, and runs on there while that cluster is out of reach; without it a job that ended there before
-    anybody heard of it runs once more elsewhere. preflight: the suite of checks before its first step, by name; "none"
-    for none; None: as the platform says.
+    total_run_time_s: run-time limit over all attempts; then the job is ended as timed-out. min_slice_s: minimum run
+    time before preemption. retries: maximum number of consecutive failures of the job itself without progress; a
+    failure of the infrastructure uses none. Progress: its attempt wrote a checkpoint, or lasted an hour if
+    checkpointing is set or the job serves requests; otherwise an attempt starts over, and all its failures are
+    consecutive. preemptible: may be preempted, and may therefore borrow. grace_s: termination grace period.
+    same_model: all replicas on GPUs of one model. left_out: run times that the submitter left to the queue, set by
+    the gateway. pod: options of its Kubernetes pods. pin: it stays on its cluster, and continues there while that
+    cluster is unreachable; without it, a job that ended there unnoticed runs once more elsewhere. preflight: name
+    of the suite of checks before its first step; "none" for none; None: the platform's default.
     """
 
     name: Name
@@ -196,20 +195,20 @@ class JobSpec(Kept):
 
     @property
     def queue_name(self) -> str:
-        """The queue asked for, or the team's own."""
+        """Return the requested queue, or the team's own."""
         return self.queue or self.team
 
     @property
     def gpu_milli_total(self) -> int:
-        """Milli-GPUs of the whole gang."""
+        """Return the GPUs of the whole gang, in thousandths."""
         return sum(group.replicas * (group.gpus * 1000 + group.gpu_milli) for group in self.task_groups)
 
 
 class WorkloadRef(Wire):
-    """The object of Kubernetes that stands for a job. uid: of this very object, not of a later one of its name.
+    """The Kubernetes object that stands for a job. uid: of this object, not of a later one of its name.
 
-    members: uids of the pods, for a gang of ordinary pods; none where the object makes its pods itself, or none exist
-    yet.
+    members: uids of the pods, for a gang of ordinary pods; none if the object creates its pods itself, or none
+    exist yet.
     """
 
     cluster: Name
@@ -222,16 +221,16 @@ class WorkloadRef(Wire):
 
     @property
     def title(self) -> str:
-        """As people say it: "MusterJob physics/train"."""
+        """Return the title of the object, such as "MusterJob physics/train"."""
         return f"{self.kind} {self.namespace}/{self.name}"
 
 
 class Job(Kept):
-    """A job as accepted: immutable from `submitted` to the end.
+    """A job as accepted: immutable from `submitted` to its end.
 
-    body_hash: SHA-256 of the canonical spec; tells a retry of a submission from another one under the same key.
-    trace: W3C traceparent of the submission, the root of the job's trace. origin: the object of a cluster that it came
-    from; it runs there and nowhere else.
+    body_hash: SHA-256 of the canonical spec; distinguishes a retry from another submission with the same key.
+    trace: W3C traceparent of the submission, the root of the job's trace. origin: the Kubernetes object of a
+    cluster that it stands for; it runs only there.
     """
 
     id: JobId
@@ -245,7 +244,7 @@ class Job(Kept):
 
 
 class Phase(StrEnum):
-    """Where a job stands; the scheduler alone moves it."""
+    """State of a job; only the scheduler changes it."""
 
     SUBMITTED = "submitted"
     QUEUED = "queued"
@@ -259,7 +258,7 @@ class Phase(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """True when nothing more will happen to the job."""
+        """Return whether the job has ended."""
         return self in TERMINAL_PHASES
 
 
@@ -267,10 +266,10 @@ TERMINAL_PHASES = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED, Pha
 
 
 class Slot(Kept):
-    """One replica's place. devices: indexes on the node; gpu_milli: what is held of each of them (1000 = whole).
+    """Placement of one replica. devices: indexes on the node; gpu_milli: share of each of them (1000 = whole).
 
-    gpus: how many GPUs of the node, where the kubelet picks which; `devices` is empty there. places: under which of the
-    node's places the scheduler keeps them: numbers in its books, which say nothing of a device.
+    gpus: number of GPUs of the node, if the kubelet picks them; `devices` is then empty. places: places of the node
+    under which the ledger counts them; they do not identify devices.
     """
 
     group: int
@@ -283,15 +282,15 @@ class Slot(Kept):
 
     @property
     def gpu_count(self) -> int:
-        """Devices that are held, whoever picks them."""
+        """Return the number of allocated devices, whether the scheduler or the kubelet picks them."""
         return self.gpus or len(self.devices)
 
     @property
     def gpu_milli_held(self) -> int:
-        """Milli-GPUs that are held."""
+        """Return the allocated GPUs, in thousandths."""
         return self.gpu_milli * (self.gpus or len(self.devices))
 
     @property
     def kept_at(self) -> tuple[int, ...]:
-        """The places of the node that the books keep for it: its devices, where the scheduler picks them."""
+        """Return the places of the node in the ledger: its devices, if the scheduler picks them."""
         return self.devices or self.places

@@ -5,9 +5,9 @@ RUN_S = "sim.muster.dev/run-s"
 EXIT_CODE = "sim.muster.dev/exit-code"
 """For a simulated cluster: the job's exit code, 0 to 255."""
 PREFLIGHT = "sim.muster.dev/preflight"
-"""For a simulated cluster: how the checks of the job go: fail, fail-once (the first attempt), cannot-run, or hang (they
-are never reported)."""
+"""For a simulated cluster: the result of the job's checks: fail, fail-once (the first attempt), cannot-run, or hang
+(never reported)."""
 GPU_BUSY = "sim.muster.dev/gpu-busy"
-"""For a simulated cluster: how much of the time something runs on the job's GPUs, 0 to 1."""
+"""For a simulated cluster: share of the time in which a program runs on the job's GPUs, 0 to 1."""
 GPU_SM = "sim.muster.dev/gpu-sm"
-"""For a simulated cluster: how much of their multiprocessors work, 0 to 1."""
+"""For a simulated cluster: share of the multiprocessors that are active, 0 to 1."""

@@ -1,21 +1,21 @@
-"""What dashboards are sent while they look: bodies on `view.<cluster>.<audience>.…`, and what they begin with.
+"""Messages of the live view to dashboards: bodies on `view.<cluster>.<audience>.…`, and the snapshot before them.
 
-A dashboard subscribes, then takes `GET /v1/snapshot`, and from then on applies slices, in the order in which they come:
+A dashboard subscribes, then gets `GET /v1/snapshot`, and from then on applies slices in the order in which they arrive:
+- `prev` is above its own sequence for that audience: a slice was lost; get a new snapshot, and keep this slice and
+  all later ones until then, because the read model may be slightly behind.
+- `seq` is below its own: drop the slice.
+- The changes up to one moment may be too large for one message: they then come in `parts` slices, numbered by `part`.
+  After a part that is not the last, the next part must follow; any other slice that is not dropped means that one was
+  lost.
+- `seq` is its own: drop the slice, unless it is the next part. Otherwise apply its rows and those of its facts that are
+  above its own sequence, and set its own sequence to `seq`.
 
-- `prev` is above its own sequence for that audience: a slice was lost; take a new snapshot, and keep this slice and
-  what follows until then, because the read model may be a moment behind.
-- `seq` is below its own: drop it.
-- what happened up to one moment may be too much for one message: then it comes in `parts` slices, numbered by `part`.
-  After a part that is not the last, the next part must come; anything else that is not dropped tells that one was lost.
-- `seq` is its own: drop it, unless it is the next part. Otherwise apply its rows, those of its facts that are above its
-  own sequence, and take `seq` for its own.
+With several clusters (`Snapshot.seqs` names them), each log can have facts about any job. Then a row of a job from a
+cluster's log is shown only while the newest row from the federation's log names that cluster, in any order of arrival;
+a row of another cluster is kept, within bounds, until it does. A snapshot's rows name their clusters themselves.
 
-Where there are several clusters (`Snapshot.seqs` names them), each log can tell of any job. Then a row of a job from a
-cluster's log is shown only while the newest row from the federation's log names that cluster, whichever came first; a
-row of another cluster is kept, within bounds, until it does. A snapshot's rows name their clusters themselves.
-
-A slice with `seq` = `prev` repeats where the audience stands, so that also the loss of the last one shows. `public` has
-one a second where nothing else is told, a team for some seconds after its last fact.
+A slice with `seq` = `prev` repeats the position of the audience, so that the loss of the last slice is detected, too.
+`public` gets one each second without other slices, a team for some seconds after its last fact.
 """
 
 from typing import Annotated
@@ -27,24 +27,24 @@ from muster.schemas.views import FactView, JobView, NodeView, QueueView, Reserva
 
 PUBLIC_AUDIENCE = "public"
 FED_CLUSTER = "fed"
-"""Stands for the federation's log where a cluster is named."""
+"""Names the federation's log in place of a cluster."""
 SLICE_FACTS_MAX = 1_000
 SLICE_BYTES_MAX = 768 * 1024  # of a NATS message of 1 MiB
 
 Reading = tuple[float, float, int, float]
-"""One GPU: utilisation in per cent, temperature in °C, memory used in MiB, power in W."""
+"""One GPU: utilization in percent, temperature in °C, memory used in MiB, power in W."""
 
 
 class LiveSlice(Wire):
-    """What became of one log since the slice before, for one audience: body of `view.<cluster>.<audience>.slice`,
-    and, deflated (zlib's format, RFC 1950), of `….packed`: an eighth of the bytes.
+    """Changes of one log since the previous slice, for one audience: body of `view.<cluster>.<audience>.slice`.
 
-    seq: up to where it goes (for a team, its newest fact); prev: from where. at: when the broker stored the newest fact
-    folded.
-    Rows stand as they are now and go to `public` alone; a row older than the one that a client has (`JobView.seq`) is
-    to be dropped. A job's row that alone would be too long comes without slots and nodes. gone_*: rows that were taken
-    away; of the federation's jobs, only its own row. facts: to `public` without the bodies of what concerns one job;
-    to a team, the facts of its jobs and of what serves them with their bodies.
+    And, deflated (zlib's format, RFC 1950), of `….packed`: an eighth of the bytes. seq: sequence up to which it is
+    complete (for a team, its newest fact); prev: sequence before it. at: when the broker stored the newest folded fact.
+
+    Rows hold the present state and go to `public` only; drop a row older than the one that a client has
+    (`JobView.seq`). A job's row that would be too long alone comes without slots and nodes. gone_*: removed rows;
+    of the federation's jobs, only its own row. facts: to `public` without the bodies of facts about one job; to a
+    team, the facts of its jobs and of objects that serve them, with their bodies.
     """
 
     cluster: str
@@ -66,9 +66,9 @@ class LiveSlice(Wire):
 
 
 class LiveTelemetry(Wire):
-    """Newest readings of the nodes that reported since the last one: body of `view.<cluster>.public.telemetry`.
+    """Newest readings of the nodes that reported since the last message: body of `view.<cluster>.public.telemetry`.
 
-    nodes: per node, one reading for each place of a GPU, None where there is none.
+    nodes: per node, one reading for each GPU place, None for an empty place.
     """
 
     cluster: str
@@ -77,12 +77,12 @@ class LiveTelemetry(Wire):
 
 
 class Snapshot(Wire):
-    """Where a dashboard begins: everything that is live, and up to which sequence, by cluster and audience.
+    """The start of a dashboard: every live row, and the sequence up to which it is complete, by cluster and audience.
 
-    seqs: for who may see every team, `*` stands for every audience that is not named.
-    jobs: those that have not ended; the rest is asked for page by page. telemetry: as in `LiveTelemetry.nodes`.
-    unconfirmed_jobs: rows that a cluster has of jobs which the federation has not given to it, as far as its own rows
-    tell; at most 1,000 of each cluster. They are kept as rows of slices are.
+    seqs: for a principal that may see every team, `*` is every audience that is not named. jobs: jobs that have not
+    ended; get ended jobs page by page. telemetry: as in `LiveTelemetry.nodes`. unconfirmed_jobs: rows of a cluster
+    for jobs that the federation has not assigned to it, as far as its own rows show; at most 1,000 per cluster.
+    Keep them as rows of slices.
     """
 
     seqs: dict[str, dict[str, int]]
@@ -96,10 +96,10 @@ class Snapshot(Wire):
 
 
 class LiveCredential(Wire):
-    """What a dashboard connects to NATS with: a user that may subscribe to the view of its teams, for a short time.
+    """A broker user for a dashboard: it may subscribe to the view of its teams, for a short time.
 
-    url: of the WebSocket. inbox_prefix: the only place where it may receive replies. audiences: those that it may
-    see, `*` for every team. clusters: `fed` among them.
+    url: of the WebSocket. inbox_prefix: the only prefix on which it may receive replies. audiences: that it may
+    see, `*` for every team. clusters: including `fed`.
     """
 
     url: str
@@ -112,9 +112,9 @@ class LiveCredential(Wire):
 
 
 class JobReadings(Wire):
-    """The devices of one job over time, as far as they are kept: answer of `GET /v1/jobs/{id}/telemetry`.
+    """The readings of one job's devices over time, as far as they are kept: answer of `GET /v1/jobs/{id}/telemetry`.
 
-    at: one moment per column. devices: `<node>/<index>` -> one reading per moment, None where there was none.
+    at: one time per column. devices: `<node>/<index>` -> one reading per column, None without one.
     """
 
     job_id: str
@@ -123,7 +123,7 @@ class JobReadings(Wire):
 
 
 class OutputPage(Wire):
-    """A job's newest output lines, oldest first: answer of `GET /v1/jobs/{id}/output`. lines: as they were printed."""
+    """A job's newest output lines, oldest first: answer of `GET /v1/jobs/{id}/output`."""
 
     job_id: str
     lines: tuple["OutputLine", ...] = ()

@@ -1,4 +1,4 @@
-"""The clusters of a federation and where jobs go: `GET /v1/federation`, `muster cluster list`, `muster routes`."""
+"""Views of a federation and its routing: `GET /v1/federation`, `muster cluster list`, `muster routes`."""
 
 from typing import Annotated
 
@@ -9,16 +9,16 @@ from muster.schemas.facts.federation import ClusterPhase
 from muster.schemas.routing import CLUSTERS_MAX, RoutingPolicy
 
 LANES_MAX = 200
-"""Sorts of waiting jobs that are shown; there are seldom more than a few."""
+"""Maximum number of shown pending queues."""
 
 
 class MemberView(Wire):
     """A cluster as the federation has it.
 
-    state, since: as it moved last, 0: never. to: where its jobs go while it drains; by, reason: who drains it, and why.
-    jobs, gpus: that were routed there and have not ended. nodes, gpus_total, gpus_free, jobs_queued, jobs_running: as
-    it said last. lost_after_s: silent for so long it is given up, 0: never. heard_at: when it was last answered, 0:
-    never. gives_up_at: when it is given up if it stays silent, 0: never.
+    state, since: of its last change, 0: never. to: target clusters of its jobs while it is draining; by, reason: of
+    the drain. jobs, gpus: routed there and not ended. nodes, gpus_total, gpus_free, jobs_queued, jobs_running: of
+    its last summary. lost_after_s: silence after which it is lost, 0: never. heard_at: last contact, 0: never.
+    gives_up_at: when it is lost if it stays silent, 0: never.
     """
 
     name: str
@@ -40,9 +40,8 @@ class MemberView(Wire):
 
 
 class WaitingView(Wire):
-    """Jobs of one team, rule and size that wait with the federation. reason: a word; detail: a sentence. oldest_at:
-    when the first of them was submitted. leaving: the lost cluster that still has them, "" if none has.
-    """
+    """Jobs of one team, rule and size that wait with the federation. reason: a code; detail: a sentence. oldest_at:
+    when the first of them was submitted. leaving: the lost cluster that still has them, "" for none."""
 
     team: str
     rule: str = ""
@@ -55,18 +54,18 @@ class WaitingView(Wire):
 
 
 class AskFederation(Wire):
-    """To the federation (`federation`, `routes`)."""
+    """Question to the federation (`federation`, `routes`)."""
 
 
 class FederationView(Wire):
-    """All clusters, and what waits for one."""
+    """All clusters, and the jobs that wait for one."""
 
     clusters: Annotated[tuple[MemberView, ...], Field(max_length=CLUSTERS_MAX)] = ()
     waiting: Annotated[tuple[WaitingView, ...], Field(max_length=LANES_MAX)] = ()
 
 
 class RoutesView(Wire):
-    """Where jobs go. version: counts the changes, 0: as the settings say. by: who changed it last."""
+    """The routing policy. version: counts the changes, 0: as in the settings. by: principal of the last change."""
 
     policy: RoutingPolicy
     version: int = 0
@@ -74,29 +73,29 @@ class RoutesView(Wire):
 
 
 class AskRoutesCheck(Wire):
-    """To the federation (`routes-check`): may the policy be so?"""
+    """Question to the federation (`routes-check`): whether this policy is accepted."""
 
     policy: RoutingPolicy
     based_on: int = 0
 
 
 class RoutesCheckAnswer(Wire):
-    """field: empty if it may."""
+    """Answer of `routes-check`. field: empty if the policy is accepted."""
 
     field: str = ""
     reason: str = ""
 
 
 class AskAssignment(Wire):
-    """To the federation (`assignment`): which cluster has the job?"""
+    """Question to the federation (`assignment`): the cluster of a job."""
 
     job_id: JobId
 
 
 class AssignmentView(Wire):
-    """Where a job is. known: the federation remembers it. cluster: "" while none has it. assignment: counts those that
-    had it. rule: by which it went there. moving: it was asked back. waiting: why it has none. has_ended: it has.
-    """
+    """Assignment of a job. known: the federation has the job. cluster: "" without one. assignment: counts its
+    clusters. rule: by which it was routed. moving: it was recalled. waiting: why it has no cluster. has_ended: the
+    job has ended."""
 
     known: bool = False
     cluster: str = ""

@@ -1,11 +1,11 @@
-"""Amounts as people write them, and as the wire carries them. Nothing else knows these words.
+"""Amounts in users' units, and in the units of the wire.
 
     gpu         GPUs of any model       gpu_milli          thousandths
     gpu:H100    GPUs of that model      gpu_milli:H100     thousandths
     cpu         cores                   cpu_milli          thousandths
     memory_gib  GiB                     memory_mib         MiB
 
-Conversion is exact both ways: what is finer than the wire's unit is refused, never rounded.
+Conversion is exact both ways: an amount finer than the wire's unit is refused, never rounded.
 """
 
 import math
@@ -21,7 +21,7 @@ Number = int | float
 MILLI = 1_000
 MIB_PER_GIB = 1_024
 AMOUNT_MAX = 10**15
-"""Greatest amount in the wire's unit: a float still tells every thousandth from the next, so nothing is lost."""
+"""Maximum amount in the wire's unit: a float still distinguishes every thousandth."""
 
 _WORDS = {"gpu": (GPU, MILLI), "cpu": (CPU, MILLI), "memory_gib": (MEMORY, MIB_PER_GIB)}
 _WIRE = {wire: (word, unit) for word, (wire, unit) in _WORDS.items()}
@@ -30,7 +30,7 @@ _KNOWN = "gpu, gpu:<model>, cpu or memory_gib"
 
 
 class QuantityError(ValueError):
-    """An amount that cannot be read. key: the word it stands under; reason: what is wrong, and what to write."""
+    """An amount that cannot be read. key: its resource; reason: what is wrong, and the allowed form."""
 
     def __init__(self, key: str, reason: str) -> None:
         super().__init__(f"{key}: {reason}")
@@ -39,10 +39,8 @@ class QuantityError(ValueError):
 
 
 def amounts(human: Mapping[str, object]) -> dict[str, int]:
-    """`{gpu: 16, "gpu:H100": 8, memory_gib: 0.5}` in the wire's units: `{gpu_milli: 16000, ..., memory_mib: 512}`.
-
-    Raises QuantityError for an unknown word, for what is no number, and for an amount that is negative or too fine.
-    """
+    """Convert `{gpu: 16, "gpu:H100": 8, memory_gib: 0.5}` to `{gpu_milli: 16000, ..., memory_mib: 512}`. Raises
+    QuantityError for an unknown resource, for a value that is not a number, and for a negative or too fine amount."""
     if len(human) > RESOURCES_MAX:
         raise QuantityError("resources", f"{len(human)} of them; at most {RESOURCES_MAX} can be named")
     found: dict[str, int] = {}
@@ -53,12 +51,12 @@ def amounts(human: Mapping[str, object]) -> dict[str, int]:
 
 
 def human(amounts: Mapping[str, int]) -> dict[str, Number]:
-    """Amounts of the wire as people write them; `amounts` of it gives the same again. Raises QuantityError."""
+    """Convert amounts of the wire to users' units; `amounts` is the inverse. Raises QuantityError."""
     found: dict[str, Number] = {}
     for resource, amount in amounts.items():
         base, colon, model = resource.partition(":")
         if base not in _WIRE:
-            raise QuantityError(resource, f"no resource of the wire; it knows {', '.join(_WIRE)}")
+            raise QuantityError(resource, f"not a resource of the wire; use one of {', '.join(_WIRE)}")
         word, unit = _WIRE[base]
         whole, rest = divmod(amount, unit)
         found[f"{word}{colon}{model}"] = amount / unit if rest else whole
@@ -66,17 +64,17 @@ def human(amounts: Mapping[str, int]) -> dict[str, Number]:
 
 
 def gpu_milli(gpus: object, *, key: str) -> int:
-    """Thousandths of `gpus` GPUs. key: the word that an error names. Raises QuantityError."""
+    """Return `gpus` GPUs in thousandths. key: the name in errors. Raises QuantityError."""
     return _whole(gpus, MILLI, key=key)
 
 
 def cpu_milli(cores: object, *, key: str) -> int:
-    """Thousandths of `cores` cores. key: the word that an error names. Raises QuantityError."""
+    """Return `cores` cores in thousandths. key: the name in errors. Raises QuantityError."""
     return _whole(cores, MILLI, key=key)
 
 
 def memory_mib(gib: object, *, key: str) -> int:
-    """MiB of `gib` GiB. key: the word that an error names. Raises QuantityError."""
+    """Return `gib` GiB in MiB. key: the name in errors. Raises QuantityError."""
     return _whole(gib, MIB_PER_GIB, key=key)
 
 
@@ -92,11 +90,11 @@ def _wire(key: str) -> tuple[str, int]:
 
 
 def _whole(value: object, unit: int, *, key: str) -> int:
-    """The value times `unit`, a whole number."""
+    """Return the value times `unit`, a whole number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise QuantityError(key, f"{value!r} is no number")
+        raise QuantityError(key, f"{value!r} is not a number")
     if not math.isfinite(value):
-        raise QuantityError(key, f"{value!r} is no amount; leave the resource out to set no bound")
+        raise QuantityError(key, f"{value!r} is not an amount; leave the resource out to set no bound")
     exact = Fraction(Decimal(str(value))) * unit  # as written: 0.1 is a tenth, not the nearest binary fraction
     if exact.denominator != 1:
         exact = Fraction(value) * unit  # a MiB of a large GiB is a binary fraction that is written with rounded digits

@@ -1,4 +1,4 @@
-"""Questions to a core and their answers, over `query.<cluster>.<service>.<name>`. They are never facts."""
+"""Questions to a core and their answers, over `query.<cluster>.<service>.<name>`. They are not facts."""
 
 from muster.schemas.base import InstantNs, JobId, Wire
 from muster.schemas.devices import ComposabilitySpec, DeviceView, FabricView, RequestView
@@ -8,27 +8,27 @@ from muster.schemas.facts.scale import Alternative
 from muster.schemas.job import JobSpec
 from muster.schemas.views import JobView, NodeView, QueueView, ReservationView
 
-QUEUES_MAX = 256  # changes in one request; each is checked with those before it
+QUEUES_MAX = 256  # changes in one request; each is checked with all before it
 
 
 class AskJob(Wire):
-    """To the scheduler (`job`, `why`): which job."""
+    """Question to the scheduler (`job`, `why`): the job."""
 
     job_id: JobId
 
 
 class JobAnswer(Wire):
-    """The job as the scheduler folded it; None if it never heard of it."""
+    """The job as the scheduler folded it; None for an unknown job."""
 
     job: JobView | None = None
 
 
 class WhyAnswer(Wire):
-    """Why a job is where it is.
+    """Why a job is in its present state.
 
-    position: place among the waiting of its queue, from 1, 0 if it does not wait or is held.
-    reason: fixed vocabulary; detail: with numbers; cure: what would make it run.
-    expected_start_at: no later than this, as far as is known now, 0 if nothing is; expected_basis: what that rests on.
+    position: in its queue, from 1; 0 if it is not queued or is held. reason: fixed vocabulary; detail: with
+    numbers; cure: what would make it run. expected_start_at: latest start as far as known, 0 if unknown;
+    expected_basis: basis of the estimate.
     """
 
     job: JobView | None = None
@@ -42,15 +42,15 @@ class WhyAnswer(Wire):
 
 
 class AskDryRun(Wire):
-    """To the scheduler (`dry-run`): what would happen to this job if it came now?"""
+    """Question to the scheduler (`dry-run`): what would happen to this job if it were submitted now."""
 
     spec: JobSpec
 
 
 class DryRunAnswer(Wire):
-    """refused: it can never run, `field` says why. Else placed now on `nodes`, or waiting for `reason`.
+    """Answer of `dry-run`. refused: it can never run, because of `field`; else placed now on `nodes`, or waiting.
 
-    preempts: jobs that would be stopped for it. expected_*: as in `WhyAnswer`.
+    reason: why it waits. preempts: preemption targets. expected_*: as in `WhyAnswer`.
     """
 
     refused: bool = False
@@ -67,23 +67,23 @@ class DryRunAnswer(Wire):
 
 
 class AskQueueChange(Wire):
-    """To the scheduler (`queue-check`): may the queue be so? accepted: changes to be thought of as made before."""
+    """Question to the scheduler (`queue-check`): whether the queue is accepted. accepted: changes to assume as made."""
 
     spec: QueueSpec
     accepted: tuple[QueueSpec, ...] = ()
 
 
 class QueueCheckAnswer(Wire):
-    """field: empty if it may."""
+    """Answer of `queue-check`. field: empty if the change is accepted."""
 
     field: str = ""
     reason: str = ""
 
 
 class AskFleet(Wire):
-    """To the scheduler (`queues`, `nodes`): all of them.
+    """Question to the scheduler (`queues`, `nodes`): all of them.
 
-    only: one alone, a request by its name or a device by its uuid, where the answer says so; "" for all.
+    only: one request by its name or one device by its uuid, if the answer supports it; "" for all.
     """
 
     only: str = ""
@@ -96,13 +96,13 @@ class QueuesAnswer(Wire):
 
 
 class ReservationsAnswer(Wire):
-    """To `reservations` (asked with `AskFleet`): all advance reservations that are booked."""
+    """Answer of `reservations` (asked with `AskFleet`): all booked advance reservations."""
 
     reservations: tuple[ReservationView, ...] = ()
 
 
 class AskReservation(Wire):
-    """To the scheduler (`reservation-check`, answered with `QueueCheckAnswer`): may this be kept?"""
+    """Question to the scheduler (`reservation-check`, answered with `QueueCheckAnswer`): whether this can be booked."""
 
     spec: ReservationSpec
 
@@ -114,7 +114,7 @@ class NodesAnswer(Wire):
 
 
 class DevicesAnswer(Wire):
-    """To the composer (`devices`, asked with `AskFleet`): attached devices and those on their way, and the fabrics.
+    """Answer of the composer (`devices`, asked with `AskFleet`): attached and moving devices, and the fabrics.
 
     With `only`, the device of that uuid, if it is attached; no fabrics.
     """
@@ -124,16 +124,16 @@ class DevicesAnswer(Wire):
 
 
 class RequestsAnswer(Wire):
-    """To the composer (`requests`, asked with `AskFleet`): ComposabilityRequests, newest first, ended ones too.
+    """Answer of the composer (`requests`, asked with `AskFleet`): ComposabilityRequests, newest first, also ended ones.
 
-    With `only`, the one of that name, if there is one.
+    With `only`, the one of that name, if it exists.
     """
 
     requests: tuple[RequestView, ...] = ()
 
 
 class AskCompose(Wire):
-    """To the composer (`compose-check`, answered with `DeviceCheckAnswer`): may this be?"""
+    """Question to the composer (`compose-check`, answered with `DeviceCheckAnswer`): whether this is accepted."""
 
     name: str
     spec: ComposabilitySpec
@@ -141,7 +141,7 @@ class AskCompose(Wire):
 
 
 class AskDetach(Wire):
-    """To the composer (`detach-check`, answered with `DeviceCheckAnswer`): may this device, or request, go?"""
+    """Question to the composer (`detach-check`, answered with `DeviceCheckAnswer`): whether it may be detached."""
 
     device_uuid: str = ""
     request: str = ""
@@ -150,7 +150,7 @@ class AskDetach(Wire):
 
 
 class DeviceCheckAnswer(Wire):
-    """field: empty if it may. holder: who stands in the way, if somebody does."""
+    """Answer of the checks. field: empty if accepted. holder: the job or request in the way, if any."""
 
     field: str = ""
     reason: str = ""
@@ -159,7 +159,7 @@ class DeviceCheckAnswer(Wire):
 
 
 class ScaleChoiceView(Wire):
-    """One choice of the scaler, with what else was simulated. outcome: "", done, failed."""
+    """One decision of the scaler, with the simulated alternatives. outcome: "", done, failed."""
 
     id: str
     cluster: str = ""
@@ -182,6 +182,6 @@ class ScaleChoiceView(Wire):
 
 
 class ScaleAnswer(Wire):
-    """To the scaler (`choices`, asked with `AskFleet`): its newest choices, newest first."""
+    """Answer of the scaler (`choices`, asked with `AskFleet`): its newest decisions, newest first."""
 
     choices: tuple[ScaleChoiceView, ...] = ()

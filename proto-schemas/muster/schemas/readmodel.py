@@ -1,4 +1,4 @@
-"""Where the read model's rows stand in Redis: what the projector writes and the gateway reads.
+"""Layout of the read model in Redis, which the projector writes and the gateway reads.
 
 One namespace per log, `muster:<scope>:`, and one projection writes it. A list is a sorted set whose members, all with
 score 0, sort as text: a page is a range by member, and a cursor is a member.
@@ -18,8 +18,8 @@ score 0, sort as text: a page is a range by member, and a cursor is a member.
     recent   stream   newest facts of any kind: entry `<seq>-0` holds fields `<seq>:<team>` -> FactView, up to it; of a
                       fact of another kind that carries a job's trace `<seq>:<team>:<job id>`
 
-A cluster's rows say what that cluster's own log says, also of jobs that it was never given. Which cluster a job is (or
-was last) assigned to, the federation's row of the job says. Where there are several clusters, the rows of ended jobs
+A cluster's rows hold what that cluster's own log holds, also about jobs that it was never assigned. The federation's
+row of a job names the cluster that the job is, or was last, assigned to. With several clusters, the rows of ended jobs
 stay in the federation's namespace as they do in a cluster's, ENDED_ROWS_MAX for each cluster.
 """
 
@@ -30,7 +30,7 @@ from muster.schemas.registry import StreamRole
 from muster.schemas.subjects import LogName
 
 LAYOUT_VERSION = "5"
-ENDED_ROWS_MAX = 25_000  # jobs that ended stay so many; with their facts about 8 KiB each
+ENDED_ROWS_MAX = 25_000  # kept rows of ended jobs; with their facts about 8 KiB each
 RECENT_FACTS_MAX = 20_000  # sequences that `recent` reaches back
 ENTRY_FACTS_MAX = 500  # facts in one entry of `recent`
 ORDER_DIGITS = 20
@@ -43,55 +43,55 @@ class ReadModel:
     scope: str
 
     def key(self, name: str) -> str:
-        """A key of this namespace."""
+        """Return a key of this namespace."""
         return f"muster:{self.scope}:{name}"
 
     @property
     def pattern(self) -> str:
-        """Matches every key of this namespace and no other's (a scope holds no colon)."""
+        """Return a pattern of every key of this namespace and no other (a scope holds no colon)."""
         return f"muster:{self.scope}:*"
 
     def team(self, team: str) -> str:
-        """List of a team's jobs, by time of submission."""
+        """Return the key of a team's list of jobs, by time of submission."""
         return self.key(f"team:{team}")
 
     def queue(self, queue: str) -> str:
-        """List of a queue's jobs, by time of submission."""
+        """Return the key of a queue's list of jobs, by time of submission."""
         return self.key(f"queue:{queue}")
 
     def phase(self, phase: Phase) -> str:
-        """List of jobs in a phase, by time of submission."""
+        """Return the key of the list of jobs in a phase, by time of submission."""
         return self.key(f"phase:{phase.value}")
 
 
 def read_model(log: LogName) -> ReadModel:
-    """The rows of a log."""
+    """Return the key names of a log."""
     assert log.role is not StreamRole.FED_UP, "reports are not projected"
     return ReadModel(log.scope)
 
 
 def order_key(time_ns: int, job_id: str) -> str:
-    """Member of a list: sorts by time, then by id."""
+    """Return the member of a job in a list: it sorts by time, then by id."""
     return f"{time_ns:0{ORDER_DIGITS}d}:{job_id}"
 
 
 def fact_member(job_id: str, seq: int, body: bytes) -> bytes:
-    """Member of `facts`: sorts by job, then by sequence; writing it again changes nothing."""
+    """Return the member of a fact in `facts`: it sorts by job, then by sequence; writing it again changes nothing."""
     return f"{job_id}:{seq:0{ORDER_DIGITS}d}:".encode() + body
 
 
 def fact_body(member: bytes) -> bytes:
-    """The FactView that a member of `facts` holds."""
+    """Return the FactView of a member of `facts`."""
     return member.split(b":", 2)[2]
 
 
 def fact_range(job_id: str) -> tuple[str, str]:
-    """Bounds, for a range by member, of one job's facts."""
+    """Return the bounds of one job's facts, for a range by member."""
     return f"[{job_id}:", f"({job_id};"
 
 
 def recent_field(seq: int, team: str, *, job_id: str = "") -> str:
-    """Name of a fact's field in an entry of `recent`. team: of the job it is about, else empty.
+    """Return the name of a fact's field in an entry of `recent`. team: of the fact's job, else empty.
 
     job_id: the job that a fact of another kind serves; a job's own facts name it themselves.
     """
@@ -99,7 +99,7 @@ def recent_field(seq: int, team: str, *, job_id: str = "") -> str:
 
 
 def parse_recent_field(field: bytes) -> tuple[int, str, str]:
-    """Sequence, team and job that a field of `recent` names."""
+    """Return the sequence, team and job of a field of `recent`."""
     seq, _, rest = field.decode().partition(":")
     team, _, job_id = rest.partition(":")
     return int(seq), team, job_id

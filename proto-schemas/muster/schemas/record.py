@@ -1,4 +1,4 @@
-"""Records that cores change in place and that are also read and written as JSON: one class for both."""
+"""Records that cores change in place and that are also read and written as JSON, with one class for both."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ Body = TypeVar("Body", bound="StateRecord")
 
 
 class Record:
-    """A record that is read and written as wire models are. Only what is read is validated.
+    """A record that is read and written as wire models are; only input is validated.
 
     Subclasses are dataclasses with slots, so that a core changes them in place.
     """
@@ -63,11 +63,11 @@ class Record:
 
 
 class StateRecord(Record):
-    """A record that its writer keeps, and the body of the state fact from which a checkpoint restores it.
+    """The body of a state fact, which its writer keeps as a record and a checkpoint restores.
 
-    A service that needs derived fields or methods adds them in a subclass of its own. A checkpoint is written while the
-    record changes, so a snapshot holds `as_body`; a restored core holds `restored`, since other replicas may read the
-    same fact.
+    A service that needs derived fields or methods adds them in a subclass. A checkpoint is written while the record
+    changes, so a snapshot holds `as_body`; a restored core holds `restored`, since other replicas may read the same
+    fact.
     """
 
     __slots__ = ()
@@ -83,10 +83,10 @@ class StateRecord(Record):
 
 
 class Listed:
-    """Annotation of a record's dict that JSON has as a list, empty by default: `Annotated[dict[K, V], Listed(...)]`.
+    """Annotation of a record's dict that is a list in JSON, empty by default: `Annotated[dict[K, V], Listed(...)]`.
 
-    by: where a value says its key, as a dotted path; several make a tuple. None: the list holds pairs of key and value.
-    most: entries at most; None: no bound.
+    by: where a value holds its key, as a dotted path; several make a tuple. None: the list holds pairs of key and
+    value. most: maximum number of entries; None: no limit.
     """
 
     def __init__(self, *by: str, most: int | None = None) -> None:
@@ -113,9 +113,9 @@ class Listed:
 
 
 FactBody = Payload | StateRecord
-"""What a fact says. Records are the bodies of state facts, which stand in checkpoints alone."""
+"""Body of a fact. Records are the bodies of state facts, which only checkpoints hold."""
 Document = Wire | Record
-"""What is one object of JSON on the bus and over HTTP."""
+"""One JSON object on the bus and over HTTP."""
 
 _adapters: dict[type[Record], TypeAdapter[Record]] = {}
 _names: dict[type[Record], tuple[str, ...]] = {}
@@ -142,5 +142,5 @@ def _values(record: StateRecord, body: type[StateRecord]) -> dict[str, object]:
 
 
 def _copied(value: object) -> object:
-    """What else may change: dicts are a record's own."""
+    """Return a copy of a dict, the only mutable value; other values are shared."""
     return dict(value) if isinstance(value, dict) else value

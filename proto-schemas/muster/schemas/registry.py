@@ -1,7 +1,7 @@
-"""The table of all facts: who alone may write which, on which stream, with which body.
+"""The table of all facts: for each, the stream, the kind, the name, its only writer, and the body.
 
 One writer per (stream, kind, fact name), except the shared names, where the subject's service token is the writer.
-NATS permissions, AsyncAPI documents and the reader's checks derive from this table.
+NATS permissions, AsyncAPI documents and the reader's checks are derived from this table.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ from muster.schemas.record import FactBody
 
 
 class StreamRole(StrEnum):
-    """Which stream a fact lives in. LOG: one per cluster; FED: the federation's; FED_UP: what clusters report."""
+    """The stream of a fact. LOG: one per cluster; FED: the federation's; FED_UP: reports of clusters."""
 
     LOG = "log"
     FED = "fed"
@@ -57,7 +57,7 @@ class FactType:
 
     @property
     def ce_type(self) -> str:
-        """CloudEvents type. A breaking change is a new fact name, so the version stays 1."""
+        """Return the CloudEvents type. A breaking change is a new fact name, so the version stays 1."""
         return f"muster.{self.kind}.{self.name}.v1"
 
 
@@ -356,7 +356,7 @@ STATE_TABLE: tuple[FactType, ...] = (
     *_rows(LOG, "upgrader", "campaign", state_recorded=upgrade.CampaignState),
     *_rows(LOG, "upgrader", "node", state_recorded=upgrade.NodeTurnsState),
 )
-"""State facts (`muster.state.v1`): they stand in checkpoints only, one writer per row, so no two parts overlap."""
+"""State facts (`muster.state.v1`): only checkpoints hold them; one writer per row, so no two parts overlap."""
 
 _BY_WRITER = {(row.stream, row.writer, row.kind, row.name): row for row in (*TABLE, *STATE_TABLE)}
 _KNOWN_NAMES = {(row.stream, row.kind, row.name) for row in (*TABLE, *STATE_TABLE)}
@@ -364,15 +364,15 @@ assert len(_BY_WRITER) == len(TABLE) + len(STATE_TABLE), "a row stands twice in 
 
 
 def fact_type(stream: StreamRole, writer: str, kind: str, name: str) -> FactType | None:
-    """The row for a fact said by `writer`, or None if that writer may not say it (or nobody knows it)."""
+    """Return the row of a fact by `writer`, or None if that writer may not write it or the fact is unknown."""
     return _BY_WRITER.get((stream, writer, kind, name)) or _BY_WRITER.get((stream, ANY_SERVICE, kind, name))
 
 
 def is_known(stream: StreamRole, kind: str, name: str) -> bool:
-    """True if some writer may say this: then a refusal by `fact_type` means that the writer is wrong."""
+    """Return whether any writer may write this fact: then a refusal by `fact_type` means that the writer is wrong."""
     return (stream, kind, name) in _KNOWN_NAMES
 
 
 def written_by(service: str) -> tuple[FactType, ...]:
-    """All rows that `service` may write, the shared ones included; state facts are not appended to a log."""
+    """Return all rows that `service` may write, including shared ones; state facts are not appended to a log."""
     return tuple(row for row in TABLE if row.writer in (service, ANY_SERVICE) and row.stream is not FED_UP)

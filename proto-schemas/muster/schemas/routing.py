@@ -1,4 +1,4 @@
-"""Where jobs go: rules of the federation, as people write them and as the log keeps them."""
+"""The routing policy: rules of the federation, as operators write them and as the log keeps them."""
 
 from typing import Annotated, Self
 
@@ -13,10 +13,10 @@ TEAMS_MAX = 4_096
 
 
 class Choice(Wire):
-    """One cluster that a rule leads to, and when jobs go on to the next one instead.
+    """One target cluster of a rule, and when jobs overflow to the next one.
 
-    cluster: its name. queue_max: so many jobs wait there, or more; None: never for that. expected_start_s_max: a job
-    that came now would wait longer there, as far as that is known; None: never for that.
+    cluster: its name. queue_max: overflow if this many jobs, or more, wait there; None: no limit.
+    expected_start_s_max: overflow if a new job would wait longer there, as far as known; None: no limit.
     """
 
     cluster: Name
@@ -25,12 +25,12 @@ class Choice(Wire):
 
 
 class RoutingRule(Wire):
-    """Jobs that match go to the first of `clusters` that takes jobs and does not overflow.
+    """Jobs that match go to the first of `clusters` that accepts jobs and does not overflow.
 
-    An empty condition matches every job; all conditions must match. name: of the rule, for people. teams, users, kinds:
-    of the job. labels: that it carries. models: the job would run on one of these (one that takes any model matches).
-    gpus_min, gpus_max: of the whole gang. clusters: where they go, the preferred first. waits: where every cluster
-    overflows the job waits with the federation; else it goes to the first that takes jobs.
+    An empty condition matches every job; all conditions must match. name: of the rule. teams, users, kinds: of the
+    job. labels: of the job. models: the job would run on one of these (a job that accepts any model matches).
+    gpus_min, gpus_max: of the whole gang. clusters: targets, in order of preference. waits: if every cluster
+    overflows, the job waits with the federation; otherwise it goes to the first that accepts jobs.
     """
 
     name: Name
@@ -52,16 +52,16 @@ class RoutingRule(Wire):
 
     @property
     def is_for_all(self) -> bool:
-        """Whether it matches every job."""
+        """Return whether the rule matches every job."""
         conditions = (self.teams, self.users, self.kinds, self.labels, self.models, self.gpus_min)
         return not any(conditions) and self.gpus_max is None
 
 
 class TeamLimit(Wire):
-    """What a team may have over all clusters together.
+    """Limit and weight of a team over all clusters together.
 
-    team: its name. gpus: of its jobs that were routed and have not ended; None: no limit. weight: its share, against
-    the other teams', where jobs wait for their turn to be routed.
+    team: its name. gpus: maximum of its jobs that were routed and have not ended; None: no limit. weight: its share
+    against other teams, for jobs that wait to be routed.
     """
 
     team: Name
@@ -70,10 +70,10 @@ class TeamLimit(Wire):
 
 
 class RoutingPolicy(Wire):
-    """All rules, the first that matches counts, and the teams' limits over all clusters.
+    """All rules, of which the first match applies, and the teams' limits over all clusters.
 
-    rules: the last one must match every job; none: every job goes to the first cluster of the settings that takes jobs.
-    teams: those with a limit or a weight.
+    rules: the last one must match every job; none: every job goes to the first cluster of the settings that accepts
+    jobs. teams: teams with a limit or a weight.
     """
 
     rules: Annotated[tuple[RoutingRule, ...], Field(max_length=RULES_MAX)] = ()
@@ -95,10 +95,10 @@ class RoutingPolicy(Wire):
         ):
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
-                raise ValueError(f"{what}: {', '.join(twice)} stands there more than once")
+                raise ValueError(f"{what}: {', '.join(twice)} is listed more than once")
         return self
 
     @property
     def clusters(self) -> tuple[str, ...]:
-        """Every cluster that a rule names, in order."""
+        """Return every cluster that a rule names, in order."""
         return tuple(dict.fromkeys(choice.cluster for rule in self.rules for choice in rule.clusters))

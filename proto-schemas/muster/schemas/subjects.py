@@ -1,4 +1,4 @@
-"""Where facts travel.
+"""Subjects of facts.
 
 Cluster log:  muster.<cluster>.<writer>.<kind>.<id>.<fact>       stream LOG_<cluster>
 Federation:   muster.fed.<writer>.<cluster or _>.<kind>.<id>.<fact>   stream FED
@@ -21,15 +21,15 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def token(text: str) -> str:
-    """An id as one subject token: letters, digits, `-` and `_` stay, every other byte becomes `=XX`.
+    """Encode an id as one subject token: letters, digits, `-` and `_` stay, every other byte becomes `=XX`.
 
-    Node names may hold dots, which separate tokens; `untoken` gives them back.
+    Node names may hold dots, which separate tokens; `untoken` restores them.
     """
     return _UNSAFE.sub(lambda match: "".join(f"={byte:02X}" for byte in match[0].encode()), text)
 
 
 def untoken(text: str) -> str:
-    """The id that `token` made a subject token of. Raises UnicodeDecodeError if it made none of this."""
+    """Decode a subject token of `token`. Raises UnicodeDecodeError for an invalid token."""
     if "=" not in text:
         return text
     return re.sub(r"(?:=[0-9A-F]{2})+", lambda match: bytes.fromhex(match[0].replace("=", "")).decode(), text)
@@ -44,7 +44,7 @@ class LogName:
 
     @property
     def stream(self) -> str:
-        """Name of the JetStream stream."""
+        """Return the name of the JetStream stream."""
         match self.role:
             case StreamRole.LOG:
                 return f"LOG_{self.cluster}"
@@ -55,17 +55,17 @@ class LogName:
 
     @property
     def scope(self) -> str:
-        """Second token of the log's subjects: the cluster, or `fed`."""
+        """Return the second token of the log's subjects: the cluster, or `fed`."""
         return self.cluster if self.role is StreamRole.LOG else "fed"
 
     @property
     def subjects(self) -> str:
-        """Wildcard over every fact of the log."""
+        """Return the wildcard of every fact of the log."""
         return "fedup.>" if self.role is StreamRole.FED_UP else f"muster.{self.scope}.>"
 
 
 def cluster_log(cluster: str) -> LogName:
-    """The log of a cluster."""
+    """Return the log of a cluster."""
     return LogName(StreamRole.LOG, cluster)
 
 
@@ -74,7 +74,7 @@ FED_UP_LOG = LogName(StreamRole.FED_UP)
 
 
 def fact_subject(log: LogName, *, writer: str, kind: str, subject_id: str, name: str, cluster: str = "") -> str:
-    """Subject of one fact. cluster: whom a federation fact is addressed to; empty is nobody in particular.
+    """Return the subject of one fact. cluster: addressee of a federation fact; empty for none.
 
     subject_id and cluster may be `*` for a pattern.
     """
@@ -87,13 +87,13 @@ def fact_subject(log: LogName, *, writer: str, kind: str, subject_id: str, name:
 
 
 def fence_subject(log: LogName, service: str) -> str:
-    """The literal subject that every batch of `service` is guarded by."""
+    """Return the literal subject that guards every batch of `service`."""
     return f"muster.{log.scope}.{service}.{FENCE}"
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedSubject:
-    """A fact's subject, taken apart. cluster: whom it is about, "" if a federation fact is addressed to nobody."""
+    """The parts of a fact's subject. cluster: the addressee of a federation fact, "" for none."""
 
     cluster: str
     writer: str
@@ -103,13 +103,11 @@ class ParsedSubject:
 
 
 def parse_subject(log: LogName, subject: str) -> ParsedSubject | None:
-    """Take a subject of `log` apart; None if it has not the shape of a fact there, or its id is no text.
-
-    A copy of a cluster's log holds what that cluster's broker stored, whatever the subject: of another it says nothing.
-    """
+    """Parse a subject of `log`; None if it does not have the form of a fact there, or its id is not text. A copy of
+    a cluster's log holds all messages of that cluster's broker: a subject of another cluster is not parsed."""
     try:
         return _parsed(log, subject)
-    except UnicodeDecodeError:  # `=FF`: whoever may write facts of a kind may write any token as their id
+    except UnicodeDecodeError:  # `=FF`: a writer of a kind may write any token as an id
         return None
 
 
@@ -136,32 +134,32 @@ def _parsed(log: LogName, subject: str) -> ParsedSubject | None:
 
 
 def telemetry_subject(cluster: str, node: str) -> str:
-    """Utilisation of one node's devices, one message per interval. node: `*` for a pattern."""
+    """Return the subject of one node's readings, one message per interval. node: `*` for a pattern."""
     return f"telemetry.{cluster}.{node if node == '*' else token(node)}"
 
 
 def output_subject(cluster: str, job_id: str) -> str:
-    """Output lines of one job."""
+    """Return the subject of one job's output lines."""
     return f"logs.{cluster}.{job_id}"
 
 
 def dead_subject(stream: str, seq: int) -> str:
-    """Dead letter of one message; a subject of its own, so that a guard keeps it single for ever."""
+    """Return the subject of one message's dead letter, of its own, so that a guard keeps it single."""
     return f"dead.{stream}.{seq}"
 
 
 def dead_draft_subject(stream: str, key: str) -> str:
-    """Dead letter of a fact that was never stored because the log refuses it. key: a hash of its subject."""
+    """Return the subject of the dead letter of a fact that the log refuses. key: a hash of its subject."""
     return f"dead.{stream}.draft-{key}"
 
 
 def query_subject(cluster: str, service: str, name: str) -> str:
-    """Where a question to a service's core is asked."""
+    """Return the subject of a question to a service's core."""
     return f"query.{cluster}.{service}.{name}"
 
 
 def view_subject(cluster: str, audience: str, what: str) -> str:
-    """Where dashboards listen. audience: a team, or `public`.
+    """Return the subject of messages to dashboards. audience: a team, or `public`.
 
     what: `slice`, `packed` (the same, deflated), `telemetry`, or `output.<job>`.
     """

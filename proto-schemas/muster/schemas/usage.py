@@ -1,4 +1,4 @@
-"""What GPUs do for jobs and teams: questions to the telemetry service, and its answers.
+"""GPU usage of jobs and teams: questions to the telemetry service, and its answers.
 
 `GET /v1/jobs/{id}/stats`, `/v1/usage/top`, `/v1/usage/idle`, `/v1/usage/energy`; `muster stats`, `muster top`.
 """
@@ -17,16 +17,16 @@ DEVICES_MAX = 1_024
 
 
 class AskJobUse(Wire):
-    """What a job did with its GPUs."""
+    """Question: the GPU usage of a job."""
 
     job_id: str
 
 
 class UseColumn(Wire):
-    """A while of a job's life, over all of its GPUs. at: when it begins. gpus: measured at once, on average.
+    """A period of a job, over all of its GPUs. at: its start. gpus: measured at a time, on average.
 
-    busy_pct, sm_active_pct, tensor_active_pct: means; None: not shown. power_w: of all together. memory_mib_max: of one
-    GPU.
+    busy_pct, sm_active_pct, tensor_active_pct: means; None: not measured. power_w: of all together. memory_mib_max: of
+    one GPU.
     """
 
     at: InstantNs
@@ -39,10 +39,10 @@ class UseColumn(Wire):
 
 
 class JobUse(Wire):
-    """What a job did with its GPUs over all of its runs, and over time as far as the service has watched it.
+    """GPU usage of a job over all of its attempts, and over time as far as the service has observed it.
 
-    is_known: it was measured at all. is_over: nothing more will come. devices: the least busy first; only some, where
-    there are many, or the job is over. gpus: different ones that it was measured on. advice: what its owner could do.
+    is_known: it was measured at all. is_over: no further readings follow. devices: the least busy first; only some,
+    if there are many or the job is over. gpus: number of different measured GPUs. advice: for the owner.
     """
 
     job_id: str
@@ -70,7 +70,7 @@ class JobUse(Wire):
 
 
 class AskTop(Wire):
-    """Who uses GPUs just now. team: only of this one."""
+    """Question: the current GPU usage. team: only this one."""
 
     by: TopBy = TopBy.JOB
     order: TopOrder = TopOrder.GPUS
@@ -79,10 +79,8 @@ class AskTop(Wire):
 
 
 class TopRow(Wire):
-    """One job, team, queue, user or model, as its GPUs were read last. gpus: held and read. idle: of these.
-
-    name, team, queue, user: of a job; of others what they have in common is in `key`.
-    """
+    """One job, team, queue, user or model, by the last reading of its GPUs. gpus: allocated and measured. idle: of
+    these. name, team, queue, user: of a job; for other rows, `key` has their common value."""
 
     key: str
     name: str = ""
@@ -100,7 +98,7 @@ class TopRow(Wire):
 
 
 class ExporterCount(Wire):
-    """So many nodes have an exporter in this state. nodes: names of some of them, where it is not `ok`."""
+    """Number of nodes whose exporter is in this state. nodes: names of some of them, unless the state is `ok`."""
 
     state: str
     count: int
@@ -108,9 +106,9 @@ class ExporterCount(Wire):
 
 
 class Top(Wire):
-    """Who uses GPUs just now. rows: of `total`, as many as were asked for. at: when this was so.
+    """The current GPU usage. rows: of `total`, as many as requested. at: time of the answer.
 
-    gpus_expected, gpus_seen: as the log has them, and as exporters show them. held, idle_held: of those seen.
+    gpus_expected, gpus_seen: by the log, and by the exporters. held, idle_held: of the seen GPUs.
     """
 
     at: InstantNs = 0
@@ -125,14 +123,14 @@ class Top(Wire):
 
 
 class AskIdle(Wire):
-    """Which GPUs are held and do nothing. team: only of this one."""
+    """Question: allocated but idle GPUs. team: only this one."""
 
     team: str = ""
     limit: Annotated[int, Field(ge=1, le=ROWS_MAX)] = 100
 
 
 class IdleGpu(Wire):
-    """A GPU that a job holds and does not use. since: of the first reading in which it did nothing."""
+    """A GPU that a job has and does not use. since: time of the first idle reading."""
 
     node: str
     index: int
@@ -148,7 +146,7 @@ class IdleGpu(Wire):
 
 
 class IdleTeam(Wire):
-    """What a team holds and does not use. idle_s: of all those GPUs together, until now."""
+    """Allocated but idle GPUs of a team. idle_s: of all those GPUs together, until now."""
 
     team: str
     held: int = 0
@@ -158,7 +156,7 @@ class IdleTeam(Wire):
 
 
 class Idle(Wire):
-    """Held GPUs that did nothing for at least `after_s`. teams: all; gpus: the longest idle first, of `total`."""
+    """Allocated GPUs that were idle for at least `after_s`. teams: all; gpus: the longest idle first, of `total`."""
 
     at: InstantNs = 0
     after_s: Measured = 0.0
@@ -168,7 +166,7 @@ class Idle(Wire):
 
 
 class AskEnergy(Wire):
-    """What teams used over the last days. days: whole ones in UTC, today included. team: only of this one."""
+    """Question: usage of teams over the last days. days: whole days in UTC, including today. team: only this one."""
 
     by: EnergyBy = EnergyBy.TEAM
     days: Annotated[int, Field(ge=1, le=DAYS_MAX)] = 30
@@ -177,7 +175,7 @@ class AskEnergy(Wire):
 
 
 class EnergyRow(Wire):
-    """One team or queue. gpu_hours: measured; idle_gpu_hours: of these, those in which nothing ran."""
+    """One team or queue. gpu_hours: measured; idle_gpu_hours: of these, idle."""
 
     key: str
     energy_kwh: Measured = 0.0
@@ -186,9 +184,9 @@ class EnergyRow(Wire):
 
 
 class Energy(Wire):
-    """What was used since the beginning of the first day. rows: the greatest first, of `total`. energy_kwh: of all.
+    """Usage since the start of the first day. rows: the greatest first, of `total`. energy_kwh: of all.
 
-    What a running job uses is reported every `telemetry.report_s`, and counts on the day of the report.
+    Usage of a running job is reported every `telemetry.report_s`, and counts on the day of the report.
     """
 
     at: InstantNs = 0

@@ -1,4 +1,4 @@
-"""Words of questions on the use of GPUs; the command line knows them without loading the models."""
+"""Options of questions on GPU usage, which the command line needs without loading the models."""
 
 from enum import StrEnum
 
@@ -7,7 +7,7 @@ DAYS_MAX = 35
 
 
 class TopBy(StrEnum):
-    """What a row of `top` stands for."""
+    """How `top` groups rows."""
 
     JOB = "job"
     TEAM = "team"
@@ -17,14 +17,14 @@ class TopBy(StrEnum):
 
 
 class EnergyBy(StrEnum):
-    """What a row of what was used over days stands for."""
+    """How usage over days is grouped."""
 
     TEAM = "team"
     QUEUE = "queue"
 
 
 class TopOrder(StrEnum):
-    """By what rows are ordered, the greatest first; `busy` and `sm`: the least first, since they are looked for."""
+    """Sort order of rows, the greatest first; `busy` and `sm`: the least first."""
 
     GPUS = "gpus"
     IDLE = "idle"

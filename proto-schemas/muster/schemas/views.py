@@ -1,4 +1,4 @@
-"""What is answered to people: the read model's rows, the same in Redis, over HTTP, in the SDK and on the screen."""
+"""Rows of the read model, the same in Redis, over HTTP, in the SDK and on the screen."""
 
 from dataclasses import dataclass, field
 
@@ -15,29 +15,29 @@ from muster.schemas.record import Record, field_names
 
 @dataclass(slots=True, kw_only=True)
 class JobView(Record):
-    """One job as people see it. Times are 0 while they have not come."""
+    """One job as users see it. A time is 0 until it has come."""
 
     id: str
     name: str
     team: str
     principal: str
-    """Who submitted it."""
+    """The submitter."""
     queue: str
     kind: JobKind = JobKind.BATCH
     priority: int = 50
-    """As asked last."""
+    """The newest requested priority."""
     phase: Phase
-    """Where it stands."""
+    """State of the job."""
     cluster: str = ""
-    """The one that it is in, or was last; empty while it has none."""
+    """Its present or last cluster; empty while it has none."""
     attempt: int = 0
-    """Number of its run, from 1; 0 until it was placed first."""
+    """Number of its attempt, from 1; 0 until its first placement."""
     gpu_milli: int = 0
-    """What all its replicas ask for, in thousandths of a GPU."""
+    """Request of all its replicas, in thousandths of a GPU."""
     replicas: int = 0
-    """Of all its task groups."""
+    """Number of replicas of all its task groups."""
     nodes: tuple[str, ...] = ()
-    """Where it is placed, each once."""
+    """Nodes of its placement, each once."""
     slots: tuple[Slot, ...] = ()
     submitted_at: InstantNs = 0
     queued_at: InstantNs = 0
@@ -47,55 +47,55 @@ class JobView(Record):
     reason: str = ""
     """Why it waits, stops or ended."""
     detail: str = ""
-    """`reason` in words, with numbers."""
+    """`reason` as text, with numbers."""
     exit_code: int = 0
     preflight: str = ""
-    """The policy by which its run passed pre-flight."""
+    """The policy by which its attempt passed pre-flight."""
     trace: str = ""
     """W3C traceparent of its submission."""
     seq: int = 0
     """Sequence of the newest fact that changed the row."""
     min_replicas: int = 0
-    """The least that it can shrink to."""
+    """Least number of replicas that it can shrink to."""
     preemptible: bool = True
     preemptions: int = 0
-    """Runs that ended to make way for others."""
+    """Attempts that ended by preemption."""
     ran_s: float = 0.0
-    """Run time of all ended runs."""
+    """Run time of all ended attempts, in seconds."""
     checkpointed_at: InstantNs = 0
     """When it wrote its newest checkpoint."""
     slice_ends_at: InstantNs = 0
-    """Until when its run is left alone."""
+    """Until when its attempt may not be preempted."""
     reserved_at: InstantNs = 0
-    """When what is kept for it is to be free."""
+    """When its reserved slots are expected to be free."""
     made_way_for: str = ""
     """Id of the job for which it stops or shrinks."""
     held: bool = False
-    """Somebody asked that it is not started: it waits, and is passed over."""
+    """It is held: it waits and is not placed."""
     origin: str = ""
-    """The object of Kubernetes that it stands for, "MusterJob physics/train"; empty if a person submitted it."""
+    """The Kubernetes object that it stands for, "MusterJob physics/train"; empty for other submissions."""
     retries: int = 0
-    """How many failures of its own in a row, without progress between them, it may run again after."""
+    """Maximum number of consecutive failures of its own without progress after which it runs again."""
     retries_used: int = 0
-    """Runs after its own failures, ever."""
+    """Attempts after failures of its own, in total."""
     node_losses: int = 0
-    """Runs that ended with their node, or for a fault of it."""
+    """Attempts that ended with their node, or for a fault of it."""
     preflight_failures: int = 0
-    """Runs in a row that ended before their first step."""
+    """Consecutive attempts that ended before their first step."""
     lost_s: float = 0.0
-    """Work of all ended runs that no checkpoint keeps."""
+    """Work of all ended attempts that no checkpoint holds, in seconds."""
     lost_last_s: float = 0.0
-    """Work of the last run that no checkpoint keeps."""
+    """Work of the last attempt that no checkpoint holds, in seconds."""
     excluded: tuple[str, ...] = ()
     """Nodes that it is not placed on."""
     failures_in_row: int = 0
-    """Of the job itself, without progress between them, which `retries` bounds."""
+    """Consecutive failures of its own without progress, which `retries` limits."""
 
 
 def job_view(job: Job, *, cluster: str = "", submitted_at: int | None = None, seq: int = 0) -> JobView:
-    """Return a job that was just submitted, before any core said anything of it.
+    """Return the view of a job that was just submitted.
 
-    submitted_at: None for what the job itself says.
+    submitted_at: None for the value of the job itself.
     """
     spec = job.spec
     return JobView(
@@ -121,13 +121,13 @@ def job_view(job: Job, *, cluster: str = "", submitted_at: int | None = None, se
 
 
 _IN_OTHER_FORM = frozenset({"queue", "priority", "held", "excluded", "failures_in_row"})
-"""Fields that a `JobState` has, too, but not with the values that people see."""
+"""Fields of `JobState` that have other values in a job's row."""
 SAME_AS_STATE = tuple(name for name in field_names(JobView) if name in {*field_names(JobState)} - _IN_OTHER_FORM)
-"""Fields that a job's row has from its state as they stand there: whoever adds one to both has it in the row."""
+"""Fields that a job's row copies from its state: a field that both classes have is copied without further code."""
 
 
 def follow_state(row: JobView, state: JobState) -> None:
-    """Bring a job's row to what its state says. What is not in the state stays: `cluster`, `slice_ends_at`, `seq`."""
+    """Update a job's row from its state. Fields that the state lacks stay: `cluster`, `slice_ends_at`, `seq`."""
     for name in SAME_AS_STATE:
         setattr(row, name, getattr(state, name))
     row.queue = state.queue or row.queue
@@ -140,7 +140,7 @@ def follow_state(row: JobView, state: JobState) -> None:
 
 
 class NodeReason(Wire):
-    """Why a node, or a device of it, takes nothing new, or soon will not."""
+    """Why a node or one of its devices accepts no new jobs, now or soon."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
@@ -150,17 +150,17 @@ class NodeReason(Wire):
     """The person or service."""
     reason: str = ""
     request_id: str = ""
-    """Of the service's request."""
+    """Id of the service's request."""
     device: str = ""
-    """Its uuid; empty: the node."""
+    """The device's uuid; empty for the node."""
     running: RunningJobs | None = None
-    """What becomes of jobs there."""
+    """Treatment of running jobs."""
     since: InstantNs = 0
-    """When it was asked."""
+    """When it was requested."""
     from_at: InstantNs = 0
-    """From when on it has to be free, where that is planned."""
+    """Time from which it has to be free, if that is planned."""
     is_held: bool = False
-    """Jobs still hold what is withheld."""
+    """Jobs still use it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -171,7 +171,7 @@ class NodeView(Record):
     cluster: str
     gpu_model: str = ""
     gpus: int = 0
-    """Devices that are there now; places of a composable node that have none are not counted."""
+    """Present devices; empty places of a composable node are not counted."""
     gpu_milli_held: int = 0
     cpu_milli: int = 0
     cpu_milli_held: int = 0
@@ -180,21 +180,21 @@ class NodeView(Record):
     domains: tuple[tuple[str, str], ...] = ()
     """As in `NodeJoined`."""
     usable: bool = False
-    """Released by the scheduler, answering, not withheld."""
+    """Schedulable, answering, not drained."""
     lost: bool = False
-    """It stopped answering."""
+    """It no longer answers."""
     reason: str = ""
-    """The first of `reasons` that speaks against it now, in words."""
+    """The first of `reasons` that applies now, as text."""
     jobs: tuple[str, ...] = ()
-    """Those that hold something there, each once."""
+    """Jobs that have resources there, each once."""
     device_domains: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """As in `NodeJoined`."""
     group: str = ""
     """As in `NodeJoined`."""
     reasons: tuple[NodeReason, ...] = ()
-    """All that speaks against using it or one of its devices, now or later."""
+    """All reasons against using it or one of its devices, now or later."""
     condition: str = ""
-    """The phase that health has it in; empty while it is healthy."""
+    """Its phase in health; empty while it is healthy."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -210,24 +210,24 @@ class QueueView(Record):
     jobs_queued: int = 0
     jobs_running: int = 0
     closed: bool = False
-    """It takes no new jobs."""
+    """It accepts no new jobs."""
     quota: dict[str, int] = field(default_factory=dict)
     borrowing_limit: dict[str, int] = field(default_factory=dict)
     lending_limit: dict[str, int] = field(default_factory=dict)
     held: dict[str, int] = field(default_factory=dict)
-    """By its jobs and those of the queues below it."""
+    """Resources of its jobs and of its child queues."""
     weight: float = 1.0
     order: QueueOrder | None = None
     share: float = 0.0
-    """What it borrows of what can be lent, dominant resource, by weight; 0 while it borrows nothing."""
+    """What it borrows of the lendable resources, dominant resource, by weight; 0 while it borrows nothing."""
     used_share: float = 0.0
-    """The same for all that it held lately, decayed."""
+    """The same for its recent use, decayed."""
     spec: QueueSpec | None = None
-    """The queue as it was asked for, with all its knobs."""
+    """The queue's complete specification, as requested."""
 
 
 QUEUE_NOT_STORED = frozenset({"share", "used_share"})
-"""Fields of `QueueView` that only the scheduler can tell: the read model has none of them."""
+"""Fields of `QueueView` that only the scheduler computes: the read model does not store them."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -238,7 +238,7 @@ class ReservationView(Record):
     cluster: str
     spec: ReservationSpec
     active: bool = False
-    """It is being kept now."""
+    """It is in effect now."""
     next_starts_at: InstantNs = 0
     held_gpu_milli: int = 0
     """How much of it is free already."""
@@ -250,7 +250,7 @@ RESERVATION_NOT_STORED = frozenset({"active", "held_gpu_milli"})
 
 @dataclass(slots=True, kw_only=True)
 class FactView(Record):
-    """One fact as people see it."""
+    """One fact as users see it."""
 
     id: str
     seq: int
@@ -268,9 +268,9 @@ class FactView(Record):
 
 
 class Problem(Wire):
-    """An RFC 9457 problem document. field: which part of the request is wrong; cure: what to do.
+    """An RFC 9457 problem document. field: the wrong part of the request; cure: what to do.
 
-    holder: the job or request that stands in the way, if one does.
+    holder: the job or request in the way, if any.
     """
 
     type: str = "about:blank"
@@ -281,11 +281,11 @@ class Problem(Wire):
     cure: str = ""
     holder: str = ""
     retry_after_s: int = 0
-    """After how many seconds the same request may be sent again; 0: not said."""
+    """Seconds after which the same request may be sent again; 0: not specified."""
 
 
 class SubmitAnswer(Wire):
-    """What became of one job of a batch. status: as the answer to it alone would have had; a job, or else a problem."""
+    """Outcome of one job of a batch. status: as if it had been submitted alone; with a job, or else a problem."""
 
     status: int
     job: JobView | None = None

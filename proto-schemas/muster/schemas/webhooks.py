@@ -1,7 +1,7 @@
-"""What webhooks are sent: bodies of HTTP requests, after the Standard Webhooks specification (type, timestamp, data).
+"""Webhook messages: bodies of HTTP requests, after the Standard Webhooks specification (type, timestamp, data).
 
-Receivers are written in any language, so moments are RFC 3339 texts in UTC, and no number needs more than a double.
-Fields are only ever added. A receiver ignores types and fields that it does not know.
+Receivers are written in any language, so times are RFC 3339 texts in UTC, and no number needs more than a double.
+Fields are only added. A receiver ignores unknown types and fields.
 """
 
 from typing import Annotated
@@ -18,12 +18,12 @@ DEVICES_MAX = 64
 
 
 class JobEnded(Wire):
-    """`job-ended`: a job reached its end, by its one terminal fact.
+    """`job-ended`: a job ended, by its one terminal fact.
 
-    phase: succeeded, failed, cancelled or timed-out; reason: in words, with what led to it; exit_code: of the first pod
-    that failed, else 0. started_at, nodes: of the last run, empty if the last attempt never ran. waited_s: all time
-    that it did not run; ran_s: over all runs; total_s: from submission to the end. name, team and what else only the
-    submission says are empty if it can no longer be found. url: its page in the dashboard, "" if no address is set.
+    phase: succeeded, failed, cancelled or timed-out; reason: as text, with its causes; exit_code: of the first pod
+    that failed, else 0. started_at, nodes: of the last attempt, empty if it never ran. waited_s: all time without
+    running; ran_s: over all attempts; total_s: from submission to the end. name, team and other fields of the
+    submission are empty if it is no longer stored. url: its page in the dashboard, "" without an address.
     """
 
     job_id: str
@@ -50,7 +50,7 @@ class JobEnded(Wire):
 
 
 class ServedJob(Wire):
-    """A job for which something is done."""
+    """A job that a scaling decision serves."""
 
     job_id: str
     name: str = ""
@@ -60,9 +60,9 @@ class ServedJob(Wire):
 class ScaleDecided(Wire):
     """`scale-chosen`: the fleet is to grow or to shrink.
 
-    choice: gpu-attach-chosen, node-add-chosen, gpu-remove-chosen or node-remove-chosen; the rest as in the fact
-    (`muster.schemas.facts.scale.ScaleChosen`), long lists cut. jobs: for which it was chosen, those of other teams left
-    out where the webhook is for some teams. ready_s: until it helps, as estimated. url: of the scale timeline.
+    choice: gpu-attach-chosen, node-add-chosen, gpu-remove-chosen or node-remove-chosen; other fields as in the fact
+    (`muster.schemas.facts.scale.ScaleChosen`), long lists cut. jobs: that it serves, without those of other teams
+    if the webhook is for some teams. ready_s: estimated time until it helps. url: of the scale timeline.
     """
 
     choice_id: str
@@ -86,11 +86,11 @@ class ScaleDecided(Wire):
 
 
 class HardwareChanged(Wire):
-    """`hardware-changed`: a node or GPU is out of use (`quarantined`), needs a person (`needs-person`), or is back
-    (`healthy`); or health stopped itself (`brake-tripped`, kind brake) until a person looks.
+    """`hardware-changed`: a node or GPU is out of service, needs a person, or is back; or health's brake tripped.
 
-    kind: node, device or brake. device: uuid. codes: of the faults that stood. attempts: of repair. lasted_s: healthy
-    only. url: of the page of sick hardware.
+    what: `quarantined`, `needs-person`, `healthy`, or `brake-tripped` (kind brake): health stops until an operator
+    resets the brake. kind: node, device or brake. device: uuid. codes: of the open faults. attempts: of repair.
+    lasted_s: healthy only. url: of the page of conditions.
     """
 
     what: str
@@ -107,9 +107,9 @@ class HardwareChanged(Wire):
 
 
 class JobFaulted(Wire):
-    """`job-fault`: the job's own program faulted on a GPU that it holds; nothing is wrong with the hardware.
+    """`job-fault`: the job's own program faulted on a GPU; the hardware is healthy.
 
-    code: as the driver says ("xid-31").
+    code: as the driver reports it ("xid-31").
     """
 
     job_id: str
@@ -126,11 +126,11 @@ class JobFaulted(Wire):
 
 
 class CampaignTold(Wire):
-    """`campaign-changed`: an upgrade campaign began (`accepted`), `stopped` by itself until a person resumes it, was
-    `aborted`, or `ended`.
+    """`campaign-changed`: an upgrade campaign started (`accepted`), was `stopped` or `aborted`, or has `ended`.
 
-    component: with its version; nodes: selected; both of one that began. done, failed, took_s, gpu_hours_lost: of one
-    that ended. failed_nodes: that are kept from jobs until a person looks. url: of the page of campaigns.
+    A stopped campaign waits until an operator resumes it. component: with its version; nodes: selected; both for
+    `accepted`. done, failed, took_s, gpu_hours_lost: for `ended`. failed_nodes: that stay drained until an operator
+    acts. url: of the page of campaigns.
     """
 
     what: str
@@ -150,10 +150,10 @@ class CampaignTold(Wire):
 
 
 class ClusterChanged(Wire):
-    """`cluster-changed`: a cluster of the federation is `draining`, `drained`, `resumed`, `lost` (it was silent, and
-    what others may have of its jobs goes to them) or `returned`.
+    """`cluster-changed`: a cluster of the federation is `draining`, `drained`, `resumed`, `lost` or `returned`.
 
-    jobs: not ended there at that moment. to: clusters that take its jobs.
+    lost: it was silent, and its jobs that may run elsewhere are rerouted. jobs: live there at that moment. to:
+    target clusters of its jobs.
     """
 
     what: str
@@ -167,7 +167,7 @@ class ClusterChanged(Wire):
 
 
 class Trial(Wire):
-    """`test`: somebody wants to see whether messages arrive."""
+    """`test`: a test message, on request."""
 
     webhook: str
     message: str
@@ -176,7 +176,7 @@ class Trial(Wire):
 class WebhookMessage(Wire):
     """Body of every request. id: of the event, also in the header `webhook-id`; the same on every retry.
 
-    type: the event's name. timestamp: when the event took place. data: what its type says.
+    type: the event's name. timestamp: when the event took place. data: by the type.
     """
 
     id: str

@@ -1,1 +1,1 @@
-"""The federation: which cluster a job goes to, what is forwarded there, and what came back."""
+"""The federation: routes jobs to clusters, forwards requests, and copies reports."""

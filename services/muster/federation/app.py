@@ -1,6 +1,5 @@
-"""The federation service: what it folds, its routing rules, the copier of the clusters' reports, and its metrics while
-it leads: where clusters stand and what they were given, what waits and why, what moves.
-"""
+"""The federation service: its core, the copier of the clusters' reports, and the metrics of its leader. The metrics
+show the states of clusters, the jobs routed to them, waiting jobs by reason, and reroutes."""
 
 from collections import Counter as Sums
 from collections.abc import Sequence
@@ -25,36 +24,38 @@ from muster.schemas.members import AskFederation
 from muster.schemas.registry import StreamRole
 
 SHOW_S = 2.0
-"""Between two looks at the gauges; less than any scrape interval, and nothing beside what a surge costs."""
+"""Interval between two updates of the gauges, in seconds: shorter than any scrape interval, and cheap."""
 
 REASONS = (TEAM_LIMIT, OVERFLOW, NO_CLUSTER, LEASED, SETTLING, UNKNOWN_CLUSTER)
 _MOVES = {"job-returned": "returned", "drop-forwarded": "dropped", "job-return-refused": "refused"}
 
-_STATE = Gauge("muster_federation_cluster_state", "1 for the state that a cluster is in.", ("cluster", "state"))
-_JOBS = Gauge("muster_federation_cluster_jobs", "Jobs routed there that have not ended.", ("cluster",))
-_GPUS = Gauge("muster_federation_cluster_gpus", "GPUs that these jobs ask for.", ("cluster",))
-_THERE = Gauge("muster_federation_cluster_gpus_there", "GPUs that a cluster has, as it said last.", ("cluster",))
-_FREE = Gauge("muster_federation_cluster_gpus_free", "GPUs that nothing holds there, as it said last.", ("cluster",))
-_QUEUED = Gauge("muster_federation_cluster_jobs_queued", "Jobs that wait there, as it said last.", ("cluster",))
+_STATE = Gauge("muster_federation_cluster_state", "1 for the current state of a cluster.", ("cluster", "state"))
+_JOBS = Gauge("muster_federation_cluster_jobs", "Live jobs routed to a cluster.", ("cluster",))
+_GPUS = Gauge("muster_federation_cluster_gpus", "GPUs requested by the live jobs of a cluster.", ("cluster",))
+_THERE = Gauge("muster_federation_cluster_gpus_there", "GPUs of a cluster, from its last summary.", ("cluster",))
+_FREE = Gauge("muster_federation_cluster_gpus_free", "Free GPUs of a cluster, from its last summary.", ("cluster",))
+_QUEUED = Gauge(
+    "muster_federation_cluster_jobs_queued", "Queued jobs of a cluster, from its last summary.", ("cluster",)
+)
 _HEARD = Gauge(
     "muster_federation_cluster_heard_timestamp_seconds",
-    "When a cluster that may be given up was last answered; 0: never.",
+    "Time of the last contact with a cluster that may be lost; 0: never.",
     ("cluster",),
 )
-_WAITING = Gauge("muster_federation_jobs_waiting", "Jobs that wait with the federation, by reason.", ("reason",))
+_WAITING = Gauge("muster_federation_jobs_waiting", "Jobs that wait for a cluster, by reason.", ("reason",))
 _MOVED = Counter(
     "muster_federation_job_moves",
-    "Jobs that were given back, were given up with their cluster, or were to move and had started.",
+    "Reroutes of jobs: handed back, dropped with a lost cluster, or refused because the job had started.",
     ("how",),
 )
-_LOSSES = Counter("muster_federation_cluster_losses", "Times that a cluster was given up.", ("cluster",))
+_LOSSES = Counter("muster_federation_cluster_losses", "Number of times that a cluster was lost.", ("cluster",))
 
 for _how in _MOVES.values():
-    _MOVED.labels(_how)  # shown as 0 before the first, or a rate would not see it
+    _MOVED.labels(_how)  # shown as 0 before the first, or a rate would miss it
 
 
 class FederationSink:
-    """Implements `Sink`. One instance serves one term after the other."""
+    """Implements `Sink`. One instance serves consecutive terms."""
 
     def __init__(self) -> None:
         self._gauges = LeaderGauges()
@@ -62,12 +63,12 @@ class FederationSink:
         self._shown_at = Instant(0)
 
     async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:  # noqa: ARG002 - the port
-        """See Sink.open."""
+        """Start to show the metrics of this core."""
         assert isinstance(core, FederationCore), "these are metrics of the federation"
         self._core, self._shown_at = core, Instant(0)
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
-        """See Sink.after_fold."""
+        """Count reroutes and losses, and update the gauges if due."""
         assert self._core is not None, "a sink is opened first"
         is_news = False
         for fact in facts:
@@ -83,7 +84,7 @@ class FederationSink:
             self._show(self._core, now)
 
     async def close(self) -> None:
-        """See Sink.close."""
+        """Hide the gauges."""
         self._core = None
         self._gauges.hide()
 
@@ -96,7 +97,7 @@ class FederationSink:
             self._gauges.show(_GPUS, one.gpus, one.name)
             for gauge, value in ((_THERE, one.gpus_total), (_FREE, one.gpus_free), (_QUEUED, one.jobs_queued)):
                 self._gauges.show(gauge, value, one.name)
-            _LOSSES.labels(one.name)  # shown as 0 before the first, or a rate would not see it
+            _LOSSES.labels(one.name)  # shown as 0 before the first, or a rate would miss it
             if one.lost_after_s:
                 self._gauges.show(_HEARD, one.heard_at / NS_PER_S, one.name)
         waiting = Sums[str]()
@@ -107,7 +108,7 @@ class FederationSink:
 
 
 def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
-    """The federation of all clusters; without any named there it has one, this stack's own."""
+    """Return the federation of all clusters; if the settings name none, of this stack's own cluster."""
     federation, desk = settings.federation, Desk()
     plans = tuple(MemberPlan(name or settings.cluster, lost_s) for name, lost_s in federation.lost_after().items())
     return (

@@ -1,18 +1,14 @@
-"""Copies what the clusters report (FED_UP) into the federation's log, each once.
-
-`job-ended` expects that its literal subject holds nothing yet, or only the end of an earlier assignment: so a job's
-newest assignment ends once in FED whoever copies, an end that comes late and counts for nothing (its cluster was given
-up) keeps no other out, and a second copier or a second try does no harm; the id of every copy is a hash of its source.
-Reports are copied in bounded groups, and a group is whole before the next begins: so copying goes on one group before
-the newest copy, and needs no memory of its own. Reports that were copied long ago are purged, or FED_UP would fill up
-and take none any more. A summary that is followed by another at once is left out.
-
-`CopyTrimmer` forgets the beginning of the centre's copies of clusters' logs, which would fill up and take no more. A
-copy is trimmed as its original may be: up to the older of the cluster's kept checkpoints, and nothing that is younger
-than `federation.copies_keep_s`. It needs no archive, as the original is the cell's to keep. What the centre has yet to
-take from it stays: reports for the federation, and events that a webhook has yet to be told. A copy that is nearly full
-keeps what a start and the federation need, and nothing else: if it took no more, the whole centre would stand still.
-"""
+"""Copies the reports of clusters (FED_UP) into the federation's log, each once. `job-ended` expects that its literal
+subject is empty, or has only the end of an earlier assignment. So the newest assignment of a job ends once in FED,
+however many copiers there are: a late end of a lost cluster does not block another end, and a second copier or retry
+does no harm; the id of every copy is a hash of its source. Reports are copied in bounded groups, and each group is
+complete before the next begins: after a restart, copying continues one group before the newest copy, without a state
+of its own. Reports that were copied long ago are purged, so that FED_UP does not fill up. A summary that is soon
+followed by another is left out. `CopyTrimmer` trims a centre's copies of clusters' logs, so that they do not fill
+up. A copy is trimmed up to the older of the cluster's kept checkpoints, except facts younger than
+`federation.copies_keep_s`. It needs no archive, as the cell keeps the original. Facts that the centre still needs
+stay: reports for the federation, and events for webhooks. A copy that is nearly full keeps only what a start and the
+federation need: if it accepted no more, the whole centre would stop."""
 
 import asyncio
 import logging
@@ -42,39 +38,39 @@ from muster.schemas.subjects import FED_LOG, FED_UP_LOG, cluster_log, fact_subje
 
 SERVICE = "federation"
 GROUP_MAX = 64
-"""Reports copied at once, and messages that are looked at again after a restart."""
+"""Maximum number of reports copied at once, and of messages read again after a restart."""
 
 KEPT = 4_096
-"""Reports left in FED_UP, copied or not, and how many more there may be before the oldest are purged. Never none: the
-broker finds by the newest one where its source goes on."""
+"""Reports kept in FED_UP, copied or not, and how many more there may be before the oldest are purged. Never none: the
+broker finds the position of its source by the newest one.
+"""
 
 READ_TIMEOUT_S = 1.0
 RETRY_S = 0.5
-"""Between two tries while FED is full or away. It is tried for ever: a report is not lost, only late."""
+"""Delay between two attempts while FED is full or unavailable, in seconds. Attempts do not end: no report is lost."""
 
 Store = Callable[[Draft, str], Awaitable[Outcome]]
-"""Stores a draft as the fact of this id."""
+"""Store a draft as the fact of this id."""
 
 Believes = Callable[[Draft], Awaitable[bool]]
-"""Whether a report may be so. Raises LogUnavailableError: nobody knows now."""
+"""Return whether a report is trusted. Raises LogUnavailableError if that cannot be decided now."""
 
 _logger = logging.getLogger(__name__)
 
 
 class Copier:
-    """The hosted piece (`bus.service.Hosted`): runs until it is cancelled."""
+    """The copier as a hosted service (`bus.service.Hosted`): runs until it is cancelled."""
 
     def __init__(self, declaration: Declaration, *, kept: int = KEPT, desk: Desk | None = None) -> None:
-        """desk: whom to ask whether a cluster can know what it reports; None: all are believed."""
+        """Create the copier. desk: decides whether to trust a report; None: all are trusted."""
         assert kept > GROUP_MAX, "a restart looks at one group again"
         self.declaration = declaration
         self._kept = kept
         self._desk = desk
 
     async def run(self, connect: Connect, settings: Settings) -> None:  # noqa: ARG002 - the port's signature
-        """Copy for ever. Raises LogError, or a group of them, where the bus refuses for good; the supervisor starts it
-        again.
-        """
+        """Copy until cancelled. Raises LogError, or a group of them, if the bus refuses permanently; the supervisor
+        restarts it."""
         client = await connect(SERVICE)
         log = NatsLog(client, FED_UP_LOG)
         start = await _start(client)
@@ -102,7 +98,7 @@ class Copier:
 
 
 async def _everybody(_: Draft) -> bool:
-    """The clusters' services run beside the federation, with rights of their own on the same broker."""
+    """Trust every report: the clusters' services use the same broker as the federation, with their own permissions."""
     return True
 
 
@@ -114,11 +110,10 @@ async def copy_group(
     summaries: Summaries | None = None,
     retry_s: float = RETRY_S,
 ) -> int:
-    """Copy the next reports, at most `GROUP_MAX`; every one of them stands when it returns the last one's sequence,
-    less those that FED never takes: one of these stops no other.
+    """Copy the next reports, at most `GROUP_MAX`, and return the sequence of the last one.
 
-    summaries: where those wait; None: they are copied like all the others. Raises an ExceptionGroup of what the broker
-    refused for good; nobody goes on then.
+    All of them are stored then, except those that FED never accepts, which do not block the others. summaries:
+    buffer of summaries; None: they are copied like all others. Raises an ExceptionGroup of permanent refusals.
     """
     batch = await reader.read(limit=GROUP_MAX, timeout_s=READ_TIMEOUT_S)
     copies = [(draft, copy_id(FED_UP_LOG.stream, report.seq)) for report in batch.facts if (draft := copy_of(report))]
@@ -146,7 +141,7 @@ async def _copy(draft: Draft, fact_id: str, store: Store, believes: Believes, re
 
 
 async def _keep(draft: Draft, fact_id: str, store: Store, retry_s: float) -> None:
-    """Store one copy, however long FED is full or away. One that FED never takes is refused."""
+    """Store one copy, however long FED is full or unavailable; refuse one that FED never accepts."""
     try:
         while (outcome := await store(draft, fact_id)) not in (Outcome.STORED, Outcome.EXISTS):
             _logger.warning(
@@ -158,7 +153,7 @@ async def _keep(draft: Draft, fact_id: str, store: Store, retry_s: float) -> Non
 
 
 async def _store_end(client: Client, draft: Draft, ended: JobEnded, fact_id: str) -> Outcome:
-    """EXISTS also for an end of an earlier assignment than one that has ended: nobody waits for it."""
+    """Store an end of a job; return EXISTS also for an end of an earlier assignment, which is obsolete."""
     stored = await append_single(client, FED_LOG, service=SERVICE, draft=draft, fact_id=fact_id, expect_new=True)
     if stored.outcome is not Outcome.EXISTS or ended.assignment == 1:
         return stored.outcome
@@ -167,12 +162,12 @@ async def _store_end(client: Client, draft: Draft, ended: JobEnded, fact_id: str
     if known is None or JobEnded.model_validate_json(known.body).assignment >= ended.assignment:
         return Outcome.EXISTS
     stored = await append_single(client, FED_LOG, service=SERVICE, draft=draft, fact_id=fact_id, expect_last=known.seq)
-    # another end came between, or another copier was faster: look again
+    # another end was stored in between, or another copier was faster: try again
     return Outcome.UNAVAILABLE if stored.outcome is Outcome.EXISTS and not stored.seq else stored.outcome
 
 
 async def _start(client: Client) -> int:
-    """The sequence after which copying goes on: one group before the newest copy, never before what FED_UP has."""
+    """Return the sequence after which to copy: one group before the newest copy, at least the start of FED_UP."""
     pattern = fact_subject(FED_LOG, writer=SERVICE, kind="job", subject_id="*", name="job-ended")
     newest = await jsapi.last_on_subject(client, FED_LOG.stream, pattern)
     copied = JobEnded.model_validate_json(newest.body).source_seq if newest is not None else 0
@@ -182,28 +177,25 @@ async def _start(client: Client) -> int:
 
 
 LOOK_S = 600.0
-"""Between two looks at the copies."""
+"""Interval between two checks of the copies, in seconds."""
 
 NEARLY_FULL = 0.8
-"""Of what a copy may hold."""
+"""Share of its size limit from which a copy counts as nearly full."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a copy stands, in sequences. first: that it holds, 0 if none. checkpoint: the older of those kept,
-    0 if there is none. told: up to there every webhook was told; None: all of it. filled: part of what it may hold.
-    reported: the federation has taken every report.
-    """
+    """State of a copy, in sequences."""
 
-    first: int
-    checkpoint: int
-    told: int | None
-    filled: float
-    reported: bool
+    first: int  # its oldest message; 0 for none
+    checkpoint: int  # the older of the kept checkpoints; 0 for none
+    told: int | None  # up to there every webhook was sent; None: all of it
+    filled: float  # share of its size limit
+    reported: bool  # the federation has copied every report
 
 
 def bound(standing: Standing) -> int:
-    """Up to where the copy may be forgotten, whatever its age; 0: nothing."""
+    """Return the sequence up to which the copy may be trimmed, whatever its age; 0 for none."""
     if not standing.reported:
         return 0
     is_full = standing.filled >= NEARLY_FULL
@@ -212,7 +204,7 @@ def bound(standing: Standing) -> int:
 
 
 async def newest_before(time_of: Callable[[int], Awaitable[Instant]], *, first: int, last: int, before: Instant) -> int:
-    """The newest sequence from `first` to `last` that is older than `before`; 0 if none is. Halves what is left."""
+    """Return the newest sequence from `first` to `last` that is older than `before`, by bisection; 0 for none."""
     if first > last or await time_of(first) >= before:
         return 0
     low, high = first, last
@@ -226,14 +218,14 @@ async def newest_before(time_of: Callable[[int], Awaitable[Instant]], *, first: 
 
 
 class CopyTrimmer:
-    """The hosted piece (`bus.service.Hosted`) of a centre: runs until it is cancelled."""
+    """The trimmer of a centre as a hosted service (`bus.service.Hosted`): runs until it is cancelled."""
 
     def __init__(self, declaration: Declaration, *, look_s: float = LOOK_S) -> None:
         self.declaration = declaration
         self._look_s = look_s
 
     async def run(self, connect: Connect, settings: Settings) -> None:
-        """Look at every copy, now and then. What cannot be looked at now is looked at later."""
+        """Check every copy periodically; a copy that cannot be checked now is checked later."""
         client = await connect(SERVICE)
         while True:
             for cluster in settings.clusters:
@@ -242,15 +234,15 @@ class CopyTrimmer:
                         client, cluster, keep_s=settings.federation.copies_keep_s, now=Instant(SystemTime().wall())
                     )
                 except (LogError, ApiError, CheckpointError, CheckpointUnavailableError) as error:
-                    _logger.info("the copy of %s cannot be looked at now: %s", cluster, error)
+                    _logger.info("the copy of %s cannot be checked now: %s", cluster, error)
                     continue
                 if up_to:
-                    _logger.info("the copy of %s begins at %d now", cluster, up_to + 1)
+                    _logger.info("the copy of %s was trimmed and begins at %d", cluster, up_to + 1)
             await asyncio.sleep(self._look_s)
 
 
 async def trim_copy(client: Client, cluster: str, *, keep_s: float, now: Instant) -> int:
-    """Forget what is older than `keep_s` and needed by nobody; the last sequence that was forgotten, 0 if none was.
+    """Trim facts that are older than `keep_s` and no longer needed; return the last trimmed sequence, 0 for none.
 
     Raises ApiError, LogUnavailableError, CheckpointError, CheckpointUnavailableError.
     """
@@ -261,7 +253,7 @@ async def trim_copy(client: Client, cluster: str, *, keep_s: float, now: Instant
 
         async def time_of(seq: int) -> Instant:
             found = await jsapi.message_at(client, stream, seq)
-            return found.time if found is not None else Instant(0)  # it is gone: somebody else was faster
+            return found.time if found is not None else Instant(0)  # it was trimmed already
 
         before = Instant(now - round(keep_s * NS_PER_S))
         up_to = await newest_before(time_of, first=standing.first, last=up_to, before=before)

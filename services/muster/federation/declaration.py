@@ -1,4 +1,4 @@
-"""Declares what the federation reads and writes. Loads little: a stack asks before it starts anything."""
+"""Declares the logs and queries of the federation. Imports little: a stack reads it before it starts services."""
 
 from muster.bus.declaration import Declaration, QueryType
 from muster.schemas import members

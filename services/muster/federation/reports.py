@@ -1,7 +1,7 @@
-"""What the federation takes of what clusters report, where these stand on brokers of their own.
+"""Decides which reports of clusters with brokers of their own the federation trusts.
 
-A cell can write whatever it likes into its own log. Of jobs it is believed only what concerns assignments that it was
-given, and of what nobody waits for, each word once: else one could end the jobs of another, or fill FED.
+A cell can write anything into its own log. Its reports about jobs are trusted only for assignments that it was
+given, and unexpected ones only once each: otherwise a cell could end the jobs of another one, or fill FED.
 """
 
 import asyncio
@@ -21,43 +21,42 @@ from muster.schemas.facts.job import JobEnded, JobRouted
 from muster.schemas.subjects import FED_LOG, fact_subject
 
 SUMMARY_S = 1.0
-"""At least so long between two summaries of one cluster in FED; of those between the newest is taken."""
+"""Minimum time between two summaries of one cluster in FED, in seconds; of those in between, the newest is stored."""
 
 ONCE_MAX = 50_000
-"""Words that nobody waited for and were believed, whose repetition is not; those longest ago are forgotten."""
+"""Maximum number of unexpected, trusted reports that are remembered to refuse repetitions; the oldest are dropped."""
 
 _REFUSED = Counter(
     "muster_federation_reports_refused",
-    "What a cluster reported of jobs that it was never given, or said again, and nobody believed, or FED never takes.",
+    "Refused reports of a cluster: about jobs it was never assigned, repeated, or not storable in FED.",
     ("cluster",),
 )
 _logger = logging.getLogger(__name__)
 
 
 class Desk:
-    """The newest core of this process, for who copies beside it. It knows every job of the checkpoint that it began
-    with: a core is made and restored in one step.
-    """
+    """The newest core of this process, for the copier. A core is created and restored in one step, so it is
+    complete."""
 
     def __init__(self) -> None:
         self._core: FederationCore | None = None
         self._is_there = asyncio.Event()
 
     def take(self, core: FederationCore) -> FederationCore:
-        """The core itself."""
+        """Register the core and return it."""
         self._core = core
         self._is_there.set()
         return core
 
     async def state(self) -> State:
-        """As folded so far. Waits until there is a core."""
+        """Return the state as folded so far; wait until there is a core."""
         await self._is_there.wait()
         assert self._core is not None, "whoever sets the event has given it a core"
         return self._core.state
 
 
 class Believing:
-    """Judges reports by the jobs that the core knows, and where it may be behind, by FED itself."""
+    """Decides by the jobs of the core, and if it may be behind, by FED itself."""
 
     def __init__(self, client: Client, desk: Desk) -> None:
         self._client = client
@@ -65,7 +64,7 @@ class Believing:
         self._once: dict[tuple[str, str, Assignment], None] = {}
 
     async def __call__(self, draft: Draft) -> bool:
-        """Whether the copy may stand in FED. Raises ApiError, LogUnavailableError."""
+        """Return whether the copy may be stored in FED. Raises ApiError, LogUnavailableError."""
         told = assignment_in(draft)
         if told is None or _is_awaited(await self._desk.state(), draft, told):
             return True
@@ -73,12 +72,12 @@ class Believing:
         if was_given and self._is_news(draft, told):
             return True
         _REFUSED.labels(told.cluster).inc()
-        why = "again, though nobody asked" if was_given else "of a job that it was never given"
+        why = "repeatedly without a request" if was_given else "of a job that it was never assigned"
         _logger.warning("cluster %s reports %s %s", told.cluster, draft.name, why)
         return False
 
     def _is_news(self, draft: Draft, told: Assignment) -> bool:
-        """Whether it was not said before. Of ends FED itself takes one."""
+        """Return whether the report is not a repetition. Of ends, FED itself accepts only one."""
         if isinstance(draft.payload, JobEnded):
             return True
         word = (draft.subject_id, draft.name, told)
@@ -104,25 +103,25 @@ def _is_awaited(state: State, draft: Draft, told: Assignment) -> bool:
 
 
 def refuse(draft: Draft, error: FactRefusedError) -> None:
-    """Count and log a report whose copy FED does not take; it is copied no more."""
+    """Count and log a report whose copy FED does not accept; it is not copied again."""
     cluster = getattr(draft.payload, "cluster", "")
     _REFUSED.labels(cluster).inc()
     _logger.error("cluster %s reports %s, which cannot be copied: %s", cluster, draft.name, error)
 
 
 class Summaries:
-    """Of every cluster the newest that waits, so that none can fill FED with them."""
+    """Buffers the newest summary of every cluster, so that summaries cannot fill FED."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, tuple[Draft, str]] = {}
         self._said_s: dict[str, float] = {}
 
     def offer(self, draft: Draft, fact_id: str) -> None:
-        """The newest of its cluster, to be stored as the fact of this id."""
+        """Buffer the newest summary of its cluster, to be stored as the fact of this id."""
         self._waiting[draft.subject_id] = (draft, fact_id)
 
     def due(self, now_s: float) -> list[tuple[Draft, str]]:
-        """Those whose turn it is; they wait no more. now_s: on the monotonic clock."""
+        """Return the summaries that are due, and remove them. now_s: on the monotonic clock."""
         turns = [name for name in self._waiting if now_s - self._said_s.get(name, -SUMMARY_S) >= SUMMARY_S]
         self._said_s.update(dict.fromkeys(turns, now_s))
         return [self._waiting.pop(name) for name in turns]

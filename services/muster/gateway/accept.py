@@ -1,4 +1,4 @@
-"""From a request to a job, or to the reason why it can never run, now or after scaling. Pure."""
+"""Build the job of a request, or refuse a job that can never run, now or after scaling. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -23,39 +23,41 @@ TRACEPARENT = re.compile(r"^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a
 SLOT_BYTES = 125  # one slot of `placed` with the longest node name, without its devices
 DEVICE_BYTES = 43  # one device's uuid in `pods-started`
 FACT_OVERHEAD_BYTES = 4_096
-LEFT_TO_THE_QUEUE = ("total_run_time_s", "min_slice_s")  # unless the body says them
-NODE_LEVEL = "node"  # every fleet has it without declaring it
+LEFT_TO_THE_QUEUE = ("total_run_time_s", "min_slice_s")  # unless the body sets them
+NODE_LEVEL = "node"  # every fleet has this level without declaring it
 NAMES_TOLD_MAX = 10  # known names listed in a refusal
 
 SCALING_CURES = frozenset({"no-node", "model", "gpu", "cpu", "memory", "fragmented", "topology"})
-"""Shortages, as the scheduler names them, that another GPU or node may end."""
+"""Shortages, as the scheduler names them, that another GPU or node may resolve."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What one sort of node has."""
+    """The size of nodes of one kind."""
 
     gpu_model: str
     gpus: int
     cpu_milli: int
     memory_mib: int
-    levels: tuple[str, ...] = ()  # of topology, widest first, without "node"; those inside the node last
+    levels: tuple[str, ...] = ()
+    """Topology levels, widest first, without "node"; the levels within a node come last."""
 
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """What a job is checked against. shapes: of all nodes; none: nobody knows yet."""
+    """The queues and node shapes that a job is checked against."""
 
     queues: Mapping[str, tuple[Admission, ...]] = field(default_factory=dict)
-    """The rules of each queue, once for each cluster that has it. A job obeys all of them: it may run in any cluster,
-    and a cluster alone can then give nobody another team's queue."""
+    """The rules of each queue in each cluster that has it. A job must satisfy all of them: it may run in any cluster,
+    and a single cluster cannot grant the queue of another team."""
     shapes: tuple[Shape, ...] = ()
+    """Shapes of all nodes; empty while they are unknown."""
 
 
 def parse_spec(body: bytes) -> JobSpec:
-    """The job, with the run times that the body leaves to the queue named in `left_out`.
+    """Parse a job's specification; list in `left_out` the run times that the body leaves to the queue.
 
-    The same body always means the same specification, so a retry has the same hash. Raises ProblemError (400, 422).
+    The same body always gives the same specification, so a retry has the same hash. Raises ProblemError (400, 422).
     """
     try:
         spec = parse_request(JobSpec, body)
@@ -64,16 +66,17 @@ def parse_spec(body: bytes) -> JobSpec:
     given = spec.model_fields_set
     if spec.left_out:
         raise invalid(
-            "which run times are left to the queue is read from the body",
+            "`left_out` is derived from the body and may not be set",
             field="left_out",
-            cure="Remove `left_out`, and whatever the queue shall decide.",
+            cure="Remove `left_out`, and the run times that the queue decides.",
         )
     left_out = tuple(name for name in LEFT_TO_THE_QUEUE if name not in given)
     return spec.model_copy(update={"left_out": left_out}) if left_out else spec
 
 
 def make_job(spec: JobSpec, *, principal: str, key: str, traceparent: str) -> Job:
-    """The job that this request means; the same request means the same job. traceparent: "" for the job's own trace."""
+    """Build the job of a request; the same request always gives the same job. traceparent: the client's trace
+    context; "" to give the job a trace of its own."""
     if not KEY_PATTERN.match(key):
         raise invalid(
             "an idempotency key is 1 to 200 printable characters without spaces",
@@ -94,7 +97,7 @@ def make_job(spec: JobSpec, *, principal: str, key: str, traceparent: str) -> Jo
 
 
 def refuse_too_large(job: Job) -> None:
-    """Raises ProblemError (413) if a fact about this job could pass the limit of a fact."""
+    """Raise ProblemError (413) if a fact about this job could exceed the size limit of a fact."""
     slots = sum(group.replicas for group in job.spec.task_groups)
     devices = sum(group.replicas * (group.gpus or bool(group.gpu_milli)) for group in job.spec.task_groups)
     placed = slots * SLOT_BYTES + devices * 4
@@ -109,7 +112,7 @@ def refuse_too_large(job: Job) -> None:
 
 
 def refuse_large_body(submitted: JobSubmitted) -> None:
-    """Raises ProblemError (413) if the specification itself is too large for a fact."""
+    """Raise ProblemError (413) if the specification itself is too large for a fact."""
     size = len(submitted.model_dump_json().encode())
     if size > FACT_BYTES_MAX:
         raise too_large(
@@ -120,7 +123,7 @@ def refuse_large_body(submitted: JobSubmitted) -> None:
 
 
 def refuse_unknown_suite(spec: JobSpec, policy: PreflightPolicy) -> None:
-    """Raises ProblemError (422) if the job wants to be checked by a suite that there is not."""
+    """Raise ProblemError (422) if the job names a suite of checks that does not exist."""
     if spec.preflight in (None, NONE) or spec.preflight in policy.suites:
         return
     known = ", ".join((*sorted(policy.suites)[:NAMES_TOLD_MAX], NONE))
@@ -130,7 +133,7 @@ def refuse_unknown_suite(spec: JobSpec, policy: PreflightPolicy) -> None:
 
 
 def refuse_unknown_queue(spec: JobSpec, catalogue: Catalogue) -> None:
-    """Raises ProblemError (422) if there is no such queue, or it takes nothing new."""
+    """Raise ProblemError (422) if the queue does not exist or is closed."""
     queue = spec.queue_name
     where = "queue" if spec.queue else "team"
     rules = catalogue.queues.get(queue)
@@ -152,11 +155,11 @@ def refuse_foreign_queue(spec: JobSpec, principal: Principal, catalogue: Catalog
     teams = frozenset[str].intersection(*(rule.teams for rule in rules))
     told = f"jobs of {', '.join(sorted(teams)[:NAMES_TOLD_MAX])}" if teams else "jobs of no team"
     users = next((rule.template for rule in rules if rule.template), "")
-    whose = f"; it is the queue of one user below {users!r}, and not of {principal.name}" if users else ""
+    whose = f"; it belongs to one user below {users!r}, and not to {principal.name}" if users else ""
     raise forbidden(
         f"queue {queue!r} takes {told}, not of team {spec.team!r}{whose}",
         field="queue",
-        cure=f"Leave out `queue` for the team's own, or ask an operator to add {spec.team} to `teams` of {queue}.",
+        cure=f"Leave out `queue` to use the team's own, or ask an operator to add {spec.team} to `teams` of {queue}.",
     )
 
 
@@ -172,7 +175,7 @@ def refuse_priority(priority: int, queue: str, catalogue: Catalogue) -> None:
 
 
 def refuse_impossible(spec: JobSpec, catalogue: Catalogue) -> None:
-    """Raises ProblemError (422) if a replica fits no node, even an empty one, or no node has the required level."""
+    """Raise ProblemError (422) if a replica fits no node, even an empty one, or no node has the required level."""
     if not catalogue.shapes:
         return
     _refuse_level(spec.topology, catalogue.shapes, path="topology")
@@ -184,17 +187,17 @@ def refuse_impossible(spec: JobSpec, catalogue: Catalogue) -> None:
 
 
 def refuse_other_id(job: Job, expected: str) -> None:
-    """Raises ProblemError (422) if an object's job has another id than its agent made of it."""
+    """Raise ProblemError (422) if a workload object's job id differs from the id that the gateway derives."""
     if job.id != expected:
         raise invalid(
-            f"the object's job is {job.id} and not {expected}",
+            f"the job id of the object must be {expected}, not {job.id}",
             field="job_id",
             cure="Run gateway and agent of the same version.",
         )
 
 
 def refuse_other_body(stored: Job, asked: Job) -> None:
-    """Raises ProblemError (409) if the key was used for another job."""
+    """Raise ProblemError (409) if the idempotency key was used for another job."""
     if stored.body_hash != asked.body_hash:
         raise conflict(
             f"job {stored.id} was submitted under this key with another specification",
@@ -235,7 +238,7 @@ def _impossible(group: TaskGroup, shapes: tuple[Shape, ...], *, path: str) -> Pr
         if wanted > largest:
             where = "gpu_milli" if name == "gpus" and group.gpu_milli else name
             return invalid(
-                f"a replica asks {wanted} {unit}; the largest node that will do has {largest}",
+                f"a replica asks for {wanted} {unit}; the largest matching node has {largest}",
                 field=f"{path}.{where}",
                 cure="Ask for less per replica, and for more replicas.",
             )
@@ -244,7 +247,7 @@ def _impossible(group: TaskGroup, shapes: tuple[Shape, ...], *, path: str) -> Pr
         shape.gpus >= needs[0] and shape.cpu_milli >= needs[1] and shape.memory_mib >= needs[2] for shape in usable
     ):
         return invalid(
-            f"no node has {needs[0]} GPUs, {needs[1]} thousandths of a core and {needs[2]} MiB together",
+            f"no node has {needs[0]} GPUs, {needs[1]} thousandths of a core and {needs[2]} MiB of memory together",
             field=path,
             cure="Ask for less of one of them per replica.",
         )
@@ -252,9 +255,9 @@ def _impossible(group: TaskGroup, shapes: tuple[Shape, ...], *, path: str) -> Pr
 
 
 def shapes_to_come(scaling: ScalingSettings) -> tuple[Shape, ...]:
-    """One shape per group and GPU model: of a composable group with the most GPUs that its nodes can have.
+    """Return one shape per group and GPU model; a composable group counts with the most GPUs a node can get.
 
-    Empty if nothing scales. Topology levels are left out: new nodes have those of the fleet that they join.
+    Empty if nothing scales. Topology levels are left out: new nodes have the levels of the fleet that they join.
     """
     if scaling.mode == "off":
         return ()
@@ -268,11 +271,11 @@ def shapes_to_come(scaling: ScalingSettings) -> tuple[Shape, ...]:
 
 
 def while_it_may_grow(answer: DryRunAnswer) -> DryRunAnswer:
-    """The scheduler's answer for a fleet that may grow: what the nodes that are there can never hold may wait.
+    """Return the scheduler's answer for a fleet that may grow: a job too large for the present nodes may wait.
 
-    The scheduler knows no node that is to come. That each replica fits one of those was checked before it was asked.
+    The scheduler does not know future nodes. The caller has already checked that each replica fits one of them.
     """
     if not answer.refused or answer.reason not in SCALING_CURES:
         return answer
-    cure = "It waits; scaling attaches GPUs or adds nodes if they can be had."
+    cure = "The job waits; scaling attaches GPUs or adds nodes if they are available."
     return answer.model_copy(update={"refused": False, "field": "", "cure": cure})

@@ -1,4 +1,4 @@
-"""Answers as bytes: rows are passed on as they were stored, models are encoded once."""
+"""Encode answers: stored rows are passed on unchanged, models are encoded once."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -22,23 +22,23 @@ PATH_CHARS_TOLD = 100
 
 
 def encoded(body: bytes, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """A body that is JSON already."""
+    """Return a response with a body that is JSON already."""
     return Response(body, status_code=status, headers=headers, media_type=JSON)
 
 
 def model(value: Document, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """One model."""
+    """Return a response with one model."""
     return encoded(value.model_dump_json().encode(), status=status, headers=headers)
 
 
 def rows(name: str, bodies: Iterable[bytes], *, next_cursor: str | None = None, status: int = 200) -> Response:
-    """`{name: [...]}`, with `next_cursor` where there are pages. A cursor holds digits, letters and colons only."""
+    """Return `{name: [...]}`, with `next_cursor` for a paged list. A cursor holds digits, letters and colons only."""
     tail = b"" if next_cursor is None else b',"next_cursor":"' + next_cursor.encode() + b'"'
     return encoded(b'{"' + name.encode() + b'":[' + b",".join(bodies) + b"]" + tail + b"}", status=status)
 
 
 def file(request: Request, what: File, headers: Mapping[str, str]) -> Response:
-    """A file, or that the client has it already."""
+    """Return a file, or 304 if the client has it already."""
     headers = {**headers, "Cache-Control": what.cache, "ETag": what.etag, "Vary": "Accept-Encoding"}
     if what.etag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
@@ -48,7 +48,7 @@ def file(request: Request, what: File, headers: Mapping[str, str]) -> Response:
 
 
 async def refuse(request: Request, error: Exception) -> Response:
-    """An exception as its problem document."""
+    """Return the problem document of an exception."""
     match error:
         case ProblemError():
             refusal = error
@@ -67,7 +67,7 @@ async def refuse(request: Request, error: Exception) -> Response:
 
 
 def problem(what: Problem, *, close: bool = False, headers: Mapping[str, str] = MappingProxyType({})) -> Response:
-    """A problem document with the headers that its status asks for, and with `headers`."""
+    """Return a problem document with the headers of its status, and with `headers`."""
     headers = dict(headers)
     if what.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
@@ -81,18 +81,18 @@ def problem(what: Problem, *, close: bool = False, headers: Mapping[str, str] = 
 
 
 def _methods_of_path(request: Request) -> str:
-    """Of all routes of that path; the router's own answer names those of the first one only."""
+    """Return the methods of all routes of this path; the router itself names only those of the first route."""
     fitting = (route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE)
     return ", ".join(sorted({method for route in fitting for method in getattr(route, "methods", None) or ()}))
 
 
 def _of_the_router(request: Request, error: HTTPException) -> Problem:
-    """No route of that path (404), or none for that method (405)."""
+    """Return the problem of a path without a route (404), or without this method (405)."""
     asked = f"{request.method} {request.url.path[:PATH_CHARS_TOLD]}"
     return Problem(
         title=error.detail,
         status=error.status_code,
-        detail=f"the API has no {asked}",
+        detail=f"the API has no route {asked}",
         field="path" if error.status_code == 404 else "method",
-        cure="/docs lists what there is.",
+        cure="See /docs for all routes.",
     )

@@ -1,4 +1,4 @@
-"""Wiring only: connections, what follows them in the background, the HTTP server."""
+"""Wire the gateway: connections, background tasks, the HTTP server."""
 
 import asyncio
 import socket
@@ -49,16 +49,16 @@ REDIS_CONNECTIONS_MAX = 32
 HTTP_BACKLOG = 2_048
 FEDERATION = "federation"
 Background = dict[str, Callable[[], Coroutine[None, None, None]]]
-"""What runs beside the HTTP server, by name."""
+"""Background tasks beside the HTTP server, by name."""
 
 
 class Gateway:
-    """A service without a core: any number of replicas may run."""
+    """The gateway service. It has no core: any number of replicas may run."""
 
     declaration = DECLARATION
 
     async def run(self, connect: Connect, settings: Settings) -> None:
-        """Serve until cancelled; a background task that fails ends the service. The bus connections are the host's."""
+        """Serve until cancelled; a failed background task ends the service. The host owns the bus connections."""
         client = await connect("gateway")
         asking, closing = await connect(GATEWAY_QUERY), await connect(GATEWAY_LIVE)
         async with AsyncExitStack() as stack:
@@ -75,7 +75,7 @@ class Gateway:
 async def _wired(
     client: Client, asking: Client, closing: Client, settings: Settings, stack: AsyncExitStack
 ) -> tuple[AppContext, Background]:
-    """Return the ports over these connections and over Redis, and what keeps them fresh. The stack closes them."""
+    """Return the ports over these connections and over Redis, and the background tasks. `stack` closes them."""
     time, metrics, fed = SystemTime(), Metrics(), read_model(FED_LOG)
     redis, listening = _opened_redis(settings, stack)
     tracing = make_tracing("gateway", scope=FED_LOG.scope, template=FED_LOG.subjects)
@@ -135,7 +135,7 @@ async def _wired(
 
 
 def _opened_redis(settings: Settings, stack: AsyncExitStack) -> tuple[Redis, Redis]:
-    """Return connections for reads, and one to listen with. The stack closes them."""
+    """Return connections for reads, and one for blocking reads. `stack` closes them."""
     reads = Redis.from_url(
         settings.redis_url,
         socket_timeout=REDIS_TIMEOUT_S,
@@ -151,12 +151,12 @@ def _opened_redis(settings: Settings, stack: AsyncExitStack) -> tuple[Redis, Red
 
 
 def first_named(settings: Settings) -> tuple[str, ...]:
-    """All clusters, the one first that is asked where a request names none: dashboards take it for that."""
+    """Return all clusters; the default cluster for requests, which dashboards expect first, comes first."""
     return tuple(sorted(settings.clusters, key=lambda name: name != settings.cluster))
 
 
 def _deciding(settings: Settings, scheduler: Scheduler, first: Cell) -> dict[str, AskLeader]:
-    """Questions to those without whom no job goes on. A centre's cells may be cut off, and it serves all the same."""
+    """Return probes of the required leaders. A centre requires none of its cells, which may be disconnected."""
 
     async def federation() -> object:
         return await first.leaders.ask(FEDERATION, "federation", AskFederation(), FederationView)
@@ -167,7 +167,7 @@ def _deciding(settings: Settings, scheduler: Scheduler, first: Cell) -> dict[str
 
 
 def credentials_of(settings: Settings, closing: Client, *, time: SystemTime, metrics: Metrics) -> Credentials:
-    """Return what gives dashboards their users. closing: a connection as `gateway-live`."""
+    """Return the creator of dashboard users. closing: a connection as `gateway-live`."""
     signer = view_signer(settings)
     connections = NatsLiveConnections(closing, account=signer.account) if signer is not None else NoConnections()
     return Credentials(
@@ -198,5 +198,5 @@ async def serve_http(context: AppContext, settings: Settings, certificate: Certi
 
 
 def services(settings: Settings) -> tuple[Gateway, ...]:  # noqa: ARG001 - the same shape for every service
-    """One gateway."""
+    """Return one gateway."""
     return (Gateway(),)

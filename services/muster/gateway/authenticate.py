@@ -1,4 +1,4 @@
-"""Every request below /v1 bears a valid token, before anything else is looked at, and while its answer is open."""
+"""Require a valid token for every request below /v1, before all other checks and while the answer is open."""
 
 import asyncio
 from collections.abc import Callable
@@ -23,25 +23,25 @@ from muster.schemas.access import token_hash
 
 API: Final = "/v1"
 PRINCIPAL: Final = "muster.principal"
-"""Key of a request's scope: whose token it bears."""
+"""Key of the request's scope that holds the authenticated principal."""
 
 BEARER: Final = "muster.bearer"
-"""Key of a request's scope: its token, for what stays open after the answer."""
+"""Key of the request's scope that holds the token, for checks while the answer stays open."""
 
 CHECK_S = 2.0
-"""Time between two looks at whether the token of an open answer is still valid."""
+"""Time between two checks whether the token of an open answer is still valid, in seconds."""
 
 LEAVE_S = 1.0
-"""Time that a client has to take the end of an answer whose token is no longer valid."""
+"""Time that a client has to receive the end of an answer whose token is no longer valid, in seconds."""
 
 LIVE_CREDENTIAL: Final = "/v1/live/credential"
-"""Asked for with POST, and yet a way to read: it stores nothing."""
+"""Counts as a read although its method is POST: it stores nothing."""
 
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Authentication:
-    """Stands before the routes, so that no route can be reached, or found, without a token."""
+    """Middleware before the routes: no route can be reached, or found, without a token."""
 
     def __init__(
         self,
@@ -53,10 +53,8 @@ class Authentication:
         limits: Limits,
         time: TimeSource,
     ) -> None:
-        """Take what tokens are checked against. identities: users whom others vouch for, None for none.
-
-        is_reserved: whether no token of Muster's own may be a principal's of this name.
-        """
+        """Create the middleware. identities: users that external identity providers authenticate; None for none.
+        is_reserved: whether a principal name is reserved, so that no token of Muster may have it."""
         self._app = app
         self._tokens = tokens
         self._identities = identities
@@ -65,7 +63,7 @@ class Authentication:
         self._time = time
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See `ASGIApp`."""
+        """Authenticate a request below /v1, then pass it on; other requests pass without a check."""
         if scope["type"] != "http" or not _is_api(scope["path"]):
             await self._app(scope, receive, send)
             return
@@ -83,7 +81,7 @@ class Authentication:
             await answers.problem(refusal.problem)(scope, receive, send)
 
     async def _owner(self, token: str) -> Principal:
-        """Return whose token it is. Raises ProblemError: 401, 403, or 503 while nobody can tell."""
+        """Return the token's principal. Raises ProblemError: 401, 403, or 503 while the token cannot be checked."""
         principal = self._tokens.principal(token_hash(token))
         if principal is None:
             return await self._vouched(token)
@@ -96,7 +94,7 @@ class Authentication:
         return principal
 
     async def _vouched(self, token: str) -> Principal:
-        """Return the user that a token which is not Muster's own belongs to. Raises ProblemError as `_owner`."""
+        """Return the principal of a token that Muster did not issue. Raises ProblemError as `_owner`."""
         try:
             if self._identities is not None:
                 return await self._identities.identify(token)
@@ -109,7 +107,7 @@ class Authentication:
             raise unavailable(str(error)) from error
 
     async def _answer(self, token: str, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the request; an answer that is still open when its token ends is ended, too."""
+        """Answer the request; end an answer that is still open when its token becomes invalid."""
         is_body_read = is_answered = has_ended = False
 
         async def send_noting(message: Message) -> None:
@@ -119,7 +117,7 @@ class Authentication:
 
         async def receive_while_valid() -> Message:
             nonlocal is_body_read, has_ended
-            if is_body_read:  # so it waits for the end of the connection, beside an answer that stays open
+            if is_body_read:  # the application waits for the disconnect while its answer is open
                 message = await self._while_valid(token, principal, receive)
             else:
                 message = await receive()
@@ -130,12 +128,12 @@ class Authentication:
 
         await self._app(scope, receive_while_valid, send_noting)
         if has_ended and not is_answered:
-            with suppress(TimeoutError):  # it does not read: the server closes what is not whole
+            with suppress(TimeoutError):  # the client does not read: the server closes the connection
                 async with asyncio.timeout(LEAVE_S):
                     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _while_valid(self, token: str, principal: Principal, receive: Receive) -> Message | None:
-        """Return what the client sends next; None if its token ends before."""
+        """Return the next message of the client, or None if the token becomes invalid before."""
         receiving = asyncio.ensure_future(receive())
         try:
             while not receiving.done():
@@ -147,7 +145,7 @@ class Authentication:
             receiving.cancel()
 
     async def _is_valid(self, token: str, principal: Principal) -> bool:
-        """Return whether an open answer may go on. While nobody can tell, it may until the token's known end."""
+        """Return whether an open answer may continue. While the token cannot be checked: until its known expiry."""
         try:
             await self._owner(token)
         except ProblemError as refusal:

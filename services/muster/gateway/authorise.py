@@ -1,6 +1,6 @@
-"""Who may do what. Pure: a principal and what is asked, nothing else.
+"""Decide what a principal may do. Pure: it depends on the principal and the request only.
 
-What a principal reads of other teams' jobs is a setting of its role, and `visibility` applies it.
+What a principal sees of other teams' jobs is a setting of its role; `visibility` applies it.
 """
 
 from dataclasses import dataclass
@@ -9,48 +9,49 @@ from muster.gateway.problems import ProblemError, forbidden
 from muster.schemas.access import Role
 
 SENDER_FIELD = "Authorization"
-"""What is wrong where nothing that was sent is, but who sent it."""
+"""The field that a refusal names when the request is correct, but its sender may not make it."""
 _RANK = {role: rank for rank, role in enumerate((Role.VIEWER, Role.SUBMITTER, Role.OPERATOR, Role.ADMIN))}
 
 
 def rank(role: Role) -> int:
-    """Return how much a role may do, as a number that only comparisons have a use for."""
+    """Return the rank of a role among all roles, for comparisons only."""
     return _RANK[role]
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks. teams: those a submitter acts for; an operator acts for all."""
+    """An authenticated user or client."""
 
     name: str
     role: Role
     teams: frozenset[str] = frozenset()
+    """Teams that a submitter acts for; an operator acts for all."""
     expires_at_s: int | None = None
-    """From when on the token is refused, in seconds since the Unix epoch; None: never."""
+    """Time from which the token is refused, in seconds since the Unix epoch; None: never."""
 
     def is_at_least(self, role: Role) -> bool:
-        """Whether this principal may do what `role` may."""
+        """Return whether this principal may do everything that `role` may."""
         return rank(self.role) >= rank(role)
 
     def acts_for(self, team: str) -> bool:
-        """Whether it may submit, cancel, hold, release and prioritise for this team."""
+        """Return whether it may submit, cancel, hold, release and prioritize jobs of this team."""
         return self.is_at_least(Role.OPERATOR) or (self.is_at_least(Role.SUBMITTER) and team in self.teams)
 
 
 def refuse_unless_acting_for(principal: Principal, team: str, *, verb: str) -> None:
-    """What happens to its jobs is a team's own affair. Raises ProblemError (403)."""
+    """Raise ProblemError (403) unless the principal acts for the team that owns the job."""
     if not principal.acts_for(team):
         raise _refusal(principal, f"{verb} for team {team!r}", field="team", needed=Role.OPERATOR)
 
 
 def refuse_unless(principal: Principal, role: Role, *, verb: str) -> None:
-    """Raises ProblemError (403) unless the principal has the role."""
+    """Raise ProblemError (403) unless the principal has at least the role."""
     if not principal.is_at_least(role):
         raise _refusal(principal, verb, field=SENDER_FIELD, needed=role)
 
 
 def refuse_priority_above_role(principal: Principal, priority: int, *, most: int) -> None:
-    """Raise ProblemError (403) if the priority is above what the role may give. most: the role's maximum."""
+    """Raise ProblemError (403) if the priority is above the role's maximum, `most`."""
     if priority > most:
         raise forbidden(
             f"priority {priority} is above {most}, the maximum of role {principal.role.value}",
@@ -60,7 +61,8 @@ def refuse_priority_above_role(principal: Principal, priority: int, *, most: int
 
 
 def force_refusal(principal: Principal, *, verb: str, field: str, told: str, holder: str) -> ProblemError:
-    """403 to somebody who asks with force and may not ask at all. told, holder: what is known of who would be hurt."""
+    """Return a 403 refusal of a forced request. told, holder: what is known of the jobs that the request would
+    affect."""
     refusal = _refusal(principal, f"{verb} by force", field=field, needed=Role.OPERATOR).problem
     detail = f"{refusal.detail}: {told}" if told else refusal.detail
     return forbidden(detail, field=field, cure=refusal.cure, holder=holder)

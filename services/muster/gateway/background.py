@@ -1,13 +1,13 @@
-"""Loops beside the requests."""
+"""Helpers for background loops."""
 
 import asyncio
 
 
 def end_if_cancelled() -> None:
-    """Raises CancelledError if this task was asked to end.
+    """Raise CancelledError if this task was cancelled.
 
-    A cancellation that meets an answer just arriving may be lost on its way through a client's time-outs; a loop that
-    asks once per round ends all the same.
+    A cancellation that meets an arriving answer may be lost on its way through a client's timeouts; a loop that
+    calls this once per iteration ends nevertheless.
     """
     task = asyncio.current_task()
     if task is not None and task.cancelling():

@@ -1,4 +1,4 @@
-"""What jobs are checked against, held in memory and refreshed beside the requests."""
+"""The catalogue that jobs are checked against, in memory and refreshed in the background."""
 
 import asyncio
 import logging
@@ -13,16 +13,16 @@ from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.views import NodeView, QueueView
 
 REFRESH_S = 0.5
-STALE_S = 5.0  # older than this nothing is refused or accepted by it
+STALE_S = 5.0  # age from which the catalogue may not be used
 REFRESH_TIMEOUT_S = 2.5
 
 _log = logging.getLogger(__name__)
 
 
 class CatalogueCache:
-    """The newest catalogue. One refresh at a time; whoever needs a newer one waits for the one under way.
+    """The newest catalogue, with one refresh at a time; a request for a newer one waits for the current refresh.
 
-    to_come: shapes of nodes that scaling could make; a job that fits one of them may wait for it.
+    to_come: shapes of nodes that scaling could add; a job that fits one of them may wait for it.
     """
 
     def __init__(
@@ -38,34 +38,34 @@ class CatalogueCache:
 
     @property
     def grows(self) -> bool:
-        """Whether scaling could make more of the fleet than is there."""
+        """Return whether scaling could add to the fleet."""
         return bool(self._to_come)
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the catalogue may be judged by."""
+        """Return whether the catalogue is recent enough for checks."""
         return self._known_at_s is not None and self._time.monotonic_s() - self._known_at_s < STALE_S
 
     def now(self) -> Catalogue | None:
-        """The catalogue, if it is fresh."""
+        """Return the catalogue if it is fresh, else None."""
         return self._known if self.is_fresh else None
 
     async def newer(self) -> Catalogue:
-        """One that was read after this call. Raises ProblemError (503) if nobody tells."""
+        """Return a catalogue that was read after this call. Raises ProblemError (503) if no source answers."""
         running = self._refreshing
         if running is not None and not running.done():
-            await asyncio.wait([running])  # begun before this call: what it read may be too old
+            await asyncio.wait([running])  # it began before this call, so its result may be too old
         if self._refreshing is running:
             self._refreshing = asyncio.create_task(self._refresh(), name="refresh-catalogue")
         assert self._refreshing is not None
         task = self._refreshing
         await asyncio.wait([task], timeout=REFRESH_TIMEOUT_S)
         if not task.done() or task.exception() is not None or not self.is_fresh:
-            raise unavailable("neither the read model nor the scheduler tells which queues and nodes there are")
+            raise unavailable("the queues and nodes are unknown: neither the read model nor the scheduler answers")
         return self._known
 
     async def keep_fresh(self) -> None:
-        """Refresh for ever."""
+        """Refresh periodically until cancelled."""
         while True:
             end_if_cancelled()
             try:
@@ -96,7 +96,7 @@ class CatalogueCache:
         return self._catalogue(queues, tuple(shapes))
 
     def _catalogue(self, queues: tuple[bytes, ...], there: tuple[Shape, ...]) -> Catalogue:
-        """Nodes to come count only beside nodes that are there: without any, nobody knows the topology's levels."""
+        """Return the catalogue. Nodes to come count only beside existing nodes, which define the topology levels."""
         return Catalogue(_queues(queues), (*there, *self._to_come) if there else ())
 
 
@@ -105,7 +105,7 @@ def _levels(node: NodeView) -> tuple[str, ...]:
 
 
 def _queues(rows: tuple[bytes, ...]) -> dict[str, tuple[Admission, ...]]:
-    """Each cluster's rules of each queue. Queues of one name in several clusters may differ while one is cut off."""
+    """Return the rules of each queue in each cluster. They may differ while a cluster is disconnected."""
     clusters: dict[str, dict[str, QueueSpec]] = {}
     for queue in map(QueueView.model_validate_json, rows):
         spec = queue.spec or QueueSpec(name=queue.name, parent=queue.parent, closed=queue.closed)

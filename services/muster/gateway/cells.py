@@ -1,8 +1,8 @@
-"""What a gateway asks of one cluster, and of which cluster a request speaks.
+"""The services of one cluster as a gateway asks them, and the choice of the cluster for a request.
 
 A request that names a cluster (`?cluster=NAME`) is answered as if there were no other one. Without it, jobs, nodes,
-queues and reservations are those of all clusters; devices, fabrics, the scaler's choices and the API server are the
-first cluster's.
+queues and reservations are those of all clusters; devices, fabrics, the scaler's decisions and the API servers are
+those of the first cluster.
 """
 
 import asyncio
@@ -30,14 +30,14 @@ NAME_CHARS_TOLD = 100
 
 
 class Schedulers:
-    """Implements `ports.Scheduler` for several clusters: a job's cluster answers for it, and lists are put together.
+    """Implements `ports.Scheduler` for several clusters: a job's cluster answers for it, and lists are merged.
 
-    The federation says which cluster has a job, as any scheduler could answer for any job. A cluster that does not
-    answer is left out of a list where others do, so a cut link hides what is there and nothing else.
+    The federation names the cluster of a job, as any scheduler could answer for any job. A cluster that does not
+    answer is left out of a list if others do, so a cut link hides only that cluster.
     """
 
     def __init__(self, schedulers: Mapping[str, Scheduler], *, leaders: Leaders) -> None:
-        """Ask these. schedulers: by cluster, in the order in which clusters are preferred; not none.
+        """Ask these schedulers. schedulers: by cluster, in order of preference; at least one.
 
         leaders: of the cluster under whose name the federation is asked.
         """
@@ -47,41 +47,41 @@ class Schedulers:
         self._leaders = leaders
 
     async def job(self, job_id: str) -> JobView | None:
-        """See `Scheduler.job`. None also if the cluster that has the job, or had it last, is none of these."""
+        """Return the job from its cluster's scheduler; None also if that cluster is not one of these."""
         scheduler = await self._assigned(job_id)
         return None if scheduler is None else await scheduler.job(job_id)
 
     async def why(self, job_id: str) -> WhyAnswer:
-        """See `Scheduler.why`."""
+        """Return why the job is in its present state, from its cluster's scheduler."""
         scheduler = await self._assigned(job_id)
         return WhyAnswer() if scheduler is None else await scheduler.why(job_id)
 
     async def dry_run(self, spec: JobSpec) -> DryRunAnswer:
-        """See `Scheduler.dry_run`. The best that a cluster says; where it goes, the federation's rules decide."""
+        """Return the best answer of all clusters; the routing rules of the federation choose the cluster."""
         return min(await self._answers(lambda one: one.dry_run(spec)), key=_promise)
 
     async def queue_check(self, spec: QueueSpec, *, accepted: Sequence[QueueSpec] = ()) -> QueueCheckAnswer:
-        """See `Scheduler.queue_check`. Queues are every cluster's, so one that refuses is enough."""
+        """Return whether the queue may be created or changed so; one cluster that refuses is enough."""
         return _strictest(await self._answers(lambda one: one.queue_check(spec, accepted=accepted)))
 
     async def reservation_check(self, spec: ReservationSpec) -> QueueCheckAnswer:
-        """See `Scheduler.reservation_check`, as for queues."""
+        """Return whether the reservation can be booked; one cluster that refuses is enough."""
         return _strictest(await self._answers(lambda one: one.reservation_check(spec)))
 
     async def queues(self) -> tuple[bytes, ...]:
-        """See `Scheduler.queues`."""
+        """Return the queues of all clusters, encoded."""
         return tuple(chain.from_iterable(await self._answers(lambda one: one.queues())))
 
     async def reservations(self) -> tuple[bytes, ...]:
-        """See `Scheduler.reservations`."""
+        """Return the booked reservations of all clusters, encoded."""
         return tuple(chain.from_iterable(await self._answers(lambda one: one.reservations())))
 
     async def nodes(self) -> tuple[bytes, ...]:
-        """See `Scheduler.nodes`."""
+        """Return the nodes of all clusters, encoded."""
         return tuple(chain.from_iterable(await self._answers(lambda one: one.nodes())))
 
     async def cluster(self) -> ClusterView:
-        """See `Scheduler.cluster`. Of the first that answers."""
+        """Return the first cluster that answers."""
         return (await self._answers(lambda one: one.cluster()))[0]
 
     async def _assigned(self, job_id: str) -> Scheduler | None:
@@ -90,12 +90,13 @@ class Schedulers:
         return self._by_cluster.get(found.cluster)
 
     async def _answers(self, ask: Callable[[Scheduler], Awaitable[T]]) -> list[T]:
-        """What those say who answer, in order. Raises what the first said if nobody does, and every refusal."""
+        """Return the answers of the clusters that answer, in order. Raises as `answers`."""
         return await answers(map(ask, self._schedulers))
 
 
 async def answers(asked: Iterable[Awaitable[T]]) -> list[T]:
-    """The answers of those who answer, in order. Raises UnreachableError if nobody does, and every refusal."""
+    """Return the answers, in order, without unreachable ones. Raises UnreachableError if none remains, and any
+    refusal."""
     found: list[T] = []
     unreachable: list[UnreachableError] = []
     for said in await asyncio.gather(*asked, return_exceptions=True):
@@ -111,7 +112,7 @@ async def answers(asked: Iterable[Awaitable[T]]) -> list[T]:
 
 
 def _promise(answer: DryRunAnswer) -> tuple[bool, bool, bool, int]:
-    """Sorts answers, the best first: placed now, else expected soonest, then unknown, then refused."""
+    """Return the sort key of an answer: placed now, then the earliest expected start, then unknown, then refused."""
     return (answer.refused, not answer.placed, not answer.expected_start_at, answer.expected_start_at)
 
 
@@ -121,10 +122,11 @@ def _strictest(verdicts: Sequence[QueueCheckAnswer]) -> QueueCheckAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Who answers for one cluster. view: its rows alone, and the federation's."""
+    """The services of one cluster."""
 
     name: str
     view: ReadView
+    """The rows of this cluster and of the federation."""
     scheduler: Scheduler
     composer: Composer
     scaler: Scaler
@@ -161,7 +163,7 @@ def nats_schedulers(
 
 
 async def cluster_views(cells: Mapping[str, Cell]) -> tuple[ClusterView, ...]:
-    """Every cluster, in order; one whose scheduler does not answer is there too, and says so."""
+    """Return every cluster, in order; a cluster without a scheduler's answer is included and reports the error."""
     return tuple(await asyncio.gather(*(_view_of(cell) for cell in cells.values())))
 
 
@@ -173,8 +175,8 @@ async def _view_of(cell: Cell) -> ClusterView:
 
 
 def cell_named(cells: Mapping[str, Cell], name: str) -> Cell:
-    """That cluster's. Raises ProblemError (404), with the names that there are."""
+    """Return the cell of this name. Raises ProblemError (404), which lists the valid names."""
     cell = cells.get(name)
     if cell is None:
-        raise not_found("cluster", name[:NAME_CHARS_TOLD], cure=f"Name one of {', '.join(cells)}.")
+        raise not_found("cluster", name[:NAME_CHARS_TOLD], cure=f"Use one of {', '.join(cells)}.")
     return cell

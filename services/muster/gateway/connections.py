@@ -1,4 +1,4 @@
-"""Which connections are open, which of them are idle, and which one makes room for a new one. Pure."""
+"""Track open and idle connections, and choose the idle one that a new connection replaces. Pure."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
@@ -7,16 +7,16 @@ from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Generic, TypeVar
 
 RESERVE = 64
-"""Connections above the limit, kept for health probes."""
+"""Connections above the limit that are reserved for health probes."""
 
 IPV6_PREFIX_BITS = 64
-"""One client of IPv6 has at least this network for itself."""
+"""A single IPv6 client controls at least a network of this prefix length."""
 
 Connection = TypeVar("Connection", bound=Hashable)
 
 
 class Admission(Enum):
-    """What becomes of a new connection."""
+    """The outcome of a new connection."""
 
     ADMITTED = "admitted"
     ADDRESS_FULL = "address-full"
@@ -25,14 +25,14 @@ class Admission(Enum):
 
 @dataclass(slots=True)
 class _Address(Generic[Connection]):
-    """Connections of one address. idle: longest first."""
+    """Connections of one address. idle: the longest idle first."""
 
     open: int = 0
     idle: dict[Connection, None] = field(default_factory=dict)
 
 
 class ConnectionTable(Generic[Connection]):
-    """Open connections, in all and by address. A connection is idle while no answer is being made for it."""
+    """Open connections, in total and by address. A connection is idle while no answer to it is in progress."""
 
     def __init__(self, *, connections_max: int, per_address_max: int, proxies: Sequence[str] = ()) -> None:
         self._connections_max = connections_max
@@ -43,12 +43,12 @@ class ConnectionTable(Generic[Connection]):
         self._idle: dict[Connection, None] = {}
 
     def __len__(self) -> int:
-        """Return how many connections are open."""
+        """Return the number of open connections."""
         return len(self._keys)
 
     @property
     def is_over(self) -> bool:
-        """Whether only health probes are answered."""
+        """Return whether only health probes are answered."""
         return len(self._keys) > self._connections_max
 
     def open(self) -> tuple[Connection, ...]:
@@ -56,9 +56,9 @@ class ConnectionTable(Generic[Connection]):
         return tuple(self._keys)
 
     def admit(self, connection: Connection, address: str) -> tuple[Admission, Connection | None]:
-        """Return what becomes of a new connection, and which idle connection to close for it.
+        """Return the outcome for a new connection, and the idle connection to close for it.
 
-        The connection to close is out of the table already.
+        The connection to close has already been removed from the table.
         """
         key = self._key(address)
         known = self._addresses.get(key, _Address())
@@ -79,21 +79,21 @@ class ConnectionTable(Generic[Connection]):
         return Admission.ADMITTED, closes
 
     def mark_idle(self, connection: Connection) -> None:
-        """Note that the connection waits for its client from now on."""
+        """Mark the connection as waiting for its client."""
         key = self._keys.get(connection)
         if key is not None and connection not in self._idle:
             self._idle[connection] = None
             self._addresses[key].idle[connection] = None
 
     def mark_busy(self, connection: Connection) -> None:
-        """Note that an answer is being made for the connection."""
+        """Mark the connection as being answered."""
         key = self._keys.get(connection)
         if key is not None and connection in self._idle:
             del self._idle[connection]
             del self._addresses[key].idle[connection]
 
     def remove(self, connection: Connection) -> None:
-        """Forget the connection; nothing happens if it is unknown."""
+        """Remove the connection; ignore an unknown one."""
         self.mark_busy(connection)
         key = self._keys.pop(connection, None)
         if key is None:
@@ -104,11 +104,11 @@ class ConnectionTable(Generic[Connection]):
             del self._addresses[key]
 
     def _key(self, address: str) -> str:
-        """Return what connections are counted under; "" is not limited."""
+        """Return the key under which connections are counted; "" is not limited."""
         try:
             read = ip_address(address.partition("%")[0])
         except ValueError:
-            return ""  # a socket without addresses: only who may open its file connects
+            return ""  # a Unix socket: access to its file limits who connects
         if isinstance(read, IPv6Address) and read.ipv4_mapped is not None:
             read = read.ipv4_mapped
         if any(read in network for network in self._proxies):

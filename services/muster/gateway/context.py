@@ -21,7 +21,7 @@ from muster.gateway.visibility import FULL_SIGHT, Facts, Sight, VisibleFacts, Vi
 
 @dataclass(frozen=True)
 class AppContext:
-    """Everything that handlers use, of all clusters or of one."""
+    """All ports that handlers use, of all clusters or of one."""
 
     log: RequestLog
     view: ReadView
@@ -36,28 +36,28 @@ class AppContext:
     time: TimeSource
     metrics: Metrics = field(default_factory=Metrics)
     live: Live | None = None
-    """None where dashboards are not served, as with `site`."""
+    """None if dashboards are not served, as with `site`."""
     site: Site | None = None
     cells: Mapping[str, Cell] = field(default_factory=dict)
-    """Each cluster by itself."""
+    """The cells of all clusters, by name."""
     leaders: Leaders = field(default_factory=NoLeaders)
-    """Of services that answer questions and have no port of their own."""
+    """Leaders of services without a port of their own."""
     cluster: str = ""
-    """The one that composer, scaler, guard and leaders are of."""
+    """The cluster of composer, scaler, guard and leaders."""
     preflight: PreflightPolicy = field(default_factory=PreflightPolicy)
-    """Which suites jobs may name."""
+    """The suites of checks that jobs may name."""
     access: AccessSettings = field(default_factory=AccessSettings)
-    """What each role may ask for."""
+    """The permissions and limits of each role."""
     leadership: Leadership = field(default_factory=lambda: Leadership({}, SystemTime()))
-    """Whether those are led that must be."""
+    """Tracks whether the required services have a leader."""
     sight: Sight = FULL_SIGHT
     """What the caller sees of other teams' jobs; a request's own context narrows it, the gateway itself sees all."""
     limits: Limits = field(default_factory=Limits)
     identities: Identities | None = None
-    """Users whom others vouch for; None where only Muster's own tokens count."""
+    """Users of identity providers; None if only Muster's own tokens are valid."""
 
     def seen_by(self, sight: Sight) -> "AppContext":
-        """Return the same with nothing on its read side that the caller may not see."""
+        """Return this context with a read side that hides what the caller may not see."""
         if sight.is_full:
             return self
         view = VisibleView(self.view, sight)
@@ -65,12 +65,12 @@ class AppContext:
         return replace(self, view=view, views=views, feed=VisibleFacts(self.feed, sight), sight=sight)
 
     def is_reserved(self, principal: str) -> bool:
-        """Return whether no token of Muster's own may be this principal's: others vouch for users of such names."""
+        """Return whether the name belongs to an identity provider, so that no token of Muster may have it."""
         of_objects = principal.startswith(KUBERNETES_OBJECTS_PREFIX)
         return of_objects or (self.identities is not None and self.identities.names(principal))
 
     def of_cluster(self, name: str) -> "AppContext":
-        """The same as if there were no other cluster. Raises ProblemError (404)."""
+        """Return this context for one cluster alone. Raises ProblemError (404)."""
         cell = cell_named(self.cells, name)
         return replace(
             self,

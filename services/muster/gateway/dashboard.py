@@ -1,4 +1,4 @@
-"""The built dashboard in memory: its files, compressed once, and the headers that keep strangers' code out of it."""
+"""Serve the built dashboard from memory: its files, compressed once, and the headers that block foreign code."""
 
 import gzip
 import hashlib
@@ -11,20 +11,20 @@ from urllib.parse import urlsplit
 STATIC = Path(__file__).parent / "static"
 INDEX = "index.html"
 ASSETS = "assets/"
-"""Here each name holds a hash of what is in the file, so it never changes."""
+"""Names below this path hold a hash of the file, so a file never changes."""
 FILE_BYTES_MAX = 16 * 1024 * 1024
 COMPRESSED = ("text/", "application/javascript", "application/json", "application/manifest+json", "image/svg+xml")
 FOREVER = "public, max-age=31536000, immutable"
 ASK_AGAIN = "no-cache"
 
-mimetypes.add_type("text/javascript", ".js")  # what a machine's own table says may differ, and then nothing runs
+mimetypes.add_type("text/javascript", ".js")  # the table of the machine may differ, and browsers then refuse the script
 mimetypes.add_type("image/svg+xml", ".svg")
 mimetypes.add_type("application/manifest+json", ".webmanifest")
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One file as it is answered. packed: gzip, None where that would not help."""
+    """One file as it is served. packed: gzip, None if that is not smaller."""
 
     body: bytes
     packed: bytes | None
@@ -35,7 +35,7 @@ class File:
 
 @dataclass
 class Site:
-    """The files of the built dashboard. They are read when they are first asked for, and again after a new build."""
+    """The files of the built dashboard, read at the first request and again after a new build."""
 
     directory: Path
     headers: Mapping[str, str]
@@ -43,7 +43,7 @@ class Site:
     _built: int = -1
 
     def file(self, name: str) -> File | None:
-        """The file of that path; None if there is none. Raises OSError where one cannot be read."""
+        """Return the file of this path; None if it does not exist. Raises OSError if a file cannot be read."""
         built = self._built_at()
         if built != self._built:
             self._files = {} if built < 0 else _files(self.directory)
@@ -51,7 +51,7 @@ class Site:
         return self._files.get(name)
 
     def _built_at(self) -> int:
-        """Changes with every build; -1 while there is none. The index is what a build writes last."""
+        """Return a number that changes with every build; -1 without a build. A build writes the index last."""
         try:
             return (self.directory / INDEX).stat().st_mtime_ns
         except FileNotFoundError:
@@ -59,9 +59,9 @@ class Site:
 
 
 def headers(websocket_url: str) -> dict[str, str]:
-    """Of every answer: nothing is loaded from, or shown within, anybody else's pages, and only the broker is spoken to.
+    """Return the headers of every answer: only own content and the broker, and no framing by other pages.
 
-    websocket_url: where browsers reach the broker, "" if they do not.
+    websocket_url: URL of the broker for browsers, "" if there is none.
     """
     parts = urlsplit(websocket_url)
     broker = f" {parts.scheme}://{parts.netloc}" if parts.netloc else ""
@@ -100,7 +100,7 @@ def _file(path: Path, name: str) -> File:
 
 
 def file_of(body: bytes, media_type: str, *, cache: str = ASK_AGAIN) -> File:
-    """Return a file that is answered as these bytes, compressed once where that helps."""
+    """Return a file that is served as these bytes, compressed once if that is smaller."""
     packed = gzip.compress(body, mtime=0) if media_type.startswith(COMPRESSED) else None
     return File(
         body,

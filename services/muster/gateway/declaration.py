@@ -1,4 +1,4 @@
-"""Declares what the gateway reads and writes. Loads little: a stack asks before it starts anything."""
+"""Declares the streams and buckets of the gateway. Imports little: a stack reads it before it starts services."""
 
 from muster.bus.declaration import Declaration
 from muster.schemas.access import TOKENS_BUCKET

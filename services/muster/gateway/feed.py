@@ -1,8 +1,8 @@
-"""Facts as they are projected, for any number of listeners, each fact once.
+"""Facts in the order of their projection, for any number of listeners, each fact once.
 
 One task reads the capped streams of the read model into a bounded memory. A listener holds its own position (a
-sequence per log) and takes what comes after it: from memory, or, where it is further behind, from Redis. Nothing is
-queued per listener, so a slow one costs nothing and loses nothing that Redis still has.
+sequence per log) and takes the facts after it: from memory, or, if it is further behind, from Redis. Nothing is queued
+per listener, so a slow one costs nothing and loses nothing that Redis still has.
 """
 
 import asyncio
@@ -29,62 +29,62 @@ BLOCK_MS = 1_000
 RETRY_S = 0.5
 
 _TIME = re.compile(rb'"time":(\d+)')
-"""The first is the fact's own: in text, quotes are escaped."""
+"""The first match is the fact's own time: within texts, quotes are escaped."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class FedFact:
-    """A fact on its way to listeners. team: of the job it is about, else empty.
-
-    job_id: the job that a fact of another kind serves; a job's own facts name it themselves.
-    """
+    """A fact on its way to listeners."""
 
     stream: str
     seq: int
     team: str
+    """Team of the job that the fact is about, else ""."""
     body: bytes
     job_id: str = ""
+    """The job that a fact of another kind serves; a job's own facts name their job themselves."""
 
     @property
     def time(self) -> int:
-        """When it was stored, without decoding the rest: of thousands, that would keep everybody else waiting."""
+        """Return when the fact was stored, without decoding the rest: decoding thousands would delay other requests."""
         stamp = _TIME.search(self.body)
         return int(stamp[1]) if stamp else self.view.time
 
     @property
     def view(self) -> FactView:
-        """Decoded."""
+        """Return the decoded fact."""
         return FactView.model_validate_json(self.body)
 
 
 Position = dict[str, int]
-"""Stream name -> sequence up to which a listener has everything."""
+"""By stream, the sequence up to which a listener has all facts."""
 
 
 def parse_cursor(text: str) -> Position:
-    """`FED:12,LOG_atlas:345`. Raises ProblemError (422)."""
+    """Parse a cursor such as `FED:12,LOG_atlas:345`. Raises ProblemError (422)."""
     position: Position = {}
     for part in filter(None, text.split(",")):
         stream, _, seq = part.partition(":")
         if not seq.isdecimal() or len(seq) > 19:
-            raise invalid(f"{part!r} is no `<stream>:<seq>`", field="after", cure="Send the id of the last event.")
+            raise invalid(f"{part!r} is not `<stream>:<seq>`", field="after", cure="Send the id of the last event.")
         position[stream] = int(seq)
     return position
 
 
 def cursor(position: Mapping[str, int]) -> str:
-    """The text that `parse_cursor` reads."""
+    """Encode a position as a cursor, for `parse_cursor`."""
     return ",".join(f"{stream}:{seq}" for stream, seq in sorted(position.items()))
 
 
 @dataclass(slots=True)
 class _Tail:
-    """Newest facts of one log in memory. complete_since: facts after this sequence are all here."""
+    """The newest facts of one log in memory."""
 
     model: ReadModel
     complete_since: int = 0
+    """All facts after this sequence are in memory."""
     last_seq: int = 0
     facts: deque[FedFact] = field(default_factory=deque)
 
@@ -108,7 +108,7 @@ class _Tail:
 
 
 class Feed:
-    """Facts of several logs."""
+    """The facts of several logs."""
 
     def __init__(self, redis: Redis, models: Mapping[LogName, ReadModel]) -> None:
         self._redis = redis
@@ -116,7 +116,7 @@ class Feed:
         self._changed = asyncio.Event()
         self._reads = False
         self.version = 0
-        """Grows whenever there may be more; read it before `after`, so that nothing slips between the two."""
+        """Grows whenever there may be new facts; read it before `after`, so that no fact is missed between the two."""
 
     async def run(self) -> None:
         """Read the streams until cancelled."""
@@ -128,19 +128,17 @@ class Feed:
                     await self._read()
             except (RedisError, UnreachableError, OSError, TimeoutError) as error:
                 self._reads = False
-                _log.warning("live facts pause: %s", error)
+                _log.warning("live facts are paused: %s", error)
                 await asyncio.sleep(RETRY_S)
 
     def position(self) -> Position:
-        """Everything so far. Raises ProblemError (503) while the read model does not answer."""
+        """Return the position after all facts so far. Raises ProblemError (503) while the read model does not
+        answer."""
         self._refuse_unless_reading()
         return {stream: tail.last_seq for stream, tail in self._tails.items()}
 
     async def after(self, position: Position) -> list[FedFact]:
-        """What came after `position`, in order per log; moves `position` on. Empty if nothing did.
-
-        Raises UnreachableError.
-        """
+        """Return the facts after `position`, in order per log, and advance `position`. Raises UnreachableError."""
         found: list[FedFact] = []
         for stream, tail in self._tails.items():
             seq = position.setdefault(stream, 0)
@@ -151,11 +149,11 @@ class Feed:
                 position[stream] = facts[-1].seq
                 found.extend(facts)
             elif seq > tail.last_seq and (newest := await self._newest_seq(tail)) < seq:
-                position[stream] = newest  # the log was replaced by another one, which is shorter
+                position[stream] = newest  # a shorter log replaced this one
         return found
 
     async def changed(self, *, since: int, timeout_s: float) -> bool:
-        """Wait until there may be more than at `version` since; False if nothing came in time."""
+        """Wait until `version` differs from `since`; return False after the timeout."""
         if self.version != since:
             return True
         try:
@@ -165,7 +163,7 @@ class Feed:
         return True
 
     async def newest(self, count: int) -> list[FedFact]:
-        """The newest facts of all logs, oldest first. Raises UnreachableError."""
+        """Return the newest facts of all logs, oldest first. Raises UnreachableError."""
         found: list[FedFact] = []
         for stream in self._tails:
             found.extend((await self._stored(stream, 0, newest=count))[-count:])
@@ -201,14 +199,14 @@ class Feed:
         self._tell()
 
     async def _notice_replacement(self) -> None:
-        """A read model that was written anew begins at lower sequences; it would be waited for in vain."""
+        """Restart at lower sequences if the read model was rebuilt; waiting at the old position would never end."""
         for tail in self._tails.values():
             last = await self._newest_seq(tail)
             if last < tail.last_seq:
                 tail.restart(last)
 
     async def _newest_seq(self, tail: _Tail) -> int:
-        """Raises UnreachableError."""
+        """Return the sequence of the newest fact. Raises UnreachableError."""
         try:
             newest = await _entries(self._redis.xrevrange(tail.model.key("recent"), count=1))
         except (RedisError, OSError, TimeoutError) as error:

@@ -1,4 +1,4 @@
-"""The application: routes, refusals as problem documents, counting."""
+"""The HTTP application: routes, refusals as problem documents, request metrics."""
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -66,21 +66,21 @@ def make_app(context: AppContext) -> FastAPI:
 
 
 def document() -> dict[str, object]:
-    """The OpenAPI document, as every gateway of this version answers it at `/openapi.json`."""
+    """Return the OpenAPI document, as every gateway of this version serves it at `/openapi.json`."""
     return _described().openapi()
 
 
 def _described() -> FastAPI:
-    """All routes, nobody behind them. FastAPI's own pages are left out: they load from other people's servers."""
+    """Return the application without its ports. FastAPI's own pages are left out: they load from other servers."""
     app = FastAPI(
         title="Muster",
         version=API_VERSION,
         summary="A control plane for GPU fleets",
         docs_url=None,
         redoc_url=None,
-        openapi_url=None,  # `openapi` answers it, as bytes that are made once
-        separate_input_output_schemas=False,  # what is read and what is answered are the same models
-        redirect_slashes=False,  # a redirect would be built from the Host header, which a stranger may have chosen
+        openapi_url=None,  # `openapi` serves it, encoded once
+        separate_input_output_schemas=False,  # requests and answers use the same models
+        redirect_slashes=False,  # a redirect would use the Host header, which an attacker may choose
     )
     for router in _ROUTERS:
         app.router.routes.extend(router.routes)  # flat: a nested router is matched and entered per request

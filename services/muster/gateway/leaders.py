@@ -1,6 +1,6 @@
-"""Questions to the leaders of services, over the bus, with a user that can write no fact.
+"""Questions to the leaders of services over the bus, with a user that cannot write facts.
 
-Composer, scaler and guard do not say which cluster they speak of: who asks knows.
+Answers of composer, scaler and guard do not name their cluster; the gateway adds it.
 """
 
 import asyncio
@@ -44,15 +44,13 @@ from muster.schemas.subjects import query_subject
 from muster.schemas.views import JobView
 
 ASK_TIMEOUT_S = 1.0
-"""Of questions that a submission waits for: it is refused, to be sent again, rather than kept waiting."""
+"""Timeout of questions that a submission waits for, in seconds: an early refusal is better than a long wait."""
 LOOK_TIMEOUT_S = 3.0
-"""Of those that nobody else can answer, and that only somebody who looks waits for: late is better than not at all.
-Where nobody is there to be asked, the broker says so at once.
-"""
+"""Timeout of other questions, in seconds: a late answer is better than none."""
 
 ASKED_EVERY_S = 5.0
 SILENT_S_MAX = 30.0
-"""A leader that leaves is followed by another within some seconds; after so long nobody leads."""
+"""Time without an answer after which a service counts as without a leader, in seconds; a failover is faster."""
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +58,7 @@ AskLeader = Callable[[], Awaitable[object]]
 
 
 class Leader:
-    """Whoever leads `service` of one cluster just now."""
+    """The current leader of `service` in one cluster."""
 
     def __init__(self, client: Client, *, cluster: str, service: str, timeout_s: float = LOOK_TIMEOUT_S) -> None:
         self._client = client
@@ -69,7 +67,8 @@ class Leader:
         self._timeout_s = timeout_s
 
     async def ask(self, name: str, question: Wire, answer: type[Answer]) -> Answer:
-        """Its answer. Raises UnreachableError if nobody leads, or it fails; ProblemError if it refuses the question."""
+        """Return the leader's answer. Raises UnreachableError without a leader or if it fails; ProblemError if it
+        refuses."""
         subject = query_subject(self._cluster, self._service, name)
         try:
             return await query.ask(self._client, subject, question, answer, timeout_s=self._timeout_s)
@@ -92,15 +91,15 @@ class NatsLeaders:
         self._cluster = cluster
 
     async def ask(self, service: str, name: str, question: Wire, answer: type[Answer]) -> Answer:
-        """See `Leaders.ask`."""
+        """Return the leader's answer to the question of this name."""
         return await Leader(self._client, cluster=self._cluster, service=service).ask(name, question, answer)
 
 
 class NoLeaders:
-    """Nobody is there to be asked."""
+    """Leaders of which none answers."""
 
     async def ask(self, service: str, name: str, question: Wire, answer: type[Answer]) -> Answer:  # noqa: ARG002 - the port
-        """See `Leaders.ask`."""
+        """Raise UnreachableError."""
         raise UnreachableError(f"the {service} does not answer")
 
 
@@ -111,44 +110,44 @@ class NatsScheduler:
         self._leader = Leader(client, cluster=cluster, service="scheduler", timeout_s=ASK_TIMEOUT_S)
 
     async def job(self, job_id: str) -> JobView | None:
-        """See `Scheduler.job`."""
+        """Return the job as the scheduler folded it."""
         return (await self._leader.ask("job", AskJob(job_id=job_id), JobAnswer)).job
 
     async def why(self, job_id: str) -> WhyAnswer:
-        """See `Scheduler.why`."""
+        """Return why the job is in its present state."""
         return await self._leader.ask("why", AskJob(job_id=job_id), WhyAnswer)
 
     async def dry_run(self, spec: JobSpec) -> DryRunAnswer:
-        """See `Scheduler.dry_run`."""
+        """Return what would happen to the job if it were submitted now."""
         return await self._leader.ask("dry-run", AskDryRun(spec=spec), DryRunAnswer)
 
     async def queue_check(self, spec: QueueSpec, *, accepted: Sequence[QueueSpec] = ()) -> QueueCheckAnswer:
-        """See `Scheduler.queue_check`."""
+        """Return whether the queue may be created or changed so."""
         return await self._leader.ask(
             "queue-check", AskQueueChange(spec=spec, accepted=tuple(accepted)), QueueCheckAnswer
         )
 
     async def queues(self) -> tuple[bytes, ...]:
-        """See `Scheduler.queues`."""
+        """Return all queues, encoded."""
         answer = await self._leader.ask("queues", AskFleet(), QueuesAnswer)
         return tuple(queue.model_dump_json().encode() for queue in answer.queues)
 
     async def reservation_check(self, spec: ReservationSpec) -> QueueCheckAnswer:
-        """See `Scheduler.reservation_check`."""
+        """Return whether the reservation can be booked."""
         return await self._leader.ask("reservation-check", AskReservation(spec=spec), QueueCheckAnswer)
 
     async def reservations(self) -> tuple[bytes, ...]:
-        """See `Scheduler.reservations`."""
+        """Return all booked reservations, encoded, by name."""
         answer = await self._leader.ask("reservations", AskFleet(), ReservationsAnswer)
         return tuple(one.model_dump_json().encode() for one in sorted(answer.reservations, key=lambda one: one.name))
 
     async def nodes(self) -> tuple[bytes, ...]:
-        """See `Scheduler.nodes`."""
+        """Return all nodes, encoded."""
         answer = await self._leader.ask("nodes", AskFleet(), NodesAnswer)
         return tuple(node.model_dump_json().encode() for node in answer.nodes)
 
     async def cluster(self) -> ClusterView:
-        """See `Scheduler.cluster`."""
+        """Return the properties and the current use of the cluster."""
         return await self._leader.ask("cluster", AskFleet(), ClusterView)
 
 
@@ -161,23 +160,23 @@ class NatsComposer:
         self._of_cluster = {"cluster": cluster}
 
     async def devices(self, *, only: str = "") -> DevicesAnswer:
-        """See `Composer.devices`."""
+        """Return the attached and moving devices, and the fabrics, with the cluster's name."""
         answer = await self._leader.ask("devices", AskFleet(only=only), DevicesAnswer)
         devices = tuple(one.model_copy(update=self._of_cluster) for one in answer.devices)
         fabrics = tuple(one.model_copy(update=self._of_cluster) for one in answer.fabrics)
         return DevicesAnswer(devices=devices, fabrics=fabrics)
 
     async def requests(self, *, only: str = "") -> RequestsAnswer:
-        """See `Composer.requests`."""
+        """Return the ComposabilityRequests, newest first, with the cluster's name."""
         answer = await self._leader.ask("requests", AskFleet(only=only), RequestsAnswer)
         return RequestsAnswer(requests=tuple(map(self._with_cluster, answer.requests)))
 
     async def compose_check(self, question: AskCompose) -> DeviceCheckAnswer:
-        """See `Composer.compose_check`."""
+        """Return whether the composer would accept this request."""
         return await self._leader.ask("compose-check", question, DeviceCheckAnswer)
 
     async def detach_check(self, question: AskDetach) -> DeviceCheckAnswer:
-        """See `Composer.detach_check`."""
+        """Return whether the device, or all devices of the request, may be detached."""
         return await self._leader.ask("detach-check", question, DeviceCheckAnswer)
 
     def _with_cluster(self, request: RequestView) -> RequestView:
@@ -193,7 +192,7 @@ class NatsScaler:
         self._of_cluster = {"cluster": cluster}
 
     async def choices(self) -> ScaleAnswer:
-        """See `Scaler.choices`."""
+        """Return the newest scaling decisions, newest first, with the cluster's name."""
         answer = await self._leader.ask("choices", AskFleet(), ScaleAnswer)
         return ScaleAnswer(choices=tuple(one.model_copy(update=self._of_cluster) for one in answer.choices))
 
@@ -206,13 +205,13 @@ class NatsGuard:
         self._of_cluster = {"cluster": cluster}
 
     async def report(self) -> ApiServerReport:
-        """See `Guard.report`."""
+        """Return the state of the API servers, with the cluster's name."""
         answer = await self._leader.ask("report", AskReport(), ApiServerReport)
         return answer.model_copy(update=self._of_cluster)
 
 
 class Leadership:
-    """When each leader answered last. leaders: by service, a question that only whoever leads answers."""
+    """Tracks when each leader answered last. leaders: by service, a question that only the leader answers."""
 
     def __init__(self, leaders: Mapping[str, AskLeader], time: TimeSource) -> None:
         self._leaders = dict(leaders)
@@ -221,12 +220,12 @@ class Leadership:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Services that nobody has answered for longer than a change of leaders takes."""
+        """Return the services without an answer for longer than a failover takes."""
         oldest_s = self._time.monotonic_s() - SILENT_S_MAX
         return tuple(name for name, answered_s in self._answered_s.items() if answered_s < oldest_s)
 
     async def watch(self) -> None:
-        """Ask for ever."""
+        """Ask all leaders periodically, until cancelled."""
         while True:
             end_if_cancelled()
             await self.ask()
@@ -240,8 +239,8 @@ class Leadership:
         try:
             await ask()
         except UnreachableError as error:
-            _log.info("nobody answers for the %s: %s", name, error)
+            _log.info("no leader of the %s answers: %s", name, error)
             return
         except ProblemError as error:
-            _log.info("the %s answers with a problem: %s", name, error.problem.detail)
+            _log.info("the %s refused the question: %s", name, error.problem.detail)
         self._answered_s[name] = self._time.monotonic_s()

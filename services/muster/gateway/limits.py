@@ -1,4 +1,4 @@
-"""What one principal, and one team, may ask for in a time. Each replica of the gateway counts by itself."""
+"""Rate limits of each principal and team. Each replica of the gateway counts separately."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -13,17 +13,17 @@ from muster.gateway.rates import Buckets, Rate
 from muster.schemas.access import Allowance
 
 KEYS_MAX = 16_384
-"""Principals and teams whose use is remembered."""
+"""Maximum number of principals and teams whose use is remembered."""
 
 JOB_BYTES_PER_WRITE = 8 * 1024
-"""A larger job counts as several writes: what fills the log is bytes."""
+"""A larger job counts as several writes, because bytes fill the log."""
 
 MINUTE_S = 60
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of every role, and what is left of them."""
+    """The rate limits of every role, and the remaining allowance of each principal and team."""
 
     access: AccessSettings = field(default_factory=AccessSettings)
     _buckets: Buckets = field(default_factory=lambda: Buckets(keys_max=KEYS_MAX))
@@ -35,7 +35,7 @@ class Limits:
         most = self.access.of(principal.role).open_requests_max
         if most is not None and self._open[principal.name] >= most:
             raise too_many(
-                f"{principal.name} has {most} requests open, which is the most for role {principal.role.value}",
+                f"{principal.name} has {most} open requests, the maximum of role {principal.role.value}",
                 field="open_requests_max",
                 wait_s=1,
             )
@@ -55,19 +55,20 @@ class Limits:
         self._take(principal, "writes", cost=count, now_s=now_s)
 
     def job(self, principal: Principal, team: str, *, body_bytes: int, now_s: float) -> None:
-        """Count a job that is about to be stored, beyond the one write of its request. Raises ProblemError (429)."""
+        """Count a job that is about to be stored, in addition to the one write of its request. Raises ProblemError
+        (429)."""
         writes = _writes(body_bytes)
         if writes > 1:
             self.writes(principal, writes - 1, now_s=now_s)
         self._take(principal, "team-jobs", cost=writes, team=team, now_s=now_s)
 
     def give_back(self, principal: Principal, team: str, *, body_bytes: int) -> None:
-        """Return to the team what a job took that was stored before: sending it again adds nothing to the log."""
+        """Return the allowance that a repeated submission took: it adds nothing to the log."""
         if self._rate(principal, "team-jobs") is not None:
             self._buckets.give_back(_key(principal, "team-jobs", team), _writes(body_bytes))
 
     def allowances(self, principal: Principal, *, now_s: float) -> tuple[Allowance, ...]:
-        """Return the limits that hold for a principal, and what is left of each."""
+        """Return the rate limits of a principal, with the remaining allowance of each."""
         limited = [("requests", ""), ("writes", ""), *(("team-jobs", team) for team in sorted(principal.teams))]
         found = []
         for what, team in limited:
@@ -109,5 +110,5 @@ def _writes(body_bytes: int) -> int:
 
 
 def _key(principal: Principal, what: str, team: str) -> tuple[str, str]:
-    """Return the bucket's key: a team's is shared by all of its principals."""
+    """Return the key of a bucket; all principals of a team share its bucket."""
     return (what, team) if team else (what, principal.name)

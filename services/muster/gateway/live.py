@@ -1,4 +1,4 @@
-"""What the live view begins with: snapshots, and short-lived credentials by which dashboards listen to the broker."""
+"""Snapshots for the live view, and short-lived credentials with which dashboards subscribe to the broker."""
 
 import logging
 import os
@@ -24,27 +24,27 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Credentials:
-    """Gives dashboards their users. url: of the broker's WebSocket. signer: None if this gateway has none.
-
-    ends: closes the connections of who may no longer listen.
-    """
+    """Creates the broker users of dashboards."""
 
     clusters: tuple[str, ...]
     url: str
+    """URL of the broker's WebSocket."""
     signer: ViewSigner | None
+    """None if this gateway has no signing key."""
     time: TimeSource
     lifetime_s: int
-    """How long the broker accepts a user: it cannot be taken back, so it is short, and renewed."""
+    """Lifetime of a user, in seconds. It cannot be revoked at the broker, so it is short, and renewed."""
     ends: LiveEnds
+    """Closes connections whose token is no longer valid."""
     access: AccessSettings = field(default_factory=AccessSettings)
 
     def give(self, principal: Principal, bearer: Bearer) -> LiveCredential:
-        """Return a user for this principal's teams, all of them for who acts for all; it ends with the token.
+        """Return a user for this principal's teams (all teams, if it sees all); it expires with the token.
 
         Raises ProblemError (503).
         """
         if self.signer is None or not self.url:
-            raise unavailable("this gateway serves no live view: it has no WebSocket address, or nothing to sign with")
+            raise unavailable("this gateway serves no live view: it has no WebSocket URL, or no signing key")
         teams = (EVERY_TEAM,) if self._sees_all(principal) else _teams(principal)
         now_s = self.time.wall() // NS_PER_S
         token_s = self.lifetime_s if principal.expires_at_s is None else principal.expires_at_s - now_s
@@ -68,17 +68,17 @@ class Credentials:
         )
 
     def audiences(self, principal: Principal) -> tuple[str, ...]:
-        """Those that this principal's dashboard may listen to."""
+        """Return the audiences that this principal's dashboard may subscribe to."""
         return audiences_of(teams=_teams(principal), sees_all=self._sees_all(principal))
 
     def _sees_all(self, principal: Principal) -> bool:
-        """Whether the facts of every team come to this principal's dashboard."""
+        """Return whether this principal's dashboard receives the facts of every team."""
         return principal.is_at_least(Role.OPERATOR) and sight_of(principal, self.access).is_full
 
 
 @dataclass(frozen=True)
 class Live:
-    """What the live view needs of this gateway."""
+    """The parts of the live view."""
 
     snapshots: Snapshots
     credentials: Credentials
@@ -86,15 +86,15 @@ class Live:
 
 
 def _teams(principal: Principal) -> tuple[str, ...]:
-    """Those that it acts for: who only looks sees what is public."""
+    """Return the teams that the principal acts for; other principals see only public facts."""
     return tuple(sorted(team for team in principal.teams if principal.acts_for(team)))
 
 
 def view_signer(settings: Settings) -> ViewSigner | None:
-    """Return what credentials are signed with, None if it is not there. Raises ValueError if the file is none."""
+    """Return the signing key of credentials, or None without its file. Raises ValueError if the file is invalid."""
     path = Path(settings.credentials_dir) / VIEW_SIGNER_FILE
     try:
         return ViewSigner.load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        _log.warning("%s is not there: dashboards cannot listen through this gateway", path)
+        _log.warning("%s does not exist: dashboards get no live view from this gateway", path)
         return None

@@ -1,8 +1,8 @@
-"""Ends the broker's connections of dashboards whose token is no longer valid.
+"""Close the broker connections of dashboards whose token is no longer valid.
 
-A credential of the live view cannot be taken back: the broker accepts it until it expires. So every connection that is
-made with one is closed from the moment its token ends until the credential expires. nats-server reports each connection
-in `$SYS.ACCOUNT.<account>.CONNECT`, and closes one at `$SYS.REQ.SERVER.<server>.KICK`.
+A credential of the live view cannot be revoked: the broker accepts it until it expires. So every connection made
+with it is closed from the moment its token becomes invalid until the credential expires. nats-server reports each
+connection in `$SYS.ACCOUNT.<account>.CONNECT`, and closes one at `$SYS.REQ.SERVER.<server>.KICK`.
 """
 
 import asyncio
@@ -26,11 +26,11 @@ from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import unavailable
 
 CHECK_S: Final = 2.0
-"""Time between two looks at whether the tokens of the credentials are still valid."""
+"""Time between two checks whether the tokens of the credentials are still valid, in seconds."""
 CREDENTIALS_MAX: Final = 16_384
-"""Unexpired credentials of one gateway: each dashboard has up to two, and a broker serves 4,096 dashboards."""
+"""Maximum number of unexpired credentials per gateway: up to two per dashboard; a broker serves 4,096 dashboards."""
 CONNECTIONS_MAX: Final = 4
-"""Made with one credential in its time: a page makes one, and one more after each cut of the network."""
+"""Maximum number of connections per credential: a page opens one, and one more after each network failure."""
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ CLOSE_S_MAX = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Bearer:
-    """A token that a request bore. is_valid: whether it still lets its principal in."""
+    """The token of a request. is_valid: whether its principal still has access."""
 
     token_id: str
     is_valid: Callable[[], Awaitable[bool]]
@@ -47,37 +47,37 @@ class Bearer:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A connection of a broker's client. server: id of the broker's server. client: its number on that server."""
+    """A connection of a client to the broker. server: id of the broker's server. client: its number on that server."""
 
     server: str
     client: int
 
 
 Opened = Callable[[str, Connection], Awaitable[None]]
-"""Is told the user of a connection that has opened, by its public key, and the connection."""
+"""Callback for an opened connection, with the public key of its user."""
 
 
 class Connections(Protocol):
     """The connections of account VIEW at the broker."""
 
     async def follow(self, opened: Opened) -> None:
-        """Tell each connection that opens, until cancelled. Raises UnreachableError if the broker cannot be asked."""
+        """Report each connection that opens, until cancelled. Raises UnreachableError if the broker cannot be asked."""
         ...
 
     async def close(self, connection: Connection) -> None:
-        """Have the broker close a connection; one that is gone is fine. Raises UnreachableError."""
+        """Close a connection at the broker, if it is still open. Raises UnreachableError."""
         ...
 
 
 class NoConnections:
-    """Where no credentials are given, nothing opens."""
+    """The connections of a gateway that creates no credentials: there are none."""
 
     async def follow(self, opened: Opened) -> None:  # noqa: ARG002 - the signature of `Connections`
-        """See `Connections.follow`."""
+        """Wait until cancelled."""
         await asyncio.get_running_loop().create_future()
 
     async def close(self, connection: Connection) -> None:
-        """See `Connections.close`."""
+        """Do nothing."""
 
 
 @dataclass(slots=True)
@@ -89,7 +89,7 @@ class _Credential:
 
 
 class LiveEnds:
-    """The unexpired credentials that this gateway gave, by the public key of their user."""
+    """The unexpired credentials that this gateway created, by the public key of their user."""
 
     def __init__(
         self, connections: Connections, *, time: TimeSource, metrics: Metrics, credentials_max: int = CREDENTIALS_MAX
@@ -109,7 +109,7 @@ class LiveEnds:
         self._credentials[user] = _Credential(bearer, expires_at_s)
 
     async def run(self, *, check_s: float = CHECK_S) -> None:
-        """Close connections of ended tokens until cancelled."""
+        """Close connections of invalid tokens until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._connections.follow(self.opened), name="follow-live-connections")
             while True:
@@ -118,9 +118,8 @@ class LiveEnds:
                 await asyncio.sleep(check_s)
 
     async def opened(self, user: str, connection: Connection) -> None:
-        """Take a connection that has opened: it is closed at once if its token has ended, or its credential has too
-        many. Those of other gateways' credentials are theirs.
-        """
+        """Record an opened connection; close it if its token is invalid or its credential has too many connections.
+        Connections of other gateways' credentials are ignored."""
         credential = self._credentials.get(user)
         if credential is None:
             return
@@ -130,7 +129,7 @@ class LiveEnds:
             credential.connections.append(connection)
 
     async def check(self) -> None:
-        """Look at each token once, and close what was opened with credentials of those that have ended."""
+        """Check each token once, and close the connections of tokens that are no longer valid."""
         self._forget_expired()
         bearers = {one.bearer.token_id: one.bearer for one in self._credentials.values() if not one.has_ended}
         answers = await asyncio.gather(*(bearer.is_valid() for bearer in bearers.values()))
@@ -139,14 +138,14 @@ class LiveEnds:
             credential.has_ended = credential.has_ended or credential.bearer.token_id in ended
             while credential.has_ended and credential.connections:
                 if not await self._close(credential.connections[-1]):
-                    return  # the broker cannot be asked now; the next look tries again
+                    return  # the broker cannot be asked now; the next check tries again
                 credential.connections.pop()
 
     async def _close(self, connection: Connection) -> bool:
         try:
             await self._connections.close(connection)
         except UnreachableError as error:
-            _log.warning("a connection of an ended token stays open until its credential expires: %s", error)
+            _log.warning("a connection with an invalid token stays open until its credential expires: %s", error)
             return False
         self._metrics.live_connections_closed.inc()
         return True
@@ -173,34 +172,34 @@ class _Connected(BaseModel):
 
 
 class NatsLiveConnections:
-    """As user `gateway-live` of the system account. account: public key of account VIEW."""
+    """Connections over NATS, as user `gateway-live` of the system account. account: public key of account VIEW."""
 
     def __init__(self, client: Client, *, account: str) -> None:
         self._client = client
         self._account = account
 
     async def follow(self, opened: Opened) -> None:
-        """See `Connections.follow`; the client subscribes again by itself when it reconnects."""
+        """Report each connection that opens; the client subscribes again when it reconnects."""
 
         async def told(message: Msg) -> None:
             try:
                 connected = _Connected.model_validate_json(message.data)
             except ValidationError as error:
-                _log.warning("%s is not readable: %s", message.subject, error)
+                _log.warning("%s cannot be read: %s", message.subject, error)
                 return
             await opened(connected.client.user, Connection(connected.server.id, connected.client.id))
 
         try:
             subscription = await self._client.subscribe(view_connects(self._account), cb=told)
         except (nats.errors.Error, OSError) as error:
-            raise UnreachableError(f"connections of the live view cannot be followed: {error}") from error
+            raise UnreachableError(f"the connections of the live view cannot be watched: {error}") from error
         try:
             await asyncio.get_running_loop().create_future()
         finally:
             await subscription.unsubscribe()
 
     async def close(self, connection: Connection) -> None:
-        """See `Connections.close`. The answer says whether there was such a connection: both are fine."""
+        """Close a connection at the broker; an answer that it does not exist is accepted, too."""
         subject = f"$SYS.REQ.SERVER.{connection.server}.KICK"
         try:
             await self._client.request(subject, json.dumps({"cid": connection.client}).encode(), timeout=CLOSE_S_MAX)

@@ -1,4 +1,4 @@
-"""Metrics of the gateway's API: requests, errors and durations by route, and what is under way.
+"""Metrics of the gateway's API: requests, errors and durations by route, and requests under way.
 
 Labels are few and fixed: never an id, a team or a path as sent.
 """
@@ -18,77 +18,82 @@ from muster.bus.tracing import Exemplars, about, sampled_one_in
 DURATIONS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 OTHER = "other"
-"""A method that HTTP does not know makes no label."""
+"""Label of methods that HTTP does not define."""
 
 REFUSALS = ("400", "401", "403", "409", "413", "422", "429", "503")
-"""Statuses that a submission may be refused with."""
+"""Statuses of refused submissions."""
 
 FAILURES_TOLD_PER_S = 10
 TRACE = "muster.trace"
-"""Key of a request's scope: the traceparent of the job that the request is about."""
+"""Key of the request's scope that holds the traceparent of the job that the request is about."""
 
 _logger = logging.getLogger(__name__)
 
 
 class Metrics:
-    """What the gateway counts, on a page of its own."""
+    """The gateway's metrics, in a registry of their own."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._exemplars = Exemplars(sampled_one_in(os.environ))
         self.requests = Counter(
-            "muster_http_requests", "Requests answered", ("route", "method", "status"), registry=self.registry
+            "muster_http_requests", "HTTP requests answered", ("route", "method", "status"), registry=self.registry
         )
         self.request_s = Histogram(
             "muster_http_request_seconds",
-            "From a request to the beginning of its answer",
+            "Time from a request to the start of its answer, in seconds",
             ("route", "method"),
             buckets=DURATIONS_S,
             registry=self.registry,
         )
-        self.in_flight = Gauge("muster_http_requests_in_flight", "Requests under way", registry=self.registry)
+        self.in_flight = Gauge("muster_http_requests_in_flight", "HTTP requests under way", registry=self.registry)
         self.submit_s = Histogram(
             "muster_submit_seconds",
-            "From a request to the acknowledged fact",
+            "Time from a submission to the acknowledged fact, in seconds",
             buckets=DURATIONS_S,
             registry=self.registry,
         )
-        self.refused = Counter("muster_jobs_refused", "Submissions refused", ("status",), registry=self.registry)
+        self.refused = Counter(
+            "muster_jobs_refused", "Job submissions refused, by HTTP status", ("status",), registry=self.registry
+        )
         self.workloads = Counter(
-            "muster_workloads_answered", "Wishes of Kubernetes objects, by answer", ("answer",), registry=self.registry
+            "muster_workloads_answered",
+            "Requests of Kubernetes objects, by answer",
+            ("answer",),
+            registry=self.registry,
         )
         self.identities = Counter(
             "muster_identity_checks",
-            "Bearer tokens that were checked with who vouches for them, by outcome",
+            "Bearer tokens checked with an identity provider, by outcome",
             ("source", "outcome"),
             registry=self.registry,
         )
         self.handshakes = Counter(
             "muster_tls_handshakes",
-            "Connections of a port with TLS, by what became of their handshake",
+            "TLS connections, by the outcome of their handshake",
             ("outcome",),
             registry=self.registry,
         )
         self.live_connections_closed = Counter(
             "muster_live_connections_closed",
-            "Connections of the live view that were closed because their token had ended, or had too many",
+            "Live view connections closed because their token had expired or had too many connections",
             registry=self.registry,
         )
         for status in REFUSALS:
-            self.refused.labels(status)  # shown as 0 before the first, or a rate would not see it
+            self.refused.labels(status)  # shown as 0 before the first refusal, or a rate would miss it
 
     def exemplar(self, traceparent: str, took_s: float) -> dict[str, str] | None:
-        """What leads from this duration to the job's trace, if a collector has it or it took long."""
+        """Return the exemplar that links a duration to the trace, if the trace is sampled or the request slow."""
         return self._exemplars.of(traceparent, slow=took_s > SPAN_SLOW_S)
 
 
 def is_about(scope: MutableMapping[str, object], traceparent: str) -> None:
-    """The request turned out to be about the job of this trace."""
+    """Record that the request is about the job of this trace."""
     scope[TRACE] = traceparent
 
 
 class Counting:
-    """Counts and times answers by route template, so that ids never become labels; tells of those that failed."""
+    """Counts and times answers by route template, so that ids never become labels; logs failed requests."""
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics, time: TimeSource) -> None:
         self._app = app
@@ -96,12 +101,12 @@ class Counting:
         self._time = time
         self._counters: dict[
             tuple[str, str, int], Counter
-        ] = {}  # bound once: looking labels up costs as much as counting
+        ] = {}  # looked up once: a label look-up costs as much as counting
         self._timers: dict[tuple[str, str], Histogram] = {}
         self._telling = LineLimiter(FAILURES_TOLD_PER_S)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See `ASGIApp`."""
+        """Pass the request on; count and time its answer."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -138,5 +143,5 @@ class Counting:
         if not self._telling.allows(self._time.monotonic_s()):
             return
         unsaid = self._telling.left_out()
-        more = f"; {unsaid} more since the last line" if unsaid else ""
+        more = f"; {unsaid} more since the last log line" if unsaid else ""
         _logger.warning("%s was answered %d after %.3f s%s", what, status, took_s, more, extra=about(trace))

@@ -1,4 +1,4 @@
-"""What the gateway needs of the world, as it sees it; tests bring their own."""
+"""The ports of the gateway; tests implement them with fakes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,26 +35,29 @@ NodeShape = tuple[str, int, int, int, tuple[str, ...]]
 
 
 class UnreachableError(Exception):
-    """Somebody whom the gateway asks does not answer (now)."""
+    """A service that the gateway asks does not answer now."""
 
 
 class NotStoredError(Exception):
-    """A request's fact is not in the log, or nobody can tell now; the same request may be sent again."""
+    """The fact of a request is not in the log, or its outcome is unknown; the same request may be sent again."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredJob:
-    """A job as FED has it. seq: where. submitted_at: the broker's stamp. is_new: this call stored it (no stamp yet)."""
+    """A job as FED has stored it."""
 
     job: Job
     seq: int
+    """Sequence of its `submitted` in FED."""
     submitted_at: int
+    """The broker's time stamp; 0 if this call stored the job."""
     is_new: bool
+    """Whether this call stored the job."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobRef:
-    """A job by its id, and the trace that a fact about it carries."""
+    """A job's id, and the trace that a fact about the job carries."""
 
     id: str
     trace: str
@@ -62,21 +65,21 @@ class JobRef:
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """What is asked of a job beside its end."""
+    """A request about a job other than its cancellation."""
 
     ask: Ask
     payload: JobHoldRequested | JobPriorityRequested
 
 
 class RequestLog(Protocol):
-    """FED, as far as the gateway may write and read it. Every method raises NotStoredError or UnreachableError."""
+    """The writes and reads of the gateway in FED. Every method raises NotStoredError or UnreachableError."""
 
     async def submit(self, job: Job) -> StoredJob:
-        """Store `submitted`, unless the job is there: then it is given back as it was stored."""
+        """Store `submitted` unless the job is stored already; return the job as stored."""
         ...
 
     async def submitted(self, job_id: JobId) -> StoredJob | None:
-        """The job as it was submitted; None if it never was (or FED was trimmed since)."""
+        """Return the job as it was submitted; None if it never was, or if FED was trimmed since."""
         ...
 
     async def request_cancel(self, job: JobView | JobRef, payload: JobCancelRequested) -> None:
@@ -88,196 +91,201 @@ class RequestLog(Protocol):
         ...
 
     async def is_refused(self, job_id: JobId, wish: str) -> bool:
-        """Whether `refused` stands there as the newest answer, and to this wish, a fact's id."""
+        """Return whether the newest answer to the job is a `refused` for the request fact with the id `wish`."""
         ...
 
     async def request_of_job(self, job: JobView, asked: JobRequest, *, key: str) -> None:
-        """Store `hold-requested`, `release-requested` or `priority-requested`. key: the same again is the same one."""
+        """Store `hold-requested`, `release-requested` or `priority-requested`. key: the idempotency key; the same
+        key gives the same request."""
         ...
 
     async def request(self, asked: Draft, *, key: str) -> None:
         """Store a request about a queue, a reservation, a device or a composability request.
 
-        key: the same key again is the same request, of the same principal.
+        key: the idempotency key; the same key of the same principal gives the same request.
         """
         ...
 
     async def request_operation(self, asked: Draft, *, key: str) -> None:
-        """Store what is asked of a node, a campaign or a brake: `cordon-requested`, ...; key as above."""
+        """Store a request about a node, a campaign or the brake, such as `cordon-requested`. key: as in `request`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Which jobs to list. Empty means any. live_only: those that have not ended."""
+    """Which jobs to list. An empty field matches every job."""
 
     team: str = ""
     queue: str = ""
     phase: Phase | None = None
     live_only: bool = False
+    """List only jobs that have not ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Rows, encoded, newest first. next_cursor: where the next page begins, "" if this is the last."""
+    """A page of encoded rows, newest first."""
 
     rows: tuple[bytes, ...]
     next_cursor: str
+    """Cursor of the next page; "" on the last page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A job's row, encoded, or None; and up to which sequence of FED the read model is known to hold."""
+    """What the read model knows about a job."""
 
     row: bytes | None
+    """The job's encoded row; None if there is none."""
     fed_seq: int
+    """Sequence of FED up to which the read model is complete."""
 
 
 class ReadView(Protocol):
     """The read model. Every method raises UnreachableError."""
 
     async def job(self, job_id: str) -> Known:
-        """One job's row: that of the cluster which has it, else the federation's."""
+        """Return a job's row: of the cluster that has the job, else of the federation."""
         ...
 
     async def jobs(self, wanted: JobFilter, *, limit: int, cursor: str) -> Page:
-        """A page of jobs, newest first."""
+        """Return a page of jobs, newest first."""
         ...
 
     async def trail(self, job_id: str) -> tuple[bytes, ...]:
-        """All facts of a job that are kept, encoded, by time: of the federation and of the cluster that has the job."""
+        """Return all kept facts of a job, encoded, by time: of the federation and of the job's cluster."""
         ...
 
     async def logs_of(self, job_id: str) -> frozenset[str] | None:
-        """The streams whose facts are the job's, as `trail` takes them; None: all, where there is one cluster."""
+        """Return the streams that `trail` reads for the job; None means all streams, if there is one cluster."""
         ...
 
     async def nodes(self) -> tuple[bytes, ...]:
-        """All nodes, encoded, by name."""
+        """Return all nodes, encoded, by name."""
         ...
 
     async def queues(self) -> tuple[bytes, ...]:
-        """All queues, encoded, by name."""
+        """Return all queues, encoded, by name."""
         ...
 
     async def reservations(self) -> tuple[bytes, ...]:
-        """All reservations that are booked, encoded, by name."""
+        """Return all booked reservations, encoded, by name."""
         ...
 
     async def shapes(self) -> Sequence[NodeShape] | None:
-        """Distinct node shapes; None while the read model was never written."""
+        """Return the distinct node shapes; None while the read model was never written."""
         ...
 
 
 class Scheduler(Protocol):
-    """The scheduler's answers. Every method raises UnreachableError, or ProblemError if it refuses."""
+    """Questions to the scheduler. Every method raises UnreachableError, or ProblemError if the scheduler refuses."""
 
     async def job(self, job_id: str) -> JobView | None:
-        """The job as the scheduler folded it."""
+        """Return the job as the scheduler folded it."""
         ...
 
     async def why(self, job_id: str) -> WhyAnswer:
-        """Why it is where it is."""
+        """Return why the job is in its present state."""
         ...
 
     async def dry_run(self, spec: JobSpec) -> DryRunAnswer:
-        """What would happen to it now."""
+        """Return what would happen to the job if it were submitted now."""
         ...
 
     async def queue_check(self, spec: QueueSpec, *, accepted: Sequence[QueueSpec] = ()) -> QueueCheckAnswer:
-        """Whether the queue may be so. accepted: changes to be thought of as made before."""
+        """Return whether the queue may be created or changed so. accepted: changes to assume as made before."""
         ...
 
     async def reservation_check(self, spec: ReservationSpec) -> QueueCheckAnswer:
-        """Whether this may be kept."""
+        """Return whether the reservation can be booked."""
         ...
 
     async def queues(self) -> tuple[bytes, ...]:
-        """All queues, encoded."""
+        """Return all queues, encoded."""
         ...
 
     async def reservations(self) -> tuple[bytes, ...]:
-        """All reservations that are booked, encoded, by name."""
+        """Return all booked reservations, encoded, by name."""
         ...
 
     async def nodes(self) -> tuple[bytes, ...]:
-        """All nodes, encoded."""
+        """Return all nodes, encoded."""
         ...
 
     async def cluster(self) -> ClusterView:
-        """What its cluster is and how full it is."""
+        """Return the properties and the current use of the cluster."""
         ...
 
 
 class Composer(Protocol):
-    """The composer's answers. Every method raises UnreachableError, or ProblemError if it refuses.
-
-    cluster: whose composer it is; requests about devices are addressed to it alone.
-    """
+    """Questions to the composer. Every method raises UnreachableError, or ProblemError if the composer refuses."""
 
     cluster: str
+    """The composer's cluster; requests about devices are addressed to this cluster alone."""
 
     async def devices(self, *, only: str = "") -> DevicesAnswer:
-        """Attached devices and those on their way, and the fabrics. only: the answer may be narrowed to this uuid."""
+        """Return the attached and moving devices, and the fabrics. only: the answer may be narrowed to this uuid."""
         ...
 
     async def requests(self, *, only: str = "") -> RequestsAnswer:
-        """ComposabilityRequests, newest first, ended ones too. only: the answer may be narrowed to this name."""
+        """Return the ComposabilityRequests, newest first, also ended ones. only: the answer may be narrowed to this
+        name."""
         ...
 
     async def compose_check(self, question: AskCompose) -> DeviceCheckAnswer:
-        """Whether this may be."""
+        """Return whether the composer would accept this request."""
         ...
 
     async def detach_check(self, question: AskDetach) -> DeviceCheckAnswer:
-        """Whether this device, or request, may go."""
+        """Return whether the device, or all devices of the request, may be detached."""
         ...
 
 
 class Scaler(Protocol):
-    """The scaler's answers. Raises as `Composer` does."""
+    """Questions to the scaler. Raises as `Composer` does."""
 
     async def choices(self) -> ScaleAnswer:
-        """Its newest choices, newest first."""
+        """Return the newest scaling decisions, newest first."""
         ...
 
 
 class Guard(Protocol):
-    """The guard's answers. Raises as `Composer` does."""
+    """Questions to the guard. Raises as `Composer` does."""
 
     async def report(self) -> ApiServerReport:
-        """How the API servers are."""
+        """Return the state of the API servers."""
         ...
 
 
 class Leaders(Protocol):
-    """Whoever leads a service of one cluster, asked what its declaration answers. Raises as `Composer` does."""
+    """Questions to the leader of any service of one cluster, as its declaration lists them. Raises as `Composer`
+    does."""
 
     async def ask(self, service: str, name: str, question: Wire, answer: type[Answer]) -> Answer:
-        """The leader's answer to a question of that name."""
+        """Return the leader's answer to the question of this name."""
         ...
 
 
 class Tokens(Protocol):
-    """Who bears which token."""
+    """The API tokens and their principals."""
 
     @property
     def is_ready(self) -> bool:
-        """Whether all tokens were read once."""
+        """Return whether all tokens were read at least once."""
         ...
 
     def principal(self, token_id: str) -> Principal | None:
-        """Whose token has this id (its hash). It may have expired."""
+        """Return the principal of the token with this id (its hash). The token may have expired."""
         ...
 
     def views(self) -> tuple[TokenView, ...]:
-        """All tokens, by principal."""
+        """Return all tokens, by principal."""
         ...
 
     async def put(self, token: str, record: TokenRecord) -> TokenView:
-        """Let the token be this principal's. Raises UnreachableError."""
+        """Store a token for its principal. Raises UnreachableError."""
         ...
 
     async def delete(self, token_id: str) -> bool:
-        """Revoke it; False if there is none. Raises UnreachableError."""
+        """Revoke a token; return False if it does not exist. Raises UnreachableError."""
         ...

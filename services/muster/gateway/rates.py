@@ -1,4 +1,4 @@
-"""Token buckets: how much each key may still take. Pure: the time is an argument."""
+"""Token buckets that limit how much each key may take. Pure: the time is an argument."""
 
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -7,24 +7,24 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """So much per second on average, and at most `burst` at once."""
+    """A rate limit: `per_s` on average, and at most `burst` at once."""
 
     per_s: float
     burst: int
 
 
 class Buckets:
-    """One bucket for each key, full at first. At most keys_max are kept: the one used longest ago is forgotten."""
+    """One token bucket for each key, full at first; beyond keys_max, the least recently used one is dropped."""
 
     def __init__(self, *, keys_max: int) -> None:
         self._keys_max = keys_max
         self._kept: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
-        """What was left, and when that was."""
+        """Remaining tokens, and the time of that count."""
 
     def take(self, key: Hashable, rate: Rate, *, cost: int, now_s: float) -> float:
-        """Take `cost` and return 0.0, or take nothing and return after how many seconds there will be enough.
+        """Take `cost` and return 0.0, or take nothing and return the seconds until enough is available.
 
-        What costs more than a full bucket is taken from a full one, whose next owner waits the longer for it.
+        A cost above the burst is taken from a full bucket, which then takes longer to refill.
         """
         left = self.left(key, rate, now_s=now_s)
         needed = min(cost, rate.burst)

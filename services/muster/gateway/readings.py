@@ -1,4 +1,4 @@
-"""A job's readings and output of the last while, from the streams that keep them."""
+"""Read recent device readings and output of a job from the streams that keep them."""
 
 import asyncio
 import json
@@ -28,9 +28,9 @@ COLUMNS_MAX = 180
 
 
 def job_readings(job_id: str, messages: Iterable[bytes]) -> JobReadings:
-    """The readings of the devices that the job held, in columns of equal width; of several in one, the newest.
+    """Return the readings of the job's devices in columns of equal width; a column keeps the newest reading.
 
-    A column is named by its beginning; those in which nothing was measured are left out. What cannot be read is, too.
+    A column is named by its start; empty columns and unreadable messages are left out.
     """
     samples = sorted(_samples(job_id, messages), key=lambda sample: sample.at)
     if not samples:
@@ -54,7 +54,7 @@ def job_readings(job_id: str, messages: Iterable[bytes]) -> JobReadings:
 
 
 def _samples(job_id: str, messages: Iterable[bytes]) -> Iterator[NodeSample]:
-    """Those that name the job."""
+    """Return the samples that name the job."""
     name = job_id.encode()
     for message in messages:
         if name in message:
@@ -63,7 +63,7 @@ def _samples(job_id: str, messages: Iterable[bytes]) -> Iterator[NodeSample]:
 
 
 def output_page(job_id: str, messages: Iterable[bytes], *, lines: int) -> OutputPage:
-    """The newest lines, oldest first. What cannot be read is left out."""
+    """Return the newest lines, oldest first. Unreadable messages are left out."""
     newest: deque[OutputLine] = deque(maxlen=lines)
     for message in messages:
         try:
@@ -78,40 +78,42 @@ def output_page(job_id: str, messages: Iterable[bytes], *, lines: int) -> Output
 
 
 def fewer(names: Sequence[str], *, found: int, most: int) -> Sequence[str]:
-    """The first of these, so many that what they have is likely to be at most `most`, if all have `found`."""
+    """Return the first names, so many that their share of `found` messages is likely to be at most `most`."""
     return names[: max(1, len(names) * most // max(1, found))]
 
 
 READ_S_MAX = 3.0
 BYTES_MAX = 16 * 1024 * 1024
-READS_MAX = 4  # at a time; others wait
-INACTIVE_S = 10.0  # then the broker forgets the consumer by itself
+READS_MAX = 4  # reads at a time; further reads wait
+INACTIVE_S = 10.0  # time after which the broker deletes an unused consumer
 
 NODES_MAX = 64
 SAMPLES_MAX = 8_192
 OUTPUT_MESSAGES_MAX = 8_192
-OUTPUT_WINDOWS_S = (120.0, 3_600.0)  # looked through in turn until there are lines enough
-SHORTER = 2  # times shorter than what would just fit: messages do not come evenly
+OUTPUT_WINDOWS_S = (120.0, 3_600.0)  # tried in turn until there are enough lines
+SHORTER = 2  # factor below the window that would just fit: messages are not evenly spaced
 TRIES_MAX = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Recent:
-    """messages: bodies, oldest first. count: how many there were; more than messages_max, then none were read."""
+    """Recent messages of a stream."""
 
     count: int
+    """Number of messages in the stream; if it exceeds messages_max, none were read."""
     messages: tuple[bytes, ...] = ()
+    """Bodies, oldest first."""
 
 
 class RecentMessages:
-    """Reads of the streams that a user may read."""
+    """Reads recent messages of the streams that tokens may read."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._turn = asyncio.Semaphore(READS_MAX)
 
     async def since(self, stream: str, subjects: Sequence[str], *, since_ns: int, messages_max: int) -> Recent:
-        """All messages since then, or only their number if there are more. Raises UnreachableError."""
+        """Return all messages since `since_ns`, or only their number if there are too many. Raises UnreachableError."""
         async with self._turn:
             try:
                 return await self._read(stream, subjects, since_ns, messages_max)
@@ -119,7 +121,7 @@ class RecentMessages:
                 raise UnreachableError(f"{stream} cannot be read: {error}") from error
 
     async def _read(self, stream: str, subjects: Sequence[str], since_ns: int, messages_max: int) -> Recent:
-        name = self._client.new_inbox().rpartition(".")[2]  # as hard to guess
+        name = self._client.new_inbox().rpartition(".")[2]  # as hard to guess as an inbox
         config = {
             "name": name,
             "deliver_policy": "by_start_time",
@@ -139,18 +141,18 @@ class RecentMessages:
                 return Recent(made.num_pending)
             return Recent(made.num_pending, await self._pull(stream, made.name, made.num_pending))
         finally:
-            with suppress(LogUnavailableError, ApiError):  # it goes by itself, soon
+            with suppress(LogUnavailableError, ApiError):  # the broker deletes it soon anyway
                 await jsapi.call(self._client, f"CONSUMER.DELETE.{stream}.{made.name}")
 
     async def _pull(self, stream: str, consumer: str, count: int) -> tuple[bytes, ...]:
-        """So many messages; fewer if the stream lost some meanwhile, or there are too many bytes."""
+        """Return the next `count` messages; fewer if the stream lost some, or their size exceeds the limit."""
         found: list[bytes] = []
         ended = asyncio.Event()
 
         async def take_in(message: Msg) -> None:
             if message.reply:
                 found.append(message.data)
-            if not message.reply or len(found) == count:  # else the broker's word that the request has ended
+            if not message.reply or len(found) == count:  # without a reply it is the broker's end of the request
                 ended.set()
 
         inbox = self._client.new_inbox()
@@ -170,14 +172,14 @@ class RecentMessages:
 
 @dataclass(frozen=True)
 class Readings:
-    """Reads what nodes and jobs of these clusters sent."""
+    """Reads device readings and output of jobs in these clusters."""
 
     recent: RecentMessages
     clusters: tuple[str, ...]
     time: TimeSource
 
     async def of_job(self, job: JobView, *, since_s: float) -> JobReadings:
-        """What the job's devices measured since then, on the first NODES_MAX of its nodes; fewer if that is too much.
+        """Return the readings since then on the job's first NODES_MAX nodes; on fewer if there are too many.
 
         Raises UnreachableError.
         """
@@ -198,7 +200,7 @@ class Readings:
         return JobReadings(job_id=job.id)
 
     async def output(self, job: JobView, *, lines: int) -> OutputPage:
-        """The newest lines that the job printed, as far as they are kept. Raises UnreachableError."""
+        """Return the newest kept lines that the job printed. Raises UnreachableError."""
         page = OutputPage(job_id=job.id)
         if job.cluster not in self.clusters:
             return page
@@ -209,7 +211,7 @@ class Readings:
         return page
 
     async def _printed(self, job: JobView, window_s: float, lines: int) -> tuple[OutputPage, bool]:
-        """Lines of the last while; True if it was made shorter because there was too much."""
+        """Return the lines of the last `window_s`; True if the window was shortened because of too many lines."""
         is_cut = False
         for _ in range(TRIES_MAX):
             found = await self.recent.since(

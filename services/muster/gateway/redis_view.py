@@ -1,4 +1,4 @@
-"""The read model over Redis. Rows are passed on as they were encoded: nothing is parsed that is only shown."""
+"""The read model over Redis. Rows are passed on as stored: rows that are only shown are not parsed."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from muster.schemas.readmodel import ReadModel, fact_body, fact_range
 from muster.schemas.subjects import FED_STREAM, cluster_log
 from muster.schemas.views import FactView, JobView
 
-SCAN_ROWS = 500  # rows looked at in one step of a filtered list
+SCAN_ROWS = 500  # rows read in one step of a filtered list
 SCAN_STEPS_MAX = 20
 _CLUSTER = re.compile(rb'"cluster":"([a-z0-9-]*)"')
 Command = tuple[str | bytes | int, ...]
@@ -22,24 +22,24 @@ Command = tuple[str | bytes | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class AssignedRow:
-    """A job's row as it is to be shown."""
+    """A job's row to show."""
 
     row: bytes | None
     cluster: str = ""
-    """Whose log tells of the job beside the federation's; "" if none does."""
+    """The cluster whose log has facts about the job, beside the federation's; "" for none."""
 
 
 class RedisView:
-    """The rows of the clusters and of the federation, as one.
+    """The rows of the clusters and of the federation, merged.
 
-    A job's row is that of the cluster that it is assigned to, as `assigned_row` says; the federation's is older. A list
-    is the merge of the lists.
+    A job's row is the one of its assigned cluster (`assigned_row`); the federation's row is older. A list is the
+    merge of the lists.
     """
 
     def __init__(
         self, redis: Redis, *, clusters: Sequence[ReadModel], fed: ReadModel, has_others: bool = False
     ) -> None:
-        """Read these namespaces. has_others: the federation has clusters beside these, which are not read."""
+        """Read these namespaces. has_others: the federation has further clusters, which are not read."""
         self._redis = redis
         self._clusters = tuple(clusters)
         self._fed = fed
@@ -48,14 +48,15 @@ class RedisView:
         self._is_shared = has_others or len(self._clusters) > 1
 
     async def job(self, job_id: str) -> Known:
-        """See `ReadView.job`."""
+        """Return a job's row: of the cluster that has the job, else of the federation."""
         asked = [("HGET", model.key("jobs"), job_id) for model in self._all]
         *rows, seq = await self._ask(*asked, ("HGET", self._fed.key("marker"), "seq"))
         shown = self._assigned(cast("list[bytes | None]", rows))
         return Known(shown.row, int(cast("bytes", seq)) if seq is not None else 0)
 
     async def jobs(self, wanted: JobFilter, *, limit: int, cursor: str) -> Page:
-        """See `ReadView.jobs`. Looks at a bounded number of rows, so a page may be short and still have a next one."""
+        """Return a page of jobs. It reads a bounded number of rows, so a page may be short and still have a next
+        page."""
         rows: list[bytes] = []
         upper = f"({cursor}" if cursor else "+"
         for _ in range(SCAN_STEPS_MAX):
@@ -71,7 +72,7 @@ class RedisView:
         return Page(tuple(rows), members[-1])
 
     async def trail(self, job_id: str) -> tuple[bytes, ...]:
-        """See `ReadView.trail`."""
+        """Return all kept facts of a job, encoded, by time."""
         low, high = fact_range(job_id)
         told_by = self._all if not self._is_shared else await self._told_by(job_id)
         found = await self._ask(*(("ZRANGEBYLEX", model.key("facts"), low, high) for model in told_by))
@@ -81,26 +82,26 @@ class RedisView:
         return tuple(body for _, body in stamped)
 
     async def logs_of(self, job_id: str) -> frozenset[str] | None:
-        """See `ReadView.logs_of`."""
+        """Return the streams that `trail` reads for the job; None means all streams, if there is one cluster."""
         if not self._is_shared:
             return None
         told_by = await self._told_by(job_id)
         return frozenset(FED_STREAM if model is self._fed else cluster_log(model.scope).stream for model in told_by)
 
     async def nodes(self) -> tuple[bytes, ...]:
-        """See `ReadView.nodes`."""
+        """Return all nodes, encoded, by name."""
         return await self._rows("nodes")
 
     async def queues(self) -> tuple[bytes, ...]:
-        """See `ReadView.queues`."""
+        """Return all queues, encoded, by name."""
         return await self._rows("queues")
 
     async def reservations(self) -> tuple[bytes, ...]:
-        """See `ReadView.reservations`."""
+        """Return all booked reservations, encoded, by name."""
         return await self._rows("reservations")
 
     async def shapes(self) -> Sequence[NodeShape] | None:
-        """See `ReadView.shapes`."""
+        """Return the distinct node shapes; None while the read model was never written."""
         found = await self._ask(*(("GET", model.key("shapes")) for model in self._clusters))
         written = await self._ask(*(("HEXISTS", model.key("marker"), "log") for model in self._clusters))
         if not any(written):
@@ -109,7 +110,7 @@ class RedisView:
         return [(gpu_model, gpus, cpu, memory, tuple(levels)) for gpu_model, gpus, cpu, memory, levels in rows]
 
     async def _told_by(self, job_id: str) -> tuple[ReadModel, ...]:
-        """Return the namespaces whose facts are the job's: its cluster's, if it has one, and the federation's."""
+        """Return the namespaces that hold the job's facts: of its cluster, if it has one, and of the federation."""
         rows = await self._ask(*(("HGET", model.key("jobs"), job_id) for model in self._all))
         cluster = self._assigned(cast("list[bytes | None]", rows)).cluster
         return tuple(model for model in self._all if model is self._fed or model.scope == cluster)
@@ -118,7 +119,7 @@ class RedisView:
         return assigned_row(self._names, rows, is_shared=self._is_shared)
 
     async def _members(self, wanted: JobFilter, upper: str, count: int) -> list[str]:
-        """The next members of the merged lists, newest first, each once, and none after a list's cut."""
+        """Return the next members of the merged lists, newest first, each once, up to the end of a cut list."""
         count = SCAN_ROWS if _is_narrower(wanted) else count
         asked = [("ZREVRANGEBYLEX", _list_key(model, wanted), upper, "-", "LIMIT", 0, count) for model in self._all]
         lists = cast("list[list[bytes]]", await self._ask(*asked))
@@ -159,11 +160,11 @@ async def answers_of(redis: Redis, commands: Sequence[Command], *, transaction: 
 
 
 def assigned_row(clusters: Sequence[str], rows: Sequence[bytes | None], *, is_shared: bool) -> AssignedRow:
-    """Return the row to show of a job. rows: of these clusters, then the federation's.
+    """Return the row of a job to show. rows: of these clusters, then of the federation.
 
-    is_shared: other clusters could tell of the job, too. Then only the cluster is believed that the federation names:
-    any could make up a row of another's job, with whatever team. What the federation has forgotten is shown if a single
-    cluster tells of it.
+    is_shared: other clusters could write about the job, too. Then only the cluster that the federation names is
+    trusted: any cluster could invent a row of another's job, with any team. A job that the federation no longer has
+    is shown if exactly one cluster has a row.
     """
     *of_clusters, of_fed = rows
     told = [AssignedRow(row, name) for name, row in zip(clusters, of_clusters, strict=True) if row is not None]
@@ -176,9 +177,9 @@ def assigned_row(clusters: Sequence[str], rows: Sequence[bytes | None], *, is_sh
 
 
 def cluster_in(row: bytes) -> str:
-    """The cluster that an encoded row names. Decoding the whole row would cost most of a list's time.
+    """Return the cluster that an encoded row names. Decoding the whole row would take most of a list's time.
 
-    Quotes within a text are escaped in JSON, so nothing that somebody called a job or a team looks like this.
+    Quotes within a text are escaped in JSON, so no name of a job or team can match.
     """
     named = _CLUSTER.search(row)
     return named.group(1).decode() if named is not None else ""
@@ -189,7 +190,7 @@ def _pairs(answer: object) -> list[tuple[bytes, bytes]]:
 
 
 def _list_key(model: ReadModel, wanted: JobFilter) -> str:
-    """The shortest list that holds all that is wanted."""
+    """Return the key of the shortest list that holds all wanted jobs."""
     if wanted.phase is not None:
         return model.phase(wanted.phase)
     if wanted.live_only:
@@ -202,12 +203,12 @@ def _list_key(model: ReadModel, wanted: JobFilter) -> str:
 
 
 def _is_listed_as(row: bytes, member: str) -> bool:
-    """Return whether this row is listed so. Another log's list may have another time, of an import or made up."""
+    """Return whether the row is listed with its own time. Another log's list may have another, also invented, time."""
     return b'"submitted_at":%d,' % int(member.partition(":")[0]) in row
 
 
 def _is_narrower(wanted: JobFilter) -> bool:
-    """Whether the list holds more than what is wanted, so that rows are looked at in larger steps."""
+    """Return whether the list holds more than the wanted jobs, so that rows are read in larger steps."""
     return sum((bool(wanted.team), bool(wanted.queue), wanted.phase is not None, wanted.live_only)) > 1
 
 

@@ -1,4 +1,4 @@
-"""Requests as facts in FED: single messages, `submitted` guarded by its own subject."""
+"""Store requests as facts in FED: single messages; `submitted` is guarded by its own subject."""
 
 import nats.errors
 from nats.aio.client import Client
@@ -25,10 +25,10 @@ from muster.schemas.views import JobView
 
 APPEND_TIMEOUT_S = 2.0
 LOOKUP_TIMEOUT_S = 2.0
-APPENDS_MAX = 3  # the same message again, while nobody can tell whether it is stored
-SUBMITS_MAX = 3  # of one submission, past messages on its subject that are no jobs
+APPENDS_MAX = 3  # attempts of one message, while its outcome is unknown
+SUBMITS_MAX = 3  # attempts of one submission, past messages on its subject that are not jobs
 SQUATTERS_MAX = 16
-"""Messages on one subject that are no facts and are read past, looking for one."""
+"""Maximum number of messages on one subject that are not facts and are skipped in the search for a fact."""
 
 SERVICE = "gateway"
 _REQUESTS = (
@@ -37,7 +37,7 @@ _REQUESTS = (
 
 
 class NatsRequestLog:
-    """FED over NATS."""
+    """Implements `RequestLog` with FED over NATS."""
 
     def __init__(self, client: Client, *, time: TimeSource | None = None, tracing: Tracing | None = None) -> None:
         self._client = client
@@ -46,11 +46,11 @@ class NatsRequestLog:
         self._writer = Writer(FED_LOG, SERVICE)
 
     async def submit(self, job: Job) -> StoredJob:
-        """See `RequestLog.submit`.
+        """Store `submitted` unless the job is stored already; return the job as stored.
 
-        The guard (nothing yet on this job's subject) makes a retry safe for as long as FED keeps the job, so an
-        unknown outcome is resolved by sending the same message again, or by looking. What stands there and is no
-        submitted job takes nobody's place: then the guard is that nothing came after it.
+        The guard (no message yet on this job's subject) makes a retry safe for as long as FED keeps the job, so an
+        unknown outcome is resolved by sending the same message again, or by a look-up. A message that is not a
+        submitted job does not block the subject: the guard is then that no message follows it.
         """
         draft = Draft("job", job.id, "submitted", JobSubmitted(job=job), trace=job.trace)
         fact_id = ids.request_fact_id("submitted", job.id, job.body_hash)
@@ -70,24 +70,24 @@ class NatsRequestLog:
         raise NotStoredError(f"the federation's log did not answer: {result.detail}")
 
     async def submitted(self, job_id: str) -> StoredJob | None:
-        """See `RequestLog.submitted`."""
+        """Return the job as it was submitted; None if it never was."""
         try:
             return (await self._look_up(job_id))[0]
         except NotStoredError as error:
             raise UnreachableError(str(error)) from error
 
     async def request_cancel(self, job: JobView | JobRef, payload: JobCancelRequested) -> None:
-        """See `RequestLog.request_cancel`."""
+        """Store `cancel-requested`."""
         draft = Draft("job", job.id, "cancel-requested", payload, trace=job.trace)
         await self._store(draft, ids.request_fact_id("cancel-requested", job.id, payload.principal))
 
     async def refuse(self, job: JobRef, payload: JobRefused) -> None:
-        """See `RequestLog.refuse`."""
+        """Store `refused`, once for each request of the object."""
         draft = Draft("job", job.id, "refused", payload, trace=job.trace)
         await self._store(draft, ids.request_fact_id("refused", job.id, payload.wish))
 
     async def is_refused(self, job_id: str, wish: str) -> bool:
-        """See `RequestLog.is_refused`."""
+        """Return whether the newest `refused` of the job answers the request `wish`."""
         try:
             refused, _ = await self._newest(job_id, "refused")
         except NotStoredError as error:
@@ -95,20 +95,20 @@ class NatsRequestLog:
         return refused is not None and isinstance(refused.payload, JobRefused) and refused.payload.wish == wish
 
     async def request_of_job(self, job: JobView, asked: JobRequest, *, key: str) -> None:
-        """See `RequestLog.request_of_job`. The same key with another priority is another request."""
+        """Store a request about a job. The same key with another priority is another request."""
         name, payload = f"{asked.ask.value}-requested", asked.payload
         draft = Draft("job", job.id, name, payload, trace=job.trace)
         await self._store(draft, ids.request_fact_id(name, job.id, payload.principal, key, payload.model_dump_json()))
 
     async def request(self, asked: Draft, *, key: str) -> None:
-        """See `RequestLog.request`. The same key with another specification of devices is a change of it."""
+        """Store a request. The same key with another specification of devices changes the request."""
         payload = asked.payload
         assert isinstance(payload, _REQUESTS), f"{asked.name} is no request"
         wanted = (payload.spec.model_dump_json(),) if isinstance(payload, ComposeRequested) else ()
         await self._store(asked, ids.request_fact_id(asked.name, asked.subject_id, payload.principal, key, *wanted))
 
     async def request_operation(self, asked: Draft, *, key: str) -> None:
-        """See `RequestLog.request_operation`. The same key with another body is another request."""
+        """Store an operation. The same key with another body is another request."""
         body = asked.payload.model_dump_json()
         await self._store(asked, ids.request_fact_id(asked.kind, asked.subject_id, asked.name, key, body))
 
@@ -135,7 +135,7 @@ class NatsRequestLog:
         return result
 
     def _trace(self, draft: Draft, fact_id: str, *, seq: int, started: Instant) -> None:
-        """The span of a stored request, which nobody folds here: of a submission, the root of the job's trace."""
+        """Record the span of a stored request, which is not folded here: of a submission, the root of the trace."""
         fact = Fact(
             id=fact_id,
             seq=seq,
@@ -152,17 +152,17 @@ class NatsRequestLog:
         self._tracing.own_facts((fact,), start_ns=started)
 
     async def _look_up(self, job_id: str) -> tuple[StoredJob | None, int]:
-        """The job as it was submitted, and the sequence of the newest message on its subject, 0 if there is none."""
+        """Return the job as submitted, and the sequence of the newest message on its subject, 0 if there is none."""
         fact, newest_seq = await self._newest(job_id, "submitted")
         if fact is None or not isinstance(fact.payload, JobSubmitted):
             return None, newest_seq
         return StoredJob(fact.payload.job, fact.seq, fact.time, is_new=False), newest_seq
 
     async def _newest(self, job_id: str, name: str) -> tuple[Fact | None, int]:
-        """The newest fact of this name about the job, and the sequence of the newest message there.
+        """Return the newest fact of this name about the job, and the sequence of the newest message there.
 
-        If the newest message is no fact, the first fact among what stood there before it. Raises NotStoredError while
-        nobody can tell.
+        If the newest message is not a fact, return the first fact before it. Raises NotStoredError while the
+        outcome is unknown.
         """
         subject = fact_subject(FED_LOG, writer=SERVICE, kind="job", subject_id=job_id, name=name)
         try:
@@ -178,7 +178,7 @@ class NatsRequestLog:
                     return None, newest.seq
                 if looked_at >= SQUATTERS_MAX:
                     raise NotStoredError(
-                        f"{SQUATTERS_MAX} messages on {subject} are no facts; whoever wrote them may not"
+                        f"{SQUATTERS_MAX} messages on {subject} are not facts; their writer lacks the permission"
                     )
                 message = found
         except (LogUnavailableError, ApiError, nats.errors.Error) as error:

@@ -1,6 +1,6 @@
-"""The HTTP server: uvicorn, with bounds on what a client may keep open and on how long it may take.
+"""The HTTP server: uvicorn, with bounds on connections and on the time that a client may take.
 
-uvicorn itself bounds neither the time nor the size of a header, and refuses everybody at its one limit of connections.
+uvicorn itself limits neither the time nor the size of a header, and its one limit of connections refuses all clients.
 """
 
 import asyncio
@@ -25,19 +25,19 @@ from muster.gateway.tls import Certificate, Outcome, TlsListener
 
 SHUTDOWN_S = 2
 SWEEP_S = 1.0
-"""Time between two looks at which connections are past their deadline."""
+"""Time between two checks for connections past their deadline, in seconds."""
 
 HANDSHAKE_GRACE_S = 5.0
-"""Time by which the event loop's own limit of a handshake is longer than the connection's deadline, which ends it."""
+"""Margin of the event loop's own handshake timeout over the connection's deadline, in seconds."""
 
 FLUSH_S = 1.0
-"""Time that a refused client has to take its refusal."""
+"""Time that a refused client has to read its refusal, in seconds."""
 
 PROBES = frozenset({"/healthz", "/readyz"})
 """Paths that are answered above the limit of connections."""
 
 HEADERS = [("X-Content-Type-Options", "nosniff")]
-"""Of every answer, also of those that no route makes."""
+"""Headers of every answer, also of answers without a route."""
 
 Table = ConnectionTable["BoundedProtocol"]
 
@@ -53,8 +53,8 @@ async def serve(
 ) -> None:
     """Serve an application until cancelled; then open answers may end within SHUTDOWN_S.
 
-    certificate: of a port that speaks TLS; None for plain HTTP. count_handshake: called once for each connection with
-    TLS, when its handshake has ended.
+    certificate: for a port with TLS; None for plain HTTP. count_handshake: called once for each TLS connection,
+    when its handshake has ended.
     """
     table: Table = ConnectionTable(
         connections_max=bounds.connections_max,
@@ -68,7 +68,7 @@ async def serve(
         protocol = BoundedProtocol(config, server.server_state, {}, table=table, bounds=bounds)
         return protocol if protocol.admit(address, close) is Admission.ADMITTED else None
 
-    listeners = [listener] if certificate is None else []  # with TLS it is not uvicorn that accepts connections
+    listeners = [listener] if certificate is None else []  # with TLS, uvicorn does not accept connections itself
     try:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(_sweep(table, every_s=sweep_s), name="http-deadlines")
@@ -78,21 +78,21 @@ async def serve(
                 tls = TlsListener(listener, certificate, admit=admit, handshake_s_max=limit_s, count=count_handshake)
                 tasks.create_task(tls.run(), name="tls-listener")
     finally:
-        for connection in table.open():  # clients that have not taken their answers by now
+        for connection in table.open():  # clients that have not read their answers by now
             connection.close()
 
 
 def _config(app: ASGIApp, table: Table, bounds: HttpSettings) -> uvicorn.Config:
-    """Return uvicorn's configuration, without its own limits and logs and without what Muster does not use."""
+    """Return uvicorn's configuration, without its own limits and logs and without unused features."""
     return uvicorn.Config(
         _Overload(app, table),
         http=cast("type[asyncio.Protocol]", partial(BoundedProtocol, table=table, bounds=bounds)),
-        ws="none",  # the application has no WebSockets, and one would be out of every bound
+        ws="none",  # the application has no WebSockets, and a WebSocket would evade the bounds
         loop="none",
         lifespan="off",
         access_log=False,
         log_config=None,
-        log_level="error",  # a warning for each malformed request would let anybody fill the log
+        log_level="error",  # a warning for each malformed request would let any client fill the log
         server_header=False,
         proxy_headers=False,
         headers=HEADERS,
@@ -102,7 +102,7 @@ def _config(app: ASGIApp, table: Table, bounds: HttpSettings) -> uvicorn.Config:
 
 
 async def _run(server: uvicorn.Server, listeners: list[socket.socket]) -> None:
-    """Run a server until cancelled; then let it end in its own order."""
+    """Run a server until cancelled; then let it shut down gracefully."""
     serving = asyncio.create_task(server.serve(sockets=listeners), name="uvicorn")
     try:
         await asyncio.shield(serving)
@@ -113,32 +113,32 @@ async def _run(server: uvicorn.Server, listeners: list[socket.socket]) -> None:
 
 
 class _HostedServer(uvicorn.Server):
-    """The process's signals belong to the host, not to the HTTP server."""
+    """A server that leaves the process's signals to the host."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave them alone."""
+        """Install no signal handlers."""
         yield
 
 
 class _Overload:
-    """Above the limit of connections, probes alone are answered: they say whether to restart the process."""
+    """Answers only health probes above the limit of connections, so that probes do not restart the process."""
 
     def __init__(self, app: ASGIApp, table: Table) -> None:
         self._app = app
         self._table = table
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See `ASGIApp`."""
+        """Pass the request on, or refuse it above the limit."""
         if not self._table.is_over or scope["path"] in PROBES:
             await self._app(scope, receive, send)
             return
-        refusal = unavailable("the gateway has as many connections as it may have")
+        refusal = unavailable("the gateway has reached its limit of connections")
         await answers.problem(refusal.problem, close=True)(scope, receive, send)
 
 
 async def _sweep(table: Table, *, every_s: float) -> None:
-    """End connections that are past their deadline: one look at all of them costs less than timers for each request."""
+    """End connections that are past their deadline: one scan of all costs less than timers for each request."""
     loop = asyncio.get_running_loop()
     while True:
         now_s = loop.time()
@@ -148,8 +148,8 @@ async def _sweep(table: Table, *, every_s: float) -> None:
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """One connection. Its deadline depends on what it waits for: the first header (after the handshake, with TLS), a
-    body, the next request, a reader."""
+    """One connection. Its deadline depends on its state: first header (after the handshake, with TLS), body, next
+    request, or reader."""
 
     def __init__(
         self,
@@ -175,7 +175,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._close_now: Callable[[], None] | None = None
 
     def admit(self, address: str, close: Callable[[], None]) -> Admission:
-        """Take a place, at the cost of an idle connection if need be. close: closes this connection at once."""
+        """Register the connection, closing an idle one if necessary. close: closes this connection at once."""
         admission, closes = self._table.admit(self, address)
         if closes is not None:
             closes.close()
@@ -183,17 +183,17 @@ class BoundedProtocol(HttpToolsProtocol):
         return admission
 
     def close(self) -> None:
-        """Close the connection at once, whether its handshake is done or not."""
+        """Close the connection at once, during the handshake or after it."""
         assert self._close_now is not None, "a connection in the table has been admitted"
         self._was_closed = True
         self._close_now()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a place, or refuse the connection. One with TLS has had its place since before the handshake."""
+        """Register or refuse the connection. A TLS connection has been registered since before its handshake."""
         super().connection_made(transport)
         if self._close_now is not None:
             self._close_now = transport.abort
-            if self._was_closed:  # as its handshake was about to be done
+            if self._was_closed:  # while its handshake was completing
                 transport.abort()
             return
         admission = self.admit(self.client[0] if self.client else "", transport.abort)
@@ -201,34 +201,34 @@ class BoundedProtocol(HttpToolsProtocol):
             transport.abort()
         elif admission is Admission.ADDRESS_FULL:
             most = self._bounds.connections_per_address_max
-            self._refuse(429, f"your address has {most} connections open, all in use; close some")
+            self._refuse(429, f"your address has {most} open connections, all in use; close some of them")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
+        """Remove the connection from the table."""
         self._table.remove(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came; what yields neither a body nor the end of a header is bounded."""
+        """Parse received data; limit data that completes neither a header nor a part of the body."""
         self._has_progress = False
         super().data_received(data)
         self._unparsed_bytes = 0 if self._has_progress else self._unparsed_bytes + len(data)
         if self._unparsed_bytes > self._bounds.header_bytes_max:
-            self._refuse(431, f"a header may have {self._bounds.header_bytes_max} bytes")
+            self._refuse(431, f"a header has at most {self._bounds.header_bytes_max} bytes")
 
     def on_message_begin(self) -> None:
-        """Give the header its time."""
+        """Start the deadline of the header."""
         super().on_message_begin()
         self._is_in_header, self._is_message_whole = True, False
         self._deadline_s = self.loop.time() + self._bounds.header_s_max
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header; those that come after a body say nothing that is used."""
+        """Store a header; ignore trailers after the body."""
         if self._is_in_header:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Give the body its time."""
+        """Start the deadline of the body."""
         self._is_in_header, self._has_progress = False, True
         self._deadline_s = self.loop.time() + self._bounds.body_s_max
         self._table.mark_busy(self)
@@ -251,31 +251,31 @@ class BoundedProtocol(HttpToolsProtocol):
         self._settle()
 
     def pause_writing(self) -> None:
-        """Give the client its time to read. Until it reads it counts as idle: others may need its place."""
+        """Start the deadline of the reader. Meanwhile the connection counts as idle, so that another may replace it."""
         super().pause_writing()
         self._write_deadline_s = self.loop.time() + self._bounds.write_s_max
         self._table.mark_idle(self)
 
     def resume_writing(self) -> None:
-        """Go on with the answer."""
+        """Continue with the answer."""
         super().resume_writing()
         self._write_deadline_s = None
         if self._is_answering():
             self._table.mark_busy(self)
 
     def close_if_due(self, now_s: float) -> None:
-        """Close the connection if a deadline is past. A client that still sends its request is told why."""
+        """Close the connection if a deadline is past. A client that still sends its request gets a 408."""
         deadlines = [at for at in (self._deadline_s, self._write_deadline_s) if at is not None]
         if not deadlines or now_s < min(deadlines):
             return
         is_told = (self._is_in_header or not self._is_message_whole) and not self._has_answer()
         if is_told and not self._was_refused:
-            self._refuse(408, "the request did not come within its time")
+            self._refuse(408, "the request was not received within the time limit")
         else:
             self.close()
 
     def _settle(self) -> None:
-        """Set the deadline after a message or an answer is whole."""
+        """Set the deadline after a complete message or answer."""
         if self._is_answering():
             if self._is_message_whole:
                 self._deadline_s = None
@@ -288,11 +288,11 @@ class BoundedProtocol(HttpToolsProtocol):
         return bool(self.pipeline) or not _is_complete(self.cycle)
 
     def _has_answer(self) -> bool:
-        """Whether bytes of an answer to the request under way were sent."""
+        """Return whether a part of the answer to the current request was sent."""
         return not self._is_in_header and _has_started(self.cycle)
 
     def _refuse(self, status: int, detail: str) -> None:
-        """Answer in the application's stead and close, within FLUSH_S."""
+        """Answer instead of the application and close within FLUSH_S."""
         if self.transport.is_closing():
             return
         self._was_refused = True
@@ -312,7 +312,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 def _is_complete(cycle: RequestResponseCycle | None) -> bool:
-    """Whether an answer is whole; there is none before the first request, whatever uvicorn's types say."""
+    """Return whether an answer is complete. Before the first request there is none, contrary to uvicorn's types."""
     return cycle is None or cycle.response_complete
 
 

@@ -1,12 +1,12 @@
-"""Where dashboards begin: every live row, read once for all who ask meanwhile, passed on as it was encoded.
+"""The snapshot at the start of a dashboard: every live row, read once for all concurrent requests, passed on as stored.
 
-The read model says up to which sequence its rows hold; that is read first, in one transaction with the lists and the
-tables, and the rows of jobs after it. A row may so be newer than the sequence told with it, never older, and what
-happened in between comes to the dashboard as slices as well.
+The sequences of the read model are read first, in one transaction with the lists and the tables, and the rows of jobs
+after it. So a row may be newer than its sequence, never older, and changes in between also reach the dashboard as
+slices.
 
-Where there are several clusters, of each job the row of the cluster is shown that the federation names. A row that
-another cluster has is told as unconfirmed: the federation's rows may be behind that cluster's, and what the snapshot
-covers comes in no slice.
+With several clusters, the row of a job is that of the cluster that the federation names. Rows of other clusters are
+marked as unconfirmed: the federation's rows may be behind that cluster's, and no slice repeats what the snapshot
+covers.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ from muster.schemas.live import FED_CLUSTER, PUBLIC_AUDIENCE
 from muster.schemas.readmodel import LAYOUT_VERSION, ReadModel
 
 ROWS_PER_COMMAND = 1_000
-READS_MAX = 3  # of a read model that is written anew meanwhile
-UNCONFIRMED_MAX = 1_000  # rows of each cluster, those of the newest submissions
+READS_MAX = 3  # attempts while the read model is being rebuilt
+UNCONFIRMED_MAX = 1_000  # rows per cluster, of the newest submissions
 GZIP_LEVEL = 1  # five times faster than the usual level, and a tenth larger
 GZIP_FORMAT = 31  # zlib's largest window, with gzip's header
 
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class Shared(Generic[T]):
-    """One read at a time for any number of readers; each gets a read that began after it asked."""
+    """One read at a time for any number of readers; each gets a read that began after its request."""
 
     def __init__(self, read: Callable[[], Awaitable[T]]) -> None:
         self._read = read
@@ -45,7 +45,7 @@ class Shared(Generic[T]):
         self._next: asyncio.Task[T] | None = None
 
     async def get(self) -> T:
-        """Raises what the read raises."""
+        """Return the result. Raises what the read raises."""
         if self._next is None:
             self._next = asyncio.create_task(self._after(self._running))
             self._next.add_done_callback(_retrieved)
@@ -59,19 +59,19 @@ class Shared(Generic[T]):
         try:
             return await self._read()
         finally:
-            if self._running is mine:  # what was read may be large, and is kept by who asked alone
+            if self._running is mine:  # the result may be large, so only its readers keep it
                 self._running = None
 
 
 def _retrieved(task: asyncio.Task[T]) -> None:
-    """Whoever waited was told why it failed; perhaps nobody waits any more."""
+    """Mark the exception as retrieved: all readers received it, or no reader is left."""
     if not task.cancelled():
         task.exception()
 
 
 @dataclass(frozen=True)
 class Image:
-    """A snapshot but for `seqs`, which differ by who asks. seqs: by cluster. body: JSON that is not closed yet."""
+    """A snapshot but for `seqs`, which differ by audience. seqs: by cluster. body: JSON that is not closed yet."""
 
     seqs: Mapping[str, int]
     body: bytes
@@ -79,11 +79,11 @@ class Image:
     packer: "zlib._Compress"
 
     def whole(self, audiences: Iterable[str]) -> bytes:
-        """The JSON of a `Snapshot`."""
+        """Return the JSON of a `Snapshot`."""
         return self.body + self._end(audiences)
 
     def gzipped(self, audiences: Iterable[str]) -> bytes:
-        """The same, compressed: only what differs is compressed anew."""
+        """Return the JSON, compressed; only the end that differs is compressed anew."""
         packer = self.packer.copy()
         return self.packed + packer.compress(self._end(audiences)) + packer.flush()
 
@@ -93,13 +93,13 @@ class Image:
 
 
 def audiences_of(*, teams: Iterable[str], sees_all: bool) -> tuple[str, ...]:
-    """Who a principal is to the live view. sees_all: of every team."""
+    """Return the audiences of a principal in the live view. sees_all: it sees every team."""
     return (PUBLIC_AUDIENCE, EVERY_AUDIENCE) if sees_all else (PUBLIC_AUDIENCE, *sorted(set(teams) - {PUBLIC_AUDIENCE}))
 
 
 @dataclass(frozen=True, slots=True)
 class _Marker:
-    """Up to where the rows of a log hold. log: which log it is."""
+    """The sequence of a log up to which its rows are complete. log: the identity of the log."""
 
     seq: int
     log: bytes
@@ -107,10 +107,8 @@ class _Marker:
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """What one transaction told. live: ids of live jobs, by log; tables: encoded rows by table, of the clusters.
-
-    assigned: of live jobs, the cluster that the federation names; empty where there is one cluster.
-    """
+    """The result of the first transaction. live: ids of live jobs, by log. tables: encoded rows by table, of the
+    clusters. assigned: the clusters of live jobs that the federation names; empty if there is one cluster."""
 
     markers: Sequence[_Marker]
     live: Sequence[list[str]]
@@ -120,14 +118,14 @@ class _Base:
 
 @dataclass(frozen=True, slots=True)
 class JobRows:
-    """Encoded rows of live jobs. unconfirmed: of jobs that the federation has not given to the cluster that tells."""
+    """Encoded rows of live jobs. unconfirmed: rows of clusters to which the federation has not assigned the job."""
 
     shown: Sequence[bytes]
     unconfirmed: Sequence[bytes] = ()
 
 
 class Snapshots:
-    """Snapshots of several clusters' read models and the federation's."""
+    """Snapshots of the read models of several clusters and of the federation."""
 
     def __init__(self, redis: Redis, *, clusters: Mapping[str, ReadModel], fed: ReadModel, time: TimeSource) -> None:
         self._redis = redis
@@ -138,7 +136,8 @@ class Snapshots:
         self._shared = Shared(self._read)
 
     async def image(self) -> Image:
-        """As of now or later. Raises UnreachableError, also while the read model is being written anew."""
+        """Return a snapshot that is read after this call. Raises UnreachableError, also during a rebuild of the read
+        model."""
         return await self._shared.get()
 
     async def _read(self) -> Image:
@@ -149,7 +148,7 @@ class Snapshots:
             if all(now.log == then.log and now.seq >= then.seq for then, now in zip(base.markers, after, strict=True)):
                 seqs = {name: marker.seq for name, marker in zip(self._names, base.markers, strict=True)}
                 return await asyncio.to_thread(image_of, seqs, self._time.wall(), jobs, base.tables)
-        raise UnreachableError("the read model is being written anew")
+        raise UnreachableError("the read model is being rebuilt")
 
     async def _base(self) -> _Base:
         asked: list[Command] = [_marker(model) for model in self._models]
@@ -178,7 +177,7 @@ class Snapshots:
         return [_read_marker(answer) for answer in answers]
 
     async def _jobs_of_one(self, base: _Base) -> JobRows:
-        """Return the cluster's rows, and of jobs that it has no row of, the federation's."""
+        """Return the cluster's rows, and the federation's rows of jobs without one."""
         cluster, fed = self._models
         of_cluster, of_fed = base.live
         known = set(of_cluster)
@@ -189,7 +188,7 @@ class Snapshots:
         return JobRows(_present([*await self._rows(cluster, of_cluster), *await self._rows(fed, unrouted)]))
 
     async def _jobs_of_several(self, base: _Base) -> JobRows:
-        """Return the row of each job's own cluster, and of jobs that this one has no row of, the federation's."""
+        """Return the row of each job's own cluster, and the federation's row if that cluster has none."""
         assigned, shown, unconfirmed = dict(base.assigned), list[bytes | None](), list[bytes | None]()
         await self._ask_for_unknown(base, assigned)
         told: set[str] = set()
@@ -201,7 +200,7 @@ class Snapshots:
                 others = [job_id for job_id in ids if assigned.get(job_id) != model.scope]
                 unconfirmed += await self._rows(model, others[-UNCONFIRMED_MAX:])
         left = [job_id for job_id in base.live[-1] if job_id not in told]
-        for model in self._clusters:  # as above: it has ended, or comes as a slice
+        for model in self._clusters:  # as above: the job has ended, or comes as a slice
             sent = [job_id for job_id in left if assigned.get(job_id) == model.scope]
             found = await self._rows(model, sent)
             there = {job_id for job_id, row in zip(sent, found, strict=True) if row is not None}
@@ -210,7 +209,7 @@ class Snapshots:
         return JobRows(_present(shown), _present(unconfirmed))
 
     async def _ask_for_unknown(self, base: _Base, assigned: dict[str, str]) -> None:
-        """Enter the clusters of jobs that a cluster tells of as live, and the federation does not."""
+        """Add the clusters of jobs that are live in a cluster but not in the federation."""
         ids = list({job_id for ids in base.live[:-1] for job_id in ids if job_id not in assigned})
         names = tuple(model.scope for model in self._clusters)
         found = [await self._rows(model, ids) for model in self._models]
@@ -247,7 +246,7 @@ def _read_marker(answer: object) -> _Marker:
 def image_of(
     seqs: Mapping[str, int], at: int, jobs: JobRows, tables: Mapping[str, Sequence[tuple[bytes, bytes]]]
 ) -> Image:
-    """Put the rows together. tables: encoded rows by name, of `nodes`, `queues`, `reservations` and `telemetry`."""
+    """Assemble the snapshot. tables: encoded rows of `nodes`, `queues`, `reservations` and `telemetry`."""
     parts = [b'{"at":%d,"jobs":[' % at, b",".join(jobs.shown), b"]"]
     parts += [b',"unconfirmed_jobs":[', b",".join(jobs.unconfirmed), b"]"]
     for name in _TABLES:

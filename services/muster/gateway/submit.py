@@ -1,4 +1,4 @@
-"""Accepting a job: the one path that is hot. Everything that can be checked is checked before anything is stored."""
+"""Accept jobs. This is the hot path: all checks come before the job is stored."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -16,12 +16,12 @@ from muster.schemas.job import JobSpec
 from muster.schemas.queries import DryRunAnswer
 
 LARGE_BODY_BYTES = 256 * 1024  # below it a specification cannot make a fact that is too large
-AT_ONCE_MAX = 50  # jobs of a batch that are checked in one go, some 10 ms, and then stored together
+AT_ONCE_MAX = 50  # jobs of a batch that are checked together, in about 10 ms, and then stored together
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What a client sent."""
+    """A submission as the client sent it."""
 
     body: bytes
     key: str
@@ -29,10 +29,9 @@ class Submission:
 
 
 async def submit(context: AppContext, principal: Principal, sent: Submission) -> StoredJob:
-    """Store the job, or give back the one that the same request stored. Raises ProblemError.
+    """Store the job, or return the job that the same request stored before. Raises ProblemError.
 
-    The broker's answer to a write does not tell its stamp, and a question for it would double the cost: `submitted_at`
-    of a new job is this gateway's clock, taken before the write. Whoever reads the job later is told the broker's.
+    `submitted_at` of a new job is this gateway's clock before the write: asking for the broker's would double the cost.
     """
     spec = accept.parse_spec(sent.body)
     refuse_unless_acting_for(principal, spec.team, verb="submit")
@@ -48,7 +47,7 @@ async def submit(context: AppContext, principal: Principal, sent: Submission) ->
         if known is None:
             raise
         accept.refuse_other_body(known.job, job)
-        return known  # sent again, so it adds nothing to the log
+        return known  # a repeated submission, so it adds nothing to the log
     before = context.time.wall()
     try:
         stored = await context.log.submit(job)
@@ -64,10 +63,10 @@ async def submit(context: AppContext, principal: Principal, sent: Submission) ->
 async def submit_each(
     context: AppContext, principal: Principal, sent: Sequence[Submission]
 ) -> list[StoredJob | ProblemError]:
-    """What became of each job, in their order: it stands by itself, whatever becomes of the others.
+    """Submit each job and return its outcome, in order; a refusal does not affect the other jobs.
 
-    Only where one cannot be stored now those of later groups are not tried: each would wait until its time is out, and
-    the client is gone by then.
+    If the log cannot store a job now, the jobs of later groups are not tried: each would wait for its timeout, and
+    the client would be gone by then.
     """
     outcomes: list[StoredJob | ProblemError] = []
     for first in range(0, len(sent), AT_ONCE_MAX):
@@ -82,7 +81,7 @@ async def submit_each(
 
 
 def _is_later(outcome: StoredJob | ProblemError) -> bool:
-    """Whether the same job may be stored another time."""
+    """Return whether the same job may be stored later."""
     return isinstance(outcome, ProblemError) and outcome.problem.status == HTTPStatus.SERVICE_UNAVAILABLE
 
 
@@ -96,7 +95,7 @@ async def _submitted(context: AppContext, principal: Principal, sent: Submission
 
 
 async def dry_run(context: AppContext, principal: Principal, body: bytes) -> DryRunAnswer:
-    """What would happen to the job; a refusal is an answer, not an error. Raises ProblemError for what is no job."""
+    """Return what would happen to the job; a refusal is an answer. Raises ProblemError if the body is not a job."""
     spec = accept.parse_spec(body)
     refuse_unless_acting_for(principal, spec.team, verb="submit")
     try:
@@ -114,10 +113,10 @@ async def dry_run(context: AppContext, principal: Principal, body: bytes) -> Dry
 
 
 async def refuse_what_may_not_run(context: AppContext, principal: Principal, spec: JobSpec) -> None:
-    """Refuse what can never run, or may not run in that queue or with that priority. Raises ProblemError (403, 422).
+    """Refuse a job that can never run, or that may not run in this queue or with this priority.
 
-    503 if nobody can tell now. Before a refusal the catalogue is read anew: a queue that was made or changed, or a node
-    that joined, a moment ago counts.
+    Raises ProblemError (403, 422), or 503 if this cannot be decided now. The catalogue is read again before a
+    refusal, so that a queue that was just created or changed, or a node that just joined, counts.
     """
     accept.refuse_unknown_suite(spec, context.preflight)
     refuse_priority_above_role(principal, spec.priority, most=context.access.of(principal.role).priority_max)
@@ -138,7 +137,7 @@ async def refuse_priority(context: AppContext, principal: Principal, priority: i
 
 
 async def _checked(context: AppContext, check: Callable[[Catalogue], None]) -> None:
-    """Check against the catalogue in memory, and before a refusal against one that is read anew."""
+    """Check against the catalogue in memory; before a refusal, check again with a new one."""
     known = context.catalogue.now()
     if known is not None:
         try:

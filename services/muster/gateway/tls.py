@@ -1,7 +1,7 @@
-"""TLS of the gateway's port: the certificate, read again after it was renewed, and handshakes within bounds.
+"""TLS of the gateway's port: the certificate, reloaded after a renewal, and bounds on handshakes.
 
-An event loop that listens with TLS itself shows a connection only after its handshake: clients that leave handshakes
-unfinished would be outside of every limit. So connections are accepted here, and count from that moment on.
+An event loop that listens with TLS reports a connection only after its handshake: clients that leave handshakes
+unfinished would evade every limit. So connections are accepted here, and count from that moment on.
 """
 
 import asyncio
@@ -18,20 +18,23 @@ from muster.bus.gateway_settings import TlsSettings
 _log = logging.getLogger(__name__)
 
 _Stamp = tuple[tuple[int, int, int], ...]
-"""What shows that files have changed: modification time, size and inode of each."""
+"""Detects changed files: modification time, size and inode of each."""
 
 ACCEPT_PAUSE_S = 1.0
-"""Pause after an accept that failed, as it does while the process has no file descriptor left."""
+"""Pause after a failed accept in seconds, for example while the process has no free file descriptor."""
 
 Admit = Callable[[str, Callable[[], None]], asyncio.Protocol | None]
-"""Admit a new connection, given its address and the function that closes it at once. Return the protocol that gets the
-connection, or None if there is no place for it."""
+"""Admit a new connection, given its address and the function that closes it at once.
+
+Return the protocol that receives the
+connection, or None if the connection is refused.
+"""
 
 
 class Certificate:
-    """A certificate and its key. `context` is what the server takes connections with, also after a renewal.
+    """A certificate and its key. `context` accepts connections, also after a renewal.
 
-    Raises OSError (ssl.SSLError is one) if the files cannot be read or do not belong together.
+    Raises OSError (ssl.SSLError is one) if the files cannot be read or do not match.
     """
 
     def __init__(self, settings: TlsSettings) -> None:
@@ -43,22 +46,26 @@ class Certificate:
         self.context = _context(*self._files)
 
     async def keep_fresh(self) -> None:
-        """Look for new files until cancelled. Files that do not belong together (yet) change nothing."""
+        """Reload changed files until cancelled. Files that do not match (yet) are ignored."""
         while True:
             await asyncio.sleep(self._reload_s)
             try:
                 if await self.reload():
                     _log.info("%s was renewed", self._files[0])
             except OSError as error:
-                _log.warning("%s was not renewed, the former certificate stays: %s", self._files[0], error)
+                _log.warning("%s was not reloaded, the current certificate stays in use: %s", self._files[0], error)
 
     async def reload(self) -> bool:
-        """Load the files if they have changed, and return whether they had. Raises OSError."""
+        """Load the files if they have changed; return whether they had. Raises OSError."""
         stamp = await asyncio.to_thread(_stamp, self._files)
         if stamp == self._loaded:
             return False
-        await asyncio.to_thread(_context, *self._files)  # first elsewhere: half a pair must not reach the one in use
-        _load(self.context, *self._files)  # in the loop, so that no handshake meets a new certificate with an old key
+        await asyncio.to_thread(
+            _context, *self._files
+        )  # test them first: a mismatched pair must not reach the context in use
+        _load(
+            self.context, *self._files
+        )  # in the event loop, so that no handshake sees a new certificate with an old key
         self._loaded = stamp
         return True
 
@@ -72,7 +79,9 @@ def _context(certificate: Path, key: Path) -> ssl.SSLContext:
 
 
 def _load(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
-    context.load_cert_chain(certificate, key, password="")  # without one, OpenSSL asks for that of an encrypted key
+    context.load_cert_chain(
+        certificate, key, password=""
+    )  # otherwise OpenSSL prompts for the password of an encrypted key
 
 
 def _stamp(files: tuple[Path, ...]) -> _Stamp:
@@ -80,16 +89,16 @@ def _stamp(files: tuple[Path, ...]) -> _Stamp:
 
 
 class Outcome(StrEnum):
-    """What became of an accepted connection."""
+    """The outcome of an accepted connection."""
 
     COMPLETED = "completed"
     """The handshake was completed."""
     FAILED = "failed"
-    """The client left, or it offered nothing that the gateway takes."""
+    """The client left, or it offered no parameters that the gateway accepts."""
     CLOSED = "closed"
-    """The gateway closed the connection: its time was over, or a new connection needed its place."""
+    """The gateway closed the connection: it timed out, or a new connection needed its place."""
     REFUSED = "refused"
-    """There was no place for the connection."""
+    """The connection was refused."""
 
 
 class TlsListener:
@@ -107,7 +116,7 @@ class TlsListener:
         handshake_s_max: float,
         count: Callable[[Outcome], None],
     ) -> None:
-        """handshake_s_max: for a connection that nothing else closes. count: called once for each connection."""
+        """Create the listener. handshake_s_max: timeout of a handshake. count: called once for each connection."""
         self._listener = listener
         self._certificate = certificate
         self._admit = admit
@@ -116,7 +125,7 @@ class TlsListener:
         self._handshakes: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Accept connections until cancelled; then close the listener and end the handshakes that are under way."""
+        """Accept connections until cancelled; then close the listener and cancel the handshakes under way."""
         self._listener.setblocking(False)
         try:
             while True:
@@ -132,13 +141,13 @@ class TlsListener:
         try:
             accepted, address = await asyncio.get_running_loop().sock_accept(self._listener)
         except ConnectionAbortedError:
-            pass  # the client has left meanwhile
+            pass  # the client has left
         except OSError as error:
             _log.warning("no connection is accepted for %g s: %s", ACCEPT_PAUSE_S, error)
             await asyncio.sleep(ACCEPT_PAUSE_S)
         else:
             self._begin(_Connection(accepted), address[0] if isinstance(address, tuple) else "")
-        await asyncio.sleep(0)  # while clients wait, `sock_accept` alone would let nothing else run
+        await asyncio.sleep(0)  # while clients wait, `sock_accept` alone would let no other task run
 
     def _begin(self, connection: "_Connection", address: str) -> None:
         protocol = self._admit(address, connection.close)
@@ -163,7 +172,7 @@ class TlsListener:
             if transport.get_extra_info("ssl_object") is not None:
                 outcome = Outcome.COMPLETED
         except OSError:
-            pass  # it is counted; a line for each would let anybody fill the log
+            pass  # counted only: a line for each would let any client fill the log
         finally:
             if outcome is not Outcome.COMPLETED:
                 protocol.connection_lost(ConnectionAbortedError("the TLS handshake was not completed"))
@@ -179,7 +188,7 @@ class _Connection:
         self.is_closed = False
 
     def close(self) -> None:
-        """Have the handshake end at once: to the event loop this looks as if the client had left."""
+        """End the handshake at once: to the event loop, the client appears to have left."""
         self.is_closed = True
-        with suppress(OSError):  # it has ended already
+        with suppress(OSError):  # the connection has ended already
             self.socket.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""Tokens: the bucket watched into memory, so that a request is authorised by one look-up of a hash."""
+"""Keep all tokens in memory, so that a request is authenticated by one look-up of a hash."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ from muster.schemas.access import TOKENS_BUCKET, TokenRecord, TokenView, token_h
 
 WATCH_RETRY_S = 1.0
 WATCH_SILENT_S = 30.0
-"""A watch that heard nothing for so long begins anew: the broker may have lost it, and a revoked token is to end."""
+"""Time without messages after which a watch is restarted, in seconds: the broker may have lost it."""
 _STREAM = bucket_stream(TOKENS_BUCKET)
 _KEYS = f"$KV.{TOKENS_BUCKET}."
 
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class TokenTable:
-    """Tokens in memory. Comparing hashes leaks nothing of use: who can time the look-up cannot choose the hash."""
+    """Tokens in memory. The comparison of hashes need not take constant time: a client cannot choose the hash."""
 
     def __init__(self) -> None:
         self._records: dict[str, TokenRecord] = {}
@@ -37,16 +37,16 @@ class TokenTable:
         self.is_ready = False
 
     def principal(self, token_id: str) -> Principal | None:
-        """See `Tokens.principal`."""
+        """Return the principal of the token with this id (its hash). The token may have expired."""
         return self._principals.get(token_id)
 
     def views(self) -> tuple[TokenView, ...]:
-        """See `Tokens.views`."""
+        """Return all tokens, by principal."""
         rows = sorted(self._records.items(), key=lambda item: (item[1].principal, item[0]))
         return tuple(TokenView(id=token_id, **record.model_dump()) for token_id, record in rows)
 
     def set(self, token_id: str, record: TokenRecord) -> TokenView:
-        """Remember a record under its hash."""
+        """Store a record under the token's hash."""
         self._records[token_id] = record
         self._principals[token_id] = Principal(
             record.principal, record.role, frozenset(record.teams), record.expires_at_s
@@ -54,13 +54,13 @@ class TokenTable:
         return TokenView(id=token_id, **record.model_dump())
 
     def drop(self, token_id: str) -> bool:
-        """Forget it; False if it was not known."""
+        """Remove a token; return False if it is unknown."""
         self._principals.pop(token_id, None)
         return self._records.pop(token_id, None) is not None
 
 
 class NatsTokens(TokenTable):
-    """The KV bucket `tokens`: written through, and watched for what other gateways write."""
+    """The KV bucket `tokens`: writes go through to it, and a watch receives the writes of other gateways."""
 
     def __init__(self, client: Client, *, silent_s: float = WATCH_SILENT_S) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class NatsTokens(TokenTable):
         self._silent_s = silent_s
 
     async def put(self, token: str, record: TokenRecord) -> TokenView:
-        """See `Tokens.put`."""
+        """Store a token for its principal. Raises UnreachableError."""
         token_id = token_hash(token)
         try:
             await (await self._bucket()).put(token_id, record.model_dump_json().encode())
@@ -77,8 +77,8 @@ class NatsTokens(TokenTable):
         return self.set(token_id, record)
 
     async def delete(self, token_id: str) -> bool:
-        """See `Tokens.delete`."""
-        was_known = token_id in self._records  # the watch may see the deletion before the broker's answer is here
+        """Revoke a token; return False if it does not exist. Raises UnreachableError."""
+        was_known = token_id in self._records  # the watch may see the deletion before the broker answers
         try:
             await (await self._bucket()).delete(token_id)
         except (nats.errors.Error, JetStreamError, OSError) as error:
@@ -86,17 +86,17 @@ class NatsTokens(TokenTable):
         return self.drop(token_id) or was_known
 
     async def watch(self) -> None:
-        """Follow the bucket until cancelled; a broken or silent watch begins anew and forgets what is gone."""
+        """Follow the bucket until cancelled; restart a broken or silent watch and drop tokens that no longer exist."""
         while True:
             end_if_cancelled()
             try:
                 await self._follow()
             except (nats.errors.Error, JetStreamError, LogError, OSError) as error:
-                _log.warning("the watch of tokens broke: %s; again in %.1f s", error, WATCH_RETRY_S)
+                _log.warning("the token watch failed: %s; retrying in %.1f s", error, WATCH_RETRY_S)
             await asyncio.sleep(WATCH_RETRY_S)
 
     async def _follow(self) -> None:
-        """By a consumer that is asked: one that delivers by itself does so in the account with the streams."""
+        """Read the bucket with a pull consumer: a push consumer would deliver in the account of the streams."""
         raw = RawReader(self._client, _STREAM, after_seq=0, counters=LogCounters())
         seen: set[str] = set()
         try:
@@ -106,7 +106,7 @@ class NatsTokens(TokenTable):
             last_seq, is_whole = 0, False
             while True:
                 end_if_cancelled()
-                if not is_whole and last_seq >= head:  # all that was there has been read
+                if not is_whole and last_seq >= head:  # all records that existed at the start have been read
                     self.is_ready = is_whole = True
                     for token_id in self._records.keys() - seen:
                         self.drop(token_id)
@@ -131,7 +131,7 @@ class NatsTokens(TokenTable):
         try:
             self.set(key, TokenRecord.model_validate_json(message.data))
         except ValidationError as error:
-            _log.warning("token %s… is not readable and lets nobody in: %s", key[:8], error)
+            _log.warning("token %s… cannot be read and is not accepted: %s", key[:8], error)
             self.drop(key)
 
     async def _bucket(self) -> KeyValue:

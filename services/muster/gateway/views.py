@@ -1,4 +1,4 @@
-"""The read side: the read model, then the scheduler, then what FED says of the submission; and why a job waits."""
+"""Read a job from the read model, then the scheduler, then FED; and explain why a job waits."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from muster.schemas.members import AssignmentView
 from muster.schemas.queries import ScaleChoiceView, WhyAnswer
 from muster.schemas.views import JobView, job_view
 
-PROJECTION_WAIT_S = 1.0  # how long a job that was just submitted may take to be projected
+PROJECTION_WAIT_S = 1.0  # time to wait for the projection of a just submitted job
 PROJECTION_POLL_S = 0.02
 
 NOTHING = "nothing-chosen"
@@ -20,7 +20,7 @@ NOTHING = "nothing-chosen"
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """Where a job is looked for."""
+    """Looks a job up in all sources."""
 
     view: ReadView
     scheduler: Scheduler
@@ -28,7 +28,8 @@ class Views:
     time: TimeSource
 
     async def job(self, job_id: str) -> bytes:
-        """A job's row, encoded. Raises ProblemError: 404 only for what was never submitted, 410 if it was dropped."""
+        """Return a job's row, encoded. Raises ProblemError: 404 if it was never submitted, 410 if its row was
+        dropped."""
         known = await self._known(job_id)
         if known is not None and known.row is not None:
             return known.row
@@ -45,11 +46,11 @@ class Views:
         return await self._submitted(stored, known)
 
     async def job_view(self, job_id: str) -> JobView:
-        """The same, decoded."""
+        """Return a job's row, decoded."""
         return JobView.model_validate_json(await self.job(job_id))
 
     async def _submitted(self, stored: StoredJob, known: Known | None) -> bytes:
-        """It was submitted, and the read model does not show it (yet)."""
+        """Return a submitted job that the read model does not show (yet)."""
         deadline_s = self.time.monotonic_s() + PROJECTION_WAIT_S
         while known is not None and known.fed_seq < stored.seq and self.time.monotonic_s() < deadline_s:
             await asyncio.sleep(PROJECTION_POLL_S)
@@ -59,7 +60,7 @@ class Views:
         if (view := await self._ask_scheduler(stored.job.id)) is not None:
             return view.encoded()
         if known is not None and known.fed_seq >= stored.seq:
-            known = await self._known(stored.job.id)  # it may have come between the two looks
+            known = await self._known(stored.job.id)  # it may have been projected since the last read
             if known is not None and known.row is not None:
                 return known.row
             raise ProblemError(
@@ -85,17 +86,17 @@ class Views:
 
 
 def as_submitted(stored: StoredJob) -> JobView:
-    """The job as it stood when it was submitted."""
+    """Return the view of a job as it was when it was submitted."""
     return job_view(stored.job, submitted_at=stored.submitted_at)
 
 
 def waits(answer: WhyAnswer) -> bool:
-    """Whether the job waits for room, so that scaling may be at it."""
+    """Return whether the job waits for capacity, so that scaling may help."""
     return answer.job is not None and answer.job.phase is Phase.QUEUED and not answer.job.held
 
 
 def with_scaling(answer: WhyAnswer, choices: Sequence[ScaleChoiceView]) -> WhyAnswer:
-    """The scheduler's answer with the newest choice for the job, if it is under way or was that nothing helps.
+    """Return the scheduler's answer with the newest scaling decision for the job, if under way or without effect.
 
     choices: newest first.
     """
@@ -105,27 +106,29 @@ def with_scaling(answer: WhyAnswer, choices: Sequence[ScaleChoiceView]) -> WhyAn
         return answer
     if newest.name == NOTHING:
         return answer.model_copy(update={"detail": _joined(answer.detail, f"scaling does not help: {newest.reason}")})
-    return answer.model_copy(update={"cure": _joined(f"scaling is at it ({newest.id}): {newest.reason}", answer.cure)})
+    return answer.model_copy(
+        update={"cure": _joined(f"scaling is under way ({newest.id}): {newest.reason}", answer.cure)}
+    )
 
 
 def without_cluster(answer: WhyAnswer, found: AssignmentView) -> WhyAnswer:
-    """The answer for a job that no scheduler knows, with what the federation says of it."""
+    """Return the answer for a job that no scheduler knows, with the federation's reason."""
     if found.waiting:
         cure = _CURES.get(found.waiting, "")
         return answer.model_copy(update={"reason": found.waiting, "detail": found.detail, "cure": cure})
     if found.cluster:
-        detail = f"it was sent to cluster {found.cluster}, which has not said that it has it"
+        detail = f"it was assigned to cluster {found.cluster}, which has not confirmed it yet"
         return answer.model_copy(update={"detail": _joined(detail, found.rule)})
     return answer
 
 
 _CURES = {
-    "team-limit": "wait until jobs of the team end, or have its limit over all clusters raised (muster routes set)",
-    "overflow": "wait until fewer jobs wait in those clusters, or have the rule lead to another one",
-    "no-cluster": "have a cluster resumed (muster cluster resume), or wait until a lost one answers again",
-    "leased": "wait: it goes elsewhere once the lost cluster has ended it",
-    "unknown-cluster": "have the cluster entered in federation.clusters; or cancel the job, if no cluster has it yet",
-    "settling": "wait a minute: it goes on where it was, or elsewhere",
+    "team-limit": "wait until jobs of the team end, or raise its limit over all clusters (muster routes set)",
+    "overflow": "wait until fewer jobs wait in those clusters, or add another cluster to the rule",
+    "no-cluster": "resume a cluster (muster cluster resume), or wait until a lost cluster is connected again",
+    "leased": "wait: the job is rerouted once its lease in the lost cluster has ended",
+    "unknown-cluster": "add the cluster to federation.clusters; or cancel the job, if no cluster has it yet",
+    "settling": "wait a minute: the job continues where it was, or is rerouted",
 }
 
 

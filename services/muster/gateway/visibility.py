@@ -1,6 +1,6 @@
-"""What a principal sees of other teams' jobs: one place, between what the gateway reads and every handler.
+"""Hide other teams' jobs from a principal, between the read side of the gateway and all handlers.
 
-`AppContext.seen_by` puts it in front of the read side, so that a handler never holds what its caller may not see.
+`AppContext.seen_by` wraps the read side, so that a handler never holds what its caller may not see.
 """
 
 import json
@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from pydantic import JsonValue
+from typing_extensions import override
 
 from muster.bus.gateway_settings import AccessSettings, OtherTeams
 from muster.gateway.authorise import Principal
@@ -21,10 +22,10 @@ from muster.schemas.queries import DryRunAnswer, WhyAnswer
 from muster.schemas.views import FactView, JobView
 
 SPEC = "task_groups"
-"""A field that every specification of a job has, and nothing else that a fact carries."""
+"""A field that every specification of a job has, and that no other object in a fact has."""
 MASK = "of-another-team"
 STEPS_MAX = 20
-"""Pages that are looked at for one page of visible jobs."""
+"""Maximum number of pages that are read to fill one page of visible jobs."""
 _OF_JOB = "/v1/jobs/{job_id}"
 READABLE = frozenset(
     {
@@ -34,76 +35,77 @@ READABLE = frozenset(
 )  # fmt: skip
 """Routes for a principal that sees nothing of other teams: each answers from a read side that hides their jobs.
 
-A route that is added is closed to such a principal until it stands here.
+A new route is closed to such a principal until it is listed here.
 """
 T = TypeVar("T")
 _JOB_ID = re.compile(r"\b[A-Z2-7]{26}\b")
 
 
 class Facts(Protocol):
-    """Facts as they come (`feed.Feed`)."""
+    """A feed of facts (`feed.Feed`)."""
 
     @property
     def version(self) -> int:
-        """Grows whenever there may be more."""
+        """A number that grows whenever there may be new facts."""
         ...
 
     def position(self) -> Position:
-        """Everything so far. Raises ProblemError (503)."""
+        """Return the position after all facts so far. Raises ProblemError (503)."""
         ...
 
     async def after(self, position: Position) -> list[FedFact]:
-        """What came after `position`, which moves on. Raises UnreachableError."""
+        """Return the facts after `position`, and advance `position`. Raises UnreachableError."""
         ...
 
     async def changed(self, *, since: int, timeout_s: float) -> bool:
-        """Wait until there may be more."""
+        """Wait until there may be new facts."""
         ...
 
     async def newest(self, count: int) -> list[FedFact]:
-        """The newest facts, oldest first. Raises UnreachableError."""
+        """Return the newest facts, oldest first. Raises UnreachableError."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What one principal sees. teams: whose jobs it sees in full."""
+    """What one principal may see."""
 
     others: OtherTeams
     teams: frozenset[str] = frozenset()
+    """Teams whose jobs the principal sees in full."""
 
     @property
     def is_full(self) -> bool:
-        """Return whether nothing is withheld."""
+        """Return whether nothing is hidden."""
         return self.others == "all"
 
     @property
     def hides_jobs(self) -> bool:
-        """Return whether jobs of other teams do not exist for the principal."""
+        """Return whether jobs of other teams are hidden from the principal."""
         return self.others == "nothing"
 
     def may_read(self, path: str) -> bool:
-        """Return whether a route may be read at all. path: its template."""
+        """Return whether the principal may read a route. path: the route's template."""
         return not self.hides_jobs or path in READABLE
 
     def shows(self, team: str) -> bool:
-        """Return whether a job of this team exists for the principal."""
+        """Return whether the principal sees jobs of this team."""
         return not self.hides_jobs or team in self.teams
 
     def text(self, text: str, *, own: str) -> str:
-        """Return a text about a visible job without the ids of other jobs, where those are hidden."""
+        """Return a text about a visible job; replace the ids of hidden jobs."""
         if not self.hides_jobs:
             return text
         return _JOB_ID.sub(lambda found: found[0] if found[0] == own else MASK, text)
 
     def why(self, answer: WhyAnswer, job_id: str) -> WhyAnswer:
-        """Return why a visible job waits, without naming hidden ones."""
+        """Return why a visible job waits, without the names of hidden jobs."""
         if not self.hides_jobs:
             return answer
         return WhyAnswer.model_validate_json(self.text(answer.model_dump_json(), own=job_id))
 
     def dry_run(self, answer: DryRunAnswer) -> DryRunAnswer:
-        """Return what would happen to a job, without naming hidden ones."""
+        """Return what would happen to a job, without the names of hidden jobs."""
         if not self.hides_jobs:
             return answer
         return DryRunAnswer.model_validate_json(self.text(answer.model_dump_json(), own=""))
@@ -137,7 +139,7 @@ class Sight:
         try:
             value: JsonValue = json.loads(payload)
         except ValueError:
-            return ""  # it was cut, so nobody knows where the command ends
+            return ""  # the payload was cut, so the end of the command is unknown
         for spec in _specs(value):
             if spec.get("team") not in self.teams:
                 spec["command"] = []
@@ -163,13 +165,13 @@ def _shown(found: Iterable[T | None]) -> list[T]:
 
 
 FULL_SIGHT = Sight("all")
-"""Of the gateway itself."""
+"""The view of the gateway itself."""
 NO_SIGHT = Sight("nothing")
-"""Of who did not say who it is."""
+"""The view of an unauthenticated client."""
 
 
 def sight_of(principal: Principal | None, access: AccessSettings) -> Sight:
-    """Return what a principal sees; a principal sees the jobs of its own teams in full, whatever its role."""
+    """Return what a principal sees; whatever its role, it sees the jobs of its own teams in full."""
     if principal is None:
         return NO_SIGHT
     return Sight(access.of(principal.role).other_teams, principal.teams)
@@ -183,12 +185,12 @@ class VisibleView:
     sight: Sight
 
     async def job(self, job_id: str) -> Known:
-        """See `ReadView.job`."""
+        """Return a job's row; its row is None if the job is hidden."""
         known = await self.whole.job(job_id)
         return known if known.row is None else Known(self.sight.row(known.row), known.fed_seq)
 
     async def jobs(self, wanted: JobFilter, *, limit: int, cursor: str) -> Page:
-        """See `ReadView.jobs`. Hidden jobs are no rows, so a page may be short and still have a next one."""
+        """Return a page of visible jobs. A page may be short and still have a next page."""
         rows: list[bytes] = []
         for _ in range(STEPS_MAX):
             page = await self.whole.jobs(wanted, limit=limit - len(rows), cursor=cursor)
@@ -199,7 +201,7 @@ class VisibleView:
         return Page(tuple(rows), cursor)
 
     async def trail(self, job_id: str) -> tuple[bytes, ...]:
-        """See `ReadView.trail`. Of a hidden job nothing, as of one that there never was."""
+        """Return all kept facts of a job, encoded, by time; empty if the job is hidden."""
         if self.sight.hides_jobs:
             row = (await self.whole.job(job_id)).row
             if row is None or self.sight.row(row) is None:
@@ -207,69 +209,69 @@ class VisibleView:
         return tuple(map(self.sight.body, await self.whole.trail(job_id)))
 
     async def logs_of(self, job_id: str) -> frozenset[str] | None:
-        """See `ReadView.logs_of`."""
+        """Return the streams that `trail` reads for the job; None means all."""
         return await self.whole.logs_of(job_id)
 
     async def nodes(self) -> tuple[bytes, ...]:
-        """See `ReadView.nodes`."""
+        """Return all nodes, encoded, by name."""
         return await self.whole.nodes()
 
     async def queues(self) -> tuple[bytes, ...]:
-        """See `ReadView.queues`."""
+        """Return all queues, encoded, by name."""
         return await self.whole.queues()
 
     async def reservations(self) -> tuple[bytes, ...]:
-        """See `ReadView.reservations`."""
+        """Return all booked reservations, encoded, by name."""
         return await self.whole.reservations()
 
     async def shapes(self) -> Sequence[NodeShape] | None:
-        """See `ReadView.shapes`."""
+        """Return the distinct node shapes; None while the read model was never written."""
         return await self.whole.shapes()
 
 
 @dataclass(frozen=True, slots=True)
 class VisibleFacts:
-    """Facts as they come, as one principal sees them (`Facts`)."""
+    """A feed of facts as one principal sees it (`Facts`)."""
 
     whole: Facts
     sight: Sight
 
     @property
     def version(self) -> int:
-        """See `Facts.version`."""
+        """Return a number that grows whenever there may be new facts."""
         return self.whole.version
 
     def position(self) -> Position:
-        """See `Facts.position`."""
+        """Return the position after all facts so far."""
         return self.whole.position()
 
     async def after(self, position: Position) -> list[FedFact]:
-        """See `Facts.after`."""
+        """Return the visible facts after `position`, and advance `position`."""
         return _shown(map(self.sight.fact, await self.whole.after(position)))
 
     async def changed(self, *, since: int, timeout_s: float) -> bool:
-        """See `Facts.changed`."""
+        """Wait until there may be new facts."""
         return await self.whole.changed(since=since, timeout_s=timeout_s)
 
     async def newest(self, count: int) -> list[FedFact]:
-        """See `Facts.newest`."""
+        """Return the newest visible facts, oldest first."""
         return _shown(map(self.sight.fact, await self.whole.newest(count)))
 
 
 @dataclass(frozen=True, slots=True)
 class VisibleViews(Views):
-    """Where a job is looked for; a hidden one is answered like one that there never was."""
+    """Looks a job up for one principal; a hidden job is answered like a job that does not exist."""
 
     sight: Sight = NO_SIGHT
 
+    @override
     async def job(self, job_id: str) -> bytes:
-        """See `Views.job`."""
         try:
             row = self.sight.row(await Views.job(self, job_id))
         except ProblemError as error:
             if error.problem.status != 410 or not self.sight.hides_jobs:
                 raise
-            row = None  # it ended long ago, and nobody knows whose it was
+            row = None  # the job ended long ago, and its team is unknown
         if row is None:
             raise not_found("job", job_id)
         return row

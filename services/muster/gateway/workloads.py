@@ -1,12 +1,12 @@
-"""Requests of a cluster's objects, taken from its log with one durable consumer that all gateways share.
+"""Answer requests of a cluster's objects, read from its log with one durable consumer that all gateways share.
 
-Whoever holds a cluster's agent can write any request into its log. So nothing that a request says of itself counts: the
-cluster is the log's, the object is the subject, and the team is the one that the administrator named for the namespace.
-The checks are those of a person's request.
+A holder of a cluster's agent credential can write any request into its log. So the claims of a request do not count:
+the cluster is the log's, the object is the subject, and the team is the one that the administrator configured for the
+namespace. The checks are those of a user's request.
 
-Each request is acknowledged after its answer stands in FED. One that cannot be answered now is put back and comes
-again, so nothing is lost while FED is full or no service knows the queues. Answering the same request twice is
-answering it once: job ids follow from the objects.
+Each request is acknowledged after its answer is stored in FED. A request that cannot be answered now is redelivered,
+so nothing is lost while FED is full or the queues are unknown. A request that is answered twice has one effect: job
+ids are derived from the objects.
 """
 
 import asyncio
@@ -47,76 +47,78 @@ from muster.schemas.subjects import LogName, fact_subject
 PRINCIPAL_PREFIX = ids.origin_principal("")
 
 NO_TEAM = "-"
-"""What requests of namespaces that act for no team are counted under: it is no team's name."""
+"""Rate-limit key of requests of namespaces without a team; it is not a valid team name."""
 
 SERVER_ERRORS = 500
-"""From this status on a refusal is about the gateway and not about the job: it is asked again."""
+"""From this status on, a refusal is about the gateway and not about the job: the request is retried."""
 
 CONSUMER = WORKLOADS_CONSUMER
 WORKERS = 8
-"""Requests under way at a time, in one gateway."""
+"""Number of requests that one gateway answers at a time."""
 UNDER_WAY_MAX = 64
-"""In all gateways together."""
+"""Number of requests that all gateways together answer at a time."""
 ANSWER_S_MAX = 30.0
-"""Then the broker offers the request to somebody else: more than an append with all its repetitions takes."""
+"""Time after which the broker redelivers a request, in seconds: longer than an append with all its retries."""
 IDLE_FETCH_S = 5.0
 PAUSE_S_MIN, PAUSE_S_MAX = 0.5, 10.0
-"""Before a request is offered again, and between attempts to get at them; doubled from one to the next."""
+"""Delay before a request is redelivered, and between attempts to subscribe, in seconds; it doubles each time."""
 FOREIGN_TOLD_PER_S = 1
-"""Lines about requests that name what is not their cluster's. All are counted."""
+"""Log lines per second about requests that name objects of another cluster; all such requests are counted."""
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """The requests of one cluster's log. teams: for which team each of its namespaces acts. setting: that says so."""
+    """The permissions of one cluster's objects."""
 
     cluster: str
     teams: Mapping[str, str] = field(default_factory=dict)
+    """By namespace, the team that its objects act for."""
     setting: str = "kubernetes.teams"
+    """The setting that holds `teams`, for refusals."""
 
     def speaks_for(self, asked: Fact, origin: WorkloadRef) -> bool:
-        """Whether the object that a request names is the one that it is about, and of this cluster."""
+        """Return whether the origin that a request names is its subject, in this cluster."""
         return origin.cluster == self.cluster and origin.uid == asked.subject_id
 
     def job_id_of(self, origin: WorkloadRef) -> str:
-        """The job that the object can have. That of a namespace without a team is nobody's: it is only refused."""
+        """Return the id of the object's job. For a namespace without a team, the id serves only for the refusal."""
         return self._job_id(origin.namespace, origin.uid)
 
     def acting(self, origin: WorkloadRef) -> Principal:
-        """Return whom the object acts as: who may make objects in a team's namespace may as much as its submitters."""
+        """Return the object's principal: whoever may create objects in a team's namespace may submit for the team."""
         team = self.teams.get(origin.namespace)
         return Principal(ids.origin_principal(origin.namespace), Role.SUBMITTER, frozenset(filter(None, (team,))))
 
     def refuse_other_team(self, request: WorkloadSubmitRequested) -> None:
-        """Raises ProblemError (422) unless the object's namespace acts for the team that it asks for."""
+        """Raise ProblemError (422) unless the object's namespace acts for the team of the request."""
         namespace, team = request.origin.namespace, self.teams.get(request.origin.namespace)
         if team is None:
             raise invalid(
-                f"namespace {namespace} of cluster {self.cluster} acts for no team",
+                f"namespace {namespace} of cluster {self.cluster} has no team",
                 field="metadata.namespace",
-                cure=f"Name its team in {self.setting}.",
+                cure=f"Configure its team in {self.setting}.",
             )
         if team != request.spec.team:
             raise invalid(
                 f"namespace {namespace} of cluster {self.cluster} acts for team {team} by {self.setting}, and for "
                 f"{request.spec.team} by kubernetes.teams in the settings of the cluster's agent",
                 field="metadata.namespace",
-                cure="Let both settings say the same.",
+                cure="Configure the same team in both settings.",
             )
 
     def principal_of(self, asked: Fact, request: WorkloadCancelRequested) -> str | None:
-        """On whose behalf the object cancels its job, if the job's id says that it is this object's; else None.
+        """Return the principal of a cancellation if the job id belongs to this object; else None.
 
-        The cluster and the object are part of what the id is a hash of, so nobody else's job has it.
+        Cluster and object are part of the hash that makes the id, so no other object's job has it.
         """
         namespace = request.principal.removeprefix(PRINCIPAL_PREFIX)
         is_own = namespace in self.teams and self._job_id(namespace, asked.subject_id) == request.job_id
         return ids.origin_principal(namespace) if is_own else None
 
     def is_job_of(self, asked: Fact, job: Job) -> bool:
-        """Whether the job, as it was submitted, stands for the object that a request is about."""
+        """Return whether the submitted job belongs to the object of a request."""
         return job.origin is not None and self.speaks_for(asked, job.origin)
 
     def _job_id(self, namespace: str, uid: str) -> str:
@@ -125,7 +127,7 @@ class Authority:
 
 
 def authority_of(settings: Settings, cluster: str) -> Authority:
-    """Of one cluster whose log this gateway reads: in a centre by its own settings, never by the cell's."""
+    """Return the authority of one cluster: in a centre from its own settings, never from the cell's."""
     if settings.role == "centre":
         member = next(member for member in settings.federation.clusters if member.name == cluster)
         return Authority(cluster, member.teams, f"teams of {cluster} in federation.clusters of the centre")
@@ -133,30 +135,30 @@ def authority_of(settings: Settings, cluster: str) -> Authority:
 
 
 class Answer(StrEnum):
-    """What became of an object's request. AGAIN: nobody can tell now. FOREIGN: it names what is not its cluster's."""
+    """The outcome of an object's request."""
 
     SUBMITTED = "submitted"
     REFUSED = "refused"
     CANCELLED = "cancelled"
     IGNORED = "ignored"
     AGAIN = "again"
+    """The request cannot be answered now."""
     FOREIGN = "foreign"
+    """The request names an object or a job of another cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The outcome, and why where it is not what was asked."""
+    """The outcome, and its reason if the request was not fulfilled."""
 
     answer: Answer
     detail: str = ""
 
 
 async def answer(context: AppContext, authority: Authority, asked: Fact, *, is_repeated: bool) -> Answered:
-    """Answer one fact of a workload in FED. authority: of the log that it stands in.
-
-    is_repeated: it was offered before, so an answer may stand already. What names another cluster's object or job is
-    dropped: no honest agent asks so, and a fact in FED about it would be one about somebody else's job.
-    """
+    """Answer a workload request. authority: of the log that holds the request. is_repeated: the request was
+    delivered before, so an answer may exist already. A request that names another cluster's object or job is
+    dropped: no correct agent sends one, and its fact in FED would be about another owner's job."""
     try:
         match asked.payload:
             case WorkloadSubmitRequested() as request:
@@ -177,14 +179,14 @@ async def answer(context: AppContext, authority: Authority, asked: Fact, *, is_r
 async def _cancel(context: AppContext, authority: Authority, asked: Fact, request: WorkloadCancelRequested) -> Answered:
     """Store the cancellation of the object's own job. Raises NotStoredError, UnreachableError.
 
-    Almost always the id says whose job it is. One that was accepted before its namespace acted for another team, or
-    before ids named clusters, is looked up.
+    The job id usually proves the owner. A job that was accepted before its namespace changed teams, or before ids
+    included clusters, is looked up.
     """
     principal = authority.principal_of(asked, request)
     if principal is None:
         stored = await context.log.submitted(request.job_id)
         if stored is None or not authority.is_job_of(asked, stored.job):
-            return Answered(Answer.FOREIGN, f"it cancels job {request.job_id}, which does not stand for it")
+            return Answered(Answer.FOREIGN, f"it cancels job {request.job_id}, which belongs to another object")
         principal = stored.job.principal
     wanted = JobCancelRequested(principal=principal, reason=request.reason)
     await context.log.request_cancel(_ref(request.job_id), wanted)
@@ -196,11 +198,11 @@ async def _submit(
 ) -> Answered:
     """Store the job, or its refusal. Raises NotStoredError, UnreachableError, and ProblemError for 5xx.
 
-    A request is refused once and for ever, so one that comes again after its refusal was stored, whose acknowledgement
-    got lost, must not be judged anew: the queue may have been made meanwhile, and its agent asks again by another
-    request.
-    Whatever the request says, the answer is about the job that the object can have, and for its own cluster. Above the
-    limit of its team (429) it waits in its cluster's log, so that objects cannot fill FED.
+    A refusal is final, so a request that is redelivered after its refusal was stored (its acknowledgement got lost)
+    must not be checked again: the queue may exist by now, and the agent then sends another request.
+
+    The answer is always about the job that this object can have in its own cluster, whatever the request claims.
+    Above the limit of its team (429) the request waits in its cluster's log, so that objects cannot fill FED.
     """
     own = _ref(authority.job_id_of(request.origin))
     if is_repeated and await context.log.is_refused(own.id, asked.id):
@@ -244,12 +246,12 @@ async def _submit(
 
 
 def _ref(job_id: str) -> JobRef:
-    """With the trace that the job of an object has: its own. One that a request names may be another job's."""
+    """Return the job's reference with the trace of its own id; a trace in the request could be another job's."""
     return JobRef(job_id, ids.traceparent(ids.trace_id(job_id), ids.span_id(job_id)))
 
 
 def consumer_config(log: LogName) -> dict[str, object]:
-    """The consumer as it should be. A new one begins at the log's beginning: what waits there was never answered."""
+    """Return the consumer's configuration. A new consumer starts at the beginning of the log."""
     rows = DECLARATION.consumed
     wanted = (fact_subject(log, writer=row.writer, kind=row.kind, subject_id="*", name=row.name) for row in rows)
     return {
@@ -265,12 +267,12 @@ def consumer_config(log: LogName) -> dict[str, object]:
 
 
 def pause_s(deliveries: int) -> float:
-    """Before a request that was offered so often is offered again."""
+    """Return the delay before a request with this number of deliveries is redelivered."""
     return min(PAUSE_S_MAX, PAUSE_S_MIN * 2.0 ** min(deliveries - 1, 16))
 
 
 class Workloads:
-    """Follows one cluster's log. Run it as a task of its own."""
+    """Answers the requests in one cluster's log. Run it as a task of its own."""
 
     def __init__(self, client: Client, log: LogName, context: AppContext, authority: Authority) -> None:
         self._client = client
@@ -281,7 +283,7 @@ class Workloads:
         self._telling = LineLimiter(FOREIGN_TOLD_PER_S)
 
     async def run(self) -> None:
-        """Answer until cancelled. What the broker cannot do now is tried again; all else that is raised is a defect."""
+        """Answer requests until cancelled. Failures of the broker are retried; other exceptions are defects."""
         rest_s = PAUSE_S_MIN
         while True:
             end_if_cancelled()
@@ -292,7 +294,9 @@ class Workloads:
                     for number in range(WORKERS):
                         lanes.create_task(self._lane(), name=f"workloads {self._log.stream} {number}")
             except* (ApiError, LogError, nats.errors.Error) as errors:
-                _logger.warning("no requests of workloads from %s now: %s", self._log.stream, errors.exceptions[0])
+                _logger.warning(
+                    "workload requests of %s cannot be read now: %s", self._log.stream, errors.exceptions[0]
+                )
             await asyncio.sleep(rest_s)
             rest_s = min(PAUSE_S_MAX, 2 * rest_s)
 
@@ -310,7 +314,7 @@ class Workloads:
             await requests.unsubscribe()
 
     async def _turn(self, requests: JetStreamContext.PullSubscription) -> None:
-        """At most one request."""
+        """Answer at most one request."""
         loop = asyncio.get_running_loop()
         asked_s = loop.time()
         try:
@@ -318,8 +322,8 @@ class Workloads:
         except TimeoutError:
             end_if_cancelled()
             if await self._is_gone():
-                raise ApiError(0, f"the consumer {CONSUMER} is gone") from None
-            if loop.time() - asked_s < PAUSE_S_MIN:  # it was refused, not idle
+                raise ApiError(0, f"the consumer {CONSUMER} does not exist") from None
+            if loop.time() - asked_s < PAUSE_S_MIN:  # the pull was refused, not idle
                 await asyncio.sleep(PAUSE_S_MIN)
             return
         end_if_cancelled()
@@ -336,14 +340,14 @@ class Workloads:
         where = position(raw.reply)
         assert where is not None, f"{raw.reply} is no reply subject of a consumer"
         fact = self._decoder.decode(raw.subject, raw.headers, raw.data, seq=where.seq, time=where.time)
-        if not isinstance(fact, Fact):  # the log's readers bury it
+        if not isinstance(fact, Fact):  # the log's readers move it to the dead-letter stream
             await raw.ack()
             return
         deliveries = raw.metadata.num_delivered
         answered = await answer(self._context, self._authority, fact, is_repeated=deliveries > 1)
         self._context.metrics.workloads.labels(answered.answer.value).inc()
         if answered.answer is Answer.AGAIN:
-            _logger.warning("workload %s: %s is not answered now: %s", fact.subject_id, fact.name, answered.detail)
+            _logger.warning("workload %s: %s cannot be answered now: %s", fact.subject_id, fact.name, answered.detail)
             await raw.nak(delay=pause_s(deliveries))
             return
         if answered.answer is Answer.FOREIGN:
@@ -351,10 +355,10 @@ class Workloads:
         await raw.ack()
 
     def _tell_foreign(self, fact: Fact, detail: str) -> None:
-        """Say it in the log, but never as often, nor in such words, as whoever writes the requests may like."""
+        """Log a foreign request, with a rate limit and quoted, because the writer may be hostile."""
         if self._telling.allows(asyncio.get_running_loop().time()):
-            more = f" ({left_out} more were not told)" if (left_out := self._telling.left_out()) else ""
+            more = f" ({left_out} more were not logged)" if (left_out := self._telling.left_out()) else ""
             _logger.warning(
-                "cluster %s asks for what is not its own: workload %s: %r%s",
+                "cluster %s requests objects of another cluster: workload %s: %r%s",
                 self._authority.cluster, fact.subject_id, detail, more,
             )  # fmt: skip

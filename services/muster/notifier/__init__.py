@@ -1,1 +1,1 @@
-"""Tells other systems: webhooks and chat messages for chosen facts."""
+"""Sends webhooks and chat messages for selected facts to other systems."""

@@ -1,4 +1,4 @@
-"""Wiring only: which webhooks there are, a delivery for each in each log that holds events for it."""
+"""Wire the notifier: one delivery per webhook and log that holds its events."""
 
 import asyncio
 from collections.abc import Iterator
@@ -12,22 +12,23 @@ from muster.schemas.subjects import FED_LOG, cluster_log
 
 
 class Notifier:
-    """A service without a core. Any number of replicas may run: the broker gives each event to one of them."""
+    """The notifier service. It has no core: any number of replicas may run; the broker gives each event to one of
+    them."""
 
     declaration = DECLARATION
 
     async def run(self, connect: Connect, settings: Settings) -> None:
-        """Deliver until cancelled. Without webhooks it connects to nothing."""
+        """Deliver until cancelled. Without webhooks it opens no connection."""
         if not settings.webhooks:
             await asyncio.Event().wait()
-        from muster.notifier.delivery import run_deliveries  # noqa: PLC0415 - clients of HTTP and Redis, for nothing without any
+        from muster.notifier.delivery import run_deliveries  # noqa: PLC0415 - not needed without webhooks
 
         client = await connect(DECLARATION.service)
         await run_deliveries(client, settings, tuple(places_of(settings)))
 
 
 def places_of(settings: Settings) -> Iterator[Place]:
-    """Every delivery: a webhook in a log that holds facts of its events."""
+    """Yield every delivery: a webhook in a log that holds facts of its events."""
     for webhook in settings.webhooks:
         for log in (*map(cluster_log, settings.clusters), FED_LOG):
             if wanted := patterns(webhook.events, log):
@@ -35,6 +36,6 @@ def places_of(settings: Settings) -> Iterator[Place]:
 
 
 def services(settings: Settings) -> tuple[Notifier, ...]:
-    """One notifier. Raises WebhookSettingsError."""
+    """Return one notifier. Raises WebhookSettingsError."""
     check(settings)
     return (Notifier(),)

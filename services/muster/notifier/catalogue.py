@@ -1,6 +1,6 @@
-"""The events that webhooks can ask for, by name: the facts that make each, its body, and its text for people. Pure.
+"""The events that webhooks can select, by name: their facts, body, and chat text. Pure.
 
-Another event is another row of `EVENTS`.
+A new event is a new row of `EVENTS`.
 """
 
 from collections.abc import Collection
@@ -163,7 +163,7 @@ def _scale_title(decided: ScaleDecided) -> str:
 
 
 def _served(source: EventSource, job_id: str) -> ServedJob | None:
-    """The job as far as it is known; None if it is none of the teams that this message is for."""
+    """Return the job as far as known; None if its team is not among the recipients of the message."""
     story = source.jobs.get(job_id)
     if source.teams and (story is None or story.team not in source.teams):
         return None
@@ -409,7 +409,7 @@ EVENTS: dict[str, AnyEvent] = {
 
 
 def patterns(names: Collection[str], log: LogName) -> tuple[str, ...]:
-    """Subjects of `log` whose facts are one of these events, sorted; none if the log holds no such fact."""
+    """Return the subjects of `log` with facts of these events, sorted; none if the log holds no such fact."""
     wanted = {
         fact_subject(log, writer=row.writer, kind=row.kind, subject_id="*", name=row.name, cluster=_anybody(log))
         for name in names
@@ -420,7 +420,7 @@ def patterns(names: Collection[str], log: LogName) -> tuple[str, ...]:
 
 
 def event_of(names: Collection[str], fact: Fact) -> AnyEvent | None:
-    """Which of these events the fact is."""
+    """Return the event that the fact makes, among these; None for none."""
     return next((EVENTS[name] for name in names if EVENTS[name].is_made_by(fact)), None)
 
 

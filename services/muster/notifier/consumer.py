@@ -1,6 +1,6 @@
-"""A webhook's place in a log: one durable consumer each, kept by the broker, so that restarts and replicas share it.
+"""The position of a webhook in a log: one durable consumer each, kept by the broker and shared by all replicas.
 
-One event is under way at a time, and one that is put back comes again before any other: that is the order. The broker
+One event is under way at a time, and a redelivered event comes before any other, which keeps the order. The broker
 counts deliveries of an event, so attempts are counted across restarts.
 """
 
@@ -21,7 +21,7 @@ from muster.schemas.subjects import LogName
 
 
 class ConsumerState(BaseModel):
-    """How far a webhook is. waiting: events that it has not been offered; under_way: offered and not done with."""
+    """Progress of a webhook. num_pending: events not delivered yet; num_ack_pending: delivered and not settled."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -30,13 +30,13 @@ class ConsumerState(BaseModel):
 
     @property
     def waiting(self) -> int:
-        """Events that are not done with."""
+        """Return the number of events that are not settled."""
         return self.num_pending + self.num_ack_pending
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a webhook's events come from. patterns: subjects of the log that it asks for."""
+    """The source of a webhook's events. patterns: the selected subjects of the log."""
 
     log: LogName
     webhook: str
@@ -44,12 +44,13 @@ class Place:
 
     @property
     def consumer(self) -> str:
-        """Name of the durable consumer."""
+        """Return the name of the durable consumer."""
         return webhook_consumer(self.webhook)
 
 
 def consumer_config(webhook: WebhookSettings, patterns: Sequence[str]) -> dict[str, object]:
-    """The consumer as it should be. A new one begins at the log's end; an old one keeps its place."""
+    """Return the consumer's configuration. A new consumer starts at the log's end; an existing one keeps its
+    position."""
     return {
         "durable_name": webhook_consumer(webhook.name),
         "description": "events for a webhook",
@@ -64,14 +65,14 @@ def consumer_config(webhook: WebhookSettings, patterns: Sequence[str]) -> dict[s
 
 
 async def ensure(client: Client, place: Place, webhook: WebhookSettings) -> None:
-    """Make the consumer, or bring its filters and times to the settings. Raises ApiError, LogUnavailableError."""
+    """Create the consumer, or update its filters and times. Raises ApiError, LogUnavailableError."""
     path = f"CONSUMER.CREATE.{place.log.stream}.{place.consumer}"
     config = consumer_config(webhook, place.patterns)
     await jsapi.call(client, path, {"stream_name": place.log.stream, "config": config})
 
 
 async def look(client: Client, log: LogName, webhook: str) -> ConsumerState | None:
-    """How far the webhook is; None if it has no consumer. Raises ApiError, LogUnavailableError."""
+    """Return the progress of the webhook; None if it has no consumer. Raises ApiError, LogUnavailableError."""
     try:
         found = await jsapi.call(client, f"CONSUMER.INFO.{log.stream}.{webhook_consumer(webhook)}")
     except ApiError as error:
@@ -82,5 +83,5 @@ async def look(client: Client, log: LogName, webhook: str) -> ConsumerState | No
 
 
 async def follow(client: Client, place: Place) -> JetStreamContext.PullSubscription:
-    """A subscription that fetches from the consumer; unsubscribe it."""
+    """Return a subscription that fetches from the consumer; the caller unsubscribes it."""
     return await client.jetstream().pull_subscribe_bind(consumer=place.consumer, stream=place.log.stream)

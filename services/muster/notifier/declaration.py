@@ -1,4 +1,4 @@
-"""Declares what the notifier reads and writes. Loads little: a stack asks before it starts anything."""
+"""Declares what the notifier consumes and publishes. Imports little: a stack reads it before it starts services."""
 
 from urllib.parse import urlsplit
 
@@ -17,13 +17,13 @@ DECLARATION = Declaration(
 
 
 class WebhookSettingsError(ValueError):
-    """Settings of webhooks that cannot be; the message names the field."""
+    """Invalid settings of webhooks; the message names the field."""
 
 
 def check(settings: Settings) -> None:
-    """Raises WebhookSettingsError, which names the field, for settings that cannot be.
+    """Raise WebhookSettingsError, which names the field, for invalid settings.
 
-    Files are not looked for: they may be there for the notifier alone.
+    Files are not checked: they may exist for the notifier only.
     """
     if len(settings.webhooks) > WEBHOOKS_MAX:
         raise WebhookSettingsError(f"webhooks: {len(settings.webhooks)} are too many; at most {WEBHOOKS_MAX}")

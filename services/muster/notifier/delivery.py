@@ -1,7 +1,7 @@
 """Delivers the events of one log to one webhook: fetch an event, post it, and acknowledge or retry it.
 
-What an answer means is decided by pure functions: jitter is a hash of what is retried. The labels of the metrics are
-the webhook's name and the log; never an address or an id.
+Pure functions decide on an answer: jitter is a hash of the retried event. Labels of the metrics are the webhook's
+name and the log; never an address or an id.
 """
 
 import asyncio
@@ -44,30 +44,34 @@ from muster.notifier.sender import Answer, Sender, new_client
 from muster.notifier.story import JobStory
 from muster.schemas.registry import StreamRole
 
-DELIVERIES = Counter("muster_webhook_deliveries", "Events that are done with, by outcome.", ("webhook", "outcome"))
-"""outcome: delivered, dead, lost (dead, and its letter could not be kept), foreign (of a job that its cluster was not
-given), not-for-it, unknown-job, unreadable.
+DELIVERIES = Counter("muster_webhook_deliveries", "Settled events, by outcome.", ("webhook", "outcome"))
+"""outcome: delivered, dead, lost (dead, and its dead letter could not be stored), foreign (about a job of another
+cluster), not-for-it (no recipient), unknown-job, unreadable.
 """
-ATTEMPTS = Counter("muster_webhook_attempts", "Requests, by what was answered.", ("webhook", "answer"))
+ATTEMPTS = Counter(
+    "muster_webhook_attempts", "Requests to receivers, by the class of the answer.", ("webhook", "answer")
+)
 """answer: 2xx, 3xx, 4xx, 5xx, or none."""
 SECONDS = Histogram(
     "muster_webhook_attempt_seconds",
-    "One request.",
+    "Duration of one request, in seconds.",
     ("webhook",),
     buckets=(0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
 )
 DELAY = Histogram(
     "muster_webhook_delay_seconds",
-    "From the event to its delivery.",
+    "Time from the event to its delivery, in seconds.",
     ("webhook",),
     buckets=(0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0, 1_800.0, 7_200.0),
 )
-WAITING = Gauge("muster_webhook_waiting_events", "Events in the log that are not done with.", ("webhook", "log"))
-STOPPED = Gauge("muster_webhook_stopped", "1 while nothing is sent, for the receiver answered 410.", ("webhook",))
+WAITING = Gauge("muster_webhook_waiting_events", "Events in the log that are not settled.", ("webhook", "log"))
+STOPPED = Gauge(
+    "muster_webhook_stopped", "1 while delivery is stopped because the receiver answered 410.", ("webhook",)
+)
 
 
 def answer_class(status: int) -> str:
-    """`2xx` and so on; `none` if no answer came."""
+    """Return the class of a status, such as `2xx`; `none` without an answer."""
     return f"{status // 100}xx" if status else "none"
 
 
@@ -77,7 +81,7 @@ _SEED = 0
 
 
 class Step(StrEnum):
-    """What becomes of an event after an attempt. STOP: the receiver wants nothing more, ever."""
+    """The step after an attempt. STOP: the receiver refuses all further events."""
 
     DONE = "done"
     RETRY = "retry"
@@ -87,7 +91,7 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How often, and how far apart."""
+    """Number of attempts, and the pauses between them."""
 
     attempts_max: int
     backoff_s: float
@@ -96,7 +100,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """What to do. delay_s: before the next attempt."""
+    """The next step. delay_s: before the next attempt."""
 
     step: Step
     delay_s: float = 0.0
@@ -105,11 +109,9 @@ class Next:
 def next_step(
     status: int, *, attempt: int, message_id: str, policy: Policy, retry_after_s: float | None = None
 ) -> Next:
-    """What follows attempt number `attempt` (from 1) with an answer of `status`, 0 if none came.
-
-    2xx is success. 410 asks to stop for good. 400, 413, 415 and 422 speak of the message, so they are asked again a few
-    times only. All else may pass: an outage, a redirect that is not followed, an address or a key that is being mended.
-    """
+    """Return the step after attempt number `attempt` (from 1) with a status, 0 without an answer. 2xx is success.
+    410 stops the webhook. 400, 413, 415 and 422 concern the message, so it is retried only a few times. All others
+    may be temporary: an outage, a redirect that is not followed, an address or key that is being corrected."""
     if 200 <= status < 300:
         return Next(Step.DONE)
     if status == GONE:
@@ -122,28 +124,28 @@ def next_step(
 
 
 def backoff_s(attempt: int, *, message_id: str, policy: Policy) -> float:
-    """Pause after attempt number `attempt`: doubles up to the greatest, give or take JITTER."""
+    """Return the pause after attempt number `attempt`: doubled up to the maximum, with jitter."""
     doubled = min(policy.backoff_s_max, policy.backoff_s * 2.0 ** min(attempt - 1, 64))
     return doubled * (1.0 + JITTER * (2.0 * uniform(_SEED, message_id, attempt) - 1.0))
 
 
 JOB = "job"
-"""Kind of the facts that are about one job."""
+"""Kind of facts about one job."""
 
 _logger = logging.getLogger(__name__)
 
 
 class Posting(Protocol):
-    """Who posts."""
+    """A sender of requests."""
 
     async def send(self, webhook: WebhookSettings, message: Message) -> Answer:
-        """One request; what goes wrong is the answer."""
+        """Send one request; failures are part of the answer."""
         ...
 
 
 @dataclass(frozen=True)
 class DeliveryPorts:
-    """What all deliveries share."""
+    """The dependencies shared by all deliveries."""
 
     client: Client
     history: History
@@ -154,7 +156,7 @@ class DeliveryPorts:
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """An event as the broker gave it. attempt: how often it did, from 1."""
+    """An event as the broker delivered it. attempt: number of deliveries, from 1."""
 
     fact: Fact
     attempt: int
@@ -162,7 +164,7 @@ class Offered:
 
 
 class Delivery:
-    """See the module. Run it as a task of its own."""
+    """Delivers the events of one log to one webhook. Run it as a task of its own."""
 
     def __init__(self, webhook: WebhookSettings, place: Place, ports: DeliveryPorts) -> None:
         self._webhook = webhook
@@ -175,7 +177,7 @@ class Delivery:
         STOPPED.labels(webhook.name).set(0)
 
     async def run(self) -> None:
-        """Deliver until the receiver answers 410. Whatever the broker cannot do now is tried again."""
+        """Deliver until the receiver answers 410. Failures of the broker are retried."""
         pause_s = PAUSE_S_MIN
         while True:
             try:
@@ -188,20 +190,20 @@ class Delivery:
                 finally:
                     await events.unsubscribe()
             except (ApiError, LogError, nats.errors.Error) as error:
-                _logger.warning("webhook %s: no events from %s now: %s", *self._names, error)
+                _logger.warning("webhook %s: events of %s cannot be read now: %s", *self._names, error)
                 await asyncio.sleep(pause_s)
                 pause_s = min(PAUSE_S_MAX, 2 * pause_s)
             else:
                 STOPPED.labels(self._webhook.name).set(1)
                 _logger.error(
-                    "webhook %s: the receiver answered 410, so nothing of %s is sent until the notifier starts anew; "
-                    "take the webhook out of the settings, or correct its url", *self._names,
+                    "webhook %s: the receiver answered 410, so no event of %s is sent until the notifier restarts; "
+                    "remove the webhook from the settings, or correct its url", *self._names,
                 )  # fmt: skip
                 return
 
     @property
     def name(self) -> str:
-        """Of its task."""
+        """Return the name of its task."""
         return f"webhook {self._webhook.name} {self._place.log.stream}"
 
     @property
@@ -209,14 +211,14 @@ class Delivery:
         return self._webhook.name, self._place.log.stream
 
     async def _turn(self, events: JetStreamContext.PullSubscription) -> bool:
-        """At most one event. False if the receiver wants nothing more. Raises what the broker's side raises."""
+        """Handle at most one event. Return False if the receiver stops the webhook. Raises errors of the broker."""
         loop = asyncio.get_running_loop()
         asked_s = loop.time()
         try:
             fetched = await events.fetch(1, timeout=IDLE_FETCH_S)
         except TimeoutError:
             await self._show_waiting()
-            if loop.time() - asked_s < PAUSE_S_MIN:  # it was refused, not idle
+            if loop.time() - asked_s < PAUSE_S_MIN:  # the fetch was refused, not idle
                 await asyncio.sleep(PAUSE_S_MIN)
             return True
         try:
@@ -224,13 +226,13 @@ class Delivery:
             return await self._handle(fetched[0])
         except asyncio.CancelledError:
             if not fetched[0].is_acked:
-                await fetched[0].nak()  # whoever goes on need not wait until the broker misses us
+                await fetched[0].nak()  # another replica gets the event at once
             raise
 
     async def _show_waiting(self) -> None:
         state = await look(self._ports.client, self._place.log, self._webhook.name)
         if state is None:
-            raise ApiError(0, f"the consumer of webhook {self._webhook.name} is gone")
+            raise ApiError(0, f"the consumer of webhook {self._webhook.name} does not exist")
         self._waiting.set(state.waiting)
 
     async def _handle(self, raw: Msg) -> bool:
@@ -247,7 +249,7 @@ class Delivery:
         except HistoryUnavailableError as error:
             return await self._after(offered, Answer(error=str(error)), body=b"")
         except Exception as error:
-            _logger.exception("webhook %s: event %s cannot be told", self._webhook.name, offered.fact.id)
+            _logger.exception("webhook %s: no message can be made of event %s", self._webhook.name, offered.fact.id)
             return await self._after(offered, Answer(error=f"it cannot be told: {type(error).__name__}"), body=b"")
         answer = await self._ports.sender.send(self._webhook, message)
         ATTEMPTS.labels(self._webhook.name, answer_class(answer.status)).inc()
@@ -255,7 +257,7 @@ class Delivery:
         return await self._after(offered, answer, body=message.body)
 
     def _offered(self, raw: Msg) -> Offered | None:
-        """The event; None if the message is no fact, which the log's readers bury."""
+        """Return the event; None if the message is not a fact (the log's readers move it to the dead letters)."""
         where = position(raw.reply)
         assert where is not None, f"{raw.reply} is no reply subject of a consumer"
         self._waiting.set(where.pending + 1)
@@ -263,9 +265,9 @@ class Delivery:
         return Offered(fact, raw.metadata.num_delivered, raw) if isinstance(fact, Fact) else None
 
     async def _jobs(self, event: AnyEvent, offered: Offered) -> tuple[dict[str, JobStory], frozenset[str]]:
-        """Return what is known of the jobs that it is about, and at a centre which of them are not in this cluster.
+        """Return the known jobs of the event, and at a centre those that are not in this cluster.
 
-        Raises HistoryUnavailableError while asking again may help; at a centre always, since the event may be made up.
+        Raises HistoryUnavailableError while a retry may help; at a centre always, since the event may be invented.
         """
         log, history = self._place.log, self._ports.history
         ids = tuple(dict.fromkeys(event.jobs(offered.fact)))
@@ -282,7 +284,7 @@ class Delivery:
         return here, frozenset(ids) - here.keys()
 
     def _not_for_it(self, event: AnyEvent, source: EventSource) -> str | None:
-        """Return why it is not sent, None if it is. A webhook for some teams hears of their jobs alone."""
+        """Return why the event is not sent, or None. A webhook with teams gets events of their jobs only."""
         fact, jobs = source.fact, source.jobs
         if fact.kind == JOB and fact.subject_id in source.foreign:
             _logger.warning(
@@ -294,7 +296,7 @@ class Delivery:
             return None
         if len(jobs) < len(set(event.jobs(fact)) - source.foreign):
             _logger.warning(
-                "webhook %s: %s of %s is not sent, for nobody knows any more whose jobs it is about",
+                "webhook %s: %s of %s is not sent, because the teams of its jobs are unknown",
                 self._webhook.name, event.name, fact.subject_id,
             )  # fmt: skip
             return "unknown-job"
@@ -313,7 +315,7 @@ class Delivery:
                 DELAY.labels(name).observe(max(0.0, seconds_between(fact.time, self._ports.time.wall())))
                 return await self._done(offered.raw, "delivered")
             case Step.RETRY:
-                _logger.warning("webhook %s: %s; again in %.1f s", name, outcome, following.delay_s)
+                _logger.warning("webhook %s: %s; retrying in %.1f s", name, outcome, following.delay_s)
                 await offered.raw.nak(delay=following.delay_s)
                 return True
             case Step.STOP:
@@ -323,7 +325,7 @@ class Delivery:
                 return await self._bury(offered, outcome, body)
 
     async def _bury(self, offered: Offered, outcome: str, body: bytes) -> bool:
-        """One entry per webhook and event: its subject of its own expects to be empty."""
+        """Store one dead letter per webhook and event: its own subject expects to be empty."""
         fact = offered.fact
         stream = f"webhook.{self._webhook.name}.{self._place.log.stream}"
         dead = Dead(fact.seq, Instant(fact.time), offered.raw.subject, outcome)
@@ -332,7 +334,7 @@ class Delivery:
             await offered.raw.nak(delay=self._policy.backoff_s)
             return True
         if stored.outcome is Outcome.FULL:
-            _logger.error("webhook %s: stream DEAD is full, so this is lost: %s", self._webhook.name, outcome)
+            _logger.error("webhook %s: stream DEAD is full, so the event is lost: %s", self._webhook.name, outcome)
             return await self._done(offered.raw, "lost")
         _logger.error("webhook %s: given up, see `muster log dead`: %s", self._webhook.name, outcome)
         return await self._done(offered.raw, "dead")
@@ -344,14 +346,14 @@ class Delivery:
 
 
 def _end_if_cancelled() -> None:
-    """Python 3.11 loses a cancellation in a reply that just came; here it is found again."""
+    """Raise a cancellation that Python 3.11 loses in a reply that has just arrived."""
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError
 
 
 async def run_deliveries(client: Client, settings: Settings, places: Sequence[Place]) -> None:
-    """A delivery for each place until cancelled. client: of the notifier's user."""
+    """Run a delivery for each place until cancelled. client: a connection of the notifier's user."""
     time = SystemTime()
     history = LogHistory(client, settings.redis_url, is_centre=settings.role == "centre")
     try:
@@ -364,10 +366,10 @@ async def run_deliveries(client: Client, settings: Settings, places: Sequence[Pl
 
 
 async def _run_all(deliveries: Sequence[Delivery]) -> None:
-    """Run deliveries until cancelled: they may end, the service does not. An error of one, which is a defect, ends all.
+    """Run deliveries until cancelled: a delivery may end, the service does not. An error of one, a defect, ends all.
 
-    A cancellation is passed on each time it comes: Python 3.11 loses one in an event that just came, and the host
-    repeats it.
+    Every cancellation is passed on: Python 3.11 loses one in an event that has just arrived, and the host repeats
+    it.
     """
     tasks = [asyncio.create_task(delivery.run(), name=delivery.name) for delivery in deliveries]
     try:

@@ -1,6 +1,6 @@
-"""Events: which facts make one, and how a message is made of it; `catalogue.py` lists them. Pure.
+"""Definition of events and of their messages; `catalogue.py` lists them. Pure.
 
-Another event is another row: a function that makes its body, one that makes its words for people, and the facts.
+A new event is a new row: its facts, a function for its body, and one for its chat text.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,7 +30,7 @@ Told = TypeVar("Told", bound=Payload)
 
 
 def span(seconds: float) -> str:
-    """`850 ms`, `42 s`, `3 min 20 s`, `5 h 7 min`, `2 d 3 h`."""
+    """Return a duration as text: `850 ms`, `42 s`, `3 min 20 s`, `5 h 7 min`, `2 d 3 h`."""
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     whole = round(seconds)
@@ -43,11 +43,11 @@ def span(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EventSource:
-    """The fact of an event, and what else its message may be made of."""
+    """The fact of an event, and further data for its message."""
 
     fact: Fact
     jobs: Mapping[str, JobStory] = field(default_factory=dict)
-    """The jobs that the fact is about and that are known, by id."""
+    """Known jobs of the fact, by id."""
     teams: frozenset[str] = frozenset()
     """Recipients of the message; empty for all."""
     dashboard_url: str = ""
@@ -64,19 +64,19 @@ class EventSource:
         return story.trace
 
     def url(self, path: str) -> str:
-        """A page of the dashboard, "" without an address."""
+        """Return the URL of a page of the dashboard, "" without an address."""
         return f"{self.dashboard_url.rstrip('/')}{path}" if self.dashboard_url else ""
 
 
 def payload_of(fact: Fact, payload: type[Told]) -> Told:
-    """The body of a fact that an event's rows have chosen."""
+    """Return the body of a fact that an event's rows have chosen."""
     assert isinstance(fact.payload, payload), f"{fact.name} has no {payload.__name__}"
     return fact.payload
 
 
 @dataclass(frozen=True, slots=True)
 class ChatText:
-    """A message for people. mood: good, bad or plain. lines: name and value; one without a value is not shown."""
+    """A chat message. mood: good, bad or plain. lines: name and value; a line without a value is not shown."""
 
     title: str
     mood: str = "plain"
@@ -87,11 +87,10 @@ class ChatText:
 
 @dataclass(frozen=True, slots=True)
 class EventType(Generic[Sent]):
-    """One event. what: in words, for the documents. facts: rows of the table of facts, any of which makes it.
+    """One event. what: description for the documents. facts: rows of the table of facts, any of which makes it.
 
-    body: what a receiver is sent. words: the title, mood and lines of the same for people. jobs: ids of the jobs that a
-    fact is about: their teams are whom it concerns. whole: whether the message tells how the jobs ran, not only what
-    they are.
+    body: the message to a receiver. words: title, mood and lines of the chat message. jobs: ids of the jobs of a
+    fact: their teams are the recipients. whole: whether the message describes how the jobs ran.
     """
 
     name: str
@@ -108,7 +107,7 @@ class EventType(Generic[Sent]):
         return replace(self.words(body), text=body.reason, url=body.url)
 
     def is_made_by(self, fact: Fact) -> bool:
-        """Whether this fact is such an event."""
+        """Return whether this fact makes the event."""
         return any((row.kind, row.name, row.writer) == (fact.kind, fact.name, fact.writer) for row in self.facts)
 
 
@@ -116,13 +115,13 @@ AnyEvent = EventType[Any]
 
 
 def rows(stream: StreamRole, writer: str, kind: str, *names: str) -> tuple[FactType, ...]:
-    """Rows of the table of facts. Raises KeyError for one that is not there."""
+    """Return rows of the table of facts. Raises KeyError for an unknown row."""
     known = {(row.stream, row.writer, row.kind, row.name): row for row in TABLE}
     return tuple(known[stream, writer, kind, name] for name in names)
 
 
 def rfc3339(time_ns: int) -> str:
-    """A moment as text, in UTC, to the millisecond; "" for 0."""
+    """Return a time as text, in UTC, to the millisecond; "" for 0."""
     if not time_ns:
         return ""
     seconds, rest = divmod(time_ns, NS_PER_S)
@@ -130,6 +129,6 @@ def rfc3339(time_ns: int) -> str:
 
 
 def trace_id(traceparent: str) -> str:
-    """The trace's id, 32 hex digits, of a W3C traceparent; "" if there is none."""
+    """Return the trace id of a W3C traceparent, 32 hex digits; "" if there is none."""
     parts = traceparent.split("-")
     return parts[1] if len(parts) == 4 else ""

@@ -1,4 +1,4 @@
-"""Where the story of a job comes from: its facts in the logs, by their subjects; for what was trimmed, its row."""
+"""Look up the story of a job: its facts in the logs, by their subjects; after a trim, its row."""
 
 import asyncio
 from typing import Protocol
@@ -20,27 +20,27 @@ from muster.schemas.views import JobView
 
 
 class HistoryUnavailableError(Exception):
-    """What is known of a job cannot be asked now; later it can."""
+    """The history of a job cannot be read now, but may be later."""
 
 
 class History(Protocol):
-    """What is known of jobs."""
+    """The history of jobs."""
 
     async def story(self, log: LogName, job_id: str, *, whole: bool) -> JobStory | None:
-        """The job's story; None if nobody knows it any more. whole: also how it ran. Raises HistoryUnavailableError."""
+        """Return the job's story; None if it is unknown. whole: also how it ran. Raises HistoryUnavailableError."""
         ...
 
     @property
     def is_centre(self) -> bool:
-        """Whether clusters have brokers of their own, so that a log's word counts only for jobs that are there."""
+        """Return whether clusters have brokers of their own, so that a log is trusted only for jobs of its cluster."""
         ...
 
 
 class LogHistory:
-    """The log is the truth and answers at once; it is trimmed, so long jobs may outlive their beginning in it."""
+    """Reads the log, which is authoritative; it is trimmed, so the start of a long job may only be in its row."""
 
     def __init__(self, client: Client, redis_url: str, *, is_centre: bool = False) -> None:
-        """Look jobs up. redis_url: connected to only when it is needed. is_centre: of a centre."""
+        """Create the history. redis_url: connected to only when needed. is_centre: of a centre."""
         self._client = client
         self._is_centre = is_centre
         self._redis = Redis.from_url(
@@ -49,7 +49,7 @@ class LogHistory:
         self._decoders: dict[LogName, Decoder] = {}
 
     async def story(self, log: LogName, job_id: str, *, whole: bool) -> JobStory | None:
-        """See `History.story`."""
+        """Return the job's story; None if it is unknown. Raises HistoryUnavailableError."""
         asked = places(log, job_id, whole=whole, is_centre=self._is_centre)
         try:
             found = await asyncio.gather(*(self._fact(of, subject) for of, subject in asked))
@@ -66,11 +66,11 @@ class LogHistory:
 
     @property
     def is_centre(self) -> bool:
-        """See `History.is_centre`."""
+        """Return whether this is a centre."""
         return self._is_centre
 
     async def close(self) -> None:
-        """Close the connection to Redis; the bus is the caller's."""
+        """Close the connection to Redis; the bus connection belongs to the caller."""
         await self._redis.aclose()
 
     async def _fact(self, log: LogName, subject: str) -> Fact | None:

@@ -1,4 +1,4 @@
-"""From an event to the bytes of a request. Pure. The same event makes the same bytes, so a retry is a repetition."""
+"""Encode an event as the bytes of a request. Pure. The same event gives the same bytes on every retry."""
 
 import json
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _SIGNS = {"good": ":white_check_mark:", "bad": ":x:", "plain": ":information_sou
 
 
 def slack(words: ChatText) -> dict[str, JsonValue]:
-    """The document to post."""
+    """Return the Slack document to post."""
     title = f"{_SIGNS[words.mood]} {words.title}"
     blocks: list[JsonValue] = [
         {"type": "header", "text": {"type": "plain_text", "text": cut(title, HEADER_MAX), "emoji": True}}
@@ -35,12 +35,12 @@ def slack(words: ChatText) -> dict[str, JsonValue]:
 
 
 def escaped(text: str) -> str:
-    """With Slack's three control characters as entities: whoever names a job cannot mention a channel."""
+    """Escape Slack's three control characters, so that a job's name cannot mention a channel."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def cut(text: str, characters_max: int) -> str:
-    """At most so many characters, the last one an ellipsis if something is missing."""
+    """Return at most `characters_max` characters, the last one an ellipsis if the text was cut."""
     return text if len(text) <= characters_max else f"{text[: characters_max - 1]}…"
 
 
@@ -53,7 +53,7 @@ CONTENT_TYPE = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What is posted. id: of the event, the same for every webhook and every attempt. trace: traceparent, or ""."""
+    """A message to post. id: of the event, the same for every webhook and attempt. trace: traceparent, or ""."""
 
     id: str
     body: bytes
@@ -61,7 +61,7 @@ class Message:
 
 
 def make_message(event: AnyEvent, source: EventSource, *, form: str) -> Message:
-    """The message of an event. form: `json` or `slack`."""
+    """Return the message of an event. form: `json` or `slack`."""
     fact = source.fact
     body = (
         _slack(event.chat(source))
@@ -72,7 +72,7 @@ def make_message(event: AnyEvent, source: EventSource, *, form: str) -> Message:
 
 
 def make_trial(webhook: str, *, message_id: str, time_ns: int, form: str) -> Message:
-    """A message that says nothing but that messages arrive."""
+    """Return a test message."""
     text = f"Muster can reach the receiver of webhook {webhook}."
     if form == "slack":
         return Message(message_id, _slack(ChatText(title=f"Test of webhook {webhook}", mood="good", text=text)))

@@ -1,1 +1,1 @@
-"""The projector: folds every log into the read model that people look at."""
+"""The projector: folds every log into the read model."""

@@ -1,4 +1,4 @@
-"""Wiring only: the two projections, where they are stored and how they are shown live."""
+"""Wire the projector: its projections, their storage, and the live view."""
 
 from collections.abc import Sequence
 
@@ -20,23 +20,23 @@ from muster.schemas.subjects import FED_LOG, LogName, cluster_log
 
 
 class Sinks:
-    """Implements `muster.bus.service.Sink`: all of them, opened in order and closed in reverse."""
+    """Implements `muster.bus.service.Sink` for several sinks, opened in order and closed in reverse."""
 
     def __init__(self, *sinks: Sink) -> None:
         self._sinks = sinks
 
     async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:
-        """See `Sink`. Raises what one raises; whoever opens closes."""
+        """Open every sink. Raises what one raises; the caller then closes all."""
         for sink in self._sinks:
             await sink.open(core, connection, leader)
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:
-        """See `Sink`. Raises what one raises."""
+        """Call every sink. Raises what one raises."""
         for sink in self._sinks:
             await sink.after_fold(facts, last_seq=last_seq, now=now)
 
     async def close(self) -> None:
-        """See `Sink`. Closes every one, then raises what the first that failed raised."""
+        """Close every sink, then raise the first failure."""
         failed: BaseException | None = None
         for sink in reversed(self._sinks):
             try:
@@ -48,7 +48,7 @@ class Sinks:
 
 
 def services(settings: Settings) -> tuple[CoreService, ...]:
-    """One projection per log."""
+    """Return one projection per log."""
     time = SystemTime()
     count = len(settings.clusters)
 

@@ -1,4 +1,5 @@
-"""Declares what the projector reads and writes. Loads little: a stack asks before it starts anything."""
+"""Declares the logs, publications and subscriptions of the projector. Imports little: a stack reads it before a
+start."""
 
 from muster.bus.declaration import Declaration
 from muster.schemas.registry import StreamRole

@@ -1,11 +1,11 @@
-"""The read model's writer: a task beside the fold that stores what changed, one transaction at a time.
+"""Writes the read model: a task beside the fold that stores changes, one transaction at a time.
 
-The fold never waits for Redis. While Redis is slow or away, changes gather in the core, which bounds them; then one
-larger transaction catches up. Every transaction carries the sequence up to which the rows hold, so that a writer that
-finds another one there than it left (Redis restarted empty, was flushed, belongs to another log) compares and fills it
-again; it also looks while nothing changes.
+The fold never waits for Redis. While Redis is slow or unavailable, changes collect in the core, within bounds; then one
+larger transaction catches up. Every transaction carries the sequence up to which the rows are complete. A writer that
+finds another sequence than its own (Redis restarted empty, was flushed, belongs to another log) compares and fills it
+again; it also checks while there are no changes.
 
-Jobs' output passes here, too, on its way to their teams' dashboards, as it came. Bounded: what is more is dropped.
+The output of jobs passes through here, unchanged, to the dashboards of their teams, within bounds; the rest is dropped.
 """
 
 import asyncio
@@ -40,13 +40,13 @@ from muster.schemas.views import JobView
 WINDOW_S = 1.0
 JOB_BYTES_MAX = 128 * 1024  # of one job in one window
 BYTES_MAX = 4 * 1024 * 1024  # of all jobs in one window
-PENDING_MESSAGES_MAX = 8_192  # not taken in yet; more are dropped by the client
+PENDING_MESSAGES_MAX = 8_192  # not handled yet; the client drops further messages
 PENDING_BYTES_MAX = 16 * 1024 * 1024
 
 
 @dataclass
 class Allowance:
-    """How much may pass in one window. Pure: times are arguments."""
+    """A limit per window. Pure: times are arguments."""
 
     job_bytes_max: int = JOB_BYTES_MAX
     bytes_max: int = BYTES_MAX
@@ -55,7 +55,7 @@ class Allowance:
     _by_job: dict[str, int] = field(default_factory=dict)
 
     def takes(self, job_id: str, size: int, *, now_s: float) -> bool:
-        """Whether a message of this size may still pass; if so, it has."""
+        """Return whether a message of this size may pass, and count it if so."""
         if now_s >= self._until_s:
             self._until_s, self._all = now_s + WINDOW_S, 0
             self._by_job.clear()
@@ -69,14 +69,14 @@ class Allowance:
 
 @dataclass
 class OutputSink:
-    """Implements `muster.bus.service.Sink`, for the output beside one cluster's log."""
+    """Implements `muster.bus.service.Sink` for the output of jobs in one cluster."""
 
     cluster: str
     time: TimeSource
     _subscription: Subscription | None = None
 
     async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:
-        """Begin to pass on."""
+        """Start to pass output on."""
         assert isinstance(core, Projection), "jobs are known by a projection"
         metrics = passed_metrics(cluster_log(self.cluster).stream)
         allowance = Allowance()
@@ -101,10 +101,10 @@ class OutputSink:
         )
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:
-        """Nothing follows from facts."""
+        """Do nothing: output does not depend on facts."""
 
     async def close(self) -> None:
-        """Pass on no more."""
+        """Stop passing output on."""
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
             with suppress(nats.errors.Error):  # the connection may be gone, and the subscription with it
@@ -113,19 +113,19 @@ class OutputSink:
 
 RETRY_S_FIRST = 0.05
 RETRY_S_MAX = 2.0
-LOOK_S = 2.0  # without a change: whether what was written is still there
+LOOK_S = 2.0  # interval between checks of the stored sequence without changes
 REDIS_TIMEOUT_S = 5.0
-TRIM_EVERY_ENDED = 1_000  # ended rows written between two looks at their number
-TRIM_ROWS_MAX = 2_000  # rows taken away by one transaction
+TRIM_EVERY_ENDED = 1_000  # ended rows written between two checks of their number
+TRIM_ROWS_MAX = 2_000  # rows removed by one transaction
 
 LogIdentity = Callable[[Client], Awaitable[str]]
-"""Tells one log from another of the same name."""
+"""Return the identity of a log, which distinguishes it from another log of the same name."""
 
 _log = logging.getLogger(__name__)
 
 
 def stream_identity(stream: str) -> LogIdentity:
-    """The stream's name and birth, asked from JetStream."""
+    """Return a function that asks JetStream for the stream's name and creation time."""
 
     async def identity(connection: Client) -> str:
         info = await connection.jetstream().stream_info(stream)
@@ -135,7 +135,7 @@ def stream_identity(stream: str) -> LogIdentity:
 
 
 class RedisSink:
-    """Keeps one log's rows in Redis. ended_max: rows of ended jobs that stay."""
+    """Stores one log's rows in Redis. ended_max: number of kept rows of ended jobs."""
 
     def __init__(
         self, *, redis_url: str, model: ReadModel, identity: LogIdentity, ended_max: int = ENDED_ROWS_MAX
@@ -156,9 +156,9 @@ class RedisSink:
         self._ended_since_trim = 0
 
     async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:
-        """Begin to bring Redis up to the core; does not wait for it, since Redis may be away.
+        """Start to update Redis, without waiting, since Redis may be unavailable.
 
-        Raises what the identity raises: without it rows of two logs could be mixed.
+        Raises what the identity raises: without it, rows of two logs could be mixed.
         """
         assert isinstance(core, Projection), "this sink stores projections"
         self._core, self._leader = core, leader
@@ -168,21 +168,21 @@ class RedisSink:
         self._task = asyncio.create_task(self._run(), name=f"redis-sink-{self._model.scope}")
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the Sink protocol
-        """Tell the writer that there may be changes. Raises what ended it, if something did."""
+        """Wake the writer for possible changes. Raises the writer's failure, if any."""
         self._raise_if_ended()
         if facts or (self._core is not None and self._core.last_seq > self._written_seq):
             self._stored.clear()
             self._wake.set()
 
     async def stored(self) -> None:
-        """Wait until everything folded so far stands in Redis. Raises what ended the writer, if something did."""
+        """Wait until everything folded so far is stored in Redis. Raises the writer's failure, if any."""
         while self._core is not None and (not self._aligned or self._written_seq < self._core.last_seq):
             self._raise_if_ended()
             self._stored.clear()
             await self._stored.wait()
 
     async def close(self) -> None:
-        """Stop writing; what is not stored yet will be by whoever writes next."""
+        """Stop writing; the next writer stores the rest."""
         if self._task is not None:
             self._closing = True
             self._wake.set()
@@ -199,9 +199,9 @@ class RedisSink:
         redis = Redis.from_url(self._redis_url, socket_timeout=REDIS_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S)
         retry_s = RETRY_S_FIRST
         try:
-            while not self._closing:  # asked each round: a cancellation may be lost in the client's time-outs
+            while not self._closing:  # checked each round: a cancellation may be lost in the client's timeouts
                 is_due = await self._woken()
-                if not self._leader.leads():  # not yet; or no longer, and another one writes
+                if not self._leader.leads():  # not yet, or no longer, and another replica writes
                     self._aligned = False
                     await asyncio.sleep(RETRY_S_FIRST)
                     self._wake.set()
@@ -213,7 +213,9 @@ class RedisSink:
                     retry_s = RETRY_S_FIRST
                 except (RedisError, OSError, TimeoutError) as error:
                     self._aligned = False
-                    _log.warning("read model of %s is behind: %s; again in %.2f s", self._model.scope, error, retry_s)
+                    _log.warning(
+                        "the read model of %s is behind: %s; retrying in %.2f s", self._model.scope, error, retry_s
+                    )
                     await asyncio.sleep(retry_s)
                     retry_s = min(retry_s * 2, RETRY_S_MAX)
                     self._wake.set()
@@ -222,7 +224,7 @@ class RedisSink:
             await redis.aclose()
 
     async def _woken(self) -> bool:
-        """Wait for changes; False if there were none for LOOK_S."""
+        """Wait for changes; return False if there were none for LOOK_S."""
         try:
             async with asyncio.timeout(LOOK_S):
                 await self._wake.wait()
@@ -232,7 +234,7 @@ class RedisSink:
         return True
 
     async def _stands(self, redis: Redis) -> bool:
-        """Whether the read model is as this writer left it."""
+        """Return whether the read model is unchanged since this writer's last transaction."""
         found = await _answer(redis.hmget(self._model.key("marker"), ["log", "seq"]))
         return found == [self._log_id.encode(), str(self._written_seq).encode()]
 
@@ -242,7 +244,7 @@ class RedisSink:
         if not self._aligned:
             await self._align(redis, core)
         seq = core.last_seq
-        if seq > self._written_seq:  # also where nothing changed: a snapshot must not seem to be behind
+        if seq > self._written_seq:  # also without changes, so that a snapshot does not appear to be behind
             await self._store(redis, core.take(facts_after=self._written_seq), seq=seq)
         if self._ended_since_trim >= TRIM_EVERY_ENDED:
             self._ended_since_trim = 0
@@ -250,7 +252,7 @@ class RedisSink:
         self._stored.set()
 
     async def _align(self, redis: Redis, core: Projection) -> None:
-        """Compare what is there with the log, and take from there on. Rows of another log go away."""
+        """Compare the stored rows with the log, and store the difference; remove rows of another log."""
         found = cast("dict[bytes, bytes]", await _answer(redis.hgetall(self._model.key("marker"))))
         known_seq = int(found.get(b"seq", -1))
         is_ours = (
@@ -292,7 +294,7 @@ class RedisSink:
         await transact(redis, batch, expected=expected)
 
     def _must_lead(self) -> None:
-        """Whoever was stopped for longer than its lease must not put old rows over its successor's."""
+        """Raise unless this replica leads: after a long pause, it must not overwrite its successor's rows."""
         if not self._leader.leads():
             raise ViewChangedError("another one leads, and writes")
 
@@ -304,7 +306,7 @@ class RedisSink:
             await _answer(redis.unlink(*keys))
 
     async def _take_away_unknown(self, redis: Redis, core: Projection) -> None:
-        """Rows that stand as live and that the log knows no more: they ended unseen."""
+        """Remove live rows of jobs that the log no longer has: they ended unnoticed."""
         members = cast("list[bytes]", await _answer(redis.zrange(self._model.key("live"), 0, -1)))
         unknown = [job_id for member in members if not core.knows(job_id := member.decode().split(":", 1)[1])]
         for start in range(0, len(unknown), TRIM_ROWS_MAX):
@@ -312,7 +314,7 @@ class RedisSink:
             await self._transact(redis, removal(self._model, jobs))
 
     async def _newest_shown(self, redis: Redis) -> int:
-        """Facts up to here are stored, also those of a change whose rest was not."""
+        """Return the sequence up to which facts are stored, including a partly stored change."""
         newest = await _answer(redis.xrevrange(self._model.key("recent"), count=1))
         entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", newest)
         return int(entries[0][0].split(b"-")[0]) if entries else 0
@@ -339,5 +341,5 @@ def _stored_job(body: bytes) -> JobChange:
 
 
 async def _answer(reply: object) -> object:
-    """The client's methods are typed for its synchronous and asynchronous forms at once."""
+    """Await a reply; the client's methods are typed for synchronous and asynchronous use at once."""
     return await cast("Awaitable[object]", reply)

@@ -1,7 +1,6 @@
-"""Telemetry on its way to dashboards: the newest of every node, once a second, on the view and in the read model.
-
-What nodes send more often is left out unread. Derived and short-lived: what is lost comes again with the next interval.
-"""
+"""Passes telemetry to dashboards: the newest reading of every node, once a second, to the live view and the read
+model. More frequent readings are dropped undecoded. Derived and short-lived: lost readings are replaced in the next
+interval."""
 
 import asyncio
 import logging
@@ -38,7 +37,7 @@ ROW_OVERHEAD_BYTES = 8  # quotes, colon, comma
 
 
 def readings_row(sample: NodeReading) -> bytes:
-    """One node's readings by the places of its GPUs, encoded; null where there is none."""
+    """Encode one node's readings by GPU place; null for an empty place."""
     places: list[Reading | None] = [None] * (1 + max((device.index for device in sample.devices), default=-1))
     for device in sample.devices:
         measured = (device.utilisation_pct, device.temperature_c, device.memory_used_mib, device.power_w)
@@ -47,7 +46,7 @@ def readings_row(sample: NodeReading) -> bytes:
 
 
 def telemetry_messages(cluster: str, rows: Mapping[str, bytes], *, at: int) -> Iterator[bytes]:
-    """Bodies of `LiveTelemetry` for these rows, each within the bound. at: when the newest was measured."""
+    """Yield bodies of `LiveTelemetry` for these rows, each within the size limit. at: time of the newest reading."""
     head = b'{"cluster":%b,"at":%d,"nodes":{' % (to_json(cluster), at)
     part: list[bytes] = []
     size = 0
@@ -65,13 +64,13 @@ def telemetry_messages(cluster: str, rows: Mapping[str, bytes], *, at: int) -> I
 MODELS_MAX = 32
 SILENT_S = 60.0
 
-_REPORTING = Gauge("muster_gpus_reporting", "GPUs whose node reported lately.", ("model",))
-_BUSY = Gauge("muster_gpu_utilisation_ratio", "Mean utilisation of the reporting GPUs.", ("model",))
+_REPORTING = Gauge("muster_gpus_reporting", "GPUs whose node reported recently.", ("model",))
+_BUSY = Gauge("muster_gpu_utilisation_ratio", "Mean utilization of the reporting GPUs.", ("model",))
 _HELD_BUSY = Gauge(
-    "muster_gpu_held_utilisation_ratio", "Mean utilisation of the reporting GPUs that jobs hold.", ("model",)
+    "muster_gpu_held_utilisation_ratio", "Mean utilization of the reporting GPUs that jobs use.", ("model",)
 )
-_POWER = Gauge("muster_gpu_power_watts", "What the reporting GPUs draw together.", ("model",))
-_HOTTEST = Gauge("muster_gpu_temperature_max_celsius", "Of the hottest reporting GPU.", ("model",))
+_POWER = Gauge("muster_gpu_power_watts", "Total power of the reporting GPUs.", ("model",))
+_HOTTEST = Gauge("muster_gpu_temperature_max_celsius", "Temperature of the hottest reporting GPU.", ("model",))
 
 
 @dataclass(slots=True)
@@ -95,7 +94,7 @@ class _Sums:
 
 
 class FleetMetrics:
-    """Of a leader: the newest report of every node, folded into a few figures by model."""
+    """The newest report of every node, summarized by GPU model, on the leader."""
 
     def __init__(self) -> None:
         self._gauges = LeaderGauges()
@@ -104,7 +103,7 @@ class FleetMetrics:
         self._of: dict[str, tuple[int, str, _Sums]] = {}
 
     def report(self, sample: NodeReading) -> None:
-        """A node reported."""
+        """Record a node's report."""
         sums = _Sums()
         for device in sample.devices:
             is_held = bool(device.job_ids)
@@ -117,7 +116,7 @@ class FleetMetrics:
         self._of[sample.node] = sample.at, sample.gpu_model, sums
 
     def show(self) -> None:
-        """Set the gauges; nodes that were silent for `SILENT_S` do not count. Work grows with the nodes."""
+        """Set the gauges, without nodes that were silent for `SILENT_S`. The cost grows with the number of nodes."""
         newest = max((at for at, _, _ in self._of.values()), default=0)
         by_model: defaultdict[str, _Sums] = defaultdict(_Sums)
         for node, (at, model, sums) in tuple(self._of.items()):
@@ -135,15 +134,15 @@ class FleetMetrics:
             self._gauges.show(_HOTTEST, sums.hottest_c, model)
 
     def hide(self) -> None:
-        """The term is over."""
+        """Hide the gauges at the end of the term."""
         self._gauges.hide()
         self._of.clear()
         self._shown.clear()
 
 
 INTERVAL_S = 1.0
-NODES_AT_ONCE = 200  # decoded before others have their turn
-PENDING_MESSAGES_MAX = 8_192  # not taken in yet; more are dropped by the client
+NODES_AT_ONCE = 200  # decoded before other tasks run
+PENDING_MESSAGES_MAX = 8_192  # not handled yet; the client drops further messages
 PENDING_BYTES_MAX = 16 * 1024 * 1024
 REDIS_TIMEOUT_S = 5.0
 
@@ -165,7 +164,7 @@ class TelemetrySink:
     _closing: bool = False
 
     async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:
-        """Begin to listen."""
+        """Subscribe to readings."""
         assert isinstance(core, ProjectorCore), "nodes are known by a cluster's projection"
         self._closing = False
         self._subscription = await connection.subscribe(
@@ -177,12 +176,12 @@ class TelemetrySink:
         self._task = asyncio.create_task(self._run(core, connection, leader), name=f"telemetry-{self.cluster}")
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
-        """Nothing follows from facts. Raises what ended the passing on, if something did."""
+        """Do nothing with facts. Raises the task's failure, if any."""
         if self._task is not None and self._task.done() and not self._task.cancelled():
             self._task.result()
 
     async def close(self) -> None:
-        """Listen no more."""
+        """Unsubscribe and stop."""
         self._closing = True
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
@@ -202,7 +201,7 @@ class TelemetrySink:
         metrics = passed_metrics(cluster_log(self.cluster).stream)
         redis = Redis.from_url(self.redis_url, socket_timeout=REDIS_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S)
         try:
-            while not self._closing:  # asked each round: a cancellation may be lost in the client's time-outs
+            while not self._closing:  # checked each round: a cancellation may be lost in the client's timeouts
                 await asyncio.sleep(INTERVAL_S)
                 if self._came:
                     came, self._came = self._came, {}
@@ -217,7 +216,7 @@ class TelemetrySink:
     async def _decoded(
         self, came: dict[str, bytes], core: ProjectorCore, metrics: PassedMetrics
     ) -> tuple[dict[str, bytes], int]:
-        """Rows by node, and when the newest was measured. Nodes that the log does not know (any more) are left out."""
+        """Return rows by node, and the time of the newest reading, without nodes that the log does not have."""
         rows: dict[str, bytes] = {}
         at = 0
         for count, body in enumerate(came.values(), start=1):
@@ -246,13 +245,13 @@ class TelemetrySink:
             metrics.sent.inc()
 
     async def _store(self, redis: Redis, core: ProjectorCore) -> None:
-        """For snapshots; what cannot be stored now is stored with the next, if its node is still there."""
+        """Store the readings for snapshots; after a failure, try again with the next ones."""
         self._unstored = {node: row for node, row in self._unstored.items() if core.has_node(node)}
         if not self._unstored:
             return
         try:
             await transact(redis, (readings(self.model, self._unstored),))
         except (RedisError, OSError, TimeoutError) as error:
-            _log.info("telemetry of %s is not in the read model: %s", self.cluster, error)
+            _log.info("telemetry of %s was not stored in the read model: %s", self.cluster, error)
             return
         self._unstored.clear()

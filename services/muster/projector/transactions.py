@@ -1,6 +1,6 @@
-"""One MULTI ... EXEC as one write and one read.
+"""Run commands as one MULTI ... EXEC, with one write and one read.
 
-The commands are encoded by hiredis: the client's asynchronous side encodes in Python, about a quarter of the
+hiredis encodes the commands: the client's asynchronous side encodes in Python, which took a quarter of the
 projection's cost.
 """
 
@@ -17,22 +17,22 @@ from muster.projector.writer import Command
 
 
 class ViewChangedError(RedisError):
-    """Redis holds another sequence than this writer left there: it was emptied, or somebody else writes."""
+    """Redis holds another sequence than this writer stored: it was emptied, or another writer is active."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What fields of a hash must hold, before and until a transaction ends."""
+    """Required values of a hash's fields, from before a transaction until its end."""
 
     key: str
     fields: Mapping[str, bytes]
 
 
 async def transact(redis: Redis, batch: Iterable[Command], *, expected: Expected | None = None) -> list[object]:
-    """All commands or none; their answers. Raises RedisError, OSError, TimeoutError: then nobody knows which.
+    """Run all commands or none; return their answers. After RedisError, OSError or TimeoutError the outcome is unknown.
 
-    Raises ViewChangedError, with none of them done, where something else is found than is expected. A script
-    could decide that in one step; the embedded Redis lets nobody run one (`muster.stack.redis_server`).
+    Raises ViewChangedError, without running any, if the expected values differ. A script could check that in one
+    step, but the embedded Redis permits no scripts (`muster.stack.redis_server`).
     """
     pack = cast("Callable[[Command], bytes]", hiredis.pack_command)  # its stub knows tuples of one only
     packed = [pack(command) for command in (("MULTI",), *batch, ("EXEC",))]
@@ -58,7 +58,7 @@ async def transact(redis: Redis, batch: Iterable[Command], *, expected: Expected
 
 
 async def _expect(connection: AbstractConnection, expected: Expected) -> None:
-    """Watch the key: whoever changes it from here on makes the transaction fail."""
+    """Watch the key: any change of it from here on makes the transaction fail."""
     await connection.send_command("WATCH", expected.key)
     await connection.read_response()
     await connection.send_command("HMGET", expected.key, *expected.fields)

@@ -1,8 +1,8 @@
-"""The live view's sender: a task beside the fold that tells dashboards what changed, a slice at a time.
+"""Sends the live view: a task beside the fold that publishes changes to dashboards, one slice at a time.
 
-It needs the broker and nothing else: no read model, and no dashboard that listens. While the broker is away or slow,
-what changed stays in the core, which bounds it, and goes out together; after a while it is dropped and counted, and the
-next slice that goes out shows that something is missing.
+It needs only the broker, neither the read model nor a listening dashboard. While the broker is unavailable or slow,
+changes stay in the core, within bounds, and are sent together; after a while they are dropped and counted, and the
+next slice shows the gap.
 """
 
 import asyncio
@@ -24,18 +24,18 @@ from muster.schemas.live import PUBLIC_AUDIENCE
 from muster.schemas.subjects import view_subject
 
 SLICE_S = 0.05
-"""At least so long from one slice to the next: what comes in between goes together."""
+"""Minimum time between two slices, in seconds; changes in between are sent together."""
 PENDING_BYTES_MAX = 4 * 1024 * 1024
-"""Bytes that the connection has yet to send; with more, nothing is added."""
+"""Maximum number of bytes that the connection has yet to send before nothing is added."""
 HELD_S_MAX = 5.0
-"""What could not be sent for so long is dropped: dashboards do better with a new snapshot."""
+"""Time after which unsent changes are dropped, in seconds: a new snapshot then serves dashboards better."""
 
-PACK_LEVEL = 1  # a quarter to an eighth of the bytes for each who listens, at some 15 ms of work per MB
-PACK_INLINE_BYTES = 16_384  # what is longer is packed in a thread: zlib works without the interpreter's lock
+PACK_LEVEL = 1  # a quarter to an eighth of the bytes per listener, for about 15 ms of work per MB
+PACK_INLINE_BYTES = 16_384  # longer bodies are packed in a thread: zlib releases the interpreter's lock
 
 
 def can_send(connection: Client, leader: LeaderHandle) -> bool:
-    """Only a leader tells, and only while the broker takes it."""
+    """Return whether this replica leads and the broker accepts messages."""
     return leader.leads() and connection.is_connected and connection.pending_data_size <= PENDING_BYTES_MAX
 
 
@@ -51,7 +51,7 @@ class ViewSink:
     _core: Projection | None = None
 
     async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:
-        """Begin where the core stands; whoever was told less takes a new snapshot."""
+        """Start at the core's position; dashboards behind it get a new snapshot."""
         assert isinstance(core, Projection), "this sink shows projections"
         self._core = core
         core.watch(on=True)
@@ -68,7 +68,7 @@ class ViewSink:
         self._task = asyncio.create_task(self._run(sender), name=f"view-{self.cluster}")
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
-        """There may be something to tell. Raises what ended the sender, if something did."""
+        """Wake the sender. Raises the sender's failure, if any."""
         if self.has_ended and self._task is not None:
             self._task.result()
         if facts:
@@ -76,11 +76,11 @@ class ViewSink:
 
     @property
     def has_ended(self) -> bool:
-        """Whether something ended the sender."""
+        """Return whether the sender has failed."""
         return self._task is not None and self._task.done() and not self._task.cancelled()
 
     async def close(self) -> None:
-        """Tell no more: another one leads, or nobody."""
+        """Stop sending: this replica no longer leads."""
         if self._core is not None:
             self._core.watch(on=False)
         if self._task is not None:
@@ -102,7 +102,7 @@ class ViewSink:
 
 @dataclass
 class _Sender:
-    """Takes what changed from the core, and publishes it."""
+    """Takes changes from the core and publishes them."""
 
     core: Projection
     connection: Client
@@ -114,7 +114,7 @@ class _Sender:
     sent_s: float
 
     async def send(self) -> None:
-        """One slice for everybody who is to be told something, or a pulse."""
+        """Send one slice to every audience with changes, or a pulse."""
         now_s = self.time.monotonic_s()
         is_open = can_send(self.connection, self.leader)
         if not is_open and now_s - self.sent_s < HELD_S_MAX:

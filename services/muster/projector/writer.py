@@ -1,4 +1,4 @@
-"""From changed rows to Redis commands. Pure: one command per key and batch, however many rows it carries."""
+"""Translate changed rows to Redis commands. Pure: one command per key and batch, for any number of rows."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ ROWS_PER_TRANSACTION = 2_000
 
 
 def split(changes: Changes) -> Iterator[Changes]:
-    """The same changes in parts of a bounded number of rows; facts in order, each before any later one."""
+    """Yield the changes in parts of a bounded number of rows; facts keep their order over all parts."""
     parts = max(1, -(-max(len(changes.jobs), len(changes.facts), len(changes.nodes)) // ROWS_PER_TRANSACTION))
     if parts == 1:
         yield changes
@@ -41,7 +41,7 @@ def split(changes: Changes) -> Iterator[Changes]:
 
 
 def commands(model: ReadModel, changes: Changes) -> Iterator[Command]:
-    """What stores these changes, whatever of them is stored already."""
+    """Yield the commands that store these changes; they may be repeated."""
     if changes.jobs:
         yield _hset(model.key("jobs"), [(change.id, change.body) for change in changes.jobs])
     if changes.removed:
@@ -65,22 +65,22 @@ def commands(model: ReadModel, changes: Changes) -> Iterator[Command]:
 
 
 def marker(model: ReadModel, *, seq: int, log: str) -> Command:
-    """Says up to where the rows are, and of which log."""
+    """Return the command that stores the sequence of the rows, and their log."""
     return ("HSET", model.key("marker"), "seq", seq, "log", log, "version", LAYOUT_VERSION)
 
 
 def advance(model: ReadModel, *, seq: int) -> Command:
-    """Move the sequence on, where the marker is as this writer left it (`Expected`)."""
+    """Return the command that advances the sequence, if the marker is unchanged (`Expected`)."""
     return ("HSET", model.key("marker"), "seq", seq)
 
 
 def readings(model: ReadModel, rows: Mapping[str, bytes]) -> Command:
-    """Stores what nodes measured, by node."""
+    """Return the command that stores readings, by node."""
     return _hset(model.key("telemetry"), list(rows.items()))
 
 
 def removal(model: ReadModel, jobs: Sequence[JobChange]) -> Iterator[Command]:
-    """Take jobs away with all their facts."""
+    """Yield the commands that remove jobs with all their facts."""
     yield from commands(model, Changes(removed=list(jobs)))
     if ended := [job.ended_order for job in jobs if job.ended_order]:
         yield ("ZREM", model.key("ended"), *ended)
@@ -89,7 +89,7 @@ def removal(model: ReadModel, jobs: Sequence[JobChange]) -> Iterator[Command]:
 
 
 def _assigned(model: ReadModel, changes: Changes) -> Iterator[Command]:
-    """Yield what stores which cluster has each live job, where the projection says so."""
+    """Yield the commands that store the cluster of each live job, if the projection has it."""
     told = [change for change in changes.jobs if change.cluster is not None]
     if live := [(change.id, (change.cluster or "").encode()) for change in told if not change.ended_order]:
         yield _hset(model.key("assigned"), live)

@@ -73,12 +73,12 @@ def test_an_order_carries_the_scope_and_every_parameter_of_the_library() -> None
 @pytest.mark.parametrize(
     ("check", "words"),
     [
-        (CheckSettings(check="magic"), "there is no 'magic'"),
+        (CheckSettings(check="magic"), "there is no check 'magic'"),
         (CheckSettings(check="dcgm", parameters={"depth": "3"}), "there is no parameter 'depth'"),
-        (CheckSettings(check="dcgm", parameters={"level": "high"}), "'high' is no number"),
-        (CheckSettings(check="dcgm", parameters={"level": "nan"}), "'nan' is no number"),
-        (CheckSettings(check="command"), "cannot do without"),
-        (CheckSettings(check="dcgm", command=("true",)), "`command` is for check 'command'"),
+        (CheckSettings(check="dcgm", parameters={"level": "high"}), "'high' is not a number"),
+        (CheckSettings(check="dcgm", parameters={"level": "nan"}), "'nan' is not a number"),
+        (CheckSettings(check="command"), "allowed only there"),
+        (CheckSettings(check="dcgm", command=("true",)), "`command` is required for check 'command'"),
     ],
 )
 def test_what_cannot_be_is_refused_with_what_there_is(check: CheckSettings, words: str) -> None:

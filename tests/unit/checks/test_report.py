@@ -35,7 +35,7 @@ def test_long_words_are_shortened_until_the_report_fits_and_outcomes_stay(detail
 def test_what_was_not_told_could_not_run() -> None:
     found = list(load(dump(results()[:1]), ORDERS[:2], node="n"))
     assert [(one.outcome, one.detail) for one in found] == [
-        (CheckOutcome.PASS, ""), (CheckOutcome.CANNOT_RUN, "it was not reported"),
+        (CheckOutcome.PASS, ""), (CheckOutcome.CANNOT_RUN, "the check was not reported"),
     ]  # fmt: skip
 
 

@@ -60,7 +60,10 @@ def test_the_first_form_of_a_quota_is_still_read(tmp_path: Path) -> None:
         ("name: a\nquota: {gpus: 1}", "quota.gpus: unknown; write gpu"),
         ("name: a\nquota: {gpu: 0.0001}", "quota.gpu: 0.0001 is finer"),
         ("name: a\nborrowing_limit: {cpu: -1}", "borrowing_limit.cpu: -1 is negative"),
-        ("name: a\nuser_template: {quota: {memory_gib: much}}", "user_template.quota.memory_gib: 'much' is no number"),
+        (
+            "name: a\nuser_template: {quota: {memory_gib: much}}",
+            "user_template.quota.memory_gib: 'much' is not a number",
+        ),
         ("name: a\nquota: 16", "quota: "),
         ("name: a\norder: random", "order: "),
         ("name: a\nquota: {gpu: 1}\nquota: {gpu: 2}", "'quota' is written twice"),

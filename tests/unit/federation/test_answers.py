@@ -41,7 +41,7 @@ def test_a_drained_cluster_says_who_drains_it_and_where_to() -> None:
 @pytest.mark.parametrize(
     ("policy", "reason", "words"),
     [
-        ({"teams": [{"team": "lab", "gpus": 2}]}, "team-limit", "has 0 of the 2 GPUs that it may have over all"),
+        ({"teams": [{"team": "lab", "gpus": 2}]}, "team-limit", "uses 0 of its limit of 2 GPUs over all"),
         (
             {"rules": [{"name": "all", "clusters": [{"cluster": "east", "queue_max": 0}], "waits": True}]},
             "overflow",
@@ -84,7 +84,7 @@ def test_a_policy_is_judged_before_it_is_asked_for() -> None:
     world = FederatedClusters()
     moon = RoutingPolicy.model_validate({"rules": [{"name": "all", "clusters": [{"cluster": "moon"}]}]})
     told = answers.answer_routes_check(world.core, AskRoutesCheck(policy=moon), world.now)
-    assert (told.field, told.reason) == ("rules", "there is no cluster moon; there are east, west")
+    assert (told.field, told.reason) == ("rules", "there is no cluster moon; the clusters are east, west")
     assert not answers.answer_routes_check(world.core, AskRoutesCheck(policy=RoutingPolicy()), world.now).field
     world.change_policy({"teams": [{"team": "lab", "gpus": 1}]})
     stands = answers.answer_routes(world.core, AskFederation(), world.now)

@@ -80,10 +80,10 @@ def test_what_cannot_be_drained_or_resumed_is_refused() -> None:
     world.resume("west")
     refused = [(f.subject_id, f.name, f.payload.reason) for f in world.log if f.name.endswith("refused")]
     assert refused == [
-        ("moon", "drain-refused", "there is no cluster moon; there are east, west"),
-        ("east", "drain-refused", "to: there is no cluster moon; there are east, west"),
-        ("east", "drain-refused", "to: east is the cluster itself; name others, or none"),
-        ("west", "resume-refused", "it is active, and nobody drains it"),
+        ("moon", "drain-refused", "there is no cluster moon; the clusters are east, west"),
+        ("east", "drain-refused", "to: there is no cluster moon; the clusters are east, west"),
+        ("east", "drain-refused", "to: east is the cluster itself; use other clusters, or none"),
+        ("west", "resume-refused", "the cluster is active, and not drained"),
     ]
     assert phase(world) is ClusterPhase.ACTIVE
 
@@ -128,7 +128,7 @@ def test_a_job_that_cannot_be_moved_stays_and_who_asked_is_told() -> None:
     told = [fact.payload.reason for fact in world.log if fact.name == "reroute-refused"]
     assert told == [
         "it has started",
-        "there is no cluster moon; there are east, west",
+        "there is no cluster moon; the clusters are east, west",
         "it is on east already",
         "it is pinned to east",
     ]

@@ -81,7 +81,7 @@ async def test_a_cluster_that_there_is_not_is_told_with_those_that_there_are(rou
     async with two().client("eve") as client:
         answer = await client.get(route, params={"cluster": "north"})
     assert (answer.status_code, answer.json()["field"]) == (404, "cluster")
-    assert answer.json()["cure"] == "Name one of east, west."
+    assert answer.json()["cure"] == "Use one of east, west."
 
 
 @pytest.mark.parametrize("route", ROUTES)

@@ -205,7 +205,7 @@ def choice(name: str = "gpu-attach-chosen", **rest: object) -> ScaleChoiceView:
 @pytest.mark.parametrize(
     ("choices", "detail", "cure"),
     [
-        ([choice()], "no GPU", "scaling is at it (s000007): 1 GPU does; wait"),
+        ([choice()], "no GPU", "scaling is under way (s000007): 1 GPU does; wait"),
         (
             [choice("nothing-chosen", reason="the pool is empty")],
             "no GPU; scaling does not help: the pool is empty",

@@ -44,5 +44,5 @@ async def test_readiness_names_who_is_not_led_unless_it_is_asked_of_the_gateway_
         time.advance(SILENT_S_MAX + 1)
         unready = await client.get("/readyz")
         assert unready.status_code == 503
-        assert "nobody leads scheduler" in unready.json()["detail"]
+        assert "no leader for scheduler" in unready.json()["detail"]
         assert (await client.get("/readyz?leaders=false")).status_code == 200

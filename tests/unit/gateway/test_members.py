@@ -153,8 +153,8 @@ async def test_clusters_are_shown_with_where_the_federation_has_them() -> None:
     ("told", "reason", "words"),
     [
         (AssignmentView(known=True, waiting="team-limit", detail="it has all"), "team-limit", "it has all"),
-        (AssignmentView(known=True, cluster="west", rule="rule all"), "not-routed", "sent to cluster west"),
-        (AssignmentView(), "not-routed", "no cluster's scheduler"),
+        (AssignmentView(known=True, cluster="west", rule="rule all"), "not-routed", "assigned to cluster west"),
+        (AssignmentView(), "not-routed", "no scheduler of any cluster"),
     ],
 )
 async def test_a_job_that_no_cluster_has_is_told_why(told: AssignmentView, reason: str, words: str) -> None:

@@ -18,9 +18,9 @@ TOO_LONG = "x" * 1025
         ("/v1/events?limit=0", "limit", "'0' is not between 1 and 2000", "Send 1 to 2000."),
         ("/v1/jobs?live=maybe", "live", "'maybe' is neither true nor false", "Send true or false."),
         ("/v1/queues?shares=on", "shares", "'on' is neither true nor false", "Send true or false."),
-        ("/v1/usage/energy?by=user", "by", "'user' is none of team, queue", "Send one of team, queue."),
-        ("/v1/jobs/nope", "job_id", "'nope' is no job id", "An id has 26 letters and digits."),
-        ("/v1/jobs/nope/why", "job_id", "'nope' is no job id", "An id has 26 letters and digits."),
+        ("/v1/usage/energy?by=user", "by", "'user' is not one of team, queue", "Send one of team, queue."),
+        ("/v1/jobs/nope", "job_id", "'nope' is not a job id", "A job id has 26 characters: A to Z and 2 to 7."),
+        ("/v1/jobs/nope/why", "job_id", "'nope' is not a job id", "A job id has 26 characters: A to Z and 2 to 7."),
     ],
 )
 async def test_a_wrong_parameter_is_named_with_its_value_and_what_is_allowed(

@@ -143,7 +143,7 @@ async def test_a_wish_of_another_object_than_its_subject_is_dropped(origin: Work
 
 @pytest.mark.parametrize(
     ("teams", "told"),
-    [({}, "acts for no team"), ({"blue": "red"}, "for team red"), ({"sky": "blue"}, "acts for no team")],
+    [({}, "has no team"), ({"blue": "red"}, "for team red"), ({"sky": "blue"}, "has no team")],
 )
 async def test_a_namespace_asks_for_the_team_that_the_settings_name_and_no_other(
     teams: dict[str, str], told: str

@@ -55,13 +55,13 @@ def test_whole_amounts_are_shown_without_a_point() -> None:
         ({"gpu:": 1}, "gpu:", "GPU model"),
         ({"gpu:a b": 1}, "gpu:a b", "GPU model"),
         ({"gpu": -1}, "gpu", "negative"),
-        ({"gpu": True}, "gpu", "no number"),
-        ({"gpu": "16"}, "gpu", "no number"),
-        ({"gpu": None}, "gpu", "no number"),
+        ({"gpu": True}, "gpu", "not a number"),
+        ({"gpu": "16"}, "gpu", "not a number"),
+        ({"gpu": None}, "gpu", "not a number"),
         ({"gpu": 0.0005}, "gpu", "finer than a thousandth"),
         ({"memory_gib": 0.1}, "memory_gib", "MiB"),
         ({"cpu": math.inf}, "cpu", "leave the resource out"),
-        ({"cpu": math.nan}, "cpu", "no amount"),
+        ({"cpu": math.nan}, "cpu", "not an amount"),
         ({"gpu": 10**15}, "gpu", "more than"),
     ],
 )
@@ -85,5 +85,5 @@ def test_one_amount_alone_is_read_under_the_name_that_its_reader_gives() -> None
 
 
 def test_an_unknown_resource_of_the_wire_is_refused() -> None:
-    with pytest.raises(QuantityError, match="no resource of the wire"):
+    with pytest.raises(QuantityError, match="not a resource of the wire"):
         human({"disk": 1})

@@ -1,6 +1,6 @@
 """Facts of requests for composable devices (kind `composability`).
 
-Written by the composer, but for what people ask (gateway, or the agent for objects; forwarded by the federation).
+Written by the composer; requests by the gateway, or by the agent for objects; forwarded by the federation.
 """
 
 import dataclasses
@@ -16,10 +16,10 @@ from muster.schemas.record import Listed, StateRecord
 
 
 class ComposeRequested(Payload):
-    """`compose-requested`, `compose-forwarded`: somebody wants these devices; one of the same name gets a new spec.
+    """`compose-requested`, `compose-forwarded`: a request for devices; a request of the same name gets the new spec.
 
-    may_force: the principal may take devices away while they are held. cluster: whose composer is asked; "" is every
-    cluster's, as facts from before this field meant it.
+    may_force: the principal may detach devices while jobs use them. cluster: the cluster whose composer is asked;
+    "" is every cluster, as in facts from before this field existed.
     """
 
     spec: ComposabilitySpec
@@ -37,21 +37,22 @@ class _ReturnRequested(Payload):
 
 
 class DecomposeRequested(_ReturnRequested):
-    """`decompose-requested`, `decompose-forwarded`: the request is deleted, its devices go back to the pool.
+    """`decompose-requested`, `decompose-forwarded`: the request is deleted; its devices return to the pool.
 
     may_force, cluster: as in `ComposeRequested`.
     """
 
 
 class DetachRequested(_ReturnRequested):
-    """`detach-requested`, `detach-forwarded` of a device, by its uuid: this one goes back to the pool.
+    """`detach-requested`, `detach-forwarded` of a device, by its uuid: the device returns to the pool.
 
     may_force, cluster: as in `ComposeRequested`.
     """
 
 
 class DeviceOrder(Wire):
-    """One device of a request, before it is known which. id: of its attachment. model: "" is the request's."""
+    """One device of a request, before the fabric has chosen it. id: of its attachment. model: "" for the model of
+    the request."""
 
     id: Label
     node: Label
@@ -61,10 +62,10 @@ class DeviceOrder(Wire):
 
 
 class RequestAccepted(Payload):
-    """`accepted`: all devices are reserved in their pools, none is attached yet; said again for a new spec.
+    """`accepted`: all devices are reserved in their pools, and none is attached yet; emitted again for a new spec.
 
-    orders: the devices that are to be attached now. devices: attachments that go back because of a smaller size.
-    all_or_nothing: if one cannot be attached in the end, those that were are given back.
+    orders: the devices to attach now. devices: attachments that return because of a smaller size. all_or_nothing:
+    if one device cannot be attached, the attached ones are returned.
     """
 
     spec: ComposabilitySpec
@@ -78,7 +79,7 @@ class RequestAccepted(Payload):
 
 
 class RequestRefused(Payload):
-    """`refused`: why it cannot be, and which field says so. holder: who stands in the way, if somebody does."""
+    """`refused`: the reason, and the field that causes it. holder: the job or request in the way, if any."""
 
     field: str
     reason: Text
@@ -95,14 +96,15 @@ class RequestMoved(Payload):
 
 
 class RequestEnded(Payload):
-    """`ended`: it is over, nothing of it is attached any more. failed: it did not get what it asked."""
+    """`ended`: the request is over, and none of its devices is attached. failed: it was not fulfilled."""
 
     reason: Text = ""
     failed: bool = False
 
 
 class RequestWish(Wire):
-    """What was asked of a request and is not answered yet; exactly one of the three bodies is set. fact: that asked."""
+    """A change of a request without an answer yet; exactly one of the three bodies is set. fact: id of the fact that
+    asked."""
 
     fact: str
     at: InstantNs = 0
@@ -117,40 +119,40 @@ class RequestState(StateRecord):
     """`state-recorded` of a request."""
 
     spec: ComposabilitySpec | None = None
-    """None: there are only wishes that are not answered."""
+    """None while there are only unanswered requests."""
     phase: RequestPhase = RequestPhase.NODE_ALLOCATING
     error: Text = ""
-    """What went wrong last."""
+    """The newest error."""
     field: str = ""
-    """Of the spec, which the error is about."""
+    """The field of the spec that caused the error."""
     principal: str = ""
     origin: Origin = Origin.REQUEST
     jobs: tuple[JobId, ...] = ()
-    """For which the scaler chose it."""
+    """Jobs for which the scaler chose it."""
     scale: str = ""
-    """Id of the scaler's choice."""
+    """Id of the scaler's decision."""
     all_or_nothing: bool = False
-    """If one device cannot be attached in the end, those that were are given back."""
+    """If one device cannot be attached, the attached ones are returned."""
     deleting: bool = False
-    """Its devices go back."""
+    """Its devices are being returned."""
     force: bool = False
     may_force: bool = False
-    """The principal may take devices away while they are held."""
+    """The principal may detach devices while jobs use them."""
     since: RecordedInstant = NEVER
-    """When it came into this phase."""
+    """When it entered this phase."""
     last_fact: str = ""
-    """Id of the newest fact that moved it."""
+    """Id of the newest fact that changed it."""
     trace: str = ""
     failed: bool = False
-    """It goes, since it could not be had as asked."""
+    """It ends because it could not be fulfilled."""
     was_running: bool = False
-    """It had all that it asked, once."""
+    """All its devices were attached once."""
     wishes: Annotated[dict[str, RequestWish], Listed("fact")] = dataclasses.field(default_factory=dict)
-    """What was asked of it and is not answered, by the fact that asked; oldest first."""
+    """Unanswered changes, by the fact that asked; oldest first."""
 
 
 class ComposeWish(Wire):
-    """A request that was not yet forwarded. fact: which fact asked. Exactly one of the three bodies is set."""
+    """A request that was not yet forwarded. fact: id of the fact that asked. Exactly one of the three bodies is set."""
 
     fact: str
     subject_id: str
@@ -161,6 +163,6 @@ class ComposeWish(Wire):
 
 
 class ComposeWishes(Payload):
-    """`state-recorded` of what was asked of devices in FED and not yet forwarded; subject: the request or device."""
+    """`state-recorded` of requests for devices in FED that are not yet forwarded; subject: the request or device."""
 
     wishes: tuple[ComposeWish, ...] = ()

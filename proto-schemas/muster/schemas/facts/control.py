@@ -10,9 +10,9 @@ from muster.schemas.facts.queue import QueueWish
 
 
 class Fence(Payload):
-    """First message of every batch: who appends, and what it had folded when it decided.
+    """First message of every batch: the appending term, and the sequence up to which it had folded.
 
-    Guarded by the expected last sequence of its own literal subject, so a deposed leader is refused by the broker.
+    Guarded by the expected last sequence of its own literal subject, so the broker refuses a deposed leader.
     """
 
     term: Annotated[int, Field(ge=0)]
@@ -20,20 +20,21 @@ class Fence(Payload):
 
 
 class TermStarted(Payload):
-    """`term-started`: a new leader of this service. term: the lease's revision. holder: which process."""
+    """`term-started`: a new leader of this service. term: the revision of the lease. holder: the leader's process."""
 
     term: Annotated[int, Field(ge=0)]
     holder: Label
 
 
 class CheckpointRequested(Payload):
-    """`checkpoint-requested`: every service records its state at exactly this sequence. reason: why now."""
+    """`checkpoint-requested`: every service records its state at exactly this sequence. reason: why a checkpoint is
+    due."""
 
     reason: Text = ""
 
 
 class Voided(Payload):
-    """`voided`: an operator skips one message for one service, which stopped at it."""
+    """`voided`: an operator lets one service skip one message that it cannot fold."""
 
     seq: Annotated[int, Field(ge=1)]
     service: Label
@@ -41,11 +42,9 @@ class Voided(Payload):
 
 
 class ClusterSummary(Payload):
-    """`summarised` and `cluster-summarised`: how full a cluster is, for routing.
-
-    source_seq: of `cluster-summarised`: sequence of the copied fact in FED_UP. number: counts those that ask to be
-    answered by `contact-renewed`, 0: none is asked for. contact: number of the newest that was answered here.
-    """
+    """`summarised` and `cluster-summarised`: the use of a cluster, for routing. source_seq: of `cluster-summarised`:
+    sequence of the copied fact in FED_UP. number: counts summaries that request an answer by `contact-renewed`; 0:
+    no answer is requested. contact: number of the newest summary that was answered."""
 
     cluster: str = ""
     nodes: int = 0
@@ -59,12 +58,12 @@ class ClusterSummary(Payload):
 
 
 class ClusterDescribed(Payload):
-    """`described` of a cluster, by its agent: what it is made of and what it can do. Also its `state-recorded`.
+    """`described` of a cluster, by its agent: its properties and capabilities. Also its `state-recorded`.
 
     backend: "simulated" or "kubernetes". version: of its API server. devices: who picks GPUs, "scheduler" (DRA,
-    simulated) or "kubelet" (device plugin). sharing: how a part of a GPU is had: "any", "none", "mig", "mps" or
-    "time-slicing"; with "none" the scheduler refuses jobs that ask for one. served: optional APIs that it has and
-    Muster uses. lacking: what it has not, or may not use, and what is done instead, in words.
+    simulated) or "kubelet" (device plugin). sharing: how a fraction of a GPU is allocated: "any", "none", "mig",
+    "mps" or "time-slicing"; with "none" the scheduler refuses jobs that request a fraction. served: optional APIs
+    of the cluster that Muster uses. lacking: missing APIs or permissions, and the replacement for each, as text.
     """
 
     backend: str = "simulated"
@@ -76,11 +75,10 @@ class ClusterDescribed(Payload):
 
 
 class ClusterState(Payload):
-    """`state-recorded` of a cluster, by its scheduler: what it last said of it, and queue changes not yet answered.
-
-    contact: with the federation; None where it was never asked for. pages_read_at: newest reading of GPUs of a job that
-    telemetry told of. contact_lost_at: when jobs were last told to end for want of contact, 0 once none is ending so.
-    """
+    """`state-recorded` of a cluster, by its scheduler: its newest summary, and queue changes without an answer.
+    contact: with the federation; None if it was never requested. pages_read_at: time of the newest reading of a
+    job's GPUs that telemetry reported. contact_lost_at: when jobs were last told to end for lack of contact, 0 once
+    none is ending."""
 
     summary: ClusterSummary | None = None
     summarised_at: InstantNs = 0

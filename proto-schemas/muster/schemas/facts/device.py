@@ -1,4 +1,4 @@
-"""Facts of one composable device each (kind `attachment`), from the wish for it to its end. Written by the composer."""
+"""Facts of one composable device each (kind `attachment`), from its request to its end. Written by the composer."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,7 +12,8 @@ from muster.schemas.record import StateRecord
 
 
 class AttachmentRequested(Payload):
-    """`requested`: a device is wanted on this node. Found ones and orphans begin here too, `attached` follows."""
+    """`requested`: a device is to be attached to this node. Found devices and orphans start here, too; `attached`
+    follows."""
 
     request: str = ""
     type: Label = GPU
@@ -25,11 +26,11 @@ class AttachmentRequested(Payload):
 
 
 class CallFailure(StrEnum):
-    """How a call to a fabric manager went wrong.
+    """The failure of a call to a fabric manager.
 
-    timeout: nobody knows whether it was carried out. refused: certainly not, and it will not be. unavailable: certainly
-    not, it may be later. nonsense: the answer cannot be understood, so nobody knows either. abandoned: the caller is
-    gone (another leader), nobody knows.
+    timeout: the outcome is unknown. refused: not carried out, and it will not be. unavailable: not carried out, but
+    it may be later. nonsense: the answer cannot be understood, so the outcome is unknown. abandoned: the caller is
+    gone (another leader leads), so the outcome is unknown.
     """
 
     TIMEOUT = "timeout"
@@ -40,9 +41,9 @@ class CallFailure(StrEnum):
 
 
 class CallStarted(Payload):
-    """`attaching`, `detaching`: the intent; the call follows. deadline_at: until then this call may still take effect.
+    """`attaching`, `detaching`: the intent, before the call. deadline_at: until then the call may still take effect.
 
-    device_id, device_uuid: which device is detached. forced, holders: it was held, and the request said force.
+    device_id, device_uuid: the device to detach. forced, holders: jobs used it, and the request was forced.
     """
 
     attempt: Annotated[int, Field(ge=1)]
@@ -54,7 +55,7 @@ class CallStarted(Payload):
 
 
 class CallFailed(Payload):
-    """`attach-failed`, `detach-failed`: one call went wrong. retry_at: not before; 0: that was the last one."""
+    """`attach-failed`, `detach-failed`: one call failed. retry_at: earliest time of the next call; 0: there is none."""
 
     attempt: int
     failure: CallFailure
@@ -63,10 +64,8 @@ class CallFailed(Payload):
 
 
 class DeviceAttached(Payload):
-    """`attached`: the fabric says so. adopted: found there, after a call of which nobody knew the outcome.
-
-    node, machine, type, model: where and what. memory_mib: of a memory device.
-    """
+    """`attached`: the fabric reports the device as attached. adopted: found there, after a call with an unknown
+    outcome. node, machine, type, model: where and which device. memory_mib: of a memory device."""
 
     device_uuid: Label
     device_id: Label
@@ -80,17 +79,17 @@ class DeviceAttached(Payload):
 
 
 class DeviceVisible(Payload):
-    """`visible`: its node shows it."""
+    """`visible`: its node shows the device."""
 
 
 class DeviceOnline(Payload):
-    """`online`: the scheduler released it. took_s: since it was requested."""
+    """`online`: the scheduler has made it schedulable. took_s: time since it was requested."""
 
     took_s: float = 0.0
 
 
 class DetachWanted(Payload):
-    """`detach-wanted`: the device is to go; the scheduler is asked to withhold it under `request_id`."""
+    """`detach-wanted`: the device is to be detached; the scheduler is asked to drain it under `request_id`."""
 
     request_id: Label
     reason: Text = ""
@@ -98,13 +97,13 @@ class DetachWanted(Payload):
 
 
 class DetachGivenUp(Payload):
-    """`detach-given-up`: it stays where it is and may be used again."""
+    """`detach-given-up`: the device stays attached and becomes schedulable again."""
 
     reason: Text = ""
 
 
 class DeviceDetached(Payload):
-    """`detached`: it is back in the pool. was_gone: it was not there any more when we looked."""
+    """`detached`: the device is back in the pool. was_gone: it was no longer attached before the call."""
 
     device_uuid: str = ""
     device_id: str = ""
@@ -116,16 +115,16 @@ class DeviceDetached(Payload):
 
 
 class AttachmentFailed(Payload):
-    """`failed`: it was not attached and will not be."""
+    """`failed`: the device was not attached and will not be."""
 
     failure: CallFailure | None = None
     reason: Text = ""
 
 
 class DetachWish(Wire):
-    """Why a device is to go. fact: that said so. scale: the scaler's choice, "" if somebody else wants it.
+    """A request to detach a device. fact: id of its fact. scale: the scaler's decision, "" if another service asks.
 
-    keep: the wish outlives a detachment that was given up; without, it must be said again.
+    keep: the request outlives a detachment that was given up; otherwise it must be repeated.
     """
 
     fact: str = ""
@@ -138,52 +137,52 @@ class DetachWish(Wire):
 
 @dataclass(slots=True)
 class AttachmentState(StateRecord):
-    """`state-recorded` of an attachment: one device of a request, from the wish to its return."""
+    """`state-recorded` of an attachment: one device of a request, from the request to its return."""
 
     requested: AttachmentRequested
     phase: AttachmentPhase
     device_uuid: str = ""
-    """As nodes show it; "" while it has no device."""
+    """The uuid that nodes show; "" while it has no device."""
     device_id: str = ""
-    """As the fabric calls it; "" while it has no device."""
+    """The id that the fabric uses; "" while it has no device."""
     memory_mib: int = 0
-    """Of a memory device."""
+    """Size of a memory device."""
     attempt: int = 0
     """Number of the newest call."""
     deadline_at: RecordedInstant = NEVER
     """Until then the newest call may take effect."""
     retry_at: RecordedInstant = NEVER
-    """No call is made before, and its detachment is not tried again before."""
+    """Earliest time of the next call, also of the next attempt to detach."""
     failure: CallFailure | None = None
-    """How the newest call went wrong."""
+    """The failure of the newest call."""
     error: Text = ""
     request_id: str = ""
-    """Under which the scheduler is asked to withhold it."""
+    """Id of the request to the scheduler to drain the device."""
     force: bool = False
-    """It is detached although jobs hold it."""
+    """It is detached although jobs use it."""
     is_withheld: bool = False
-    """The scheduler withholds it under `request_id`."""
+    """The device is drained under `request_id`."""
     requested_at: RecordedInstant = NEVER
     since: RecordedInstant = NEVER
-    """When it came into this phase."""
+    """When it entered this phase."""
     last_fact: str = ""
-    """Id of the newest fact that moved it."""
+    """Id of the newest fact that changed it."""
     trace: str = ""
     said: bool = True
-    """`requested` stands in the log."""
+    """`requested` is in the log."""
     failed_at: RecordedInstant = NEVER
     """When the newest call failed."""
     attempts_before: int = 0
-    """Calls made before those in the present direction."""
+    """Calls made before the present direction (attach or detach)."""
     withholds: int = 0
-    """How often the scheduler was asked to withhold it."""
+    """Number of requests to drain the device."""
     holders: tuple[str, ...] = ()
-    """Jobs that held it when it was detached by force."""
+    """Jobs that used it when it was detached by force."""
     wish: DetachWish | None = None
-    """Why it is to go."""
+    """The request to detach it."""
     wanted_at: RecordedInstant = NEVER
-    """Since when it is to go."""
+    """Since when it is to be detached."""
     before: AttachmentPhase | None = None
-    """Its phase when it was to go."""
+    """Its phase when the detachment was requested."""
     withdrawn_id: str = ""
-    """Of a request to withhold that was withdrawn without an answer, which may still come."""
+    """Id of a request to drain that was withdrawn without an answer, which may still arrive."""

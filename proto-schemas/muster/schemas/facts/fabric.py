@@ -1,4 +1,4 @@
-"""Facts of fabrics (kind `fabric`): pools, breakers, orphans, machines. Of the composer, but for `operator-seen`."""
+"""Facts of fabrics (kind `fabric`): pools, breakers, orphans, machines. By the composer, except `operator-seen`."""
 
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -14,13 +14,13 @@ POOL_MODELS_MAX = 256
 
 
 class FabricSurveyed(Payload):
-    """`surveyed`: what the fabric's pool holds, when that changed."""
+    """`surveyed`: the devices in the fabric's pool, when they changed."""
 
     pool: Annotated[tuple[PoolModel, ...], Field(max_length=POOL_MODELS_MAX)] = ()
 
 
 class BreakerOpened(Payload):
-    """`breaker-opened`: no calls to this fabric until `retry_at`, then one to see."""
+    """`breaker-opened`: no calls to this fabric until `retry_at`, then one probe."""
 
     failures: int
     failure: CallFailure
@@ -33,7 +33,7 @@ class BreakerClosed(Payload):
 
 
 class OrphanFound(Payload):
-    """`orphan-found`: a device stands on one of our machines and nobody asked for it."""
+    """`orphan-found`: a device is attached to one of the cluster's machines and belongs to no request."""
 
     device_id: Label
     device_uuid: str = ""
@@ -44,21 +44,21 @@ class OrphanFound(Payload):
 
 
 class OrphanReturned(Payload):
-    """`orphan-returned`: it is back in the pool, or was asked for after all (`adopted`)."""
+    """`orphan-returned`: the orphan is back in the pool, or a request has claimed it (`adopted`)."""
 
     device_id: Label
     adopted: bool = False
 
 
 class OrphanState(OrphanFound):
-    """An orphan that is not returned yet. fact: that told of it, at `at`."""
+    """An orphan that is not returned yet. fact: id of the fact that reported it, at `at`."""
 
     at: InstantNs = 0
     fact: str = ""
 
 
 class DeviceAway(Wire):
-    """A device that went back to the pool, and when: nodes and older looks may still show it."""
+    """A device that returned to the pool, and when; nodes and older surveys may still show it."""
 
     device_id: Label
     device_uuid: str = ""
@@ -66,10 +66,10 @@ class DeviceAway(Wire):
 
 
 class MachineKnown(Wire):
-    """A machine of which no node tells that it is ours, or since when.
+    """A machine whose node does not (yet) prove since when it belongs to the cluster.
 
-    One whose node left (`joined_at` 0), where a late call may still bring a device, or one whose node joined first at
-    `joined_at`, where devices may have stood before.
+    Its node left (`joined_at` 0), and a late call may still attach a device; or its node joined first at
+    `joined_at`, and devices may have been attached before.
     """
 
     machine: Label
@@ -78,9 +78,9 @@ class MachineKnown(Wire):
 
 
 class OperatorDevice(Wire):
-    """A device that the field's operator has on a node for Muster (one ComposableResource).
+    """A device that the Composable Resource Operator has on a node for Muster (one ComposableResource).
 
-    state: as its status says ("Attaching", "Online", "Detaching", "Deleting"). device_id: as the fabric calls it.
+    state: of its status ("Attaching", "Online", "Detaching", "Deleting"). device_id: the id that the fabric uses.
     """
 
     name: Label
@@ -94,7 +94,7 @@ class OperatorDevice(Wire):
 
 
 class OperatorSeen(Payload):
-    """`operator-seen` of a fabric that is moved by the field's operator: what it has on nodes for Muster now.
+    """`operator-seen` of a fabric that the Composable Resource Operator manages: its devices on nodes for Muster.
 
     errors: of its requests.
     """
@@ -108,31 +108,31 @@ class FabricState(StateRecord):
     """`state-recorded` of a fabric."""
 
     pool: Annotated[dict[tuple[str, str], PoolModel], Listed("type", "model")] = field(default_factory=dict)
-    """By type and model: what its pool holds, as it was told and as devices came and went since."""
+    """The devices in its pool by type and model, as reported and as attached and detached since."""
     surveyed: bool = False
-    """Its pool was told of."""
+    """Its pool was reported."""
     failures: int = 0
-    """Calls in a row that speak against it."""
+    """Consecutive failed calls."""
     opened_at: RecordedInstant = NEVER
-    """When its breaker opened last."""
+    """When its breaker last opened."""
     retry_at: RecordedInstant = NEVER
     """Its breaker is open until then, and half open afterwards; 0: closed."""
     error: Text = ""
     orphans: Annotated[dict[str, OrphanState], Listed("device_id")] = field(default_factory=dict)
-    """By id of the device."""
+    """Orphans by the id of the device."""
     since: RecordedInstant = NEVER
-    """When its pool was told of last."""
+    """When its pool was last reported."""
     last_fact: str = ""
     """Id of the newest fact of its pool or breaker."""
     failure: CallFailure | None = None
-    """The newest one."""
+    """The newest failure."""
     succeeded_at: RecordedInstant = NEVER
-    """When a call last did what it was asked."""
+    """When a call last succeeded."""
     moved_at: RecordedInstant = NEVER
-    """When a device last came or went."""
+    """When a device was last attached or detached."""
     machines: tuple[MachineKnown, ...] = ()
     """Set only in checkpoints: the composer keeps machines of all fabrics together."""
     away: Annotated[dict[str, DeviceAway], Listed("device_id")] = field(default_factory=dict)
-    """Devices that went back to the pool, by id; newest last."""
+    """Devices that returned to the pool, by id; newest last."""
     operator: OperatorSeen | None = None
-    """What the field's operator has for Muster, where that moves the devices."""
+    """The devices of the Composable Resource Operator for Muster, if it manages this fabric."""

@@ -1,4 +1,4 @@
-"""Facts of several clusters as one: their states, contact with them, who goes where, and jobs that are taken back."""
+"""Facts of the federation: states of clusters, contact with them, routing, and recalled jobs."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,15 +11,13 @@ from muster.schemas.record import StateRecord
 from muster.schemas.routing import CLUSTERS_MAX, RoutingPolicy
 
 CONTACTS_MAX = 64
-"""Summaries that a cluster remembers until one of them is answered; older ones count for nothing."""
+"""Maximum number of summaries without an answer that a cluster remembers; older ones are dropped."""
 
 
 class ClusterPhase(StrEnum):
-    """Where a cluster stands in the federation.
-
-    active: it gets jobs. draining: it gets none, what waits there is moved, what runs there finishes. drained: nothing
-    is left there. lost: it was silent for so long that its jobs were given to others; it gets none until it answers.
-    """
+    """State of a cluster in the federation. active: jobs are routed to it. draining: no jobs are routed to it,
+    waiting jobs are rerouted, running jobs finish. drained: no job is left. lost: it was silent for so long that its
+    jobs were rerouted; no jobs are routed to it until it answers."""
 
     ACTIVE = "active"
     DRAINING = "draining"
@@ -28,9 +26,8 @@ class ClusterPhase(StrEnum):
 
 
 class ClusterDrainRequested(Payload):
-    """`drain-requested` of a cluster, by a person. to: clusters that take its jobs, the first that can; none: as the
-    rules say without it. Nothing that runs is ended.
-    """
+    """`drain-requested` of a cluster, by an operator. No running job is ended. to: target clusters in order of
+    preference; none: the routing rules decide."""
 
     principal: str
     reason: Text = ""
@@ -38,18 +35,17 @@ class ClusterDrainRequested(Payload):
 
 
 class ClusterResumeRequested(Payload):
-    """`resume-requested` of a cluster, by a person: it gets jobs again."""
+    """`resume-requested` of a cluster, by an operator: jobs are routed to it again."""
 
     principal: str
     reason: Text = ""
 
 
 class ClusterMoved(Payload):
-    """`draining`, `drained`, `resumed`, `lost`, `returned` of a cluster, by the federation; `drain-refused`,
-    `resume-refused`: nothing changes.
+    """`draining`, `drained`, `resumed`, `lost`, `returned`, `drain-refused`, `resume-refused` of a cluster.
 
-    principal: who asked, "" if nobody did. to: as `drain-requested`. jobs: not ended there at that moment. reason: why,
-    in words.
+    principal: the requester, "" for none. to: as in `drain-requested`. jobs: number of live jobs there at that
+    moment. reason: as text.
     """
 
     principal: str = ""
@@ -59,12 +55,12 @@ class ClusterMoved(Payload):
 
 
 class ContactRenewed(Payload):
-    """`contact-renewed` of a cluster: the federation has folded its summary of this number, and was alive after it.
+    """`contact-renewed` of a cluster: the federation was alive after it folded the summary of this number.
 
-    The cluster counts from when it wrote that summary, by its own clock: its jobs that may be given to others run until
-    lost_after_s less margin_s later. The federation counts from this fact, by its own clock, and gives them to others
-    lost_after_s and margin_s later. So the two never overlap while the clocks' rates differ by less than the margin
-    allows, however old the messages are when they come.
+    The cluster counts from the time when it wrote that summary, by its own clock: jobs that may be rerouted run
+    until lost_after_s minus margin_s later. The federation counts from this fact, by its own clock, and reroutes
+    the jobs lost_after_s plus margin_s later. So a job never runs in two clusters while the rates of the clocks
+    differ by less than the margin allows, however late the messages arrive.
     """
 
     number: Annotated[int, Field(ge=1)]
@@ -73,27 +69,26 @@ class ContactRenewed(Payload):
 
 
 class ContactLost(Payload):
-    """`contact-lost` of a cluster, by its agent: what may be given to others was told to end here, and nothing of that
-    sort is started until contact was renewed. number: of the last summary that was answered, 0: none.
-    """
+    """`contact-lost` of a cluster, by its agent: jobs that may be rerouted were told to end, and none is started.
+    This holds until contact is renewed. number: of the last summary that was answered, 0 for none."""
 
     number: int = 0
     until: InstantNs = 0
 
 
 class Heartbeat(Wire):
-    """A summary that was written and may yet be answered. at: by the broker of the cluster's own log."""
+    """A summary that may still be answered. at: time stamp of the broker of the cluster's own log."""
 
     number: int
     at: InstantNs
 
 
 class ContactState(Wire):
-    """What a cluster knows of its contact with the federation, as `state-recorded` of a cluster has it.
+    """A cluster's contact with the federation, as in `state-recorded` of a cluster.
 
-    number, until: of the newest that was renewed, and until when its jobs may run by it. unanswered: newest last.
-    lost: the agent has said so, and it was not renewed since. lost_after_s, margin_s: as renewed last. last: the
-    greatest number that a summary had.
+    number, until: of the newest renewal, and until when jobs may run by it. unanswered: newest last. lost: the
+    agent has reported the loss, and contact was not renewed since. lost_after_s, margin_s: of the last renewal.
+    last: the greatest number of a summary.
     """
 
     number: int = 0
@@ -106,10 +101,10 @@ class ContactState(Wire):
 
 
 class JobRecalled(Payload):
-    """`recall-forwarded` and `drop-forwarded` of a job: the federation wants this assignment back.
+    """`recall-forwarded` and `drop-forwarded` of a job: the federation recalls this assignment.
 
-    recall: only if the job has not started; it is answered by `returned` or `return-refused`. drop: it was given to
-    another cluster after this one was lost; whatever it is doing it ends there, and its end counts for nothing.
+    recall: only if the job has not started; the answer is `returned` or `return-refused`. drop: the job was
+    rerouted after this cluster was lost; it ends there in any phase, and its end is ignored.
     """
 
     assignment: int
@@ -117,9 +112,9 @@ class JobRecalled(Payload):
 
 
 class JobReturned(Payload):
-    """`returned` of a job, by the scheduler, and `job-returned` as copied: the cluster has no part in it any more.
+    """`returned` of a job, by the scheduler, and `job-returned` as copied: the cluster has handed the job back.
 
-    assignment: that is over. cluster, source_seq: of the copy, see `job-ended`.
+    assignment: the one that is over. cluster, source_seq: of the copy, see `job-ended`.
     """
 
     assignment: int
@@ -128,7 +123,7 @@ class JobReturned(Payload):
 
 
 class JobReturnRefused(Payload):
-    """`return-refused` of a job, by the scheduler, and `job-return-refused` as copied: it has started, or has ended.
+    """`return-refused` of a job, by the scheduler, and `job-return-refused` as copied: the job has started or ended.
 
     cluster, source_seq: of the copy, see `job-ended`.
     """
@@ -140,7 +135,7 @@ class JobReturnRefused(Payload):
 
 
 class JobRerouteRequested(Payload):
-    """`reroute-requested` of a job that has not started, by a person. to: "": as the rules say now, but elsewhere."""
+    """`reroute-requested` of a job that has not started. to: ""; the routing rules choose another cluster."""
 
     principal: str
     reason: Text = ""
@@ -148,16 +143,16 @@ class JobRerouteRequested(Payload):
 
 
 class JobRerouteRefused(Payload):
-    """`reroute-refused`: it stays where it is. principal: who asked. reason: why not."""
+    """`reroute-refused`: the job stays in its cluster. principal: the requester. reason: why."""
 
     principal: str
     reason: Text
 
 
 class RoutingChangeRequested(Payload):
-    """`change-requested` of the routing, by a person: this policy shall count for jobs that are not routed yet.
+    """`change-requested` of the routing: this policy shall apply to jobs that are not routed yet.
 
-    based_on: the version that it was made of; another one stands by now: it is refused. 0: whatever stands.
+    based_on: the version that the policy was derived from; refused if another version applies. 0: no check.
     """
 
     policy: RoutingPolicy
@@ -166,7 +161,7 @@ class RoutingChangeRequested(Payload):
 
 
 class RoutingChanged(Payload):
-    """`changed` of the routing: version, from 1, counts the changes; 0 is what the settings say."""
+    """`changed` of the routing. version: counts the changes from 1; 0 is the policy of the settings."""
 
     policy: RoutingPolicy
     version: Annotated[int, Field(ge=1)]
@@ -174,7 +169,7 @@ class RoutingChanged(Payload):
 
 
 class RoutingChangeRefused(Payload):
-    """`change-refused` of the routing: nothing changes. field, reason: what is wrong with which."""
+    """`change-refused` of the routing: no change was applied. field, reason: the wrong field, and why."""
 
     field: str
     reason: Text
@@ -182,7 +177,7 @@ class RoutingChangeRefused(Payload):
 
 
 class RoutingWish(Wire):
-    """A change of the routing that was asked for by `fact` and is not answered."""
+    """A change of the routing that was requested by `fact` and is not answered."""
 
     fact: str
     asked: RoutingChangeRequested
@@ -190,7 +185,7 @@ class RoutingWish(Wire):
 
 
 class RoutingState(Payload):
-    """`state-recorded` of the routing. policy: None while nobody changed what the settings say."""
+    """`state-recorded` of the routing. policy: None while the policy of the settings applies."""
 
     policy: RoutingPolicy | None = None
     version: int = 0
@@ -199,7 +194,7 @@ class RoutingState(Payload):
 
 
 class ClusterWish(Wire):
-    """A drain or a resume of a cluster that was asked for by `fact` and is not answered. drain: else a resume."""
+    """A drain or resume of a cluster that was requested by `fact` and is not answered. Exactly one of both is set."""
 
     fact: str
     cluster: str = ""
@@ -210,50 +205,48 @@ class ClusterWish(Wire):
 
 @dataclass(slots=True)
 class MemberState(StateRecord):
-    """`state-recorded` of a member of the federation: what is known of a cluster beside its summary."""
+    """`state-recorded` of a member of the federation: the state of a cluster besides its summary."""
 
     phase: ClusterPhase = ClusterPhase.ACTIVE
     since: InstantNs = 0
-    """When it came into this phase."""
+    """When it entered this phase."""
     fact: str = ""
-    """Id of the fact that brought it there."""
+    """Id of the fact that changed the phase."""
     drain: ClusterDrainRequested | None = None
-    """While it drains or is drained."""
+    """The request, while it is draining or drained."""
     answered: int = 0
-    """Number of the summary that contact was renewed for last."""
+    """Number of the summary of the newest renewal."""
     answered_at: InstantNs = 0
     granted_until: InstantNs = 0
-    """Until then its jobs may run, by all renewals, by the federation's clock and with the margin."""
+    """Until then its jobs may run by all renewals, by the federation's clock and with the margin."""
     confirmed: int = 0
-    """Number of the newest renewal that the cluster itself said it has."""
+    """Number of the newest renewal that the cluster has confirmed."""
     confirmed_at: InstantNs = 0
-    """When that was renewed."""
+    """When that renewal was made."""
     renewals: tuple[Heartbeat, ...] = ()
-    """Those that it has not confirmed, oldest first."""
+    """Renewals without confirmation, oldest first."""
     returned_at: InstantNs = 0
-    """When it came back last, after it was lost."""
+    """When it last rejoined after it was lost."""
     freed_milli_per_s: float = 0.0
-    """Milli-GPUs that come free there in a second, smoothed."""
+    """GPUs that become free per second, in thousandths, smoothed."""
     freed_at: InstantNs = 0
-    """When that was reckoned last."""
+    """When that was last computed."""
     wishes: tuple[ClusterWish, ...] = ()
-    """Requests that were not answered."""
+    """Requests without an answer."""
 
 
 class Assignment(Wire):
-    """One of the assignments that a job has or had: which cluster, and the how many-eth."""
+    """One assignment of a job to a cluster; `number` counts the assignments of the job."""
 
     cluster: Name
     number: int
 
 
 class Reroute(Wire):
-    """A job is being moved: who or what asked for it, and where to.
-
-    to: clusters that may take it, in this order; none: as the rules say, without where it is. forwarded: the cluster
-    was asked to give it back. principal: "" if a cluster is drained. refused: why it stays, "" until that was said.
-    left: that gave it back, "" before: others come first where nobody said which.
-    """
+    """A reroute of a job that is under way. to: target clusters in order of preference; none: the routing rules
+    choose another cluster. forwarded: the cluster was asked to hand the job back. principal: "" for the drain of a
+    cluster. refused: why the job stays, "" until that is reported. left: the cluster that handed it back, "" before;
+    other clusters are preferred unless `to` names one."""
 
     fact: str
     to: tuple[Name, ...] = ()

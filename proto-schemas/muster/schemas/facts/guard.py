@@ -10,18 +10,18 @@ FIGURES_MAX = 32
 
 
 class Figure(Wire):
-    """One measured number behind an advice. name: with its unit last."""
+    """One measured number behind an advice. name: ends with the unit."""
 
     name: Label
     value: float
 
 
 class AdviceRaised(Payload):
-    """`raised` of an advice (kind `advice`, subject: `<code>` or `<code>-<hash of whom it is about>`).
+    """`raised` of an advice (kind `advice`, subject: `<code>` or `<code>-<hash of its object>`).
 
-    code: of the guard's catalogue (`lists-too-much`, `memory-skew`, `garbage-collection`, `secrets-per-workload`, ...).
-    about: a client, a replica, a workload. detail: with numbers. cure: what to do. Said again when it became much
-    worse.
+    code: of the guard's catalogue (`lists-too-much`, `memory-skew`, `garbage-collection`, `secrets-per-workload`,
+    ...). about: a client, a replica or a workload. detail: with numbers. cure: what to do. Emitted again when it
+    became much worse.
     """
 
     code: Label
@@ -33,17 +33,17 @@ class AdviceRaised(Payload):
 
 
 class AdviceCleared(Payload):
-    """`cleared`: it is no longer so. lasted_s: since it was raised."""
+    """`cleared`: the advice no longer applies. lasted_s: time since it was raised."""
 
     code: Label
     lasted_s: float = 0.0
 
 
 class FlowApplied(Payload):
-    """`applied` of a flow (kind `flow`, subject: its priority level): flow-control objects are so.
+    """`applied` of a flow (kind `flow`, subject: its priority level): the flow-control objects were written.
 
-    seats: wanted, per API server. shares, ballast_shares, total_shares, server_seats: from which they follow.
-    resource, verbs: what it holds back. why: what changed.
+    seats: wanted, per API server. shares, ballast_shares, total_shares, server_seats: the input of the computation.
+    resource, verbs: the limited requests. why: what changed.
     """
 
     seats: int
@@ -57,7 +57,7 @@ class FlowApplied(Payload):
 
 
 class FlowDrifted(Payload):
-    """`drifted` of a flow: the level has other seats than wanted, and what stands in the way of mending it."""
+    """`drifted` of a flow: the level has other seats than wanted. reason: why this is not corrected."""
 
     seats: int
     seats_found: int
@@ -65,7 +65,7 @@ class FlowDrifted(Payload):
 
 
 class AdviceState(Payload):
-    """`state-recorded` of an advice that stands, by the guard. raised_at: since when."""
+    """`state-recorded` of an active advice, by the guard. raised_at: since when."""
 
     raised: AdviceRaised
     raised_at: int = 0
@@ -73,7 +73,7 @@ class AdviceState(Payload):
 
 
 class FlowState(Payload):
-    """`state-recorded` of a flow, by the guard. drifted: as said last, None while it is as it should be."""
+    """`state-recorded` of a flow, by the guard. drifted: the last deviation; None without one."""
 
     applied: FlowApplied | None = None
     drifted: FlowDrifted | None = None

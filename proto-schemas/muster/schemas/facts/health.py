@@ -1,8 +1,7 @@
-"""Facts of health: faults that were seen, the states of nodes and devices, and the brake on what health does by itself.
-
-A fault is of a node or of one of its devices, by its rule's scope. What has open faults of class degraded or fatal is
-not healthy: it is withheld, repaired, checked, and given back only on positive evidence.
-"""
+"""Facts of health: observed faults, the states of nodes and devices, and the brake on automatic actions. A fault
+belongs to a node or to one of its devices, by the scope of its rule. A node or device with open faults of class
+degraded or fatal is not healthy: it is drained, repaired, checked, and becomes schedulable only on positive
+evidence."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -19,14 +18,14 @@ OPEN_MAX = 64
 MARKS_MAX = 128
 TOLD_JOBS_MAX = 64
 TOLD_MAX = 32
-"""Codes of which one job's owner was told, that are remembered."""
+"""Maximum number of codes remembered per job for which its owner was notified."""
 BRAKE_NODES_MAX = 4096
 
 
 class FaultClass(StrEnum):
-    """How bad a fault is. note: kept for trends. application: the owner's program; nothing is ever cordoned for it.
+    """Severity of a fault. note: recorded for trends. application: caused by the job's program; never drains hardware.
 
-    degraded: the hardware is looked after once the jobs there end. fatal: at once.
+    degraded: the hardware is drained once its jobs end. fatal: at once.
     """
 
     NOTE = "note"
@@ -36,22 +35,22 @@ class FaultClass(StrEnum):
 
     @property
     def is_hardware(self) -> bool:
-        """Whether what has it is kept from jobs."""
+        """Return whether the node or device is drained for it."""
         return self in (FaultClass.DEGRADED, FaultClass.FATAL)
 
 
 class FaultScope(StrEnum):
-    """What a fault takes out of use: the whole node, or the device alone."""
+    """What a fault takes out of service: the whole node, or the device alone."""
 
     NODE = "node"
     DEVICE = "device"
 
 
 class HealthPhase(StrEnum):
-    """States of a node and of a device; each but healthy keeps new jobs away. See docs/concepts/health.md.
+    """States of a node or device; all except healthy keep new jobs away. See docs/concepts/health.md.
 
-    suspect: asked to be withheld, jobs may still hold it. quarantined: nothing is held there. repairing: an action is
-    under way. verifying: checks are.
+    suspect: a drain is requested, and jobs may still use it. quarantined: it is drained. repairing: an action is
+    under way. verifying: checks are under way.
     """
 
     HEALTHY = "healthy"
@@ -63,13 +62,12 @@ class HealthPhase(StrEnum):
 
 class FaultObserved(Payload):
     """`fault-observed` of a node. code: "xid-79", "watch-pcie", "remap-pending", "gpu-missing", "exporter-hung".
-
-    device: uuid, "" if it is of the node. more_devices: others of the node that showed the same at once, of events that
-    take nothing out of use; count is that of all. is_condition: it lasts while the page says so, and the page can show
-    its end; else it happened, and only repair and checks end it. count: how often since it was told last. at: when
-    first. jobs, teams: who held the device. store_only: recorded, and nothing follows (dry run, opted out). because:
-    words of the rule. action: that the rule asks for; None: checks alone. running: what becomes of who holds it.
-    """
+    device: uuid, "" for a fault of the node. more_devices: further devices of the node with the same event at the
+    same time, for events that take nothing out of service; count includes them. is_condition: the fault lasts while
+    the metrics page shows it; otherwise it is an event, which only repair and checks end. count: occurrences since
+    the last report. at: time of the first. jobs, teams: the users of the device. store_only: recorded without
+    consequences (dry run, opted out). because: text of the rule. action: repair that the rule requests; None: checks
+    alone. running: treatment of running jobs."""
 
     code: Label
     fault_class: FaultClass
@@ -89,7 +87,7 @@ class FaultObserved(Payload):
 
 
 class FaultCleared(Payload):
-    """`fault-cleared` of a node: the page shows that a lasting fault is over. evidence: what it shows."""
+    """`fault-cleared` of a node: the metrics page shows that a lasting fault is over. evidence: what the page shows."""
 
     code: Label
     device: str = ""
@@ -100,9 +98,9 @@ class FaultCleared(Payload):
 class HealthMoved(Payload):
     """`suspect`, `quarantined`, `repairing`, `verifying`, `healthy` of a node or device.
 
-    node: of a device. codes: of its open faults. incident: number of this illness of it, from 1. attempt: of repair.
-    action: repairing only. work_id: of the action or checks that were asked for. until: when those are given up.
-    needs_person: nothing more is tried without one. because: in words. lasted_s: healthy only, since it was suspect.
+    node: of a device. codes: of its open faults. incident: number of the incident, from 1. attempt: of repair.
+    action: repairing only. work_id: of the requested action or checks. until: their deadline. needs_person:
+    automatic actions are exhausted. because: as text. lasted_s: healthy only, time since suspect.
     """
 
     node: Label
@@ -118,10 +116,10 @@ class HealthMoved(Payload):
 
 
 class BrakeTripped(Payload):
-    """`brake-tripped` (kind health, subject `brake`): too much would be withheld in too short a time.
+    """`brake-tripped` (kind health, subject `brake`): too many nodes would be drained in too short a time.
 
-    Nothing more is withheld, repaired or given back by itself until a person resets it. nodes: withheld within
-    `window_s`; most: so many may be.
+    Automatic actions stop until an operator resets the brake. nodes: number drained within `window_s`; most: the
+    limit.
     """
 
     nodes: int
@@ -132,9 +130,9 @@ class BrakeTripped(Payload):
 
 
 class BrakeReset(Payload):
-    """`brake-reset` (kind health, subject `brake`): a person looked, and lets health go on.
+    """`brake-reset` (kind health, subject `brake`): an operator lets health continue.
 
-    skip: faults that came while it was tripped are dropped; else they are acted on now.
+    skip: faults from the time while it was tripped are dropped; otherwise they are acted on now.
     """
 
     principal: str = ""
@@ -144,7 +142,8 @@ class BrakeReset(Payload):
 
 
 class BrakeResetRequested(Payload):
-    """`brake-reset-requested`, by a person through the gateway, and `brake-reset-forwarded`. cluster: whose brake."""
+    """`brake-reset-requested`, by an operator through the gateway, and `brake-reset-forwarded`. cluster: of the
+    brake."""
 
     principal: str
     cluster: str = ""
@@ -153,9 +152,9 @@ class BrakeResetRequested(Payload):
 
 
 class VerifyRequested(Payload):
-    """`verify-requested` of a node, by a person, and `verify-forwarded`: it was looked after; check it, give it back.
+    """`verify-requested` of a node, by an operator, and `verify-forwarded`: verify a repaired node.
 
-    trust: the person's word stands for the checks.
+    trust: skip the checks.
     """
 
     principal: str
@@ -165,7 +164,7 @@ class VerifyRequested(Payload):
 
 
 class OpenFault(Wire):
-    """A fault that stands. fact: that told it last; since: when first, seen_at: when last."""
+    """An open fault. fact: id of its newest report; since: time of the first, seen_at: of the newest observation."""
 
     told: FaultObserved
     since: InstantNs = 0
@@ -175,7 +174,7 @@ class OpenFault(Wire):
 
 
 class FaultMark(Wire):
-    """One observation, kept for bursts and for what repeats."""
+    """One observation, kept to detect bursts and repetitions."""
 
     code: Label
     fault_class: FaultClass
@@ -187,7 +186,7 @@ class FaultMark(Wire):
 
 
 class Reported(Wire):
-    """A failed check that was not told as a fault yet."""
+    """A failed check that was not reported as a fault yet."""
 
     code: Label
     device: str = ""
@@ -201,69 +200,69 @@ class UnitState(StateRecord):
     """`state-recorded` of a node or device, by health."""
 
     node: Label
-    """Where the device is; of a node, itself."""
+    """The node of the device; for a node, itself."""
     phase: HealthPhase = HealthPhase.HEALTHY
     since: RecordedInstant = NEVER
-    """When it came into this phase."""
+    """When it entered this phase."""
     began_at: RecordedInstant = NEVER
-    """When it was suspect."""
+    """When it became suspect."""
     incident: int = 0
-    """Number of this illness of it, from 1."""
+    """Number of the incident, from 1."""
     attempt: int = 0
-    """Of repair."""
+    """Number of the repair attempt."""
     action: NodeAction | None = None
-    """While it is repaired."""
+    """The action while it is being repaired."""
     work_id: str = ""
-    """Of the action or checks that were asked for."""
+    """Id of the requested action or checks."""
     until: RecordedInstant = NEVER
-    """When these are given up."""
+    """Deadline of the action or checks."""
     needs_person: bool = False
-    """Nothing more is tried without one."""
+    """Automatic actions are exhausted."""
     needs_checks: bool = False
-    """It comes back after checks alone."""
+    """It returns to service after checks alone."""
     because: Text = ""
     faults: Annotated[dict[tuple[str, str], OpenFault], Listed("told.code", "told.device", most=OPEN_MAX)] = field(
         default_factory=dict
     )
-    """Those that stand, by code and device."""
+    """Open faults, by code and device."""
     request_id: str = ""
-    """Under which it was asked to be withheld; "" if it was not."""
+    """Id of the request to drain it; "" for none."""
     running: RunningJobs = RunningJobs.FINISH
-    """What becomes of jobs there, as asked last."""
+    """Treatment of running jobs in the newest request."""
     is_withheld: bool = False
-    """That was answered."""
+    """The request to drain it was answered."""
     work_done: bool = False
-    """The action ended well or the checks passed, and the next phase was not told."""
+    """The action succeeded or the checks passed, and the next phase is not reported yet."""
     work_failed: Text = ""
-    """Why not."""
+    """Why the action or checks failed."""
     marks: Annotated[tuple[FaultMark, ...], Field(max_length=MARKS_MAX)] = ()
-    """Of a node, the newest observations; oldest first."""
+    """The newest observations of a node; oldest first."""
     incidents: Annotated[tuple[RecordedInstant, ...], Field(max_length=MARKS_MAX)] = ()
-    """Of a node, when its illnesses began; oldest first."""
+    """When the incidents of a node began; oldest first."""
     moved_fact: str = ""
-    """Id of the newest fact that moved it."""
+    """Id of the newest fact that changed it."""
     verify_fact: str = ""
-    """Id of the fact by which a person asked for checks."""
+    """Id of the fact by which an operator requested checks."""
     trust: bool = False
-    """The person's word stands for the checks."""
+    """Skip the checks on an operator's request."""
     checked_at: RecordedInstant = NEVER
-    """Of a node, when its last periodic checks were."""
+    """When the last periodic checks of a node were made."""
     deep_at: RecordedInstant = NEVER
-    """Of a node, when its last deep checks were."""
+    """When the last deep checks of a node were made."""
     passed: int = 0
-    """Checks of the newest round."""
+    """Number of passed checks in the newest round."""
     withdrawn_id: str = ""
-    """Of the newest request that was withdrawn unanswered."""
+    """Id of the newest request that was withdrawn without an answer."""
     crossed: bool = False
-    """Its answer came all the same."""
+    """The answer of the withdrawn request arrived nevertheless."""
     reported: Annotated[dict[tuple[str, str], Reported], Listed("code", "device", most=OPEN_MAX)] = field(
         default_factory=dict
     )
-    """Of a node, failed checks that are yet to be told, by code and device."""
+    """Failed checks of a node that are not reported yet, by code and device."""
     asked_by: Annotated[dict[str, str], Listed()] = field(default_factory=dict)
-    """Requests of other services to withhold it that are not answered, and whose they are."""
+    """Unanswered drain requests of other services, and the service of each."""
     maintained_by: Annotated[dict[str, str], Listed()] = field(default_factory=dict)
-    """Those that were answered, and which service has it for each."""
+    """Answered drain requests of other services, and the service of each."""
 
 
 @dataclass(slots=True)
@@ -271,17 +270,17 @@ class BrakeState(StateRecord):
     """`state-recorded` of the brake (kind health, subject `brake`)."""
 
     tripped: BrakeTripped | None = None
-    """As told; None: health may act by itself."""
+    """As reported; None: health may act automatically."""
     tripped_at: RecordedInstant = NEVER
     nodes: Annotated[dict[Label, RecordedInstant], Listed(most=BRAKE_NODES_MAX)] = field(default_factory=dict)
-    """Those that were withheld lately, and when; oldest first."""
+    """Recently drained nodes, and when; oldest first."""
     reset_wish: BrakeResetRequested | None = None
-    """A person's reset that was not carried out yet."""
+    """An operator's reset that was not carried out yet."""
     reset_fact: str = ""
-    """Id of the fact that asked for it."""
+    """Id of the fact that requested the reset."""
 
 
 class OwnerToldState(Payload):
-    """`state-recorded` of a job, by health: of which faults its owner was told, (code, when last), oldest first."""
+    """`state-recorded` of a job, by health: faults of which its owner was notified (code, last time), oldest first."""
 
     told: Annotated[tuple[tuple[str, InstantNs], ...], Field(max_length=TOLD_MAX)] = ()

@@ -13,17 +13,17 @@ from muster.schemas.record import StateRecord
 
 
 class JobSubmitted(Payload):
-    """`submitted`: the gateway accepted the job; from here on it is never lost."""
+    """`submitted`: the gateway accepted the job; from here on it is not lost."""
 
     job: Job
 
 
 class JobRouted(Payload):
-    """`routed`: federation chose the cluster; carries the whole job, so a cluster needs nothing else.
+    """`routed`: the federation chose the cluster; carries the whole job, so a cluster needs nothing else.
 
-    assignment: counts the clusters that the job was given to. lost_after_s: so long after the cluster's last contact
-    with the federation the job is given to another one; 0: never. age_s: how long it waited elsewhere before, which
-    counts for its place in line. rule: by which it goes there, in words.
+    assignment: counts the clusters that the job was assigned to. lost_after_s: time after the cluster's last
+    contact with the federation after which the job is rerouted; 0: never. age_s: time that it waited elsewhere,
+    which counts for its position in the queue. rule: the routing rule, as text.
     """
 
     job: Job
@@ -35,10 +35,10 @@ class JobRouted(Payload):
 
 
 class JobEnded(Payload):
-    """`job-ended`: a cluster's terminal fact as it came back to the federation.
+    """`job-ended`: a cluster's terminal fact, copied by the federation.
 
-    source_seq: sequence of the copied fact in FED_UP; copying goes on after the greatest one. assignment: which of the
-    job's it ended; another one than the job has now counts for nothing.
+    source_seq: sequence of the copied fact in FED_UP; copying continues after the greatest one. assignment: the one
+    that ended; ignored unless it is the job's current assignment.
     """
 
     cluster: str
@@ -50,7 +50,7 @@ class JobEnded(Payload):
 
 
 class JobCancelRequested(Payload):
-    """`cancel-requested` and `cancel-forwarded`: somebody no longer wants the job."""
+    """`cancel-requested` and `cancel-forwarded`: the job is to be cancelled."""
 
     principal: str
     reason: Text = ""
@@ -67,7 +67,7 @@ class QueuedReason(StrEnum):
 
 
 class RunCounts(Protocol):
-    """How the runs of a job ended, as its record and its row count them."""
+    """Counters of how the attempts of a job ended, as its record and its row keep them."""
 
     preemptions: int
     retries_used: int
@@ -77,11 +77,11 @@ class RunCounts(Protocol):
 
 
 class JobQueued(Payload):
-    """`queued`: the job waits in `queue`. attempt: number of the run that it waits for, from 1.
+    """`queued`: the job waits in `queue`. attempt: number of the attempt that it waits for, from 1.
 
-    total_run_time_s, min_slice_s: after the queue's defaults and maxima; None: as the job says. excluded: nodes that it
-    is not placed on from now on. failures_in_row: of the job itself, without progress between them, up to now; None: as
-    before, and one more after a failure of its own.
+    total_run_time_s, min_slice_s: after the queue's defaults and maxima; None: as in the job. excluded: nodes that
+    it is not placed on from now on. failures_in_row: consecutive failures of the job itself without progress; None:
+    unchanged, and one more after a failure of its own.
     """
 
     queue: str
@@ -94,7 +94,7 @@ class JobQueued(Payload):
     failures_in_row: int | None = None
 
     def count_run(self, counts: RunCounts) -> None:
-        """Count how the run ended after which the job waits again."""
+        """Count how the attempt ended after which the job waits again."""
         reason = self.reason
         counts.preemptions += reason is QueuedReason.PREEMPTED
         counts.retries_used += reason is QueuedReason.RETRY
@@ -109,8 +109,8 @@ class JobQueued(Payload):
 class JobPlaced(Payload):
     """`placed`: the whole gang has its slots; they are held until `queued` again or a terminal fact.
 
-    slice_s: how long the run is not preempted, counted from `running`. preflight: what is checked before its first
-    step; None: nothing, it runs when its pods do.
+    slice_s: time without preemption, from `running`. preflight: checks before its first step; None: none, it is
+    running when its pods are.
     """
 
     attempt: int
@@ -120,11 +120,10 @@ class JobPlaced(Payload):
 
 
 class JobReserved(Payload):
-    """`reserved`: the job gets these slots at `starts_at`; until then only what ends before may use them.
+    """`reserved`: the job gets these slots at `starts_at`; until then only jobs that end before may use them.
 
-    victims: jobs that were asked to stop to make way (their `stop-requested` stand beside this fact). basis: what the
-    moment rests on, in words. The newest one counts; `reservation-lifted`, `held`, `placed` and the end of the job end
-    it.
+    victims: preemption targets (their `stop-requested` are beside this fact). basis: how the time was estimated, as
+    text. The newest one counts; `reservation-lifted`, `held`, `placed` and the end of the job end it.
     """
 
     attempt: int
@@ -135,17 +134,15 @@ class JobReserved(Payload):
 
 
 class JobReservationLifted(Payload):
-    """`reservation-lifted`: what was reserved for the job is free for others. reason: why."""
+    """`reservation-lifted`: the job's reservation ended. reason: why."""
 
     attempt: int
     reason: Text = ""
 
 
 class JobResizeRequested(Payload):
-    """`resize-requested`: an elastic job shall run with exactly these slots, more or fewer than it has.
-
-    What is new is held from here on; what is given up stays held until `resized`. made_way_for: for whom it shrinks.
-    """
+    """`resize-requested`: an elastic job shall run with exactly these slots, more or fewer than it has. New slots
+    are held from here on; removed slots stay held until `resized`. made_way_for: the preemptor for which it shrinks."""
 
     attempt: int
     slots: tuple[Slot, ...]
@@ -154,28 +151,28 @@ class JobResizeRequested(Payload):
 
 
 class PodsResized(Payload):
-    """`pods-resized`: exactly the pods of the newest `resize-requested` run; slots: how many."""
+    """`pods-resized`: exactly the pods of the newest `resize-requested` run; slots: their number."""
 
     attempt: int
     slots: int
 
 
 class JobResized(Payload):
-    """`resized`: the job has these slots, and nothing else."""
+    """`resized`: the job has exactly these slots."""
 
     attempt: int
     slots: tuple[Slot, ...]
 
 
 class JobRunning(Payload):
-    """`running`: all pods started and pre-flight passed. preflight: which policy said so."""
+    """`running`: all pods started and pre-flight passed. preflight: the policy that let it pass."""
 
     attempt: int
     preflight: str = "null"
 
 
 class JobUnschedulable(Payload):
-    """`unschedulable`: no place now, or the shortage changed. reason: fixed vocabulary; detail: with numbers."""
+    """`unschedulable`: no placement now, or the shortage changed. reason: fixed vocabulary; detail: with numbers."""
 
     reason: str
     detail: Text = ""
@@ -191,7 +188,7 @@ class StopReason(StrEnum):
 
 
 class JobStopRequested(Payload):
-    """`stop-requested`: the agent tells the pods of this attempt, and ends them after `grace_s`.
+    """`stop-requested`: the agent notifies the pods of this attempt, and ends them after `grace_s`.
 
     made_way_for: the job for which this one is preempted. detail: why this one, with numbers.
     """
@@ -222,7 +219,7 @@ class PodsOutcome(StrEnum):
 class PodsExited(Payload):
     """`pods-exited`: no pod of this attempt runs any more. exit_code: of the first pod that failed, else 0.
 
-    reason: in words, where the cluster says more than that: why a pod was refused, or could not be started.
+    reason: details of the cluster as text: why a pod was refused, or could not be started.
     """
 
     attempt: int
@@ -234,13 +231,13 @@ class PodsExited(Payload):
 
 
 class JobCheckpointed(Payload):
-    """`checkpointed`: the job could resume from here."""
+    """`checkpointed`: the job can resume from here."""
 
     attempt: int
 
 
 class JobFinished(Payload):
-    """The terminal facts `succeeded`, `failed`, `cancelled`, `timed-out`. assignment: as `routed` said."""
+    """The terminal facts `succeeded`, `failed`, `cancelled`, `timed-out`. assignment: as in `routed`."""
 
     attempt: int = 0
     exit_code: int = 0
@@ -251,121 +248,121 @@ class JobFinished(Payload):
 
 @dataclass(slots=True)
 class JobState(StateRecord):
-    """`state-recorded` of a job in a cluster: all that any core needs of it to go on."""
+    """`state-recorded` of a job in a cluster: everything that a core needs of it after a restart."""
 
     job: Job
     phase: Phase
     attempt: int = 1
-    """Number of its run, from 1; while it waits, of the next one."""
+    """Number of its attempt, from 1; while it waits, of the next one."""
     retries_used: int = 0
-    """Runs after its own failures, ever."""
+    """Attempts after failures of its own, in total."""
     queue: str = ""
     slots: tuple[Slot, ...] = ()
-    """What it has been placed on; empty while it waits."""
+    """The slots of its placement; empty while it waits."""
     queued_at: InstantNs = 0
-    """When it was queued last."""
+    """When it was last queued."""
     placed_at: InstantNs = 0
-    """When its run was placed; 0 while it waits."""
+    """When its attempt was placed; 0 while it waits."""
     running_at: InstantNs = 0
-    """When its run began; 0 before."""
+    """When its attempt began to run; 0 before."""
     ended_at: InstantNs = 0
     stop_reason: StopReason | None = None
-    """Why its run is being stopped; None if it is not."""
+    """Why its attempt is being stopped; None if it is not."""
     cancel_requested: bool = False
     ran_s: float = 0.0
-    """Run time of all ended runs."""
+    """Run time of all ended attempts, in seconds."""
     exit_code: int = 0
-    """Of the run that ended last."""
+    """Exit code of the attempt that ended last."""
     reason: str = ""
     """Why it waits, in the fixed vocabulary, or why it ended."""
     detail: str = ""
-    """`reason` in words, with numbers."""
+    """`reason` as text, with numbers."""
     preflight: str = ""
-    """The policy by which its run passed pre-flight."""
+    """The policy by which its attempt passed pre-flight."""
     last_fact: str = ""
-    """Id of the newest fact that moved it."""
+    """Id of the newest fact that changed it."""
     routed_seq: int = 0
-    """Sequence in the log of the fact that brought it."""
+    """Sequence in the log of its `routed`."""
     node_losses: int = 0
-    """Runs that ended with their node."""
+    """Attempts that ended with their node."""
     explained_at: InstantNs = 0
-    """When `reason` was last said."""
+    """When `reason` was last reported."""
     cancel_fact: str = ""
-    """Id of the fact that asked for its cancellation."""
+    """Id of the fact that requested its cancellation."""
     started_fact: str = ""
-    """Id of the fact that its pods started; empty once the run is over."""
+    """Id of the fact that its pods started; empty once the attempt is over."""
     exited: PodsExited | None = None
-    """How its pods ended, as long as no fact of the scheduler answers that."""
+    """How its pods ended, until the scheduler answers that."""
     exited_fact: str = ""
-    """Id of the fact that told `exited`."""
+    """Id of the fact that reported `exited`."""
     queued_reason: QueuedReason | None = None
-    """As the newest `queued` said."""
+    """Reason of the newest `queued`."""
     queued_detail: str = ""
-    """As the newest `queued` said."""
+    """Detail of the newest `queued`."""
     checkpointed_at: InstantNs = 0
     """When it wrote its newest checkpoint."""
     total_run_time_s: float | None = None
-    """Within what its queue allows; None: as the job says."""
+    """Within the limits of its queue; None: as in the job."""
     min_slice_s: float | None = None
-    """Within what its queue allows; None: as the job says."""
+    """Within the limits of its queue; None: as in the job."""
     rank: int | None = None
-    """Its place in line, in nanoseconds: the earlier, the sooner. None: `routed_seq`."""
+    """Its position in the queue, in nanoseconds: the smaller, the sooner. None: `routed_seq`."""
     reserved: JobReserved | None = None
-    """What is kept for it while it waits, as the newest `reserved` said."""
+    """Its reservation while it waits, from the newest `reserved`."""
     resize: JobResizeRequested | None = None
-    """The resize that is under way."""
+    """The resize under way."""
     resized_fact: str = ""
-    """Id of the fact that its pods are as `resize` asks, as long as no fact of the scheduler answers that."""
+    """Id of the fact that its pods match `resize`, until the scheduler answers that."""
     resized_at: InstantNs = 0
-    """When its run got the size it has; 0: it has it since its start."""
+    """When its attempt got its present size; 0: at its start."""
     made_way_for: str = ""
     """Id of the job for which it stops or shrinks."""
     preemptions: int = 0
-    """Runs that ended to make way for others."""
+    """Attempts that ended by preemption."""
     held: JobHeld | None = None
-    """By whom and why it is held, while it is not to be started."""
+    """The hold in effect: by whom, and why."""
     priority: Priority | None = None
-    """As asked last; None: as the job says."""
+    """The newest requested priority; None: as in the job."""
     wishes: tuple[JobWish, ...] = ()
-    """Requests that were not answered."""
+    """Requests without an answer."""
     picked: tuple[str, ...] = ()
-    """UUIDs of devices that the kubelet picked for its run, as far as they were observed."""
+    """UUIDs of devices that the kubelet picked for its attempt, as far as they were observed."""
     assignment: int = 1
-    """As `routed` said."""
+    """As in `routed`."""
     lost_after_s: float = 0.0
-    """As `routed` said."""
+    """As in `routed`."""
     recall: JobRecalled | None = None
-    """The request to give it back to the federation, as long as it is not answered."""
+    """The federation's request to hand it back, while it is not answered."""
     recall_drops: bool = False
-    """Whether `recall` asks for it whatever it is doing."""
+    """Whether `recall` applies in any phase."""
     recall_fact: str = ""
-    """Id of the fact that asked for `recall`."""
+    """Id of the fact that requested `recall`."""
     stop_detail: Text = ""
-    """As the newest `stop-requested` said."""
+    """Detail of the newest `stop-requested`."""
     preflight_plan: PreflightPlan | None = None
-    """What is checked before the first step of its run."""
+    """The checks before the first step of its attempt."""
     preflight_fact: str = ""
-    """Id of the fact that its run passed pre-flight."""
+    """Id of the fact that its attempt passed pre-flight."""
     preflight_failed: PreflightFailed | None = None
-    """How its run failed pre-flight."""
+    """How its attempt failed pre-flight."""
     preflight_failed_fact: str = ""
-    """Id of the fact that told `preflight_failed`."""
+    """Id of the fact that reported `preflight_failed`."""
     preflight_failures: int = 0
-    """Runs in a row, up to now, that failed pre-flight."""
+    """Consecutive attempts, up to now, that failed pre-flight."""
     excluded: tuple[NodeExcluded, ...] = ()
     """Nodes that it is not placed on."""
     lost_s: float = 0.0
-    """Work of all ended runs that no checkpoint keeps."""
+    """Work of all ended attempts that no checkpoint holds, in seconds."""
     lost_last_s: float = 0.0
-    """Work of the last run that no checkpoint keeps."""
+    """Work of the last attempt that no checkpoint holds, in seconds."""
     started_at: InstantNs = 0
-    """When the pods of its run were reported to run."""
+    """When the pods of its attempt were reported as running."""
     exited_at: InstantNs = 0
-    """When the pods of its run were reported to have ended."""
+    """When the pods of its attempt were reported as ended."""
     losses_in_row: int = 0
-    """The newest ones of `node_losses`, between which no run made progress."""
+    """The newest `node_losses` without progress between them."""
     failures_in_row: int | None = None
-    """Its own failures, between which no run made progress, which `spec.retries` bounds; None: `retries_used`."""
+    """Consecutive failures of its own without progress, which `spec.retries` limits; None: `retries_used`."""
 
 
 @dataclass(slots=True)
@@ -383,61 +380,61 @@ class RoutedState(StateRecord):
     cancel: JobCancelRequested | None = None
     """The newest cancellation."""
     cancel_fact: str = ""
-    """Id of the fact that asked for it."""
+    """Id of the fact that requested the cancellation."""
     wishes: tuple[JobWish, ...] = ()
-    """What else was asked of it and is not yet forwarded."""
+    """Other requests that are not yet forwarded."""
     assignment: int = 0
-    """Number of its newest assignment to a cluster, as `routed` said; 0: it never had one."""
+    """Number of its newest assignment to a cluster, as in `routed`; 0: never assigned."""
     lost_after_s: float = 0.0
-    """As `routed` said."""
+    """As in `routed`."""
     rule: str = ""
-    """As `routed` said."""
+    """As in `routed`."""
     routed_at: InstantNs = 0
     reroute: Reroute | None = None
-    """The move to another cluster that is under way."""
+    """The reroute under way."""
     standing: tuple[JobWish, ...] = ()
-    """What was asked of it and forwarded, for the next cluster."""
+    """Forwarded requests, to be forwarded to the next cluster, too."""
     owed: tuple[Assignment, ...] = ()
-    """Assignments that clusters were told to drop and have not said that they did."""
+    """Assignments that clusters were told to drop and have not confirmed."""
 
 
 @dataclass(slots=True)
 class PodsState(StateRecord):
-    """`state-recorded` of one attempt's pods, as the agent knows them."""
+    """`state-recorded` of one attempt's pods, by the agent."""
 
     attempt: int
     job_id: JobId
     placed_at: InstantNs = 0
     started_at: InstantNs = 0
-    """When all of them ran; 0: they did not yet."""
+    """When all of them ran; 0: not yet."""
     ending_at: InstantNs = 0
     """Since when they are asked to end, by a stop or by the loss of `lost_node`; 0: they are not."""
     lost_node: str = ""
     exited: bool = False
-    """Whether they are gone; then only `attempt` and `resumed_s` are told beside."""
+    """Whether they are gone; then only `attempt` and `resumed_s` are recorded as well."""
     last_fact: str = ""
-    """Id of the newest fact that moved them: the cause of what they do next."""
+    """Id of the newest fact that changed them: the cause of their next fact."""
     grace_s: float = 0.0
-    """As the stop said."""
+    """Grace period of the stop."""
     lost_at: InstantNs = 0
     """When `lost_node` was lost, if they had been asked to end before; else 0."""
     checkpointed_at: InstantNs = 0
     """When this attempt wrote its newest checkpoint."""
     resumed_s: float = 0.0
-    """Seconds of work of earlier attempts that checkpoints keep; of an attempt that exited its own included."""
+    """Seconds of work of earlier attempts that checkpoints hold; of an exited attempt, including its own."""
     slots: tuple[Slot, ...] = ()
-    """Where they run. In a checkpoint only once a resize was asked for: else the job's own state says it."""
+    """Their slots. In a checkpoint only after a resize was requested: otherwise the job's own state has them."""
     resizing: JobResizeRequested | None = None
-    """The resize that is under way."""
+    """The resize under way."""
     resizing_at: InstantNs = 0
-    """When it was asked for."""
+    """When it was requested."""
     resize_fact: str = ""
-    """Id of the fact that asked for the newest resize, also for one that is done."""
+    """Id of the fact that requested the newest resize, also a completed one."""
     evict: bool = False
-    """Whether they end to make way for others."""
+    """Whether they end by preemption."""
     preflight: PreflightPlan | None = None
-    """What is checked before their first step."""
+    """The checks before their first step."""
     is_checked: bool = False
     """Whether all results of these checks were reported."""
     opened_at: InstantNs = 0
-    """When they were told to begin their first step; 0 before that, and if nothing is checked."""
+    """When they were told to begin their first step; 0 before, and without checks."""

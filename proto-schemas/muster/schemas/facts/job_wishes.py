@@ -1,4 +1,4 @@
-"""What is asked of a job beside its end: that it is held, released, or gets another priority; and what is answered."""
+"""Requests about a job other than its cancellation (hold, release, priority), and their answers."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -15,7 +15,7 @@ class JobHoldRequested(Payload):
 
 
 class JobPriorityRequested(Payload):
-    """`priority-requested` and `priority-forwarded`: the job shall have this priority from now on."""
+    """`priority-requested` and `priority-forwarded`: the job shall have this priority."""
 
     principal: str
     priority: Priority
@@ -23,9 +23,9 @@ class JobPriorityRequested(Payload):
 
 
 class JobHeld(Payload):
-    """`held`: the job waits and is passed over until `unheld`; what was reserved for it is free for others.
+    """`held`: the job is not placed until `unheld`; its reservation is released.
 
-    It keeps its place in line. `unheld`: it stands there again. principal, reason: who asked last, and why.
+    It keeps its position in the queue, also after `unheld`. principal, reason: of the newest request.
     """
 
     principal: str
@@ -33,14 +33,13 @@ class JobHeld(Payload):
 
     @property
     def words(self) -> str:
-        """As people are told."""
+        """Return the requester and the reason as text."""
         return f"by {self.principal}: {self.reason}" if self.reason else f"by {self.principal}"
 
 
 class JobReprioritised(Payload):
-    """`reprioritised`: a waiting job has another place in line, a running one another rank among those that may be
-    asked to make way. was: its priority until now.
-    """
+    """`reprioritised`: a queued job changes its position, a running job its rank among preemption targets. was: its
+    former priority."""
 
     priority: Priority
     was: Priority
@@ -49,14 +48,15 @@ class JobReprioritised(Payload):
 
 
 class JobWishRefused(Payload):
-    """`hold-refused`, `release-refused`, `priority-refused`: nothing changes. principal: who asked. reason: why not."""
+    """`hold-refused`, `release-refused`, `priority-refused`: no change was applied. principal: the requester.
+    reason: why."""
 
     principal: str
     reason: Text
 
 
 class Ask(StrEnum):
-    """What may be asked of a job beside its end."""
+    """Kinds of requests about a job other than its cancellation."""
 
     HOLD = "hold"
     RELEASE = "release"
@@ -64,7 +64,7 @@ class Ask(StrEnum):
 
 
 class JobWish(Payload):
-    """What was asked of a job by `fact` and is not answered yet. priority: of Ask.PRIORITY alone."""
+    """A request about a job by `fact` that is not answered yet. priority: of Ask.PRIORITY only."""
 
     fact: str
     ask: Ask
@@ -74,22 +74,22 @@ class JobWish(Payload):
 
     @property
     def is_about_priority(self) -> bool:
-        """Whether it is; else it is about holding."""
+        """Return whether it requests a priority; otherwise a hold or release."""
         return self.ask is Ask.PRIORITY
 
 
 def job_wish(fact: str, ask: Ask, payload: JobHoldRequested | JobPriorityRequested) -> JobWish:
-    """The wish that this request is."""
+    """Return the unanswered request of this fact."""
     priority = payload.priority if isinstance(payload, JobPriorityRequested) else None
     return JobWish(fact=fact, ask=ask, principal=payload.principal, reason=payload.reason, priority=priority)
 
 
 def with_wish(wishes: Iterable[JobWish], wish: JobWish) -> tuple[JobWish, ...]:
-    """These and one more: of holding and of priority the newest counts, so a job never has more than two."""
+    """Return the requests with one more: the newest of hold and of priority counts, so a job has at most two."""
     return (*(other for other in wishes if other.is_about_priority != wish.is_about_priority), wish)
 
 
 def without_wishes(wishes: Iterable[JobWish], answered: Iterable[str]) -> tuple[JobWish, ...]:
-    """Those that none of these facts asked for."""
+    """Return the requests that none of these facts answers."""
     known = frozenset(answered)
     return tuple(wish for wish in wishes if wish.fact not in known)

@@ -14,10 +14,10 @@ MEMORY_DEVICES_MAX = 64
 
 
 class CordonRequested(Payload):
-    """`cordon-requested`, `drain-requested`, `resume-requested` of a node, by a person, and what federation forwards.
+    """`cordon-requested`, `drain-requested`, `resume-requested` of a node, by an operator, and as forwarded.
 
-    cordon: nothing new is placed there. drain: besides, jobs that allow it are checkpointed and moved; the others
-    finish. Neither kills. resume: the person wants it used again; what services withhold it for stands.
+    cordon: no new jobs are placed there. drain: in addition, jobs that allow it are checkpointed and moved; other
+    jobs finish. Neither kills a job. resume: removes both; a drain by a service remains.
     """
 
     principal: str
@@ -26,7 +26,7 @@ class CordonRequested(Payload):
 
 
 class Cordon(Wire):
-    """A cordon that stands. draining: jobs that allow it are moved. fact: that asked for it."""
+    """A cordon in effect. draining: jobs that allow it are moved. fact: id of the fact that requested it."""
 
     principal: str
     reason: Text = ""
@@ -38,19 +38,18 @@ class Cordon(Wire):
 class NodeJoined(Payload):
     """`joined`: a node is part of the cluster, or its description changed.
 
-    gpu_uuids: one per device, by index. domains: topology, widest first, as (level, domain).
-    device_domains: the same inside the node, widest first, as (level, domain number of each device by index):
-    (("socket", (0, 0, 0, 0, 1, 1, 1, 1)), ("pair", (0, 0, 1, 1, 2, 2, 3, 3))).
-    absent: indexes of places without a device, which a composable node has after one was taken away: the devices
-    behind it keep their index. What `gpu_uuids` says there means nothing; ask `present`.
-    group: the node group that it belongs to. machine: what its composable fabric calls it, "" without one.
-    scale: the scaler's choice by which it was added. memory_uuids: memory devices that its fabric attached and that it
-    shows; `memory_mib` counts them. kubelet_picks: a placement says how many of its GPUs (`Slot.gpus`), and the kubelet
-    which; `gpu_uuids` are then names of places, unless the node tells real ones. share_milli: the sizes, ascending,
-    in which a part of a GPU can be had; None: any. parts_only: no GPU can be had whole. socket_cpu_milli: of
-    `cpu_milli`, what each socket gives to jobs, without what is reserved for the system; () if that is not known.
-    versions: of its components, as (component, version), where they are known. labels: by which campaigns select it.
-    address: at which its exporter is reached, "" if that is not known.
+    gpu_uuids: one per device, by index. domains: topology, widest first, as (level, domain). device_domains: the
+    same within the node, widest first, as (level, domain number of each device by index): (("socket", (0, 0, 0, 0,
+    1, 1, 1, 1)), ("pair", (0, 0, 1, 1, 2, 2, 3, 3))). absent: indexes without a device, which a composable node has
+    after a device was detached: the devices after it keep their index. `gpu_uuids` is meaningless there; use
+    `present`. group: the node group of the node. machine: its name in its composable fabric, "" without one. scale:
+    the scaler's decision by which it was added. memory_uuids: memory devices that its fabric attached and that it
+    shows; `memory_mib` counts them. kubelet_picks: a placement gives the number of GPUs (`Slot.gpus`), and the
+    kubelet picks them; `gpu_uuids` are then names of places, unless the node reports real ones. share_milli: the
+    allocatable fractions of a GPU, ascending; None: any. parts_only: no whole GPU can be allocated.
+    socket_cpu_milli: of `cpu_milli`, the share of each socket, without the reservation for the system; () if
+    unknown. versions: of its components, as (component, version), as far as known. labels: by which campaigns
+    select it. address: of its exporter, "" if unknown.
     """
 
     cpu_milli: int
@@ -74,7 +73,7 @@ class NodeJoined(Payload):
 
     @property
     def present(self) -> dict[int, str]:
-        """The uuid of each device that is there, by index."""
+        """Return the uuid of each present device, by index."""
         if not self.absent:
             return dict(enumerate(self.gpu_uuids))
         return {index: uuid for index, uuid in enumerate(self.gpu_uuids) if index not in self.absent}
@@ -87,7 +86,7 @@ class NodeLost(Payload):
 
 
 class NodeReturned(Payload):
-    """`returned`: a lost node answers again."""
+    """`returned`: a lost node rejoined."""
 
 
 class NodeLeft(Payload):
@@ -97,10 +96,10 @@ class NodeLeft(Payload):
 
 
 class RunningJobs(StrEnum):
-    """What becomes of jobs that hold a node or device which is to be withheld.
+    """Treatment of jobs on a node or device that is to be drained.
 
-    finish: they end by themselves. move: those that checkpoint are stopped after a checkpoint and queued again, the
-    others finish. requeue: all are stopped at once and queued again; no retry of theirs is used.
+    finish: they end by themselves. move: jobs that checkpoint are stopped after a checkpoint and queued again;
+    other jobs finish. requeue: all are stopped at once and queued again, without using a retry.
     """
 
     FINISH = "finish"
@@ -109,12 +108,12 @@ class RunningJobs(StrEnum):
 
 
 class WithholdRequested(Payload):
-    """`withhold-requested`: a service asks that nothing new be placed on a node or device.
+    """`withhold-requested`: a service requests the drain of a node or device: no new jobs are placed there.
 
-    The writer acts only after the scheduler's `withheld` for this request. force: do not wait for holds to end.
-    running: what becomes of those who hold it. from_at: it has to be free from then on: until then only what ends
-    before may start there; 0: from now on. The same request said again changes running and from_at, as long as it is
-    not answered.
+    The writer acts only after the scheduler's `withheld` for this request. force: do not wait for running jobs.
+    running: treatment of running jobs. from_at: the time from which it must be free; until then, only jobs that end
+    before may start there; 0: from now on. Emitted again, the same request changes running and from_at, as long as
+    it is not answered.
     """
 
     request_id: Label
@@ -125,10 +124,10 @@ class WithholdRequested(Payload):
 
 
 class WithholdWithdrawn(Payload):
-    """`withhold-withdrawn`: a service no longer asks for it; what it asked for may be used again.
+    """`withhold-withdrawn`: a service withdraws its request; the node or device may become schedulable again.
 
-    after_withheld: it had folded the answer, and gives back what it was given. Without, a request that was answered
-    in the meantime stands, and the writer acts on it or withdraws again.
+    after_withheld: the writer had folded the answer and hands the node or device back. Otherwise, a request that
+    was answered in the meantime remains, and the writer acts on it or withdraws it again.
     """
 
     request_id: Label
@@ -137,7 +136,7 @@ class WithholdWithdrawn(Payload):
 
 
 class Withheld(Payload):
-    """`withheld`: nothing is held there any more (or force was asked, and `holders` says what still was)."""
+    """`withheld`: the node or device is drained. forced: although `holders`, the jobs that used it, had not ended."""
 
     request_id: Label
     forced: bool = False
@@ -145,43 +144,43 @@ class Withheld(Payload):
 
 
 class Released(Payload):
-    """`released`: the node or device may be used. Only the scheduler says so."""
+    """`released`: the node or device is schedulable. Only the scheduler emits it."""
 
     request_id: str = ""
 
 
 @dataclass(slots=True)
 class NodeState(StateRecord):
-    """`state-recorded` of a node, by the agent: what is there and whether it answers."""
+    """`state-recorded` of a node, by the agent: its description, and whether it answers."""
 
     description: NodeJoined
     lost: bool = False
     changed_at: InstantNs = 0
-    """When it joined, was lost or returned last."""
+    """When it last joined, was lost or rejoined."""
     losses: int = 0
-    """How often it was lost."""
+    """Number of times it was lost."""
     last_fact: str = ""
-    """Id of the fact that changed it last."""
+    """Id of the fact that last changed it."""
     lost_reason: str = ""
-    """As `lost` said; empty while it answers."""
+    """Reason of `lost`; empty while it answers."""
     detached: tuple[tuple[Label, int], ...] = ()
-    """UUID and MiB of devices that the description shows and that were detached since."""
+    """UUID and MiB of described devices that were detached since."""
     leaving: str = ""
-    """The scaler's choice by which it is being removed."""
+    """The scaler's decision by which it is being removed."""
     leaving_at: InstantNs = 0
     """Since when it is being removed."""
     trace: str = ""
-    """Trace of the fact that changed it last; empty once the change was reported."""
+    """Trace of the fact that last changed it; empty once the change was reported."""
     closed: Text = ""
-    """Why the agent asked to withhold it; empty if it did not."""
+    """Why the agent requested its drain; empty if it did not."""
     is_withheld: bool = False
     """Whether that request was answered."""
 
 
 class GroupState(Payload):
-    """`state-recorded` of a node group, by the agent. removed: nodes of the first day that were taken away since.
+    """`state-recorded` of a node group, by the agent. removed: initial nodes that were removed since.
 
-    failed: choices of the scaler that could not be carried out here and are not ended.
+    failed: decisions of the scaler that failed here and are not ended.
     """
 
     removed: tuple[Label, ...] = ()
@@ -189,10 +188,10 @@ class GroupState(Payload):
 
 
 class WithholdWish(Wire):
-    """One request to withhold, as the scheduler keeps it. fact: which fact asked. answered: `withheld` was said.
+    """One drain request, as the scheduler keeps it. fact: id of its fact. answered: `withheld` was emitted.
 
-    by: the service that asked, "" if that is not known. running, from_at, reason: as asked; from_at is 0 if that moment
-    had come when it was asked. asked_at: when it was asked so.
+    by: the requesting service, "" if unknown. running, from_at, reason: as requested; from_at is 0 if that time had
+    passed at the request. asked_at: time of this version of the request.
     """
 
     request_id: Label
@@ -207,10 +206,10 @@ class WithholdWish(Wire):
 
 
 class GrantState(Payload):
-    """`state-recorded` of a node or device, by the scheduler: whether it may be used, and who asked otherwise.
+    """`state-recorded` of a node or device, by the scheduler: whether it is schedulable, and the requests against it.
 
-    withheld: every request was answered. last_fact: the newest fact that moved the grant. cordon: of a node, by a
-    person.
+    withheld: every request was answered. last_fact: the newest fact that changed the grant. cordon: of a node, by
+    an operator.
     """
 
     released: bool

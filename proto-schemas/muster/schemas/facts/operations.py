@@ -1,7 +1,7 @@
-"""Facts of operating a fleet: what is done to a node or checked on it, and pre-flight verdicts of jobs.
+"""Facts of operations: actions and checks on nodes, and pre-flight results of jobs.
 
-Who wants something done to a node appends `action-requested` or `checks-requested`; the agent alone carries it out and
-reports how it went.
+A service that needs an action on a node appends `action-requested` or `checks-requested`; only the agent carries it
+out and reports the result.
 """
 
 from dataclasses import dataclass
@@ -22,16 +22,15 @@ ACTION_S_MAX = 24 * 3600.0
 
 
 class CheckScope(StrEnum):
-    """Whom a check concerns. node: each node by itself. gang: all nodes of the gang together, as an all-reduce."""
+    """Scope of a check. node: each node by itself. gang: all nodes of the gang together, as an all-reduce."""
 
     NODE = "node"
     GANG = "gang"
 
 
 class CheckOrder(Wire):
-    """One check to run. check: which, of the library of checks, or `command`. limit_s: then it is ended and could not
-    run. parameters: its thresholds and sizes by name ("gb_per_s_min": "100"). command: of check `command` alone.
-    """
+    """One check to run. check: name in the library of checks, or `command`. limit_s: timeout; then the check could
+    not run. parameters: its thresholds and sizes by name ("gb_per_s_min": "100"). command: for check `command` only."""
 
     check: Label
     scope: CheckScope = CheckScope.NODE
@@ -41,10 +40,10 @@ class CheckOrder(Wire):
 
 
 class PreflightPlan(Wire):
-    """What is checked before the first step of a run, as its `placed` says. suite: its name, for people.
+    """The checks before the first step of an attempt, from its `placed`. suite: name of the suite.
 
-    limit_s: for all checks together, counted from the start of the pods. if_cannot_run: whether checks that could not
-    run let the job pass.
+    limit_s: for all checks together, from the start of the pods. if_cannot_run: whether the job passes if checks
+    could not run.
     """
 
     suite: Label
@@ -54,7 +53,7 @@ class PreflightPlan(Wire):
 
 
 class CheckOutcome(StrEnum):
-    """How a check ended. cannot-run: nobody knows whether the hardware is well; it is no failure, and no pass."""
+    """The outcome of a check. cannot-run: the state of the hardware is unknown; neither a failure nor a pass."""
 
     PASS = "pass"  # noqa: S105 - no password
     FAIL = "fail"
@@ -62,10 +61,9 @@ class CheckOutcome(StrEnum):
 
 
 class CheckResult(Wire):
-    """One check on one node. value, unit, least: what was measured and what was asked for, where it measures.
-
-    device: the uuid that failed it, if that is known. code: as the tool names the fault ("DCGM_FR_PCI_REPLAY_RATE").
-    """
+    """One check on one node. value, unit, least: the measured value and the required minimum, for checks that
+    measure. device: uuid of the device that failed, if known. code: the fault as the tool names it
+    ("DCGM_FR_PCI_REPLAY_RATE")."""
 
     node: Label
     check: Label
@@ -82,8 +80,8 @@ class CheckResult(Wire):
 class ChecksRequested(Payload):
     """`checks-requested` of a node: periodic, deep or validating checks, outside of any job.
 
-    invasive: they need the node's GPUs to themselves; the requester has had it withheld. reason: periodic, idle,
-    validate, verify or person.
+    invasive: they need the node's GPUs exclusively; the requester has drained it. reason: periodic, idle, validate,
+    verify or person.
     """
 
     request_id: Label
@@ -94,9 +92,9 @@ class ChecksRequested(Payload):
 
 
 class ChecksReported(Payload):
-    """`checks-reported` by the agent: of a node (request_id), or of a job's pre-flight (attempt), one node or several.
+    """`checks-reported` by the agent: of a node (request_id), or of a job's pre-flight (attempt) on any of its nodes.
 
-    is_last: nothing more will come for this request or attempt.
+    is_last: no further results follow for this request or attempt.
     """
 
     request_id: str = ""
@@ -115,7 +113,7 @@ class PreflightPassed(Payload):
 
 
 class PreflightFailed(Payload):
-    """`preflight-failed` of a job: it is re-queued whole, away from `nodes`, and uses no retry of its own."""
+    """`preflight-failed` of a job: it is requeued as a whole, away from `nodes`, without using a retry."""
 
     attempt: int
     suite: Label
@@ -127,28 +125,28 @@ class PreflightFailed(Payload):
 
 @dataclass(slots=True)
 class PreflightState(StateRecord):
-    """`state-recorded` of a job's pre-flight, by health: an attempt without a verdict."""
+    """`state-recorded` of a job's pre-flight, by health: an attempt without a result."""
 
     attempt: int
     plan: PreflightPlan
     nodes: tuple[Label, ...]
-    """That it is on."""
+    """The nodes of the attempt."""
     cause: str = ""
-    """Id of the newest fact of it."""
+    """Id of its newest fact."""
     started_at: RecordedInstant = NEVER
     """Since when its pods run; 0: not yet."""
     reported_at: RecordedInstant = NEVER
-    """When `cause` was."""
+    """Time of `cause`."""
     results: tuple[CheckResult, ...] = ()
     is_last: bool = False
-    """All is reported."""
+    """All results were reported."""
 
 
 class NodeAction(StrEnum):
-    """What can be done to a node or to one of its devices.
+    """Actions on a node or on one of its devices.
 
-    reset: of one device (`device`). reboot: of the node. replace: ask whoever owns the machine for another one.
-    driver, device-plugin, kubelet, os: bring this component to `version`. command: the given one, on the node.
+    reset: one device (`device`). reboot: the node. replace: request another machine from its owner. driver,
+    device-plugin, kubelet, os: bring this component to `version`. command: run the given command on the node.
     """
 
     RESET = "reset"
@@ -162,10 +160,9 @@ class NodeAction(StrEnum):
 
 
 class NodeActionRequested(Payload):
-    """`action-requested` of a node, by the service that had it withheld: the agent does it once for each request_id.
-
-    version: that the component shall have afterwards. limit_s: then it failed. for_what: the campaign or the repair.
-    """
+    """`action-requested` of a node, by the service that drained it: the agent runs it once for each request_id.
+    version: target version of the component. limit_s: timeout; then the action failed. for_what: the campaign or the
+    repair."""
 
     request_id: Label
     action: NodeAction
@@ -177,7 +174,7 @@ class NodeActionRequested(Payload):
 
 
 class ActionOutcome(StrEnum):
-    """How an action ended. cannot-run: this cluster has no way to do it."""
+    """The outcome of an action. cannot-run: this cluster cannot carry it out."""
 
     DONE = "done"
     FAILED = "failed"
@@ -185,7 +182,7 @@ class ActionOutcome(StrEnum):
 
 
 class NodeActionEnded(Payload):
-    """`action-ended` by the agent. version: of the component as it is now, where it is known."""
+    """`action-ended` by the agent. version: present version of the component, if known."""
 
     request_id: Label
     outcome: ActionOutcome
@@ -195,11 +192,9 @@ class NodeActionEnded(Payload):
 
 
 class NodeWorkState(Payload):
-    """`state-recorded` of work, by the agent: an action or checks on a node, as asked; both None: that has ended.
-
-    fact: that asked, at requested_at. ended_at: 0 while it is under way. The newest that ended are kept, so that the
-    same request said again is not carried out again. is_repair: an action that ended done and makes a node well.
-    """
+    """`state-recorded` of work, by the agent: an action or checks on a node, as requested; both None: it has ended.
+    fact: id of the request, made at requested_at. ended_at: 0 while it is under way. The newest ended ones are kept,
+    so that a repeated request is not carried out again. is_repair: a successful action that makes a node healthy."""
 
     node: Label
     request_id: str = ""
@@ -213,9 +208,9 @@ class NodeWorkState(Payload):
 
 
 class OperationWish(Wire):
-    """What a person asked of a cluster and the federation has not forwarded yet. fact: that asked.
+    """An operator's request for a cluster that the federation has not forwarded yet. fact: id of its fact.
 
-    kind, subject_id, name: of that fact; body: its payload as JSON; cluster: "" for every one.
+    kind, subject_id, name: of that fact; body: its payload as JSON; cluster: "" for every cluster.
     """
 
     fact: str
@@ -228,17 +223,16 @@ class OperationWish(Wire):
 
 
 class OperationWishes(Payload):
-    """`state-recorded` of operations, by the federation: all that is not forwarded yet (subject `asked`), and which
-    requests were folded (subject `folded`).
-    """
+    """`state-recorded` of operations, by the federation: requests that are not forwarded yet (subject `asked`).
+    Subject `folded` has the ids of the requests that were folded."""
 
     wishes: tuple[OperationWish, ...] = ()
     folded: tuple[Label, ...] = ()
-    """Ids of the newest requests of the gateway, oldest first: the same one again asks for nothing."""
+    """Ids of the newest requests of the gateway, oldest first: a repeated request has no effect."""
 
 
 class NodeExcluded(Wire):
-    """A node that a job is not placed on again. because: in words. until: 0: while the job lives."""
+    """A node that a job is not placed on again. because: as text. until: 0: while the job lives."""
 
     node: Label
     because: Text = ""
@@ -246,9 +240,9 @@ class NodeExcluded(Wire):
 
 
 class JobFault(Payload):
-    """`fault-told` of a job, by health: an application fault was seen on a device that it holds; its owner is told.
+    """`fault-told` of a job, by health: an application fault on a device that it uses; its owner is notified.
 
-    code: as the driver says ("xid-31"). nothing is cordoned for it.
+    code: as the driver reports it ("xid-31"). Nothing is drained for it.
     """
 
     code: Label

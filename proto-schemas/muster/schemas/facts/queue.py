@@ -19,7 +19,7 @@ Resource = Annotated[
 """`gpu_milli` (GPUs of any model), `gpu_milli:<model>`, `cpu_milli` or `memory_mib`."""
 
 Amounts = Annotated[dict[Resource, Annotated[int, Field(ge=0)]], Field(max_length=RESOURCES_MAX)]
-"""So much of each resource; a resource that is not named is not limited by it."""
+"""Amounts by resource; a resource that is not named is not limited."""
 
 RunTimeS = Annotated[float, Field(gt=0, le=RUN_TIME_S_MAX)]
 SliceS = Annotated[float, Field(ge=0, le=RUN_TIME_S_MAX)]
@@ -29,14 +29,14 @@ SubmittingTeam = Annotated[str, StringConstraints(pattern=r"^(\*|[a-z0-9]([a-z0-
 
 
 class QueueOrder(StrEnum):
-    """Who comes first in a queue and among the queues below it: the least served, or the first that came."""
+    """Order within a queue and among its children: fair share, or first in first out."""
 
     FAIR = "fair"
     FIFO = "fifo"
 
 
 class WithinQueue(StrEnum):
-    """Whom a job of the queue may preempt in its own queue."""
+    """Which jobs of its own queue a job may preempt."""
 
     NEVER = "never"
     LOWER_PRIORITY = "lower-priority"
@@ -44,7 +44,7 @@ class WithinQueue(StrEnum):
 
 
 class Reclaim(StrEnum):
-    """Whom a job within its queue's nominal quota may preempt in queues that borrow."""
+    """Which jobs of borrowing queues a job within its queue's nominal quota may preempt."""
 
     NEVER = "never"
     LOWER_PRIORITY = "lower-priority"
@@ -52,10 +52,10 @@ class Reclaim(StrEnum):
 
 
 class FairShareRule(StrEnum):
-    """When a borrowing queue may preempt another that borrows more.
+    """When a borrowing queue may preempt another one that borrows more.
 
-    final-share: its share with the job is at most the other's without the victim. initial-share: its share with the
-    job is below the other's with the victim.
+    final-share: its share with the job is at most the other's without the target. initial-share: its share with the
+    job is below the other's with the target.
     """
 
     FINAL_SHARE = "final-share"
@@ -63,14 +63,14 @@ class FairShareRule(StrEnum):
 
 
 class OverSlice(StrEnum):
-    """Whether a starving job may take the place of one of equal priority that ran out its slice."""
+    """Whether a starving job may preempt a job of equal priority whose time slice is over."""
 
     NEVER = "never"
     STARVING = "starving"
 
 
 class Defragment(StrEnum):
-    """Whether running jobs are moved to make room for a gang: not at all, only said, or done."""
+    """Whether running jobs are moved to make room for a gang: never, only advised, or done."""
 
     NEVER = "never"
     ADVISE = "advise"
@@ -78,7 +78,8 @@ class Defragment(StrEnum):
 
 
 class PreemptionPolicy(Wire):
-    """Whom jobs of this queue may preempt. None: as the queue above; at the top lower-priority, any, both, starving."""
+    """Which jobs this queue's jobs may preempt. None: as the parent queue; default lower-priority, any, both,
+    starving."""
 
     within_queue: WithinQueue | None = None
     reclaim: Reclaim | None = None
@@ -87,7 +88,7 @@ class PreemptionPolicy(Wire):
 
 
 class QueueTemplate(Wire):
-    """What a queue per user is made of when the user's first job comes; `QueueSpec` says what the fields mean."""
+    """Template of a queue per user, created with the user's first job; `QueueSpec` documents the fields."""
 
     quota: Amounts = Field(default_factory=dict)
     borrowing_limit: Amounts = Field(default_factory=dict)
@@ -98,12 +99,11 @@ class QueueTemplate(Wire):
 class QueueSpec(Wire):
     """A queue.
 
-    quota: nominal, what its jobs and those of the queues below it can always have. borrowing_limit: how much more they
-    may have of what others leave (a resource not named: any amount). lending_limit: how much of the quota may be
-    borrowed (not named: all). weight: share of what is borrowed. half_life_s: after so long past use counts half.
-    starving_after_s: a job that waits longer gets a reservation. run_time_*, min_slice_*: for jobs that say nothing,
-    and at most. user_template: jobs get a queue per user below this one. closed: takes no new jobs.
-    None: as the queue above it, at the top the product's default.
+    quota: nominal quota of its jobs and its child queues. borrowing_limit: how much they may borrow beyond it (a
+    resource not named: any amount). lending_limit: how much of the quota may be lent (not named: all). weight:
+    share of what is borrowed. half_life_s: half-life of past use. starving_after_s: a job that waits longer gets a
+    reservation. run_time_*, min_slice_*: defaults and maxima for jobs. user_template: jobs get a queue per user
+    below this one. closed: accepts no new jobs. None: as the parent queue, for a top queue the default.
     gpu_milli_quota, gpu_milli_limit: the first form of quota and of quota plus borrowing limit, still read.
     """
 
@@ -127,35 +127,35 @@ class QueueSpec(Wire):
     defragment: Defragment | None = None
     user_template: QueueTemplate | None = None
     teams: Annotated[tuple[SubmittingTeam, ...], Field(max_length=TEAMS_MAX)] = ()
-    """Teams that may submit to this queue and to those below it, beside the team of its name. `*`: every team."""
+    """Teams that may submit to this queue and its child queues, besides the team of its name. `*`: every team."""
     priority_max: Priority | None = None
-    """Highest priority of its jobs, whoever asks. None: as the queue above, at the top 1000."""
+    """Maximum priority of its jobs. None: as the parent queue, for a top queue 1000."""
 
 
 class QueueChangeRequested(Payload):
-    """`change-requested`, `change-forwarded`: an operator wants the queue to be so."""
+    """`change-requested`, `change-forwarded`: an operator requests this specification of the queue."""
 
     spec: QueueSpec
     principal: str
 
 
 class QueueChanged(Payload):
-    """`changed`: the queue is so from here on. Evicts nobody by itself."""
+    """`changed`: the queue has this specification from here on. It preempts no job by itself."""
 
     spec: QueueSpec
 
 
 class QueueChangeRefused(Payload):
-    """`change-refused`: the queue stays as it was."""
+    """`change-refused`: no change was applied."""
 
     field: str
     reason: Text
 
 
 class Used(Wire):
-    """How much of a resource was held lately: `average` as of `at`, decaying towards what is held since.
+    """Decayed use of a resource: `average` at `at`, moving towards the present use.
 
-    principal: whose jobs held it; empty for all of them together.
+    principal: the owner of the jobs; empty for all jobs together.
     """
 
     resource: Resource
@@ -165,7 +165,7 @@ class Used(Wire):
 
 
 class QueueState(Payload):
-    """`state-recorded` of a queue. used: by the queue and those below it."""
+    """`state-recorded` of a queue. used: by the queue and its child queues."""
 
     spec: QueueSpec
     changed_at: InstantNs = 0
@@ -173,7 +173,7 @@ class QueueState(Payload):
 
 
 class QueueWish(Wire):
-    """A change that was asked for and not yet answered. fact: which fact asked; trace: its trace."""
+    """A change without an answer yet. fact: id of the fact that requested it; trace: its trace."""
 
     fact: str
     spec: QueueSpec
@@ -182,6 +182,6 @@ class QueueWish(Wire):
 
 
 class QueueWishes(Payload):
-    """`state-recorded` of a queue in the federation: changes that were not yet forwarded."""
+    """`state-recorded` of a queue in the federation: changes that are not forwarded yet."""
 
     wishes: tuple[QueueWish, ...] = ()

@@ -1,4 +1,4 @@
-"""Facts of advance reservations: nodes or GPUs kept for somebody, or for maintenance, from a moment on."""
+"""Facts of advance reservations: nodes or GPUs reserved for jobs, or for maintenance, from a given time."""
 
 from enum import StrEnum
 from typing import Annotated, Self
@@ -12,17 +12,17 @@ NODES_MAX = 4_096
 
 
 class Repeat(StrEnum):
-    """How often a reservation comes back."""
+    """How often a reservation recurs."""
 
     ONCE = "once"
     WEEKLY = "weekly"
 
 
 class ReservationSpec(Wire):
-    """What is kept. Either the named `nodes`, or `gpus` GPUs of `gpu_model` ("": any) wherever they come free.
+    """What is reserved: either the named `nodes`, or `gpus` GPUs of `gpu_model` ("": any) on any nodes.
 
-    For the jobs of `queue` and of those below it, for the one job `job_id`, or with neither for nobody: maintenance.
-    starts_at: first time; duration_s: each time; repeat: weekly until it is ended.
+    For the jobs of `queue` and its child queues, for the one job `job_id`, or with neither for maintenance. starts_at:
+    first time; duration_s: of each time; repeat: weekly until it is ended.
     """
 
     name: Name
@@ -39,32 +39,32 @@ class ReservationSpec(Wire):
     @model_validator(mode="after")
     def _says_what_and_for_whom(self) -> Self:
         if bool(self.nodes) == bool(self.gpus):
-            raise ValueError("name the `nodes` to keep, or how many `gpus`, one of both")
+            raise ValueError("give either the `nodes` or the number of `gpus` to reserve")
         if self.queue is not None and self.job_id is not None:
-            raise ValueError("keep it for a `queue` or for one `job_id`, not for both")
+            raise ValueError("reserve for a `queue` or for one `job_id`, not for both")
         if self.repeat is Repeat.WEEKLY and self.duration_s >= 7 * 86_400:
             raise ValueError("duration_s: a weekly reservation must end before it begins again")
         return self
 
 
 class ReserveRequested(Payload):
-    """`reserve-requested`, `reserve-forwarded`: somebody wants this kept; one of the same name is replaced."""
+    """`reserve-requested`, `reserve-forwarded`: a request for a reservation; it replaces one of the same name."""
 
     spec: ReservationSpec
     principal: str
 
 
 class ReserveEndRequested(Payload):
-    """`end-requested`, `end-forwarded`: the reservation is no longer wanted."""
+    """`end-requested`, `end-forwarded`: the reservation is to end."""
 
     principal: str
     reason: Text = ""
 
 
 class Booked(Payload):
-    """`booked`: it is kept from here on; said again for each repeat, and when other GPUs had to be chosen.
+    """`booked`: the reservation is booked; emitted again for each repeat, and when other GPUs had to be chosen.
 
-    starts_at: this time; 0 in old facts: as the spec says. slots: the GPUs chosen where the spec names no nodes, one
+    starts_at: of this time; 0 in old facts: as in the spec. slots: the chosen GPUs if the spec names no nodes, one
     slot per node.
     """
 
@@ -74,7 +74,7 @@ class Booked(Payload):
 
 
 class BookingRefused(Payload):
-    """`booking-refused`: why it cannot be kept, and which field says so."""
+    """`booking-refused`: why it cannot be booked, and the field that causes it."""
 
     field: str
     reason: Text
@@ -87,7 +87,7 @@ class BookingEnded(Payload):
 
 
 class ReservationWish(Wire):
-    """A request that was not yet answered or forwarded. fact: which fact asked; spec None: the wish is its end."""
+    """A request without an answer, or not yet forwarded. fact: id of its fact; spec None: it requests the end."""
 
     fact: str
     name: Name
@@ -98,9 +98,9 @@ class ReservationWish(Wire):
 
 
 class ReservationState(Payload):
-    """`state-recorded` of a reservation. spec: None while it was only asked for. wishes: not yet answered.
+    """`state-recorded` of a reservation. spec: None while it is only requested. wishes: requests without an answer.
 
-    starts_at, slots: as the newest `booked` said, by the fact last_fact; the federation does not record them.
+    starts_at, slots: of the newest `booked`, the fact last_fact; the federation does not record them.
     """
 
     spec: ReservationSpec | None = None

@@ -1,4 +1,5 @@
-"""Facts of scaling: which device or node moves, and why. By the scaler; what an autoscaler says, by the agent."""
+"""Facts of scaling: which device or node is added or removed, and why. By the scaler; autoscaler signals by the
+agent."""
 
 from typing import Annotated
 
@@ -11,7 +12,7 @@ PARTS_MAX = 4_096
 
 
 class ScalePart(Wire):
-    """Devices that one node gets: `count` of `device_model` from the pool of `fabric`."""
+    """Devices for one node: `count` of `device_model` from the pool of `fabric`."""
 
     node: Label
     count: int
@@ -20,9 +21,9 @@ class ScalePart(Wire):
 
 
 class Alternative(Wire):
-    """One thing that was simulated. what: in words; fits: whether it would help; chosen: whether it was taken.
+    """One simulated alternative. what: as text; fits: whether it would help; chosen: whether it was chosen.
 
-    gpus, nodes: how many would move. watts: more (or, when scaling down, less) than now. ready_s: until it helps.
+    gpus, nodes: number added or removed. watts: change against now. ready_s: time until it helps.
     """
 
     what: Text
@@ -36,7 +37,7 @@ class Alternative(Wire):
 
 
 class ScalePlace(Wire):
-    """Where the first of a choice's jobs is to go: so many replicas of one of its groups on this node."""
+    """Where the first of a decision's jobs is to be placed: `replicas` of one of its groups on this node."""
 
     node: Label
     group: int = 0
@@ -46,12 +47,12 @@ class ScalePlace(Wire):
 class ScaleChosen(Payload):
     """`gpu-attach-chosen`, `node-add-chosen`, `gpu-remove-chosen`, `node-remove-chosen`: one of the four cases.
 
-    node: target or victim; group: node group; device_model and count: for GPUs. reason: with numbers.
-    parts: of an attachment, all nodes and models; it is carried out whole or not at all. devices: uuids that go back to
-    the pool. request_id: under which the scheduler is asked to withhold the node that goes. moves: devices that go from
-    one node to another: returned here, to be attached by `parts` of the same decision. `parts` of an added node: what
-    is kept for it in the pool, to be attached by a later choice. places: what is kept for the first of `jobs` until it
-    is placed.
+    node: the node to add to or to remove; group: node group; device_model and count: for GPUs. reason: with
+    numbers. parts: of an attachment, all nodes and models; carried out as a whole or not at all. devices: uuids
+    that return to the pool. request_id: of the request to the scheduler to drain the node. moves: devices that move
+    from one node to another: returned here, and attached by `parts` of the same decision. `parts` of an added node:
+    devices reserved for it in the pool, attached by a later decision. places: reserved for the first of `jobs`
+    until it is placed.
     """
 
     case: int
@@ -72,9 +73,9 @@ class ScaleChosen(Payload):
 
 
 class NothingChosen(Payload):
-    """`nothing-chosen`: neither a device nor a node would help, or none may be had. subject: the job, or the node.
+    """`nothing-chosen`: neither a device nor a node would help, or none is available. subject: the job, or the node.
 
-    code: what stands in the way, in a fixed vocabulary; said again only when that changed.
+    code: the obstacle, in a fixed vocabulary; emitted again only when that changed.
     """
 
     case: int
@@ -86,7 +87,7 @@ class NothingChosen(Payload):
 
 
 class ScaleEnded(Payload):
-    """`ended`: a choice was carried out, or could not be. took_s: since it was chosen."""
+    """`ended`: a decision was carried out, or failed. took_s: time since the decision."""
 
     failed: bool = False
     reason: Text = ""
@@ -94,10 +95,10 @@ class ScaleEnded(Payload):
 
 
 class AutoscalerSignal(Payload):
-    """What an autoscaler outside Muster wants, as the agent sees it (kind `autoscaler`, subject: group or node).
+    """The signal of an autoscaler outside Muster, as the agent reads it (kind `autoscaler`, subject: group or node).
 
-    `node-wanted`: it wants a node for these jobs. `node-refused`: it wants one and cannot. `node-unneeded`: it would
-    remove this node. `removal-blocked`: it would and cannot. `settled`: none of that any more.
+    `node-wanted`: it requests a node for these jobs. `node-refused`: its request failed. `node-unneeded`: it would
+    remove this node. `removal-blocked`: it cannot remove it. `settled`: none of these applies any more.
     """
 
     group: str = ""
@@ -107,7 +108,7 @@ class AutoscalerSignal(Payload):
 
 
 class ProvisionFailed(Payload):
-    """`provision-failed` of a node: it was to be added, or to leave, and could not."""
+    """`provision-failed` of a node: it could not be added or removed."""
 
     scale: Label
     group: str = ""
@@ -115,10 +116,10 @@ class ProvisionFailed(Payload):
 
 
 class ScaleState(Payload):
-    """`state-recorded` of a choice. name: which of the four it is. trace: of the job behind it.
+    """`state-recorded` of a decision. name: which of the four cases it is. trace: of the job behind it.
 
-    failure: why its node could not be provided, said by failure_fact; "" while nobody said so. ended, ended_at: of one
-    that is over and still shown; its parts and places are left out.
+    failure: why its node could not be provisioned, reported by failure_fact; "" without a failure. ended, ended_at:
+    of a decision that is over and still shown; its parts and places are left out.
     """
 
     name: str
@@ -134,14 +135,14 @@ class ScaleState(Payload):
 
 
 class IdleSince(Wire):
-    """Since when a device or node holds nothing; `at` 0: it is held."""
+    """Since when a device or node is unused; `at` 0: it is in use."""
 
     name: Label
     at: InstantNs
 
 
 class Refused(Wire):
-    """What `nothing-chosen` said last of a job or node. reason: of the newest alone, which are shown."""
+    """The newest `nothing-chosen` of a job or node. reason: of the newest ones only, which are shown."""
 
     name: Label
     case: int
@@ -151,7 +152,7 @@ class Refused(Wire):
 
 
 class HeardSignal(Wire):
-    """What an autoscaler outside said last about a group or node, and has not settled. at: since when it says so."""
+    """The newest unsettled signal of an outside autoscaler about a group or node. at: since when."""
 
     subject: Label
     name: Label
@@ -161,14 +162,14 @@ class HeardSignal(Wire):
 
 
 class ScalerState(Payload):
-    """`state-recorded` of the scaler itself (kind `scaler`): what its next choices depend on beside the books.
+    """`state-recorded` of the scaler itself (kind `scaler`): the input of its next decisions beside the ledger.
 
-    In as many parts as it takes, `scaler`, `scaler-2`, ...: each has some of the entries, and all that is no list.
-    chosen: how many choices were ever made. idle_devices, idle_nodes: since when. low_nodes: since when less than half
-    of the node is used. moved_at: when a device or node was
-    last added to or taken from a node or group, by name. failed_at: when a choice last failed, by group or fabric.
-    served_at: jobs for which a choice was carried out, and when. refused: the newest of what nothing was chosen for.
-    supplied_at: when there last came to be more to choose from; freed_at: when a place last came free.
+    In several parts, `scaler`, `scaler-2`, ...: each has some of the entries, and all fields that are not lists.
+    chosen: number of decisions ever made. idle_devices, idle_nodes: since when. low_nodes: since when less than
+    half of the node is used. moved_at: when a device or node was last added to or removed from a node or group, by
+    name. failed_at: when a decision last failed, by group or fabric. served_at: jobs for which a decision was
+    carried out, and when. refused: the newest jobs and nodes without a decision. supplied_at: when supply last
+    grew; freed_at: when a place last became free.
     """
 
     chosen: int = 0

@@ -1,4 +1,4 @@
-"""Facts of upgrade campaigns: nodes are brought to another version, one turn each, while jobs run on the others."""
+"""Facts of upgrade campaigns: nodes are upgraded in turn, while jobs run on the others."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -23,13 +23,12 @@ DAY_MIN = 24 * 60
 NOT_UPGRADES = frozenset({NodeAction.RESET, NodeAction.REPLACE})
 
 Share = Annotated[str, StringConstraints(pattern=r"^([1-9][0-9]{0,5}|([1-9][0-9]?|100)%)$")]
-"""A number of nodes ("10") or a part of those selected ("5%"), which is rounded down, but is at least one node."""
+"""A number of nodes ("10") or a percentage of the selected nodes ("5%"), rounded down, but at least one node."""
 
 
 class Window(Wire):
-    """When nodes may be taken, every week, in UTC. days: 0 is Monday; empty: every day. from_min, to_min: minutes of
-    the day; a window that ends before it begins ends on the next day.
-    """
+    """A weekly window in which nodes may be upgraded, in UTC. days: 0 is Monday; empty: every day. from_min, to_min:
+    minutes of the day; a window that ends before it begins ends on the next day."""
 
     days: Annotated[tuple[Annotated[int, Field(ge=0, le=6)], ...], Field(max_length=7)] = ()
     from_min: Annotated[int, Field(ge=0, lt=DAY_MIN)] = 0
@@ -38,14 +37,14 @@ class Window(Wire):
     @model_validator(mode="after")
     def _has_a_length(self) -> Self:
         if self.from_min == self.to_min:
-            raise ValueError(f"to_min: the window ends when it begins, at minute {self.from_min}: give it a length")
+            raise ValueError(f"to_min: the window begins and ends at minute {self.from_min}: give it a length")
         return self
 
 
 class NodeSelection(Wire):
-    """Which nodes. Each field that is given must fit; none given: all. nodes: by name. groups: of node groups.
+    """A selection of nodes. Each given field must match; none given: all nodes. nodes: by name. groups: node groups.
 
-    models: of their GPUs. labels: all of them, as nodes were described with.
+    models: of their GPUs. labels: all of them must match.
     """
 
     nodes: Annotated[tuple[Label, ...], Field(max_length=SELECTED_MAX)] = ()
@@ -57,15 +56,15 @@ class NodeSelection(Wire):
 class CampaignSpec(Wire):
     """An upgrade of many nodes.
 
-    component: what is upgraded; `command` runs `command`, `reboot` restarts. version: that it shall have then; nodes
-    that have it are left alone. select: which nodes; those that join later and fit are taken, too. max_unavailable: so
-    many of the selected nodes may be out of use at one time, whoever took them out. parallel: so many are upgraded at
-    one time; 0: as many as may be out of use. per_rack, per_group: out of use in one rack, in one node group; None: no
-    limit of its own. windows: a node is taken within one of them; none: at any time. failures_max: after so many nodes
-    failed no further one is taken. running: what becomes of jobs on a node whose turn has come: finish, or move, for
-    those that checkpoint and may be preempted; none is ever stopped otherwise. suite: checks after the upgrade, by
-    name. takes_s: of one node, as it is planned. action_limit_s: then the upgrade of a node has failed. roll_back:
-    whether a node that failed is brought to another version again: roll_back_to, or with "" the one that it had.
+    component: what is upgraded; `command` runs `command`, `reboot` restarts. version: target version; nodes that
+    have it are skipped. select: which nodes; matching nodes that join later are included. max_unavailable: how many
+    of the selected nodes may be out of service at a time, for any reason. parallel: how many are upgraded at a
+    time; 0: as many as may be out of service. per_rack, per_group: how many may be out of service in one rack, in
+    one node group; None: no separate limit. windows: when nodes may be taken; none: at any time. failures_max:
+    number of failed nodes after which no further node is taken. running: treatment of jobs on a node whose turn has
+    come: finish, or move, for preemptible jobs that checkpoint; no other job is ever stopped. suite: checks after
+    the upgrade, by name. takes_s: planned time of one node. action_limit_s: timeout of the upgrade of a node.
+    roll_back: whether a failed node is brought to another version: roll_back_to, or with "" its former version.
     starts_at: no node is taken before; 0: at once.
     """
 
@@ -95,7 +94,7 @@ class CampaignSpec(Wire):
         if component in NOT_UPGRADES:
             raise ValueError(f"component: {component.value} is a repair, not an upgrade: name what to upgrade")
         if (component is NodeAction.COMMAND) != bool(self.command):
-            raise ValueError("command: give one with the component `command`, and only there")
+            raise ValueError("command: give one with the component `command` only")
         versioned = component not in (NodeAction.COMMAND, NodeAction.REBOOT)
         if versioned != bool(self.version):
             said = "name the version" if versioned else "has no version"
@@ -103,14 +102,14 @@ class CampaignSpec(Wire):
                 f"version: {component.value} {said}" if not versioned else f"version: {said} to upgrade to"
             )
         if self.running is RunningJobs.REQUEUE:
-            raise ValueError("running: an upgrade stops no job that does not allow it: say finish or move")
+            raise ValueError("running: an upgrade stops only jobs that allow it: use finish or move")
         if self.roll_back and not versioned:
-            raise ValueError(f"roll_back: {component.value} has no version to go back to: leave it out")
+            raise ValueError(f"roll_back: {component.value} has no version to roll back to: leave it out")
         return self
 
 
 class CampaignStartRequested(Payload):
-    """`start-requested`, `start-forwarded`: somebody wants nodes upgraded. cluster: "" for every cluster."""
+    """`start-requested`, `start-forwarded`: a request to upgrade nodes. cluster: "" for every cluster."""
 
     spec: CampaignSpec
     principal: str
@@ -118,10 +117,10 @@ class CampaignStartRequested(Payload):
 
 
 class CampaignChangeRequested(Payload):
-    """`pause-`, `resume-` and `abort-requested`, and what federation forwards. cluster: "" for every cluster.
+    """`pause-`, `resume-` and `abort-requested`, and as forwarded. cluster: "" for every cluster.
 
-    pause: no further node is taken, those that wait for jobs are given back; what is being upgraded goes on to its end.
-    resume: after a pause or a stop; nodes that failed are tried again. abort: as a pause, and it does not go on.
+    pause: no further node is taken, and nodes that wait for their jobs become schedulable again; upgrades under way
+    complete. resume: after a pause or a stop; failed nodes are tried again. abort: as a pause, without a resume.
     """
 
     principal: str
@@ -130,7 +129,7 @@ class CampaignChangeRequested(Payload):
 
 
 class CampaignAsk(StrEnum):
-    """What people ask of campaigns."""
+    """Kinds of requests about campaigns."""
 
     START = "start"
     PAUSE = "pause"
@@ -139,7 +138,7 @@ class CampaignAsk(StrEnum):
 
 
 class CampaignAccepted(Payload):
-    """`accepted`: the campaign goes on from here. nodes: selected now. at_version: of them, those left alone."""
+    """`accepted`: the campaign starts here. nodes: number selected now. at_version: how many of them are skipped."""
 
     spec: CampaignSpec
     principal: str = ""
@@ -148,7 +147,7 @@ class CampaignAccepted(Payload):
 
 
 class CampaignRefused(Payload):
-    """`refused`: what was asked cannot be. field: of the spec, "" for none."""
+    """`refused`: the request was refused. field: of the spec, "" for none."""
 
     ask: CampaignAsk
     field: str = ""
@@ -157,14 +156,14 @@ class CampaignRefused(Payload):
 
 
 class CampaignChanged(Payload):
-    """`paused`, `resumed`, `aborted`: as a person asked."""
+    """`paused`, `resumed`, `aborted`: as requested."""
 
     principal: str = ""
     reason: Text = ""
 
 
 class CampaignStopped(Payload):
-    """`stopped`: too many nodes failed, or health's brake is on; no further node is taken until a person resumes."""
+    """`stopped`: too many nodes failed, or health's brake is on; no node is taken until an operator resumes it."""
 
     reason: Text
     failed: Annotated[tuple[Label, ...], Field(max_length=FAILED_TOLD_MAX)] = ()
@@ -173,8 +172,8 @@ class CampaignStopped(Payload):
 class CampaignEnded(Payload):
     """`ended`: every node had its turn, or the campaign was aborted and nothing is under way any more.
 
-    done, failed, rolled_back, left_out: nodes. gpu_hours_lost: of GPUs that nobody used while the campaign kept their
-    node. failed_nodes: those that are still withheld, until a person resumes them.
+    done, failed, rolled_back, left_out: numbers of nodes. gpu_hours_lost: unused GPU-hours of nodes that the
+    campaign kept. failed_nodes: nodes that stay drained until an operator resumes them.
     """
 
     aborted: bool = False
@@ -189,11 +188,9 @@ class CampaignEnded(Payload):
 
 
 class Step(StrEnum):
-    """Where a node stands in its turn. Only `done`, `failed` and `rolled-back` are ends.
-
-    planned: it has a turn, or waits for one. cordoned: its turn has come, nothing new starts there. waiting-for-jobs:
-    some still run. drained: the scheduler gave it. rolling-back: a failed one is brought to the version before.
-    """
+    """State of a node in its turn. Only `done`, `failed` and `rolled-back` are final. planned: it has a turn, or
+    waits for one. cordoned: its turn has come, and no new jobs start there. waiting-for-jobs: jobs still run.
+    drained: the scheduler has drained it. rolling-back: a failed node is brought to its former version."""
 
     PLANNED = "planned"
     CORDONED = "cordoned"
@@ -208,21 +205,19 @@ class Step(StrEnum):
 
     @property
     def is_end(self) -> bool:
-        """True when the turn is over."""
+        """Return whether the turn is over."""
         return self in (Step.DONE, Step.FAILED, Step.ROLLED_BACK)
 
     @property
     def is_taken(self) -> bool:
-        """True while the node is in the campaign's hands: from drained to the end of its turn."""
+        """Return whether the campaign has the node: from drained to the end of its turn."""
         return self in (Step.DRAINED, Step.UPGRADING, Step.VALIDATING, Step.ROLLING_BACK)
 
 
 class NodeStepped(Payload):
-    """`upgrade-stepped` of a node: one step further in its turn; planned maintenance, and no fault.
-
-    attempt: of this node in the campaign, from 1. request_id: of what was asked with this step, "" for none. detail: in
-    words: for whom it waits, why it failed. cordoned_by: who cordoned it before, who will find it cordoned again.
-    """
+    """`upgrade-stepped` of a node: the next step of its turn; planned maintenance, not a fault. attempt: of this
+    node in the campaign, from 1. request_id: of the request made with this step, "" for none. detail: as text: the
+    job it waits for, or the failure. cordoned_by: who had cordoned it before; it will be cordoned again."""
 
     campaign: Name
     step: Step
@@ -233,7 +228,7 @@ class NodeStepped(Payload):
 
 
 class CampaignWish(Wire):
-    """A request that was not yet answered. fact: which asked; spec: of a start."""
+    """A request without an answer. fact: id of its fact; spec: of a start."""
 
     fact: str
     name: Name
@@ -250,75 +245,75 @@ class CampaignState(StateRecord):
     """`state-recorded` of a campaign, by the upgrader."""
 
     spec: CampaignSpec | None = None
-    """None while it was only asked for."""
+    """None while it is only requested."""
     number: int = 0
-    """The sequence of `accepted`, which tells it from earlier ones of its name."""
+    """The sequence of `accepted`, which distinguishes it from earlier campaigns of its name."""
     principal: str = ""
     accepted_at: RecordedInstant = NEVER
     fact: str = ""
     """Id of `accepted`."""
     trace: str = ""
     paused: str = ""
-    """Why it is; "" while it is not."""
+    """Why it is paused; "" while it is not."""
     stopped: str = ""
-    """Why it is; "" while it is not."""
+    """Why it is stopped; "" while it is not."""
     aborted: str = ""
-    """Why it is; "" while it is not."""
+    """Why it is aborted; "" while it is not."""
     failures: int = 0
-    """Of nodes so far."""
+    """Number of failed nodes so far."""
     failures_forgiven: int = 0
-    """Of these, before the last resume."""
+    """Number of failures before the last resume."""
     ended: CampaignEnded | None = None
-    """Of one that is over."""
+    """The result of an ended campaign."""
     ended_at: RecordedInstant = NEVER
     wishes: tuple[CampaignWish, ...] = ()
-    """Set only in checkpoints: the upgrader keeps requests without an answer together."""
+    """Set only in checkpoints: the upgrader keeps unanswered requests together."""
     last_fact: str = ""
-    """Id of the newest fact that moved it."""
+    """Id of the newest fact that changed it."""
 
 
 @dataclass(slots=True)
 class TurnState(StateRecord):
-    """One node's turn in one campaign, as the upgrader keeps it."""
+    """One node's turn in one campaign, as the upgrader records it."""
 
     campaign: Name
     step: Step = Step.PLANNED
     attempt: int = 1
     asks: int = 0
-    """How often the node was asked to be withheld."""
+    """Number of drain requests for the node."""
     number: int = 0
-    """Of the fact by which the turn began."""
+    """Sequence of the fact with which the turn began."""
     since: RecordedInstant = NEVER
-    """When it came to this step."""
+    """When it entered this step."""
     request_id: str = ""
-    """Of the request to withhold that stands; "" for none."""
+    """Id of the drain request in effect; "" for none."""
     from_at: InstantNs = 0
-    """From when on the node was asked for last."""
+    """Time from which the newest request asked for the node."""
     running: RunningJobs = RunningJobs.FINISH
-    """What becomes of jobs there, as asked last."""
+    """Treatment of running jobs in the newest request."""
     is_withheld: bool = False
-    """The request was answered."""
+    """The drain request was answered."""
     work_id: str = ""
-    """Of the action or checks under way."""
+    """Id of the action or checks under way."""
     outcome: ActionOutcome | None = None
-    """Of these; None while they go on."""
+    """Their outcome; None while they are under way."""
     version_before: str = ""
-    """Of the component when its turn came."""
+    """Version of the component at the start of its turn."""
     detail: Text = ""
-    """In words: for whom it waits, why it failed."""
+    """As text: the job it waits for, or the failure."""
     cordoned_by: str = ""
-    """Who cordoned it before."""
+    """Who had cordoned it before."""
     counted_at: InstantNs = 0
-    """Up to when `lost_gpu_s` is counted."""
+    """Time up to which `lost_gpu_s` is counted."""
     lost_gpu_s: float = 0.0
-    """GPU-seconds that nobody used while the request stood."""
+    """Unused GPU-seconds while the request was in effect."""
     freed: bool = False
-    """It failed, and a person gave it back."""
+    """It failed, and an operator returned it to service."""
     last_fact: str = ""
-    """Id of the newest fact that moved it."""
+    """Id of the newest fact that changed it."""
 
 
 class NodeTurnsState(Payload):
-    """`state-recorded` of a node, by the upgrader: its turns in campaigns, of those that are over the failed ones."""
+    """`state-recorded` of a node, by the upgrader: its turns in campaigns; of ended campaigns only failed turns."""
 
     turns: tuple[TurnState, ...] = ()

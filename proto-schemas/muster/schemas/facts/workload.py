@@ -1,7 +1,7 @@
-"""Facts of workloads: objects of Kubernetes that stand for a job. By their cluster's agent; answers by the gateway.
+"""Facts of workloads: Kubernetes objects that stand for a job. By their cluster's agent; answers by the gateway.
 
-subject: the object's uid. The object's job has an id that follows from it (`origin_key`), so that the agent knows it
-before the gateway accepts it, and the same object is never two jobs.
+subject: the object's uid. The id of the object's job is derived from it (`origin_key`), so the agent knows it
+before the gateway accepts the job, and an object is never two jobs.
 """
 
 from dataclasses import dataclass, field
@@ -14,13 +14,13 @@ from muster.schemas.job import JobSpec, Phase, WorkloadRef
 from muster.schemas.record import StateRecord
 
 NODES_SHOWN_MAX = 32
-"""Names of nodes that an object shows; of more the number alone."""
+"""Maximum number of node names that an object shows; beyond it, only the number."""
 
 
 class WorkloadSubmitRequested(Payload):
-    """`submit-requested`: somebody made an object that asks to run. The gateway answers by `submitted` or `refused`.
+    """`submit-requested`: an object requests to run. The gateway answers by `submitted` or `refused`.
 
-    principal: on whose behalf, as the cluster's settings name people of a namespace.
+    principal: the principal of the object's namespace, from the cluster's settings.
     """
 
     job_id: JobId
@@ -31,7 +31,7 @@ class WorkloadSubmitRequested(Payload):
 
 
 class WorkloadCancelRequested(Payload):
-    """`cancel-requested`: the object is gone, or asks to stop."""
+    """`cancel-requested`: the object is gone, or requests to stop."""
 
     job_id: JobId
     principal: Label
@@ -39,10 +39,8 @@ class WorkloadCancelRequested(Payload):
 
 
 class WorkloadRejected(Payload):
-    """`rejected`: the object can be no job; a condition on it says why. field: of the object; cure: what to do.
-
-    generation: of the object as it was read; another one is looked at anew.
-    """
+    """`rejected`: the object cannot be a job; a condition on it gives the reason. field: of the object; cure: what
+    to do. generation: of the object as read; another one is checked again."""
 
     origin: WorkloadRef
     generation: int = 0
@@ -52,7 +50,7 @@ class WorkloadRejected(Payload):
 
 
 class WorkloadSettled(Payload):
-    """`settled`: the job is over, or was refused, and the object shows it; nothing more follows from this object."""
+    """`settled`: the job is over, or was refused, and the object shows it; nothing more follows for the object."""
 
     job_id: JobId
     reason: Text = ""
@@ -61,8 +59,8 @@ class WorkloadSettled(Payload):
 class JobRefused(Payload):
     """`refused` (gateway, FED) and `refusal-forwarded` (federation): a workload's job is not accepted now.
 
-    workload: uid of the object. wish: the fact `submit-requested` that this answers; "" where it was not told. The
-    agent may ask again, with another fact.
+    workload: uid of the object. wish: id of the `submit-requested` that this answers; "" if it was not recorded.
+    The agent may ask again, with another fact.
     """
 
     workload: Label
@@ -74,7 +72,7 @@ class JobRefused(Payload):
 
 
 class RefusalState(Payload):
-    """`state-recorded` of a workload, by the federation: a refusal, told by `fact`, that is not yet forwarded."""
+    """`state-recorded` of a workload, by the federation: a refusal, of the fact `fact`, that is not yet forwarded."""
 
     job_id: JobId
     refused: JobRefused
@@ -83,10 +81,10 @@ class RefusalState(Payload):
 
 
 class Standing(Wire):
-    """Where a workload's job stands, as its object shows it. Times are 0 while they have not come.
+    """State of a workload's job, as its object shows it. A time is 0 until it has come.
 
-    accepted: it is a job of the cluster. nodes: at most NODES_SHOWN_MAX of nodes_total, by name. stopping: its pods are
-    asked to end, for `reason`. last_fact: that moved it.
+    accepted: it is a job of the cluster. nodes: at most NODES_SHOWN_MAX of nodes_total, by name. stopping: its pods
+    are asked to end, for `reason`. last_fact: the newest fact that changed it.
     """
 
     accepted: bool = False
@@ -109,7 +107,7 @@ class Standing(Wire):
 
 @dataclass(slots=True)
 class WorkloadState(StateRecord):
-    """`state-recorded` of a workload, by the agent: what it asked, and what was answered."""
+    """`state-recorded` of a workload, by the agent: its requests and their answers."""
 
     asked: WorkloadSubmitRequested
     """Its newest request."""
@@ -117,15 +115,15 @@ class WorkloadState(StateRecord):
     asked_fact: str = ""
     """Id of the fact that carries that request."""
     cancelled: bool = False
-    """Whether it asked to cancel."""
+    """Whether its cancellation was requested."""
     refused: JobRefused | None = None
     """The newest refusal that was forwarded; None while its request is not refused."""
     standing: Standing = field(default_factory=Standing)
-    """Where its job stands."""
+    """State of its job."""
     tries: int = 0
-    """How often it was refused."""
+    """Number of refusals."""
     refused_at: InstantNs = 0
     again_at: InstantNs = 0
-    """When its request is made again."""
+    """When its request is repeated."""
     asked_again: bool = False
-    """Whether it was made again since it was refused, and is not answered."""
+    """Whether the request was repeated since the refusal, and is not answered."""

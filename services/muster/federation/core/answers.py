@@ -1,4 +1,4 @@
-"""Answers to questions, from the core's state alone. A question changes nothing and is never a fact."""
+"""Answers to questions, computed from the core's state. A question changes nothing and is never a fact."""
 
 from muster.core import Core, Instant
 from muster.federation.core.clusters import GREETING
@@ -35,7 +35,7 @@ _GOES = "turn"
 
 
 def answer_federation(core: Core, _ask: Wire, now: Instant) -> FederationView:
-    """`federation`: all clusters, and what waits for one."""
+    """Answer `federation`: all clusters, and the jobs that wait for one."""
     state = _state(core)
     stranded = _stranded(state)
     queues = sorted(state.pending.queues.values(), key=lambda queue: queue.jobs[0])[: LANES_MAX - len(stranded)]
@@ -46,13 +46,13 @@ def answer_federation(core: Core, _ask: Wire, now: Instant) -> FederationView:
 
 
 def answer_routes(core: Core, _ask: Wire, _now: Instant) -> RoutesView:
-    """`routes`: the policy that stands."""
+    """Answer `routes`: the current policy."""
     state = _state(core)
     return RoutesView(policy=state.policy, version=state.policy_version, by=state.policy_by)
 
 
 def answer_routes_check(core: Core, ask: Wire, _now: Instant) -> RoutesCheckAnswer:
-    """`routes-check`: may it be so?"""
+    """Answer `routes-check`: whether the policy is accepted."""
     assert isinstance(ask, AskRoutesCheck)
     asked = RoutingChangeRequested(policy=ask.policy, principal="", based_on=ask.based_on)
     field, reason = refusal(_state(core), asked)
@@ -60,7 +60,7 @@ def answer_routes_check(core: Core, ask: Wire, _now: Instant) -> RoutesCheckAnsw
 
 
 def answer_assignment(core: Core, ask: Wire, now: Instant) -> AssignmentView:
-    """`assignment`: which cluster has the job, or why none has."""
+    """Answer `assignment`: the cluster of the job, or why it has none."""
     assert isinstance(ask, AskAssignment)
     state = _state(core)
     record = state.jobs.get(ask.job_id)
@@ -129,7 +129,7 @@ def _waiting(state: State, queue: PendingQueue, now: Instant) -> WaitingView:
 
 
 def _stranded(state: State) -> tuple[WaitingView, ...]:
-    """All jobs whose cluster is no member, as one: the first of them is described."""
+    """Return all jobs whose cluster is not a member as one row, described by the first of them."""
     first = next(iter(state.stranded), None)
     return () if first is None else (_without_member(state, state.jobs[first], jobs=len(state.stranded)),)
 
@@ -139,9 +139,9 @@ def _without_member(state: State, record: RoutedJob, *, jobs: int) -> WaitingVie
     named = record.cluster or (job.origin.cluster if job.origin is not None else "")
     there = f"federation.clusters has {', '.join(state.members)}"
     if record.cluster:
-        detail = f"it was sent to cluster {named}, which is no member any more; {there}"
+        detail = f"it was assigned to cluster {named}, which is no longer a member; {there}"
     else:
-        detail = f"it may run in cluster {named} alone, which is no member; {there}"
+        detail = f"it may run only in cluster {named}, which is not a member; {there}"
     return WaitingView(
         team=job.spec.team,
         gpus=record.milli / GPU_MILLI,
@@ -154,23 +154,23 @@ def _without_member(state: State, record: RoutedJob, *, jobs: int) -> WaitingVie
 
 
 def _detail(state: State, queue: PendingQueue, reason: str, limits: dict[str, int]) -> str:
-    """Why, with the numbers."""
+    """Return the reason as a sentence with numbers."""
     key = queue.key
     if reason == TEAM_LIMIT:
         used, limit = state.used.get(key.team, 0) / GPU_MILLI, limits.get(key.team, 0) / GPU_MILLI
         needs = key.milli / GPU_MILLI
         return (
-            f"team {key.team} has {used:g} of the {limit:g} GPUs that it may have over all clusters; it needs {needs:g}"
+            f"team {key.team} uses {used:g} of its limit of {limit:g} GPUs over all clusters; the job needs {needs:g}"
         )
     if reason == OVERFLOW:
-        return f"every cluster of rule {key.rule} overflows, and the rule has jobs wait"
+        return f"every cluster of rule {key.rule} overflows, and the rule says that jobs wait"
     if reason == NO_CLUSTER:
-        return "no cluster takes jobs that it may go to: all are drained or lost"
+        return "no cluster that the job may use accepts jobs: all are drained or lost"
     if reason == SETTLING:
-        return f"cluster {key.left} is lost, as was the one that could take it until just now: it may come back, too"
+        return f"cluster {key.left} is lost and may rejoin soon, as the only other cluster for the job has just done"
     if reason == LEASED:
-        return f"cluster {key.left} is lost, and may still be running it"
-    return "it goes next"
+        return f"cluster {key.left} is lost, and may still run the job"
+    return "the job is routed next"
 
 
 def _state(core: Core) -> State:

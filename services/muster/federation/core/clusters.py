@@ -1,4 +1,4 @@
-"""Where clusters stand: in contact, silent, lost and back, without equal clocks; drained and resumed by people."""
+"""Contact with clusters (in contact, silent, lost, rejoined) without equal clocks; drain and resume by operators."""
 
 from collections.abc import Collection, Iterator
 
@@ -25,11 +25,11 @@ FOLDS = Folds[State, None]()
 
 
 GREETING = 1
-"""A number that no summary has: the first answer lets nothing run, and has the cluster number its summaries."""
+"""A number that no summary has: the first answer permits no runs, and has the cluster number its summaries."""
 
 
 def summarised(state: State, member: Member, summary: ClusterSummary) -> None:
-    """A summary was folded: it may say which answer the cluster has."""
+    """Record a folded summary: it may confirm an answer to the cluster."""
     member.came = member.went = 0
     state.pending.mark_dirty()
     got = [renewal for renewal in member.renewals if renewal.number <= summary.contact]
@@ -39,9 +39,9 @@ def summarised(state: State, member: Member, summary: ClusterSummary) -> None:
 
 
 def contact_drafts(state: State, now: Instant, *, margin_s: float, held_up: Collection[str]) -> Iterator[Draft]:
-    """`lost`, `returned` and `contact-renewed` as they are due.
+    """Return `lost`, `returned` and `contact-renewed` as they are due.
 
-    held_up: lost clusters of which a job is being given to others, or would be if its time there were over.
+    held_up: lost clusters with a job that is being rerouted, or would be once its lease there is over.
     """
     for member in state.members.values():
         until = member.gives_up_at()
@@ -69,7 +69,7 @@ def _renewal(member: Member, number: int, margin_s: float) -> Draft:
 
 
 def next_loss(state: State) -> Instant | None:
-    """When the first cluster is given up, if nothing is heard."""
+    """Return when the first cluster is lost if no contact is renewed."""
     moments = (
         member.gives_up_at()
         for member in state.members.values()
@@ -79,9 +79,8 @@ def next_loss(state: State) -> Instant | None:
 
 
 def _is_deaf(member: Member, now: Instant) -> bool:
-    """Whether it has not said for `lost_after_s` that it gets the answers. One that is lost or drained is always
-    answered: its jobs are gone, or nobody else takes them.
-    """
+    """Return whether it has not confirmed an answer for `lost_after_s`. A lost or drained cluster is always
+    answered: its jobs are rerouted, or there are none to reroute."""
     if member.phase in (ClusterPhase.LOST, ClusterPhase.DRAINED) or not member.renewals:
         return False
     return now - member.renewals[0].at > member.lost_after_s * NS_PER_S
@@ -102,7 +101,7 @@ def _renewed(state: State, fact: Fact, renewed: ContactRenewed) -> None:
     member.answered, member.answered_at = renewed.number, fact.time
     kept = member.renewals
     if len(kept) >= CONTACTS_MAX:
-        kept = (kept[0], *kept[2:])  # the oldest says for how long the cluster has been deaf
+        kept = (kept[0], *kept[2:])  # the oldest shows for how long the cluster has confirmed nothing
     member.renewals = (*kept, Heartbeat(number=renewed.number, at=fact.time))
     member.grant(after(fact.time, renewed.lost_after_s + renewed.margin_s))
     state.pending.mark_dirty()
@@ -110,7 +109,7 @@ def _renewed(state: State, fact: Fact, renewed: ContactRenewed) -> None:
 
 @FOLDS.on("cluster", "lost", ClusterMoved)
 def _lost(state: State, fact: Fact, _: ClusterMoved) -> None:
-    """Its jobs want another cluster; what it says of answers that were given before counts for nothing."""
+    """Queue its jobs for other clusters; its confirmations of earlier answers no longer count."""
     member = state.members.get(fact.subject_id)
     if member is None:
         state.anomalies["lost out of turn"] += 1
@@ -121,7 +120,7 @@ def _lost(state: State, fact: Fact, _: ClusterMoved) -> None:
 
 
 def strand(state: State, member: Member) -> None:
-    """Jobs of a lost cluster that others may have wait for one of these."""
+    """Queue the jobs of a lost cluster that may be rerouted."""
     for job_id in member.jobs:
         record = state.jobs[job_id]
         if record.lost_after_s:
@@ -145,7 +144,8 @@ def _cluster_returned(state: State, fact: Fact, _: ClusterMoved) -> None:
 
 @FOLDS.on("log", "term-started", TermStarted)
 def _term_started(state: State, fact: Fact, _: TermStarted) -> None:
-    """A new leader: while there was none nobody was answered, so nobody was silent. Later is always safe."""
+    """Extend all leases at a change of leaders: without a leader, no cluster was answered. A later end is always
+    safe."""
     if fact.writer != "federation":
         return
     for member in state.members.values():
@@ -154,7 +154,7 @@ def _term_started(state: State, fact: Fact, _: TermStarted) -> None:
 
 
 def drain_drafts(state: State) -> Iterator[Draft]:
-    """The answer to the oldest wish for every cluster, and `drained` of those that nothing is left on."""
+    """Answer the oldest request for every cluster, and return `drained` for draining clusters without jobs."""
     for strange in state.strange_wishes.values():
         refused = ClusterMoved(principal=_principal(strange), reason=_no_cluster(state, strange.cluster))
         name = "drain-refused" if strange.drain is not None else "resume-refused"
@@ -174,7 +174,7 @@ def _principal(wish: ClusterWish) -> str:
 
 
 def _no_cluster(state: State, name: str) -> str:
-    return f"there is no cluster {name}; there are {', '.join(state.members)}"
+    return f"there is no cluster {name}; the clusters are {', '.join(state.members)}"
 
 
 def _answer(state: State, member: Member, wish: ClusterWish) -> Draft:
@@ -188,23 +188,23 @@ def _answer(state: State, member: Member, wish: ClusterWish) -> Draft:
     assert wish.resume is not None, f"{wish.fact}: a wish for a cluster is a drain or a resume"
     name, words = "resumed", wish.resume.reason
     if member.drain is None:
-        name, words = "resume-refused", f"it is {member.phase.value}, and nobody drains it"
+        name, words = "resume-refused", f"the cluster is {member.phase.value}, and not drained"
     moved = ClusterMoved(principal=wish.resume.principal, reason=words, jobs=len(member.jobs))
     return Draft("cluster", member.name, name, moved, causes, wish.trace)
 
 
 def _refusal(state: State, member: Member, asked: ClusterDrainRequested) -> str:
-    """Why it cannot be drained so; "" if it can."""
+    """Return why the cluster cannot be drained so; "" if it can."""
     for name in asked.to:
         if name == member.name:
-            return f"to: {name} is the cluster itself; name others, or none"
+            return f"to: {name} is the cluster itself; use other clusters, or none"
         if name not in state.members:
             return f"to: {_no_cluster(state, name)}"
     return ""
 
 
 def standing_snapshot(state: State) -> Iterator[Draft]:
-    """Clusters of which more is known than the settings say, and wishes for those that are none."""
+    """Return the state of clusters beyond the settings, and the requests for unknown clusters."""
     for member in state.members.values():
         if not member.is_at_home:
             yield Draft("member", member.name, STATE_NAME, member.as_body(MemberState))
@@ -217,7 +217,7 @@ def standing_snapshot(state: State) -> Iterator[Draft]:
 
 @FOLDS.on("member", STATE_NAME, MemberState)
 def _load_member(state: State, fact: Fact, stored: MemberState) -> None:
-    """What a checkpoint says of a cluster. One that is no member any more says nothing."""
+    """Restore a cluster from a checkpoint; a cluster that is no longer a member is ignored."""
     member = state.members.get(fact.subject_id)
     if member is None:
         state.strange_wishes.update({wish.fact: wish for wish in stored.wishes})
@@ -247,7 +247,7 @@ def _keep(state: State, wish: ClusterWish) -> None:
 
 
 def _answered(state: State, fact: Fact) -> Member | None:
-    """The member that this fact is about, without the wish that it answers."""
+    """Return the member of the fact, after the removal of the answered request."""
     member = state.members.get(fact.subject_id)
     for cause in fact.causes:
         state.strange_wishes.pop(cause, None)
@@ -281,12 +281,12 @@ def _drained(state: State, fact: Fact, _: ClusterMoved) -> None:
 
 @FOLDS.on("cluster", "resumed", ClusterMoved)
 def _resumed(state: State, fact: Fact, _: ClusterMoved) -> None:
-    """Jobs that were not asked back yet stay."""
+    """Resume a cluster. Jobs that were not recalled yet stay."""
     member = _answered(state, fact)
     if member is None or member.drain is None:
         state.anomalies["resumed out of turn"] += 1
         return
-    member.drain, member.renewals = None, ()  # whether it hears is seen from here on
+    member.drain, member.renewals = None, ()  # confirmations count anew from here on
     if member.phase is not ClusterPhase.LOST:
         member.move(ClusterPhase.ACTIVE, at=fact.time, fact=fact.id)
     for job_id in member.jobs:

@@ -1,4 +1,4 @@
-"""What a cluster reported, as the federation says it again in its own log."""
+"""Translate a cluster's report into a fact of the federation's own log."""
 
 from muster.core import Draft, Fact
 from muster.federation.core.state import State
@@ -10,9 +10,9 @@ from muster.schemas.job import Phase
 
 
 def copy_of(report: Fact) -> Draft | None:
-    """What the federation says for a fact of FED_UP, named as that with `job-` or `cluster-` before; None for others.
+    """Return the copy of a fact of FED_UP, named with `job-` or `cluster-` as a prefix; None for other facts.
 
-    It is addressed to nobody: a cluster does not need its own report back.
+    It has no addressee: a cluster does not need its own report back.
     """
     causes = (report.id,)
     match report.payload:
@@ -38,7 +38,7 @@ def copy_of(report: Fact) -> Draft | None:
 
 
 def assignment_in(draft: Draft) -> Assignment | None:
-    """Of which cluster's part in a job a copy tells; None if of no job."""
+    """Return the assignment that a copy is about; None for none."""
     match draft.payload:
         case JobEnded() as told:
             return Assignment(cluster=told.cluster, number=told.assignment)
@@ -49,7 +49,7 @@ def assignment_in(draft: Draft) -> Assignment | None:
 
 
 def is_awaited(state: State, job_id: str, told: Assignment) -> bool:
-    """Whether the job's part is that cluster's, or was and is not settled yet."""
+    """Return whether the assignment is the job's current one, or an earlier one that is not settled yet."""
     record = state.jobs.get(job_id)
     if record is None:
         return False
@@ -57,11 +57,11 @@ def is_awaited(state: State, job_id: str, told: Assignment) -> bool:
 
 
 def is_asked_back(state: State, job_id: str) -> bool:
-    """Whether its cluster was asked to give the job back, and has not answered."""
+    """Return whether the job was recalled from its cluster, which has not answered yet."""
     record = state.jobs.get(job_id)
     return record is not None and record.reroute is not None and record.reroute.forwarded
 
 
 def copy_id(stream: str, seq: int) -> str:
-    """Id of the copy of one message: the same message again is the same fact."""
+    """Return the id of the copy of one message: the same message gives the same fact."""
     return ids.request_fact_id("copy", stream, str(seq))

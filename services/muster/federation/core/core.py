@@ -1,4 +1,4 @@
-"""The federation's core: folds FED, gives every job its cluster, forwards what is asked, remembers what came back."""
+"""The federation's core: folds FED, routes jobs, forwards requests, and remembers results."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,7 +17,7 @@ FOLDS = Folds[State, None](fold_jobs.FOLDS, reroutes.FOLDS, requests.FOLDS, clus
 
 
 DRAFTS_MAX = 1_024
-"""Drafts of one decision; what is left over comes with the next."""
+"""Maximum number of drafts of one decision; the rest follows in the next one."""
 
 CHECKPOINT_SUBJECT = "fed"
 
@@ -25,10 +25,10 @@ CHECKPOINT_SUBJECT = "fed"
 class FederationCore:
     """The only writer of `routed` and of everything that is forwarded to a cluster.
 
-    members: the clusters, the preferred first. policy: where jobs go until somebody changes that. margin_s: see
-    `contact`. A job that was cancelled while no cluster had it is ended here; else its cluster ends it. One that stands
-    for an object of a cluster goes there, whatever the rules say, and also if it is cancelled: the object has to show
-    its end. Raises ValueError without members, or for rules that lead to none of them.
+    members: the clusters, in order of preference. policy: routing policy until it is changed. margin_s: see
+    `contact`. A job that is cancelled before it is assigned is ended here; otherwise its cluster ends it. A job of
+    a Kubernetes object is always assigned to that object's cluster, also if it is cancelled: the object has to show
+    its end. Raises ValueError without members, or for rules with unknown clusters.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class FederationCore:
             state.checkpoint_cause = fact.id
 
     def decide(self, now: Instant) -> list[Draft]:
-        """What should be true and is not yet; the same again until something is folded."""
+        """Return the missing facts; the same ones again until one of them is folded."""
         self._now = now
         state = self.state
         drafts = list(requests.forwarded(state, tuple(state.members), most=DRAFTS_MAX))
@@ -88,14 +88,14 @@ class FederationCore:
         return drafts
 
     def next_wakeup(self) -> Instant | None:
-        """When a silent cluster is given up, or what it had may go to others; or at once what was left over."""
+        """Return when a silent cluster is lost or its jobs may be rerouted; or now, if drafts are left over."""
         if self._more:
             return self._now
         moments = [moment for moment in (clusters.next_loss(self.state), self._leased) if moment is not None]
         return min(moments, default=None)
 
     def snapshot(self) -> Iterator[Draft]:
-        """State of routing, clusters and jobs, and what was not yet forwarded."""
+        """Return the state of routing, clusters and jobs, and the requests that are not forwarded yet."""
         state = self.state
         yield from policy.snapshot(state)
         yield from clusters.standing_snapshot(state)
@@ -112,7 +112,7 @@ class FederationCore:
             yield Draft("job", job_id, STATE_NAME, record.as_body(RoutedState), trace=record.job.trace)
 
     def _give_turns(self, now: Instant, drafts: list[Draft]) -> set[str]:
-        """Jobs that waited get clusters. Returns the lost clusters whose jobs go to others, or will soon."""
+        """Route waiting jobs. Return the lost clusters whose jobs are rerouted now or soon."""
         state, self._leased = self.state, None
         if not len(state.pending):
             return set()
@@ -127,7 +127,7 @@ class FederationCore:
         return held_up | set(turns.leased)
 
     def _answer(self, record: RoutedJob) -> list[Draft]:
-        """The facts that the job needs now; none also if it has to wait for its turn."""
+        """Return the facts that the job needs now; none if it has to wait."""
         job, state = record.job, self.state
         if record.phase.is_terminal:
             return []
@@ -143,10 +143,10 @@ class FederationCore:
         return [draft] if draft is not None else []
 
     def _stranded(self, record: RoutedJob) -> list[Draft]:
-        """A job whose cluster is no member, so that nobody can be told anything of it.
+        """Return the facts of a job whose cluster is not a member and cannot receive facts.
 
-        It ends if it is cancelled before that cluster had it. Else it waits, with what is asked of it, for the cluster
-        to come back: only there is known whether it runs.
+        It ends if it was cancelled before that cluster had it. Otherwise it waits, with its requests, until the
+        cluster is a member again: only that cluster knows whether the job runs.
         """
         if not record.cluster and record.cancel is not None:
             return [reroutes.cancelled(record)]
@@ -154,7 +154,7 @@ class FederationCore:
         return [refused] if refused is not None else []
 
     def _unrouted(self, record: RoutedJob) -> list[Draft]:
-        """A job that no cluster has: it ends if nobody wants it, and goes at once where nothing has to be weighed."""
+        """Return the facts of a job without a cluster: its end if cancelled, or its route if there is only one."""
         job, state = record.job, self.state
         if record.cancel is not None and job.origin is None:
             return [reroutes.cancelled(record)]
@@ -176,7 +176,7 @@ class FederationCore:
 
 @FOLDS.on("cluster", "cluster-summarised", ClusterSummary)
 def _summarised(state: State, fact: Fact, summary: ClusterSummary) -> None:
-    """Reports may come a second time: an older one, by its place in FED_UP or by its own number, says nothing."""
+    """Record a summary; ignore an older one, by its sequence in FED_UP or its number, since reports may repeat."""
     known = state.clusters.get(fact.subject_id)
     is_past = known is not None and 0 < summary.source_seq <= known.source_seq
     if is_past or (known is not None and 0 < summary.number < known.number):

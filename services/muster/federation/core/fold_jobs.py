@@ -1,6 +1,6 @@
-"""How facts about jobs change the state, and requests for a job beside its end, of which the newest is forwarded.
+"""Folds of facts about jobs, and requests for a job other than its cancellation, of which the newest is forwarded.
 
-What fits no state is counted and changes nothing.
+Facts that fit no state are counted and ignored.
 """
 
 from muster.core import Draft, Fact
@@ -26,7 +26,7 @@ FOLDS = Folds[State, None]()
 
 
 def request_forwarded(record: RoutedJob) -> Draft | None:
-    """The first wish for a job that was routed, as its cluster is told it; None if there is none."""
+    """Return the first request for a routed job as its cluster gets it; None if there is none."""
     if not record.wishes:
         return None
     job, wish = record.job, record.wishes[0]
@@ -63,14 +63,14 @@ def _job_request_forwarded(state: State, fact: Fact, _: JobHoldRequested | JobPr
         return
     told = [wish for wish in record.wishes if wish.fact in fact.causes]
     record.wishes, record.last_fact = without_wishes(record.wishes, fact.causes), fact.id
-    for wish in told:  # another cluster would have to be told as well
+    for wish in told:  # the next cluster needs the request, too
         record.standing = with_wish(record.standing, wish)
     state.dirty[record.job.id] = None
 
 
 @FOLDS.on("job", STATE_NAME, RoutedState)
 def _load(state: State, _fact: Fact, stored: RoutedState) -> None:
-    """What a checkpoint says of a job."""
+    """Restore a job from a checkpoint."""
     record = RoutedJob.restored(stored)
     if record.cluster and not record.assignment:  # a checkpoint from before assignments were counted
         record.assignment = 1
@@ -150,7 +150,7 @@ def _cancelled(state: State, fact: Fact, _: JobFinished) -> None:
 
 @FOLDS.on("job", "job-ended", JobEnded)
 def _job_ended(state: State, fact: Fact, ended: JobEnded) -> None:
-    """An end of an assignment that is over is no end: it only says that the cluster has no part in it any more."""
+    """Record the end of a job; the end of an earlier assignment only settles that assignment."""
     record = state.jobs.get(fact.subject_id)
     if record is None or record.phase.is_terminal:
         state.anomalies["job-ended out of turn"] += 1

@@ -1,7 +1,7 @@
-"""Pending queues: jobs that want a cluster and did not get one at once, by team, rule and size.
+"""Pending queues: jobs that wait for a cluster, by team, rule and size.
 
-If the first of a queue gets no cluster, none behind it does, so a queue that was judged is left alone until something
-changed that may help. Which jobs stand here follows from the rest of the state.
+If the first job of a queue cannot be routed, neither can the others, so a queue that was tried is skipped until a
+relevant change. The queues are derived from the rest of the state.
 """
 
 from bisect import bisect_left, insort
@@ -11,27 +11,27 @@ from typing import NamedTuple
 
 
 class QueueKey(NamedTuple):
-    """What the jobs of a queue have in common."""
+    """The common properties of the jobs of a queue."""
 
     team: str
     rule: str
-    """By name, "" without rules."""
+    """Name of the routing rule; "" without rules."""
     milli: int
     to: tuple[str, ...] = ()
-    """Clusters that were requested in place of the rule's."""
+    """Clusters requested instead of the rule's."""
     avoid: tuple[str, ...] = ()
-    """Clusters that they may not go to."""
+    """Clusters that the jobs may not use."""
     left: str = ""
-    """The lost cluster that still has them, "" if none has."""
+    """The lost cluster that still has the jobs; "" for none."""
     ends: bool = False
-    """They were canceled, and only have to be taken from the lost cluster."""
+    """The jobs were cancelled, and only the lost cluster has to drop them."""
     last: str = ""
-    """The cluster where they go only if no other takes them, "" for none."""
+    """The cluster of last resort; "" for none."""
 
 
 @dataclass(slots=True)
 class PendingQueue:
-    """jobs: (submitted, id), the oldest first. judged: at which version nothing was found for the first of them."""
+    """jobs: (submitted, id), the oldest first. judged: version at which the first job could not be routed."""
 
     key: QueueKey
     jobs: list[tuple[int, str]] = field(default_factory=list)
@@ -39,7 +39,7 @@ class PendingQueue:
 
 
 class PendingQueues:
-    """All pending queues. version: grows when something changed that may help those who wait."""
+    """All pending queues. version: grows with every change that may help a waiting job."""
 
     def __init__(self) -> None:
         self.queues: dict[QueueKey, PendingQueue] = {}
@@ -53,7 +53,7 @@ class PendingQueues:
         return len(self._keys)
 
     def add(self, key: QueueKey, *, submitted_at: int, job_id: str) -> None:
-        """The job waits here; if it stood elsewhere, not there any more."""
+        """Add the job to its queue, and remove it from any other."""
         self.remove(job_id)
         queue = self.queues.setdefault(key, PendingQueue(key))
         place = submitted_at, job_id
@@ -63,7 +63,7 @@ class PendingQueues:
         self._keys[job_id] = key, submitted_at
 
     def remove(self, job_id: str) -> None:
-        """The job waits no more; if it did not, nothing changes."""
+        """Remove the job from its queue, if it is in one."""
         found = self._keys.pop(job_id, None)
         if found is None:
             return
@@ -75,18 +75,18 @@ class PendingQueues:
             del self.queues[key]
 
     def mark_dirty(self) -> None:
-        """Something changed: queues that were judged are worth trying again."""
+        """Record a relevant change: queues that were tried are worth trying again."""
         self.version += 1
 
     def open(self) -> Iterator[PendingQueue]:
-        """PendingQueues worth trying."""
+        """Return the pending queues that are worth trying."""
         return (queue for queue in self.queues.values() if queue.judged != self.version)
 
     def of(self, job_id: str) -> PendingQueue | None:
-        """Where the job waits."""
+        """Return the queue of the job; None if it is not in one."""
         found = self._keys.get(job_id)
         return self.queues[found[0]] if found is not None else None
 
     def jobs(self) -> Iterator[str]:
-        """All jobs that wait."""
+        """Return all waiting jobs."""
         return iter(self._keys)

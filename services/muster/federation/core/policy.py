@@ -1,4 +1,4 @@
-"""Where jobs go may be changed while the federation runs; the change counts for jobs that have no cluster yet."""
+"""Changes of the routing policy while the federation runs; a change applies to jobs without a cluster."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ SUBJECT = "policy"
 
 
 def drafts(state: State) -> Iterator[Draft]:
-    """`changed` or `change-refused` for the oldest wish: the next is judged by what stands then."""
+    """Return `changed` or `change-refused` for the oldest request; the next one is checked against the result."""
     wish = next(iter(state.routing_wishes.values()), None)
     if wish is None:
         return
@@ -37,17 +37,20 @@ def drafts(state: State) -> Iterator[Draft]:
 
 
 def refusal(state: State, asked: RoutingChangeRequested) -> tuple[str, str]:
-    """Which field is wrong, and why; empty if the policy may stand."""
+    """Return the wrong field, and why; empty if the policy is accepted."""
     if asked.based_on and asked.based_on != state.policy_version:
-        return "based_on", f"version {state.policy_version} stands, not {asked.based_on}: look at it and change that"
+        return (
+            "based_on",
+            f"version {state.policy_version} applies, not {asked.based_on}: get the current policy and change that one",
+        )
     strange = [name for name in asked.policy.clusters if name not in state.members]
     if strange:
-        return "rules", f"there is no cluster {strange[0]}; there are {', '.join(state.members)}"
+        return "rules", f"there is no cluster {strange[0]}; the clusters are {', '.join(state.members)}"
     return "", ""
 
 
 def snapshot(state: State) -> Iterator[Draft]:
-    """What people changed, and what is asked."""
+    """Return the changed policy and the requests without an answer."""
     wishes = tuple(state.routing_wishes.values())
     if state.policy_version or wishes:
         policy = state.policy if state.policy_version else None
@@ -57,7 +60,7 @@ def snapshot(state: State) -> Iterator[Draft]:
 
 @FOLDS.on("routing", STATE_NAME, RoutingState)
 def _restore(state: State, _fact: Fact, stored: RoutingState) -> None:
-    """What a checkpoint says of the policy."""
+    """Restore the policy from a checkpoint."""
     state.routing_wishes.update({wish.fact: wish for wish in stored.wishes})
     if stored.policy is not None:
         state.policy, state.policy_version, state.policy_by = stored.policy, stored.version, stored.principal
@@ -65,7 +68,7 @@ def _restore(state: State, _fact: Fact, stored: RoutingState) -> None:
 
 
 def _sort_again(state: State) -> None:
-    """Those that wait stand in the queues of the new rules."""
+    """Move waiting jobs to the queues of the new rules."""
     for job_id in tuple(state.pending.jobs()):
         enlist(state, state.jobs[job_id])
     state.pending.mark_dirty()

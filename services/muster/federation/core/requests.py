@@ -1,7 +1,7 @@
 """Requests for clusters (queues, reservations, devices, nodes, refusals): kept until they are forwarded.
 
-The same request of the gateway again asks for nothing, however it came into the log: ids are remembered, the newest
-first, since the broker refuses a second one for two minutes only. A job remembers how it was submitted and cancelled.
+A repeated request of the gateway has no effect, however it came into the log: the newest ids are remembered, since the
+broker refuses duplicates for two minutes only. A job records how it was submitted and cancelled.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,7 +34,7 @@ FOLDS = Folds[State, None]()
 
 
 REQUESTS_KEPT = 10_000
-"""Newest requests that are remembered: months of what people ask of queues, nodes and clusters."""
+"""Maximum number of remembered requests: months of requests about queues, nodes and clusters."""
 
 FOLDED = "folded"
 """Subject of the state fact that keeps the ids."""
@@ -44,7 +44,7 @@ _OF_JOBS = frozenset({"submitted", "cancel-requested"})
 
 
 def is_first(state: State, fact: Fact) -> bool:
-    """Return whether the fact is to be folded, and remember a request. One that was folded before is counted."""
+    """Return whether to fold the fact, and remember a request. A repeated request is counted as an anomaly."""
     if fact.writer != _GATEWAY or (fact.kind == "job" and fact.name in _OF_JOBS):
         return True
     if fact.id in state.requests:
@@ -57,13 +57,13 @@ def is_first(state: State, fact: Fact) -> bool:
 
 
 def folded_snapshot(state: State) -> Iterator[Draft]:
-    """The ids, oldest first."""
+    """Return the remembered ids, oldest first."""
     if state.requests:
         yield Draft(OPERATIONS, FOLDED, STATE_NAME, OperationWishes(folded=tuple(state.requests)))
 
 
 OPERATIONS, ASKED = "operations", "asked"
-"""Of the state fact that keeps them."""
+"""Kind and subject of the state fact with the unforwarded requests."""
 
 REQUESTED, FORWARDED = "-requested", "-forwarded"
 
@@ -72,13 +72,13 @@ ASKS: tuple[tuple[str, str], ...] = (
     *(("campaign", ask) for ask in ("start", "pause", "resume", "abort")),
     ("health", "brake-reset"),
 )
-"""Kind of subject, and what is asked of it."""
+"""Kinds of subjects, and the requests about each."""
 
 
 def operations_forwarded(state: State, clusters: Sequence[str], *, most: int) -> Iterator[Draft]:
-    """The next `most` of them, each for its cluster; the copies of one are never split over two batches.
+    """Return the next `most` operations, each for its cluster; one batch holds all copies of one request.
 
-    Nothing is kept that names a cluster which is no member: it could be forwarded to nobody.
+    Requests for clusters that are not members are not kept, as they could not be forwarded.
     """
     for wish in tuple(state.operations.values())[:most]:
         name = wish.name.removesuffix(REQUESTED) + FORWARDED
@@ -90,7 +90,7 @@ def operations_forwarded(state: State, clusters: Sequence[str], *, most: int) ->
 
 
 def operations_snapshot(state: State) -> Iterator[Draft]:
-    """All that is not forwarded yet."""
+    """Return the operations that are not forwarded yet."""
     if state.operations:
         yield Draft(OPERATIONS, ASKED, STATE_NAME, OperationWishes(wishes=tuple(state.operations.values())))
 
@@ -117,7 +117,7 @@ def _operation_requested(state: State, fact: Fact, asked: Payload) -> None:
 
 
 def _operation_forwarded(state: State, fact: Fact, _: Payload) -> None:
-    for cause in fact.causes:  # the first of the copies that is folded answers the wish
+    for cause in fact.causes:  # the first folded copy answers the request
         state.operations.pop(cause, None)
 
 
@@ -135,7 +135,7 @@ def _restore_operations(state: State, _fact: Fact, stored: OperationWishes) -> N
 
 
 def refusals_forwarded(state: State, *, most: int) -> Iterator[Draft]:
-    """The next `most` refusals, each for the cluster whose object it is about."""
+    """Return the next `most` refusals, each for the cluster of its object."""
     for refusal in tuple(state.refusals.values())[:most]:
         told = refusal.refused
         yield Draft(
@@ -150,7 +150,7 @@ def refusals_forwarded(state: State, *, most: int) -> Iterator[Draft]:
 
 
 def refusals_snapshot(state: State) -> Iterator[Draft]:
-    """Refusals that were not forwarded yet, by the object that they are about."""
+    """Return the refusals that are not forwarded yet, by their object."""
     for refusal in state.refusals.values():
         yield Draft("workload", refusal.refused.workload, STATE_NAME, refusal, trace=refusal.trace)
 
@@ -178,14 +178,14 @@ def _refusal_forwarded(state: State, fact: Fact, _: JobRefused) -> None:
 
 Wish = TypeVar("Wish", QueueWish, ReservationWish, ComposeWish)
 Said = tuple[str, str, str, FactBody]
-"""Kind, subject, name and body of what is forwarded."""
+"""Kind, subject, name and body of a forwarded fact."""
 
 
 def forwarded(state: State, clusters: Sequence[str], *, most: int) -> Iterator[Draft]:
-    """The next `most` wishes, each for the cluster that it names, or for every one.
+    """Return the next `most` requests, each for the cluster that it names, or for every cluster.
 
-    The copies of one wish are never split over two batches. Nothing is kept that names a cluster which is no member: it
-    could be forwarded to nobody.
+    One batch holds all copies of one request. Requests for clusters that are not members are not kept, as they could
+    not be forwarded.
     """
     waiting: list[tuple[QueueWish | ReservationWish | ComposeWish, Said]] = [
         *((wish, _queue_change(wish)) for wish in state.wishes.values()),
@@ -201,7 +201,7 @@ def forwarded(state: State, clusters: Sequence[str], *, most: int) -> Iterator[D
 
 
 def snapshot(state: State) -> Iterator[Draft]:
-    """Wishes that were not forwarded yet, by what they are about."""
+    """Return the requests that are not forwarded yet, by their subject."""
     for name, changes in _grouped((wish.spec.name, wish) for wish in state.wishes.values()):
         yield Draft("queue", name, STATE_NAME, QueueWishes(wishes=changes))
     for name, asked in _grouped((wish.name, wish) for wish in state.reservations.values()):
@@ -249,7 +249,7 @@ def _devices(wish: ComposeWish) -> Said:
 
 
 def _addressees(wish: QueueWish | ReservationWish | ComposeWish, clusters: Sequence[str]) -> Sequence[str]:
-    """Queues and reservations are every cluster's; devices are of the cluster whose composer was asked for them."""
+    """Return every cluster for queues and reservations, and for devices the cluster whose composer was asked."""
     named = _named(wish) if isinstance(wish, ComposeWish) else ""
     return (named,) if named else clusters
 
@@ -314,7 +314,7 @@ def _detach_requested(state: State, fact: Fact, asked: DetachRequested) -> None:
 @FOLDS.on("composability", ("compose-forwarded", "decompose-forwarded"), Payload)
 @FOLDS.on("device", "detach-forwarded", Payload)
 def _forwarded(state: State, fact: Fact, _: Payload) -> None:
-    for cause in fact.causes:  # the first of the copies that is folded answers the wish
+    for cause in fact.causes:  # the first folded copy answers the request
         state.wishes.pop(cause, None)
         state.reservations.pop(cause, None)
         state.devices.pop(cause, None)

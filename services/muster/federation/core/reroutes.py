@@ -1,4 +1,4 @@
-"""Jobs that go from one cluster to another: asked back while they have not started, or given up with their cluster."""
+"""Reroutes of jobs: recalled while they have not started, or dropped with their lost cluster."""
 
 from collections.abc import Iterable, Iterator
 
@@ -21,11 +21,11 @@ FOLDS = Folds[State, None]()
 
 
 OWED_MAX = 16
-"""Assignments that a job remembers as not having dropped it yet; beyond it the oldest are forgotten."""
+"""Maximum number of unconfirmed drops per job; beyond it, the oldest are removed."""
 
 
 def routed(record: RoutedJob, *, cluster: str, rule: str, lost_after_s: float, age_s: float = 0.0) -> Draft:
-    """The next assignment of the job."""
+    """Return the next assignment of the job."""
     job = record.job
     payload = JobRouted(
         job=job,
@@ -39,9 +39,8 @@ def routed(record: RoutedJob, *, cluster: str, rule: str, lost_after_s: float, a
 
 
 def given(state: State, one: Given, now: Instant) -> Iterator[Draft]:
-    """`routed` for a job that waited, with its age; in front of it the lost cluster that has it is told to drop it. One
-    that nobody wants any more ends instead.
-    """
+    """Return `routed` for a waiting job, with its age, preceded by `drop-forwarded` to the lost cluster that has it.
+    A cancelled job ends instead."""
     record, (cluster, rule) = one
     if not cluster:
         yield from given_up(record, f"{record.cluster} is lost, and it is cancelled", [cancelled(record)])
@@ -58,7 +57,7 @@ def given(state: State, one: Given, now: Instant) -> Iterator[Draft]:
 
 
 def given_up(record: RoutedJob, reason: str, follows: Iterable[Draft]) -> Iterator[Draft]:
-    """`drop-forwarded` to the lost cluster that has the job, and what stands in the log together with that."""
+    """Return `drop-forwarded` to the lost cluster of the job, and the facts that are appended together with it."""
     job, together = record.job, f"drop-{record.job.id}-{record.assignment}"
     dropped = JobRecalled(assignment=record.assignment, reason=reason)
     causes = (record.last_fact,)
@@ -71,14 +70,14 @@ def given_up(record: RoutedJob, reason: str, follows: Iterable[Draft]) -> Iterat
 
 
 def cancelled(record: RoutedJob) -> Draft:
-    """The end of a job that no cluster has."""
+    """Return the end of a cancelled job without a cluster."""
     assert record.cancel is not None
     job, ended = record.job, JobFinished(reason=record.cancel.reason, assignment=max(1, record.assignment))
     return Draft("job", job.id, "cancelled", ended, (record.last_fact, record.cancel_fact), job.trace)
 
 
 def asked(state: State, record: RoutedJob) -> Draft | None:
-    """What follows from the wish that the job goes elsewhere: it is asked back, or the wish is refused."""
+    """Return the recall of a job that is to be rerouted, or the refusal; None if neither is due."""
     reroute = record.reroute
     if reroute is None:
         return None
@@ -95,7 +94,7 @@ def asked(state: State, record: RoutedJob) -> Draft | None:
 
 
 def _refusal(state: State, record: RoutedJob, reroute: Reroute) -> str:
-    """Why the job cannot go where somebody wants it; "" if it can."""
+    """Return why the job cannot be rerouted so; "" if it can."""
     if record.cluster and record.cluster not in state.members:
         return f"cluster {record.cluster} has it, and is not in federation.clusters any more: only there can it end"
     if record.job.origin is not None:
@@ -104,16 +103,16 @@ def _refusal(state: State, record: RoutedJob, reroute: Reroute) -> str:
         return f"it is pinned to {record.cluster}"
     for name in reroute.to:
         if name not in state.members:
-            return f"there is no cluster {name}; there are {', '.join(state.members)}"
+            return f"there is no cluster {name}; the clusters are {', '.join(state.members)}"
         if name == record.cluster:
             return f"it is on {name} already"
     return ""
 
 
 def leave_if_drained(state: State, record: RoutedJob, fact: Fact) -> None:
-    """Its cluster is drained: it shall go elsewhere if it has not started, unless it may not, or was asked to already.
+    """Reroute a job whose cluster is draining, if it may move and no reroute is under way.
 
-    Also of a job that came after the drain began, by a decision from before it.
+    Also a job that arrived after the start of the drain, by an earlier decision.
     """
     member = state.member_of(record)
     if member is None or member.drain is None or not record.may_move or record.reroute is not None:
@@ -162,7 +161,7 @@ def _recall_forwarded(state: State, fact: Fact, _: JobRecalled) -> None:
 
 @FOLDS.on("job", "job-returned", JobReturned)
 def _returned(state: State, fact: Fact, back: JobReturned) -> None:
-    """It has no cluster now, and waits for another; or a cluster says at last that it dropped what it had lost."""
+    """Queue a handed-back job for another cluster, or settle a drop that a lost cluster confirms."""
     record = state.jobs.get(fact.subject_id)
     if record is None:
         state.anomalies["job-returned of no known job"] += 1
@@ -179,7 +178,7 @@ def _returned(state: State, fact: Fact, back: JobReturned) -> None:
 
 
 def settle(state: State, record: RoutedJob, cluster: str, number: int) -> None:
-    """This cluster has no part any more in an assignment that is over."""
+    """Record that the cluster has dropped an assignment that is over."""
     over = Assignment(cluster=cluster, number=number)
     if over not in record.owed:
         state.anomalies["word of an assignment that is over"] += 1
@@ -191,7 +190,7 @@ def settle(state: State, record: RoutedJob, cluster: str, number: int) -> None:
 
 @FOLDS.on("job", "job-return-refused", JobReturnRefused)
 def _return_refused(state: State, fact: Fact, told: JobReturnRefused) -> None:
-    """It started, or ended: it stays. Who asked is told; that a drain left it there is no refusal."""
+    """Keep a job that has started or ended; refuse a requested reroute, but not one by a drain."""
     record = state.jobs.get(fact.subject_id)
     if record is None or record.reroute is None or not record.reroute.forwarded:
         state.anomalies["job-return-refused out of turn"] += 1

@@ -1,4 +1,4 @@
-"""Which cluster a job goes to: the first rule that matches, and of its clusters the first that takes jobs."""
+"""Routing of a job: the first rule that matches, and of its clusters the first that accepts jobs."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,33 +13,33 @@ from muster.schemas.routing import Choice, RoutingPolicy, RoutingRule
 
 GPU_MILLI = 1000
 DRAINS_MAX = 8
-"""Drains that are followed one after the other, from a cluster to those that take its jobs."""
+"""Maximum length of a chain of drained clusters that send their jobs to the next."""
 
 
 @dataclass(slots=True)
 class Proposed:
-    """What one decision has proposed so far, which no fold knows yet: by team and by cluster."""
+    """Routes of the current decision that are not folded yet, by team and by cluster."""
 
     used: dict[str, int] = field(default_factory=dict)
     milli: dict[str, int] = field(default_factory=dict)
     jobs: dict[str, int] = field(default_factory=dict)
 
     def add(self, *, team: str, cluster: str, milli: int) -> None:
-        """One more job of this team goes to this cluster."""
+        """Add a job of this team to this cluster."""
         self.used[team] = self.used.get(team, 0) + milli
         self.milli[cluster] = self.milli.get(cluster, 0) + milli
         self.jobs[cluster] = self.jobs.get(cluster, 0) + 1
 
 
 class Route(NamedTuple):
-    """Where a job goes. rule: by which, in words, "" where there is nothing to choose."""
+    """The route of a job. rule: as text, "" without a choice."""
 
     cluster: str
     rule: str
 
 
 def matches(rule: RoutingRule, job: Job) -> bool:
-    """Whether the rule speaks of the job."""
+    """Return whether the rule matches the job."""
     spec = job.spec
     gpus = spec.gpu_milli_total / GPU_MILLI
     return (
@@ -54,19 +54,19 @@ def matches(rule: RoutingRule, job: Job) -> bool:
 
 
 def _takes_one_of(job: Job, models: Iterable[str]) -> bool:
-    """Whether every group that asks for GPUs would take one of these models, and some group asks."""
+    """Return whether a group requests GPUs, and all such groups accept one of these models."""
     asking = [group for group in job.spec.task_groups if group.gpus or group.gpu_milli]
     known = frozenset(models)
     return bool(asking) and all(not group.gpu_models or known.intersection(group.gpu_models) for group in asking)
 
 
 def rule_for(job: Job, policy: RoutingPolicy) -> RoutingRule | None:
-    """The first rule that matches; None if the policy has no rules."""
+    """Return the first rule that matches; None if the policy has no rules."""
     return next((rule for rule in policy.rules if matches(rule, job)), None)
 
 
 def choices(rule: RoutingRule | None, members: Mapping[str, Member]) -> tuple[Choice, ...]:
-    """The clusters of a rule in their order; without a rule the members in theirs, none of which overflows."""
+    """Return the clusters of a rule in order; without a rule the members in order, without overflow."""
     return rule.clusters if rule is not None else tuple(Choice(cluster=name) for name in members)
 
 
@@ -82,11 +82,11 @@ def choose(
     heard: bool = False,
     now: Instant,
 ) -> str | None:
-    """The first of these clusters that takes jobs and does not overflow; None if the job has to wait.
+    """Return the first of these clusters that accepts jobs and does not overflow; None if the job has to wait.
 
-    Where all overflow it is the first that takes jobs, unless the job `waits`. A cluster that is drained stands for
-    those that take its jobs; one that is silent comes after those that are heard. avoid: clusters that it may not go
-    to. heard: only one that is heard will do. milli: milli-GPUs of the job.
+    If all overflow, it is the first that accepts jobs, unless the job `waits`. A drained cluster is replaced by the
+    targets of its drain; a silent one comes after the others. avoid: clusters that the job may not use. heard: exclude
+    silent clusters. milli: GPUs of the job, in thousandths.
     """
     fallback: str | None = None
     for choice, name in _opened(among, members):
@@ -103,7 +103,7 @@ def choose(
 
 
 def _opened(among: Iterable[Choice], members: Mapping[str, Member]) -> Iterable[tuple[Choice, str]]:
-    """Each choice with the clusters that it stands for: itself, or where a drain sends its jobs."""
+    """Yield each choice with its clusters: itself, or the targets of its drain."""
     for choice in among:
         names, seen = [choice.cluster], {choice.cluster}
         for _ in range(DRAINS_MAX):
@@ -131,7 +131,7 @@ def overflows(
     milli: int,
     now: Instant,
 ) -> bool:
-    """Whether a job of this size goes on to the next cluster. What is not known of a cluster is no reason."""
+    """Return whether a job of this size overflows to the next cluster; unknown values do not count."""
     if summary is None:
         return False
     if choice.queue_max is not None:
@@ -146,10 +146,10 @@ def overflows(
 
 
 def expected_start_s(member: Member, summary: ClusterSummary, *, milli: int, now: Instant) -> float | None:
-    """When a job of this size that came now would start, in seconds; None if that is not known.
+    """Return the seconds until a new job of this size would start; None if unknown.
 
-    What waits there is what was routed there and has not ended, less what the cluster holds. It gets its GPUs as fast
-    as GPUs came free lately (an estimate: it knows nothing of quotas and topology).
+    The waiting GPUs are those of live jobs routed there, less the allocated ones. They are served at the recent rate of
+    freed GPUs (an estimate without quotas and topology).
     """
     held = summary.gpu_milli_total - summary.gpu_milli_free
     lacking = max(0, member.milli - held) + milli - summary.gpu_milli_free

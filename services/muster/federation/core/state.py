@@ -1,4 +1,4 @@
-"""What the federation believes: every live job, what was asked of it, where clusters stand, and their last words."""
+"""The federation's state: live jobs, requests, and clusters with their last summaries."""
 
 import math
 from collections import Counter
@@ -24,12 +24,12 @@ from muster.schemas.job import Phase
 from muster.schemas.routing import RoutingPolicy
 
 FREED_OVER_S = 600.0
-"""Over so many seconds it is smoothed how many GPUs come free."""
+"""Time over which the rate of freed GPUs is smoothed, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberPlan:
-    """A cluster as the settings say. lost_after_s: silent for so long it is given up; 0: never."""
+    """A cluster of the settings. lost_after_s: silence after which it is lost; 0: never."""
 
     name: str
     lost_after_s: float = 0.0
@@ -42,50 +42,50 @@ class Member(MemberState):
     name: str
     lost_after_s: float = 0.0
     jobs: dict[str, None] = field(default_factory=dict)
-    """Ids of jobs that were routed there and have not ended."""
+    """Ids of live jobs that were routed there."""
     milli: int = 0
-    """Milli-GPUs of these jobs."""
+    """GPUs of these jobs, in thousandths."""
     came: int = 0
-    """Jobs that were routed there since its last summary."""
+    """Jobs routed there since its last summary."""
     went: int = 0
-    """Jobs that ended there since its last summary."""
+    """Jobs ended there since its last summary."""
 
     @property
     def is_at_home(self) -> bool:
-        """Whether nothing has to be remembered of it but what the settings say."""
+        """Return whether its state equals the settings, so that nothing has to be recorded."""
         told = self.since or self.answered or self.granted_until or self.wishes or self.freed_at
         return self.phase is ClusterPhase.ACTIVE and not told
 
     def move(self, phase: ClusterPhase, *, at: int, fact: str) -> None:
-        """It stands there from now on."""
+        """Set the phase."""
         self.phase, self.since, self.fact = phase, at, fact
 
     def free(self, milli: int, *, at: int) -> None:
-        """A job ended there, and its GPUs came free."""
+        """Record the GPUs that an ended job freed."""
         self.freed_milli_per_s = self.freed_rate(at) + milli / FREED_OVER_S
         self.freed_at = at
 
     def freed_rate(self, now: int) -> float:
-        """Milli-GPUs that come free in a second, lately: a sum of ends, each decaying exponentially."""
+        """Return the recent rate of freed GPUs, in thousandths per second: a sum of ends that decays exponentially."""
         return self.freed_milli_per_s * math.exp(-max(0, now - self.freed_at) / NS_PER_S / FREED_OVER_S)
 
     def grant(self, until: int) -> None:
-        """Its jobs may run until then, as far as the federation has to reckon with it."""
+        """Extend the time until which its jobs may run, from the federation's point of view."""
         self.granted_until = max(self.granted_until, until)
 
     def is_silent(self, now: Instant) -> bool:
-        """Whether it may be about to be lost: half of that time is over."""
+        """Return whether it may soon be lost: half of the time is over."""
         if not self.lost_after_s or not self.answered_at:
             return False
         return now - self.answered_at > self.lost_after_s * NS_PER_S / 2
 
     def gives_up_at(self) -> Instant | None:
-        """When its jobs may be given to others; None if never."""
+        """Return when its jobs may be rerouted; None for never."""
         return Instant(self.granted_until) if self.lost_after_s and self.granted_until else None
 
 
 ENDED_KEPT = 4_000
-"""Ended jobs that are remembered; what still comes for older ones is counted as unknown."""
+"""Maximum number of ended jobs that are remembered; facts about older ones count as unknown."""
 
 
 @dataclass(slots=True)
@@ -93,37 +93,37 @@ class RoutedJob(RoutedState):
     """A job that the federation knows."""
 
     milli: int = field(init=False)
-    """Its milli-GPUs."""
+    """GPUs of the job, in thousandths."""
 
     def __post_init__(self) -> None:
         self.milli = self.job.spec.gpu_milli_total
 
     @property
     def may_move(self) -> bool:
-        """Whether another cluster may have it, once it has one."""
+        """Return whether the job may move to another cluster."""
         return not self.job.spec.pin and self.job.origin is None
 
 
 @dataclass(slots=True)
 class State:
-    """What the federation has of jobs, clusters and requests."""
+    """Jobs, clusters and requests of the federation."""
 
     jobs: dict[str, RoutedJob] = field(default_factory=dict)
     ended: dict[str, None] = field(default_factory=dict)
     dirty: dict[str, None] = field(default_factory=dict)
     """Jobs that may need an answer."""
     wishes: dict[str, QueueWish] = field(default_factory=dict)
-    """Requests for queues that are not forwarded yet, by the fact of the request; so are those of the next two."""
+    """Requests for queues that are not forwarded yet, by their fact; likewise the next two fields."""
     reservations: dict[str, ReservationWish] = field(default_factory=dict)
     devices: dict[str, ComposeWish] = field(default_factory=dict)
     refusals: dict[str, RefusalState] = field(default_factory=dict)
-    """Not forwarded yet, by the job that is refused."""
+    """Refusals that are not forwarded yet, by their job."""
     operations: dict[str, OperationWish] = field(default_factory=dict)
     """Requests for nodes, campaigns and brakes that are not forwarded yet."""
     stranded: dict[str, None] = field(default_factory=dict)
-    """Jobs whose cluster is no member."""
+    """Jobs whose cluster is not a member."""
     requests: dict[str, None] = field(default_factory=dict)
-    """Ids of those that were folded."""
+    """Ids of folded requests."""
     clusters: dict[str, ClusterSummary] = field(default_factory=dict)
     members: dict[str, Member] = field(default_factory=dict)
     """The clusters, in the order of the settings."""
@@ -131,26 +131,26 @@ class State:
     policy_version: int = 0
     policy_by: str = ""
     routing_wishes: dict[str, RoutingWish] = field(default_factory=dict)
-    """Requests for another policy without an answer."""
+    """Unanswered requests for another policy."""
     strange_wishes: dict[str, ClusterWish] = field(default_factory=dict)
-    """Requests for clusters that are no members, without an answer."""
+    """Unanswered requests for clusters that are not members."""
     pending: PendingQueues = field(default_factory=PendingQueues)
-    """Jobs that want a cluster and did not get one at once."""
+    """Jobs that wait for a cluster."""
     used: dict[str, int] = field(default_factory=dict)
-    """Milli-GPUs of jobs that have a cluster, by team."""
+    """GPUs of routed jobs by team, in thousandths."""
     anomalies: Counter[str] = field(default_factory=Counter)
     facts: int = 0
-    """Folded since the last `checkpoint-requested`."""
+    """Facts folded since the last `checkpoint-requested`."""
     checkpoint_cause: str = ""
 
     def member_of(self, record: RoutedJob) -> Member | None:
-        """The cluster that has the job; None for one that is no member, or none at all."""
+        """Return the job's cluster; None if it has none or it is not a member."""
         return self.members.get(record.cluster)
 
     def is_member(self, cluster: str, *, what: str) -> bool:
-        """Return whether facts may be addressed to that cluster; count `what` as an anomaly if not.
+        """Return whether facts may be addressed to that cluster; if not, count `what` as an anomaly.
 
-        Nobody may publish what is addressed to any other: the broker knows no such subject.
+        Facts addressed to any other cluster cannot be published: the broker has no such subject.
         """
         if cluster in self.members:
             return True
@@ -158,7 +158,7 @@ class State:
         return False
 
     def check_address(self, record: RoutedJob) -> None:
-        """Note whether the cluster that alone may have the job is a member."""
+        """Record whether the only possible cluster of the job is a member."""
         job = record.job
         cluster = record.cluster or (job.origin.cluster if job.origin is not None else "")
         if cluster and cluster not in self.members:
@@ -167,7 +167,7 @@ class State:
             self.stranded.pop(job.id, None)
 
     def assign(self, record: RoutedJob, routed: JobRouted, *, at: int) -> None:
-        """The job is this cluster's from now on."""
+        """Assign the job to a cluster."""
         record.cluster, record.assignment = routed.cluster, routed.assignment
         record.lost_after_s, record.rule, record.routed_at = routed.lost_after_s, routed.rule, at
         record.reroute = None
@@ -179,7 +179,7 @@ class State:
             member.came += 1
 
     def count(self, record: RoutedJob) -> None:
-        """The job has a cluster: it counts for its team and there, unless that cluster is no member."""
+        """Count the job of a cluster for its team and cluster, unless the cluster is not a member."""
         member = self.members.get(record.cluster)
         if member is None:
             return
@@ -189,12 +189,12 @@ class State:
         member.milli += record.milli
 
     def unassign(self, record: RoutedJob) -> None:
-        """No cluster counts the job any more; which one had it stands on the record until somebody takes it off."""
+        """Stop counting the job for its cluster, which stays on the record."""
         member = self.members.get(record.cluster)
         if member is None or record.phase.is_terminal:
             return
         team = record.job.spec.team
-        left = self.used.get(team, 0) - record.milli  # jobs without GPUs count nothing: the team may be gone already
+        left = self.used.get(team, 0) - record.milli  # jobs without GPUs count as 0: the team may have no entry
         if left:
             self.used[team] = left
         else:
@@ -204,7 +204,7 @@ class State:
         self.pending.mark_dirty()
 
     def take_back(self, record: RoutedJob) -> None:
-        """The cluster has no part in the job any more: whoever gets it next is told again what is asked of it."""
+        """Remove the job from its cluster; its requests are forwarded again to the next one."""
         self.unassign(record)
         record.cluster, record.lost_after_s, record.cancel_forwarded = "", 0.0, False
         wishes = record.standing
@@ -214,7 +214,7 @@ class State:
         self.check_address(record)
 
     def end(self, record: RoutedJob, phase: Phase) -> None:
-        """The job ended; the oldest of the ended are forgotten."""
+        """End the job; drop the oldest ended jobs."""
         self.unassign(record)
         record.phase, record.wishes, record.standing, record.reroute = phase, (), (), None
         self.pending.remove(record.job.id)

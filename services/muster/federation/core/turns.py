@@ -1,6 +1,6 @@
-"""Which of the waiting jobs get a cluster now: teams take turns, whoever has least for its weight over all clusters.
+"""Choose the waiting jobs to route now, by fair share: the team with the least use per weight goes first.
 
-A team's limit over all clusters holds its jobs back here; so does a rule whose clusters all overflow and that `waits`.
+A team's limit over all clusters delays its jobs; so does a rule with `waits` whose clusters all overflow.
 """
 
 import heapq
@@ -21,12 +21,13 @@ NO_CLUSTER = "no-cluster"
 LEASED = "leased"
 SETTLING = "settling"
 UNKNOWN_CLUSTER = "unknown-cluster"
-"""Why a job waits with the federation: its team has all that it may have; every cluster of its rule overflows; none
-takes jobs; the lost cluster that has it may still be running it; the one that could take it has just come back; the
-only one that may have it is no member."""
+"""Why a job waits with the federation: its team has reached its limit; every cluster of its rule overflows; no cluster
+accepts jobs; the lost cluster that has it may still run it; the only possible cluster has just rejoined; the only
+possible cluster is not a member.
+"""
 
 SETTLE_S = 60.0
-"""A cluster that comes back gets no jobs of others that are lost for so long."""
+"""Time during which a rejoined cluster gets no jobs of other lost clusters, in seconds."""
 
 
 class Given(NamedTuple):
@@ -50,9 +51,8 @@ class Turns:
 
 
 def enlist(state: State, record: RoutedJob) -> None:
-    """The job waits for a cluster; what it agrees in with others says in which queue. None waits that is cancelled, but
-    for one that a lost cluster has; nor one that stands for an object of a cluster, since no other may ever have it.
-    """
+    """Queue a job that needs a cluster, by the properties that it shares with others. A cancelled job is not queued,
+    unless a lost cluster has it; nor a job of a Kubernetes object, which only that object's cluster may have."""
     job, ends = record.job, record.cancel is not None
     if job.origin is not None:
         state.dirty[job.id] = None
@@ -71,13 +71,13 @@ def enlist(state: State, record: RoutedJob) -> None:
 
 
 def limits_of(policy: RoutingPolicy) -> tuple[dict[str, int], dict[str, float]]:
-    """Milli-GPUs that teams may have over all clusters, and their weights; teams without stand in neither."""
+    """Return the GPU limits of teams over all clusters, in thousandths, and their weights; only of teams with any."""
     limits = {one.team: round(one.gpus * GPU_MILLI) for one in policy.teams if one.gpus is not None}
     return limits, {one.team: one.weight for one in policy.teams}
 
 
 def take_turns(state: State, now: Instant, *, most: int) -> Turns:
-    """The next jobs that get a cluster, at most `most`; queues of which nothing can go are marked as judged."""
+    """Return the next jobs to route, at most `most`; queues without a route are marked as tried."""
     turns, proposed = Turns(), Proposed()
     limits, weights = limits_of(state.policy)
     queues: dict[str, list[tuple[tuple[int, str], QueueKey, int]]] = {}
@@ -115,13 +115,13 @@ def take_turns(state: State, now: Instant, *, most: int) -> Turns:
 
 
 def _put_off(state: State, queue: PendingQueue, why: str, turns: Turns, *, at: int, now: Instant) -> None:
-    """Nothing more of the queue goes now. What was proposed in front of it counts against it until it is folded."""
+    """Put off a queue. Jobs proposed before it count against it until they are folded."""
     left = state.members.get(queue.key.left)
     if why == LEASED and left is not None:
         turns.leased[left.name] = left.granted_until
     elif why == SETTLING and left is not None:
         back = (after(Instant(m.returned_at), SETTLE_S) for m in state.members.values() if m.returned_at > left.since)
-        still = (moment for moment in back if moment > now)  # whoever has settled already is not what it waits for
+        still = (moment for moment in back if moment > now)  # without members that have settled already
         turns.settles_at = min(filter(None, (turns.settles_at, *still)))
     elif not turns.given and not at:
         queue.judged = state.pending.version
@@ -130,14 +130,14 @@ def _put_off(state: State, queue: PendingQueue, why: str, turns: Turns, *, at: i
 def judge(
     state: State, record: RoutedJob, key: QueueKey, *, limits: dict[str, int], proposed: Proposed, now: Instant
 ) -> Route | str:
-    """Where the first of a queue goes, or that it ends (""); why it waits, if it does."""
+    """Return the route of the first job of a queue, with cluster "" if it ends; otherwise why it waits."""
     team = key.team
     left = state.members.get(key.left)
     if key.ends:
         return LEASED if left is not None and left.granted_until > now else Route("", "cancelled")
     limit = limits.get(team)
     has_room = limit is None or state.used.get(team, 0) + proposed.used.get(team, 0) + record.milli <= limit
-    if not has_room and not key.left:  # one that is given to another cluster is counted already
+    if not has_room and not key.left:  # a rerouted job is counted already
         return TEAM_LIMIT
     cluster, rule = _choose(state, record, key, proposed=proposed, now=now)
     if cluster is None:
@@ -152,7 +152,7 @@ def judge(
 def _choose(
     state: State, record: RoutedJob, key: QueueKey, *, proposed: Proposed, now: Instant
 ) -> tuple[str | None, str]:
-    """The cluster, and by which rule, in words."""
+    """Return the cluster, and the rule as text."""
     rule, avoid = rule_for(record.job, state.policy), frozenset(key.avoid)
 
     def pick(among: Iterable[Choice], *, waits: bool = False, last: str = "") -> str | None:
@@ -180,12 +180,12 @@ def _choose(
 
 
 def _has_just_come_back(member: Member, left: Member, now: Instant) -> bool:
-    """Whether it was lost with the other one: where several fall silent at once it was the link, or the federation, and
-    the first that is heard again does not get what the others are about to go on with.
-    """
+    """Return whether the cluster was lost together with the other one and has just rejoined. If several clusters
+    fall silent at once, the cause is the link or the federation, and the first to rejoin does not get jobs that the
+    others are about to continue."""
     return member.returned_at > left.since and now < after(Instant(member.returned_at), SETTLE_S)
 
 
 def _takes_jobs(members: dict[str, Member], key: QueueKey) -> bool:
-    """Whether any cluster takes jobs that this queue may go to."""
+    """Return whether any cluster that this queue may use accepts jobs."""
     return any(m.phase is ClusterPhase.ACTIVE and m.name not in key.avoid for m in members.values())

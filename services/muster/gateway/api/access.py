@@ -1,4 +1,4 @@
-"""Who asks, and tokens."""
+"""Routes of the caller's identity and of API tokens."""
 
 import os
 import re
@@ -21,9 +21,9 @@ _TOKEN_ID = re.compile(r"^[0-9a-f]{64}$")
 router = APIRouter(tags=["access"], responses=refusals())
 
 
-@router.get("/v1/me", summary="Who asks", response_description="The token's bearer, and its limits")
+@router.get("/v1/me", summary="Show the caller", response_description="The token's principal and its rate limits")
 async def me(caller: Caller, context: Context) -> MeView:
-    """Name, role and teams of the token's bearer, and what is left of its limits at this gateway."""
+    """Return name, role and teams of the token's principal, and its remaining rate limits at this gateway."""
     return MeView(
         principal=caller.name,
         role=caller.role,
@@ -36,25 +36,27 @@ async def me(caller: Caller, context: Context) -> MeView:
 @router.post(
     "/v1/tokens",
     status_code=201,
-    summary="Make a token",
-    response_description="The token, shown this once",
+    summary="Create a token",
+    response_description="The token; it is shown only once",
     responses=refusals(*OF_BODIES, 403),
 )
 async def make_token(
-    _: Annotated[Principal, needs(Role.ADMIN, verb="make tokens")],
+    _: Annotated[Principal, needs(Role.ADMIN, verb="create tokens")],
     record: Annotated[TokenRecord, Depends(JsonBody(TokenRecord))],
     context: Context,
     response: Response,
 ) -> TokenMade:
-    """Admins only. What is stored is the token's hash."""
+    """Create a token; admins only. Only the token's hash is stored."""
     if record.role is Role.SUBMITTER and not record.teams:
-        raise invalid("a submitter without a team may submit nothing", field="teams", cure="Name at least one team.")
+        raise invalid("a submitter without a team may not submit jobs", field="teams", cure="Name at least one team.")
     if record.expires_at_s is not None and record.expires_at_s * NS_PER_S <= context.time.wall():
-        raise invalid("lies in the past", field="expires_at_s", cure="Give a moment to come, in seconds since 1970.")
+        raise invalid("the time is in the past", field="expires_at_s", cure="Use a future time, in Unix seconds.")
     if printable(record.principal) != record.principal:
         raise invalid("holds a control character", field="principal", cure="Use printable characters.")
     if context.is_reserved(record.principal):
-        raise invalid("others vouch for users of such names", field="principal", cure="Choose a name without a prefix.")
+        raise invalid(
+            "the prefix belongs to an identity provider", field="principal", cure="Use a name without the prefix."
+        )
     token = os.urandom(TOKEN_BYTES).hex()
     view = await context.tokens.put(token, record)
     response.headers["Cache-Control"] = "no-store"
@@ -63,15 +65,15 @@ async def make_token(
 
 @router.get(
     "/v1/tokens",
-    summary="All tokens",
+    summary="List tokens",
     response_model=listing("tokens", TokenView),
-    response_description="By principal; the tokens themselves are stored nowhere",
+    response_description="By principal; only hashes of the tokens are stored",
     responses=refusals(403),
 )
 async def list_tokens(
     _: Annotated[Principal, needs(Role.ADMIN, verb="list tokens")], context: Context
 ) -> dict[str, list[TokenView]]:
-    """Admins only."""
+    """List all tokens; admins only."""
     return {"tokens": list(context.tokens.views())}
 
 
@@ -85,9 +87,9 @@ async def list_tokens(
 )
 async def revoke_token(
     _: Annotated[Principal, needs(Role.ADMIN, verb="revoke tokens")],
-    token_id: Annotated[str, Path(description="Its hash")],
+    token_id: Annotated[str, Path(description="The token's hash")],
     context: Context,
 ) -> None:
-    """Admins only. Every gateway forgets it as soon as it hears of it."""
+    """Revoke a token; admins only. Every gateway rejects it as soon as the change reaches the gateway."""
     if not _TOKEN_ID.match(token_id) or not await context.tokens.delete(token_id):
         raise not_found("token", token_id[:64])

@@ -1,4 +1,4 @@
-"""Upgrade campaigns: look, plan, start, pause, resume, abort."""
+"""Routes of upgrade campaigns: show, preview, start, pause, resume, abort."""
 
 from typing import Annotated
 
@@ -31,36 +31,38 @@ NAME_CHARS_TOLD = 63
 
 _Name = Annotated[str, Path(description="Name of the campaign")]
 _Spec = Annotated[CampaignSpec, Depends(JsonBody(CampaignSpec))]
-_CHANGED = accepted("Requested; the campaign as it is now", CampaignView) | refusals(403, 409)
+_CHANGED = accepted("Requested; the current campaign", CampaignView) | refusals(403, 409)
 
 
 @router.get(
     "/v1/campaigns",
-    summary="Upgrade campaigns",
+    summary="List upgrade campaigns",
     response_model=listing("campaigns", CampaignView),
-    response_description="Those that go on, then those that are over",
+    response_description="Active campaigns, then ended campaigns",
 )
 async def list_campaigns(context: FirstClusterContext) -> dict[str, tuple[CampaignView, ...]]:
-    """From the upgrader, without their nodes."""
+    """List the campaigns from the upgrader, without their nodes."""
     return {"campaigns": await _campaigns(context)}
 
 
-@router.get("/v1/campaigns/{name}", summary="One campaign with its nodes", response_description="As of now")
+@router.get(
+    "/v1/campaigns/{name}", summary="Show a campaign with its nodes", response_description="The current campaign"
+)
 async def one_campaign(context: FirstClusterContext, name: _Name) -> CampaignView:
-    """From the upgrader: where each node stands, when its turn is, for whom it waits."""
+    """Return a campaign from the upgrader: each node's state, its expected time, and the jobs it waits for."""
     return await _known_campaign(context, name)
 
 
 @router.post(
     "/v1/campaign-previews",
-    summary="What a campaign would come to, beside draining by hand",
-    response_description="Simulated over the jobs that run now",
+    summary="Simulate a campaign, and compare it with draining by hand",
+    response_description="A simulation with the jobs that run now",
     responses=refusals(*OF_BODIES, 403),
 )
 async def preview(
     context: FirstClusterContext, _: Annotated[Principal, needs(Role.OPERATOR, verb="plan campaigns")], spec: _Spec
 ) -> CampaignPreview:
-    """Operators only, as it costs the upgrader's time. Nothing is started. Jobs are thought to run to their limits."""
+    """Simulate a campaign; operators only, as it costs the upgrader's time. Jobs are assumed to run to their limits."""
     found = await context.leaders.ask("upgrader", "preview", AskPreview(spec=spec), CampaignPreview)
     if found.problem:
         raise invalid(found.problem, field=found.field)
@@ -71,7 +73,7 @@ async def preview(
     "/v1/campaigns",
     summary="Start a campaign",
     response_model=CampaignView,
-    response_description="It goes on",
+    response_description="The campaign has started",
     responses=accepted("Requested; the upgrader has not answered yet", CampaignSpec) | refusals(*OF_BODIES, 403),
 )
 async def start(
@@ -80,7 +82,7 @@ async def start(
     spec: _Spec,
     asked: Identified,
 ) -> CampaignView | Response:
-    """Operators only. Asks the upgrader first whether it can be."""
+    """Start a campaign; operators only. The upgrader checks it first."""
     await _check(context, AskCampaignCheck(name=spec.name, ask=CampaignAsk.START.value, spec=spec))
     payload = CampaignStartRequested(spec=spec, principal=operator.name, cluster=context.cluster)
     draft = Draft("campaign", spec.name, "start-requested", payload, trace=asked.trace(spec.name))
@@ -94,14 +96,14 @@ async def start(
 
 
 def _add_change(ask: CampaignAsk, *becomes: str, summary: str, description: str) -> None:
-    """Add the route of a change of a campaign. becomes: states of which it has one once it is so."""
+    """Add the route of a campaign change. becomes: the states that show that the change was made."""
 
     @router.post(
         f"/v1/campaigns/{{name}}/{ask.value}",
         name=ask.value,
         summary=summary,
         description=description,
-        response_description="It is so",
+        response_description="The change was made",
         responses=_CHANGED,
     )
     async def change(
@@ -125,26 +127,26 @@ def _add_change(ask: CampaignAsk, *becomes: str, summary: str, description: str)
 _add_change(
     CampaignAsk.PAUSE,
     "paused",
-    summary="Take no further node",
-    description="Nodes that wait for jobs go back to them; what is being upgraded goes on to its end.",
+    summary="Pause a campaign",
+    description="Upgrades under way complete; nodes that wait for their jobs become schedulable again.",
 )
 _add_change(
     CampaignAsk.RESUME,
     "going",
-    summary="Go on after a pause or a stop",
-    description="Nodes that failed are tried again.",
+    summary="Resume a paused or stopped campaign",
+    description="Failed nodes are tried again.",
 )
 _add_change(
     CampaignAsk.ABORT,
     "aborting",
     "ended",
-    summary="End a campaign before all nodes had their turn",
-    description="As a pause, and it does not go on.",
+    summary="Abort a campaign before all its nodes are upgraded",
+    description="Like a pause, but the campaign cannot be resumed.",
 )
 
 
 async def _check(context: AppContext, ask: AskCampaignCheck) -> None:
-    """Raises ProblemError (422) for what would be refused. If nobody answers, the upgrader decides when it folds it."""
+    """Raise ProblemError (422) if the upgrader would refuse. Without an answer, it decides when it folds it."""
     try:
         verdict = await context.leaders.ask("upgrader", "campaign-check", ask, CampaignCheckAnswer)
     except UnreachableError:
@@ -163,7 +165,7 @@ async def _campaign(context: AppContext, name: str) -> CampaignView | None:
 
 
 async def _known_campaign(context: AppContext, name: str) -> CampaignView:
-    """Raises ProblemError (404), UnreachableError."""
+    """Return a campaign. Raises ProblemError (404), UnreachableError."""
     found = await _campaign(context, name)
     if found is None:
         raise not_found("campaign", name[:NAME_CHARS_TOLD])

@@ -1,4 +1,4 @@
-"""Waiting until the clusters are as an operator asked."""
+"""Wait until a requested change was made."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -20,7 +20,7 @@ Found = TypeVar("Found")
 
 
 async def until_so(context: AppContext, look: Callable[[], Awaitable[Found | None]]) -> Found | None:
-    """What `look` finds once the clusters have answered; None if they do not within CHANGE_WAIT_S."""
+    """Return what `look` finds after the change; None if nothing is found within CHANGE_WAIT_S."""
     deadline_s = context.time.monotonic_s() + CHANGE_WAIT_S
     while context.time.monotonic_s() < deadline_s:
         try:
@@ -42,7 +42,7 @@ async def requested_change(
     before: Found,
     response: Response,
 ) -> Found:
-    """Request a change, and return what `look` finds as `until_so`; else what was there before, with status 202."""
+    """Request a change and return what `look` finds, as `until_so`; else return `before` with status 202."""
     traced = replace(draft, trace=asked.trace(draft.subject_id))
     await context.log.request_operation(traced, key=asked.key)
     changed = await until_so(context, look)

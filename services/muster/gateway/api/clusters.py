@@ -1,6 +1,6 @@
-"""Clusters: what each is, how full it is, how its API servers are; and the federation of them.
+"""Routes of clusters (state, use, API servers) and of their federation.
 
-Clusters are drained and resumed, jobs are routed and moved: by operators only, but for looking.
+Only operators may drain and resume clusters, and route and reroute jobs.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -56,33 +56,33 @@ _RESUMED = frozenset({ClusterPhase.ACTIVE})
 
 @router.get(
     "/v1/apiserver",
-    summary="The guard's report on the API servers",
-    response_description="As of its newest look",
+    summary="Show the guard's report on the API servers",
+    response_description="The newest report",
     responses=refusals(404),
 )
 async def report(context: FirstClusterContext) -> ApiServerReport:
-    """From the guard: memory of each replica, who lists, flow control, advice. A simulated cluster has none of it."""
+    """Return the guard's report: memory of each replica, lists by client, flow control, advice. A simulated cluster
+    has no API server to report on."""
     return await context.guard.report()
 
 
 @router.get(
     "/v1/clusters",
-    summary="The clusters that this gateway serves",
+    summary="List the clusters that this gateway serves",
     response_model=listing("clusters", ClusterView),
     response_description="By name",
     responses=refusals(),
 )
 async def list_clusters(_: Caller, context: WholeContext) -> dict[str, list[ClusterView]]:
-    """From the schedulers, as they know it now: who picks GPUs, how parts of one are had, which APIs are lacking; and
-    from the federation whether it gives them jobs.
-    """
+    """List the clusters as their schedulers report them, with their state in the federation. A scheduler reports who
+    picks GPUs, how fractions of a GPU are allocated, and which APIs are missing."""
     found = await cluster_views(context.cells) if len(context.cells) > 1 else (await context.scheduler.cluster(),)
     found = await _with_states(context, found)
     return {"clusters": sorted(found, key=lambda one: one.name)}
 
 
 async def _with_states(context: AppContext, found: Sequence[ClusterView]) -> tuple[ClusterView, ...]:
-    """Where the federation has them; as they are if it does not answer."""
+    """Add the federation's state to each cluster; without an answer, return the clusters unchanged."""
     try:
         told = await context.leaders.ask("federation", "federation", AskFederation(), FederationView)
     except UnreachableError:
@@ -94,7 +94,9 @@ async def _with_states(context: AppContext, found: Sequence[ClusterView]) -> tup
 def _version(given: object) -> int:
     text = str(given)
     if not text.isdecimal():
-        raise refused(f"{text[:NAME_CHARS_TOLD]!r} is no version", cure="Give the number of GET /v1/routes.")
+        raise refused(
+            f"{text[:NAME_CHARS_TOLD]!r} is not a version", cure="Use the version that GET /v1/routes returns."
+        )
     return int(text)
 
 
@@ -110,18 +112,18 @@ _ClusterRequest = Annotated[OperatorRequest, by_operator("drain and resume clust
 
 @federation_router.get(
     "/v1/federation",
-    summary="Clusters as the federation has them, and jobs that wait for one",
-    response_description="As of now",
+    summary="Show the federation: clusters, and jobs that wait for a cluster",
+    response_description="The current state",
 )
 async def federation(_: Caller, context: WholeContext) -> FederationView:
-    """States, what each was given, when it was heard last; and by team and rule what waits, with the reason."""
+    """Return each cluster's state, assigned jobs and last contact; and the waiting jobs by team, rule and reason."""
     return await _federation(context)
 
 
 @federation_router.post(
     "/v1/clusters/{cluster}/drain",
-    summary="Give a cluster no new jobs, and move those that have not started",
-    response_description="It is so",
+    summary="Drain a cluster: assign no new jobs, and reroute jobs that have not started",
+    response_description="The cluster is draining",
     responses=_CHANGED,
 )
 async def drain(
@@ -131,15 +133,15 @@ async def drain(
     response: Response,
     to: Annotated[
         str,
-        Query(description="Clusters that take its jobs, in order, separated by commas; by default as the rules say"),
+        Query(description="Target clusters in order of preference, separated by commas; by default as the rules say"),
     ] = "",
 ) -> MemberView:
-    """What runs there finishes there. Jobs keep their ids and their age; nobody has to submit again."""
+    """Drain a cluster. Running jobs finish there; rerouted jobs keep their ids and their age."""
     names = tuple(name for name in (part.strip() for part in to.split(",")) if name)
     known = [one.name for one in (await _federation(context)).clusters]
     for name in names:
         if name not in known or name == before.name:
-            cure = f"Name others: {', '.join(one for one in known if one != before.name) or 'there is none'}."
+            cure = f"Use other clusters: {', '.join(one for one in known if one != before.name) or 'there are none'}."
             raise invalid(f"jobs of {before.name} cannot go to {name[:NAME_CHARS_TOLD]}", field="to", cure=cure)
     payload = ClusterDrainRequested(principal=asked.principal, reason=asked.reason, to=names)
     draft, look = Draft("cluster", before.name, "drain-requested", payload), _look(context, before, _DRAINED)
@@ -148,12 +150,12 @@ async def drain(
 
 @federation_router.post(
     "/v1/clusters/{cluster}/resume",
-    summary="Give a cluster jobs again",
-    response_description="It is so",
+    summary="Resume a cluster: assign jobs to it again",
+    response_description="The cluster is active",
     responses=_CHANGED,
 )
 async def resume(context: WholeContext, before: _Cluster, asked: _ClusterRequest, response: Response) -> MemberView:
-    """Jobs that went elsewhere stay there. One that nobody drains stays as it is, and a fact says so."""
+    """Resume a cluster. Rerouted jobs stay where they are; a cluster that is not drained does not change."""
     payload = ClusterResumeRequested(principal=asked.principal, reason=asked.reason)
     draft, look = Draft("cluster", before.name, "resume-requested", payload), _look(context, before, _RESUMED)
     return await requested_change(context, asked, draft, look, before=before, response=response)
@@ -169,17 +171,17 @@ def _look(
     return look
 
 
-@federation_router.get("/v1/routes", summary="Where jobs go", response_description="The policy that stands")
+@federation_router.get("/v1/routes", summary="Show the routing policy", response_description="The current policy")
 async def routes(_: Caller, context: WholeContext) -> RoutesView:
-    """Rules, the first that matches counts, and the teams' limits over all clusters."""
+    """Return the routing rules, of which the first match applies, and the teams' limits over all clusters."""
     return await context.leaders.ask(SERVICE, "routes", AskFederation(), RoutesView)
 
 
 @federation_router.put(
     "/v1/routes",
-    summary="Have jobs go elsewhere",
+    summary="Replace the routing policy",
     response_model=RoutesView,
-    response_description="It stands",
+    response_description="The policy applies",
     responses=accepted("Requested; the federation has not answered yet", RoutingPolicy) | refusals(*OF_BODIES, 403),
 )
 async def set_routes(
@@ -189,11 +191,11 @@ async def set_routes(
     asked: Identified,
     based_on: Annotated[
         int,
-        Query(description="Version that it was made of; if another one stands it is refused"),
+        Query(description="Version that the policy is derived from; refused if another version applies"),
         BeforeValidator(_version),
     ] = 0,
 ) -> RoutesView | Response:
-    """Counts for jobs that have no cluster yet; nothing else is moved."""
+    """Replace the routing policy. It applies to jobs without a cluster; other jobs are not moved."""
     question = AskRoutesCheck(policy=policy, based_on=based_on)
     verdict = await context.leaders.ask(SERVICE, "routes-check", question, RoutesCheckAnswer)
     if verdict.field:
@@ -211,14 +213,14 @@ async def set_routes(
 
 @federation_router.get(
     "/v1/jobs/{job_id}/assignment",
-    summary="Which cluster has a job, and why",
-    response_description="As of now",
+    summary="Show the cluster of a job, and the reason",
+    response_description="The current assignment",
     responses=refusals(404),
 )
 async def assignment(
     _: Caller, context: WholeContext, job_id: Annotated[str, Path(description="Id of the job")]
 ) -> AssignmentView:
-    """From the federation: by which rule it went there, or why it waits for a cluster."""
+    """Return a job's assignment from the federation: the rule that chose the cluster, or why the job waits."""
     found = await _assignment(context, job_id)
     if not found.known:
         raise not_found("job", job_id[:NAME_CHARS_TOLD])
@@ -228,8 +230,8 @@ async def assignment(
 @federation_router.post(
     "/v1/jobs/{job_id}/reroute",
     status_code=202,
-    summary="Move a job that has not started to another cluster",
-    response_description="Requested; where it is now",
+    summary="Reroute a job that has not started to another cluster",
+    response_description="Requested; the current assignment",
     responses=refusals(403, 404, 409, 410),
 )
 async def reroute(
@@ -239,9 +241,9 @@ async def reroute(
     job: Annotated[JobView, job_to("reroute jobs")],
     asked: Identified,
     reason: Reason = "",
-    to: Annotated[str, Query(description="The cluster; by default another one, as the rules say")] = "",
+    to: Annotated[str, Query(description="Target cluster; by default the routing rules choose another one")] = "",
 ) -> AssignmentView:
-    """It keeps its id and its age. One that has started, or is pinned, stays, and a fact says so."""
+    """Reroute a job, which keeps its id and its age. A job that has started or is pinned does not move."""
     known = [one.name for one in (await _federation(context)).clusters]
     if to and to not in known:
         raise invalid(
@@ -265,7 +267,7 @@ async def _assignment(context: AppContext, job_id: str) -> AssignmentView:
 
 
 async def _member(context: AppContext, name: str) -> MemberView:
-    """Raises ProblemError (404), UnreachableError."""
+    """Return a cluster of the federation. Raises ProblemError (404), UnreachableError."""
     found = next((one for one in (await _federation(context)).clusters if one.name == name), None)
     if found is None:
         raise not_found("cluster", name[:NAME_CHARS_TOLD])

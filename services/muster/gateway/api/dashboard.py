@@ -1,7 +1,7 @@
-"""The dashboard: what its live view begins with, and its files, beside the API.
+"""Serve the snapshot of the live view, the broker credential and the files of the dashboard.
 
-Every path that is not the API's is a page of the dashboard, if a browser asks for one: the page itself knows which
-there are. Anybody else is told that there is nothing, as everywhere.
+Every GET path outside the API is a page of the dashboard if a browser asks for it; the page itself knows its paths.
+Other clients get 404.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ from fastapi import APIRouter, Header, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 from starlette.types import Scope
+from typing_extensions import override
 
 from muster.gateway import answers
 from muster.gateway.api.dependencies import Caller, Context, app_context
@@ -37,14 +38,14 @@ Released packages and images hold it. The API is at <a href="/docs">/docs</a>.</
 
 @router.get(
     "/v1/snapshot",
-    summary="Everything that is live",
+    summary="Get a snapshot of the live view",
     response_model=Snapshot,
-    response_description="Rows, and up to which sequence of each log they hold",
+    response_description="Rows, and the sequence of each log up to which they are complete",
 )
 async def snapshot(
     caller: Caller, context: Context, accept_encoding: Annotated[str, Header(include_in_schema=False)] = ""
 ) -> Response:
-    """Listen first, then ask for this; a slice says when to ask again."""
+    """Return the snapshot. Subscribe first, then request it; a slice reports when to request it again."""
     live = _live(context)
     audiences = live.credentials.audiences(caller)
     image = await live.snapshots.image()
@@ -58,11 +59,11 @@ async def snapshot(
 @router.post(
     LIVE_CREDENTIAL,
     status_code=201,
-    summary="A user of the broker for one dashboard",
-    response_description="May listen until `expires_at_s`, and send nothing",
+    summary="Create a broker user for one dashboard",
+    response_description="A user that may subscribe until `expires_at_s`, and may not publish",
 )
 async def credential(caller: Caller, context: Context, request: Request, response: Response) -> LiveCredential:
-    """Limited to what the token's principal may see."""
+    """Create a broker user limited to what the token's principal may see."""
     response.headers.update(_NO_STORE)
     return _live(context).credentials.give(caller, request.scope[BEARER])
 
@@ -74,7 +75,7 @@ def _live(context: AppContext) -> Live:
 
 
 async def page(request: Request) -> Response:
-    """A page of the dashboard, or a file beside it. Raises HTTPException (404)."""
+    """Return a page of the dashboard, or one of its files. Raises HTTPException (404)."""
     site = (await app_context(request)).site
     path = str(request.path_params["path"])
     if site is None:
@@ -90,15 +91,15 @@ async def page(request: Request) -> Response:
 
 
 def _is_page(request: Request, path: str) -> bool:
-    """Whether a person's browser asks for a page, and not a page for one of its files."""
+    """Return whether a browser asks for a page, and not for a file of a page."""
     return not path or (HTML in request.headers.get("accept", "") and not path.startswith(ASSETS))
 
 
 class _Pages(Route):
-    """Every path but the API's, which is told apart here: a route that fits a path speaks for its methods, too."""
+    """Matches every path outside the API; a route that matches a path also determines its allowed methods."""
 
+    @override
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """See `Route.matches`."""
         first = str(scope.get("path", "")).split("/", 2)[1:2]
         if scope["type"] != "http" or scope["method"] not in ("GET", "HEAD") or first in _API:
             return Match.NONE, {}
@@ -106,4 +107,4 @@ class _Pages(Route):
 
 
 pages = [_Pages("/{path:path}", page, methods=["GET"])]
-"""Last of all, since every other path fits."""
+"""The last routes, because they match every other path."""

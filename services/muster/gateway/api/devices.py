@@ -1,8 +1,8 @@
-"""Devices of composable fabrics: ComposabilityRequests, the devices, the fabrics, and what the scaler chose.
+"""Routes of devices: ComposabilityRequests, devices, fabrics, and the scaler's decisions.
 
-Operators change what devices are where. A caller who asks with force, and may not ask at all, is told whom it would
-hurt. Without force, too, a detached device is one that no team may have any more, and an attached one is taken from the
-pool that all share; so submitters get devices by their jobs, through the scaler and within their quota.
+Only operators attach and detach devices. A refusal of a forced request names the jobs that it would affect. Even
+without force, devices come from a pool that all teams share; submitters get devices through their jobs, by the
+scaler and within their quota.
 """
 
 import re
@@ -40,7 +40,7 @@ from muster.schemas.devices import (
 from muster.schemas.facts.composability import ComposeRequested, DecomposeRequested, DetachRequested
 from muster.schemas.queries import AskCompose, AskDetach, DeviceCheckAnswer, RequestsAnswer, ScaleAnswer
 
-SCALER_NAMES = re.compile(r"s[0-9]{6,}")  # the scaler's choices are requests of these names
+SCALER_NAMES = re.compile(r"s[0-9]{6,}")  # requests of the scaler have these names
 _OF_MANIFESTS = frozenset({"apiVersion", "kind"})
 
 FORCE = "force"
@@ -60,25 +60,25 @@ _Uuid = Annotated[str, Path(description="The device, as its node shows it")]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What somebody wants. name_path, spec_path: where the body says it, to name wrong fields by."""
+    """A parsed request for devices."""
 
     name: str
     spec: ComposabilitySpec
     name_path: str
+    """Where the body has the name, for refusals."""
     spec_path: str
+    """Where the body has the specification, for refusals."""
 
     def path(self, field: str) -> str:
-        """Where the body says a field of the specification; another field is named as it is."""
+        """Return the path of a specification's field in the body; another field is returned unchanged."""
         if field == "name":
             return self.name_path
         return f"{self.spec_path}.{field}" if field.partition(".")[0] in ComposabilitySpec.model_fields else field
 
 
 def parse_asked(body: bytes, *, principal: str, key: str) -> Asked:
-    """A manifest as it stands, or `{name?, spec}`. Without a name one is made of who asks and the idempotency key.
-
-    Raises pydantic.ValidationError, ProblemError (422) for a name that is the scaler's.
-    """
+    """Parse a complete manifest, or `{name?, spec}`. A missing name is derived from the principal and the
+    idempotency key. Raises pydantic.ValidationError, and ProblemError (422) for a name reserved for the scaler."""
     if _is_manifest(body):
         manifest = parse_request(ComposabilityManifest, body)
         asked = Asked(manifest.metadata.name or "", manifest.spec.resource, "metadata.name", "spec.resource")
@@ -87,19 +87,19 @@ def parse_asked(body: bytes, *, principal: str, key: str) -> Asked:
         asked = Asked(short.name or "", short.spec, "name", "spec")
     if SCALER_NAMES.fullmatch(asked.name):
         raise invalid(
-            f"{asked.name} is a name of the scaler's own requests", field=asked.name_path, cure="Use another name."
+            f"{asked.name} is reserved for requests of the scaler", field=asked.name_path, cure="Use another name."
         )
     return Asked(asked.name or ids.request_name(principal, key), asked.spec, asked.name_path, asked.spec_path)
 
 
 def refuse_to_compose(verdict: DeviceCheckAnswer, asked: Asked) -> None:
-    """Raises ProblemError if the composer would refuse: 409 if somebody stands in the way, else 422."""
+    """Raise ProblemError if the composer would refuse: 409 if a job or request is in the way, else 422."""
     if verdict.field:
         raise _refusal(verdict, field=asked.path(verdict.field))
 
 
 def refuse_to_detach(verdict: DeviceCheckAnswer, *, what: str, name: str) -> None:
-    """Raises ProblemError if the composer would refuse: 404 for what it does not know, else as above."""
+    """Raise ProblemError if the composer would refuse: 404 for an unknown object, else as `refuse_to_compose`."""
     if verdict.unknown:
         raise not_found(what, name)
     if verdict.field:
@@ -114,7 +114,7 @@ def _refusal(verdict: DeviceCheckAnswer, *, field: str) -> ProblemError:
 
 
 def _is_manifest(body: bytes) -> bool:
-    """What is no JSON at all is told by whoever parses it."""
+    """Return whether the body is a manifest; whoever parses the body reports invalid JSON."""
     try:
         document = from_json(body)
     except ValueError:
@@ -125,9 +125,9 @@ def _is_manifest(body: bytes) -> bool:
 async def refuse_unless_may_detach(
     context: AppContext, principal: Principal, asked: AskDetach, *, verb: str, force: bool
 ) -> None:
-    """Raises ProblemError (403); with force it names the flag, and who holds the device.
+    """Raise ProblemError (403); for a forced request it names the flag and the holder of the device.
 
-    asked: what would go, without force.
+    asked: the detach request, without force.
     """
     if principal.is_at_least(Role.OPERATOR):
         return
@@ -138,9 +138,9 @@ async def refuse_unless_may_detach(
 
 
 async def refuse_unless_may_compose(context: AppContext, principal: Principal, body: bytes, *, key: str) -> None:
-    """Raises ProblemError (403); with `force_detach` it names that field, and who holds what would be taken away.
+    """Raise ProblemError (403); with `force_detach` it names that field, and the holder of the devices.
 
-    A body that makes no sense is not told to somebody who may not ask.
+    An invalid body is not reported to a caller who may not make the request.
     """
     if principal.is_at_least(Role.OPERATOR):
         return
@@ -159,29 +159,33 @@ async def refuse_unless_may_compose(context: AppContext, principal: Principal, b
 async def _forced(
     principal: Principal, answer: Awaitable[DeviceCheckAnswer], *, verb: str, field: str, told: str
 ) -> ProblemError:
-    """told: the field by which the composer says that force is what it would refuse."""
+    """Return the refusal of a forced request. told: the field that the composer refuses if force is the reason."""
     try:
         verdict = await answer
     except (UnreachableError, ProblemError):
-        verdict = _UNKNOWN  # it is refused whoever holds it
+        verdict = _UNKNOWN  # the request is refused in any case
     if verdict.field != told:
         verdict = _UNKNOWN
     return force_refusal(principal, verb=verb, field=field, told=verdict.reason, holder=verdict.holder)
 
 
 @router.get(
-    "/v1/composability-requests", summary="ComposabilityRequests", response_description="Newest first, ended ones too"
+    "/v1/composability-requests",
+    summary="List ComposabilityRequests",
+    response_description="Newest first, also ended requests",
 )
 async def list_requests(context: FirstClusterContext) -> RequestsAnswer:
-    """From the composer; each with its devices."""
+    """List the composer's requests, each with its devices."""
     return await context.composer.requests()
 
 
 @router.get(
-    "/v1/composability-requests/{name}", summary="One ComposabilityRequest", response_description="With its devices"
+    "/v1/composability-requests/{name}",
+    summary="Show a ComposabilityRequest",
+    response_description="The request with its devices",
 )
 async def one_request(context: FirstClusterContext, name: _Name) -> RequestView:
-    """From the composer."""
+    """Return a request of the composer."""
     found = await _request(context, name)
     if found is None:
         raise not_found(WHAT, name[:NAME_CHARS_TOLD])
@@ -192,7 +196,7 @@ async def one_request(context: FirstClusterContext, name: _Name) -> RequestView:
     "/v1/composability-requests",
     summary="Attach devices of a fabric to nodes",
     response_model=RequestView,
-    response_description="Accepted; its resources say how far each device is",
+    response_description="Accepted; `resources` reports the progress of each device",
     responses=accepted("Requested; the composer has not answered yet", ComposabilityBody)
     | refusals(*OF_BODIES, 403, 404, 409),
 )
@@ -202,7 +206,8 @@ async def compose(
     body: Annotated[bytes, Depends(AnyBody((ComposabilityManifest, ComposabilityBody)))],
     identified: Identified,
 ) -> RequestView | Response:
-    """Operators only. One of the same name gets the new specification. Asks the composer first whether it may be."""
+    """Create a request, or replace the specification of an existing one; operators only. The composer checks it
+    first."""
     key = identified.key
     await refuse_unless_may_compose(context, caller, body, key=key)
     asked = parse_asked(body, principal=caller.name, key=key)
@@ -240,9 +245,9 @@ async def _may_decompose(
 
 @router.delete(
     "/v1/composability-requests/{name}",
-    summary="Give all devices of a request back",
-    response_description="Nothing of it is attached any more",
-    responses=accepted("Requested; as it is now", RequestView) | refusals(403, 404, 409),
+    summary="Detach all devices of a request",
+    response_description="All devices are detached",
+    responses=accepted("Requested; the current request", RequestView) | refusals(403, 404, 409),
 )
 async def decompose(
     context: FirstClusterContext,
@@ -254,7 +259,7 @@ async def decompose(
     force: Force = False,
     reason: Reason = "",
 ) -> RequestView:
-    """Operators only. Devices go as soon as no job holds them; with `force` at once."""
+    """Detach each device as soon as no job uses it, with `force` at once; operators only."""
     before = await _request(context, name)
     if before is None:
         raise not_found(WHAT, name[:NAME_CHARS_TOLD])
@@ -281,10 +286,8 @@ async def decompose(
 
 
 def _is_answer(found: RequestView, spec: ComposabilitySpec, before: RequestView | None) -> bool:
-    """Whether the composer took it up or refused it; what stood so before is no answer if it is over.
-
-    A request that lives keeps its specification when it is refused another one, and tells why.
-    """
+    """Return whether the composer accepted or refused this request. A request that was over before and is unchanged
+    is no answer. An active request that is refused a new specification keeps its own and reports the reason."""
     if found.spec == spec:
         return found.phase not in _OVER or found != before
     told = (found.field, found.error)
@@ -292,38 +295,38 @@ def _is_answer(found: RequestView, spec: ComposabilitySpec, before: RequestView 
 
 
 async def _request(context: AppContext, name: str) -> RequestView | None:
-    """Raises UnreachableError if the composer does not answer."""
+    """Return a request. Raises UnreachableError if the composer does not answer."""
     found = (await context.composer.requests(only=name)).requests
     return next((one for one in found if one.name == name), None)
 
 
 @router.get(
     "/v1/devices",
-    summary="Devices of fabrics on nodes, and on their way there or back",
+    summary="List devices of fabrics that are attached, or being attached or detached",
     response_model=listing("devices", DeviceView),
     response_description="By node",
 )
 async def list_devices(context: FirstClusterContext) -> dict[str, list[DeviceView]]:
-    """From the composer."""
+    """List the composer's devices."""
     found = (await context.composer.devices()).devices
     return {"devices": sorted(found, key=lambda one: (one.node, one.id))}
 
 
 @router.get(
     "/v1/fabrics",
-    summary="Composable fabrics: pool, breaker, calls under way, orphans",
+    summary="List composable fabrics: pool, circuit breaker, calls under way, orphans",
     response_model=listing("fabrics", FabricView),
     response_description="By name",
 )
 async def list_fabrics(context: FirstClusterContext) -> dict[str, list[FabricView]]:
-    """From the composer."""
+    """List the composer's fabrics."""
     found = (await context.composer.devices()).fabrics
     return {"fabrics": sorted(found, key=lambda one: one.name)}
 
 
-@router.get("/v1/scale", summary="The scaler's newest choices", response_description="Newest first")
+@router.get("/v1/scale", summary="List the scaler's newest decisions", response_description="Newest first")
 async def list_choices(context: FirstClusterContext) -> ScaleAnswer:
-    """From the scaler; each with the alternatives that were simulated."""
+    """List the scaler's decisions, each with the simulated alternatives."""
     return await context.scaler.choices()
 
 
@@ -335,9 +338,9 @@ async def _may_detach(caller: Caller, context: FirstClusterContext, uuid: _Uuid,
 
 @router.delete(
     "/v1/devices/{uuid}",
-    summary="Give one device back to its pool",
-    response_description="It is back",
-    responses=accepted("Requested; as it is now", DeviceView) | refusals(403, 404, 409),
+    summary="Detach a device and return it to its pool",
+    response_description="The device is detached",
+    responses=accepted("Requested; the current device", DeviceView) | refusals(403, 404, 409),
 )
 async def detach(
     context: FirstClusterContext,
@@ -349,7 +352,7 @@ async def detach(
     force: Force = False,
     reason: Reason = "",
 ) -> DeviceView:
-    """Operators only. It goes as soon as no job holds it; with `force` at once."""
+    """Detach the device as soon as no job uses it, with `force` at once; operators only."""
     before = await _device(context, uuid)
     if before is None:
         raise not_found("device", uuid[:UUID_CHARS_TOLD])
@@ -374,6 +377,6 @@ async def detach(
 
 
 async def _device(context: AppContext, uuid: str) -> DeviceView | None:
-    """The device as it is attached. Raises UnreachableError if the composer does not answer."""
+    """Return an attached device. Raises UnreachableError if the composer does not answer."""
     found = (await context.composer.devices(only=uuid)).devices
     return next((one for one in found if one.device_uuid == uuid and not one.phase.is_over), None)

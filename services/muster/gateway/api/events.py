@@ -1,6 +1,6 @@
-"""Facts as they happened, and as server-sent events.
+"""Facts as a list, and as server-sent events.
 
-An event's id is the listener's position after it, so a reconnect misses nothing.
+The id of an event is the listener's position after it, so a client that reconnects misses nothing.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -22,21 +22,21 @@ from muster.schemas.job import TERMINAL_PHASES
 from muster.schemas.views import FactView
 
 LOOK_EVERY_S = 10.0
-"""So often it is asked whose facts are the job's, where nothing is told of it."""
+"""Interval between look-ups of the streams that hold the job's facts while no fact arrives, in seconds."""
 DOUBT_EVERY_S = 0.5
-"""The same after facts of a log that is not the job's: the federation's row may be behind that log."""
+"""The same interval after a fact from another stream: the federation's row may be behind that stream."""
 DOUBT_S_MAX = 30.0
-"""For so long after such a fact."""
+"""How long the shorter interval applies after such a fact, in seconds."""
 
 MEDIA_TYPE = "text/event-stream"
 STREAM: Responses = {200: {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}}
-"""Of routes that also answer as a stream, for the OpenAPI document."""
+"""Responses of routes that also answer as a stream, for the OpenAPI document."""
 
 HEARTBEAT_S = 10.0
-LOST_S_MAX = 30.0  # the read model may be away so long before a listener is told to come back
+LOST_S_MAX = 30.0  # outage of the read model after which a stream is closed, so that the client reconnects
 RETRY_MS = 1_000
 _TERMINAL_NAMES = frozenset(phase.value for phase in TERMINAL_PHASES)
-FACTS_LOOKED_AT = 2_000  # newest facts among which those that are wanted are looked for
+FACTS_LOOKED_AT = 2_000  # newest facts that are searched for wanted facts
 _END = b"event: end\ndata: the job has ended\n\n"
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
@@ -49,10 +49,9 @@ router = APIRouter(route_class=Route, tags=["events"])
 
 
 class JobFacts:
-    """Implements `Facts` for one job. Any cluster can write facts about any job; those of others are left out.
-
-    When the federation names another cluster, all that is kept of that cluster's facts about the job is returned.
-    """
+    """Implements `Facts` for one job; facts from streams that are not the job's are left out. Any cluster can write
+    facts about any job. When the federation names another cluster, all kept facts of that cluster about the job are
+    returned."""
 
     def __init__(self, whole: Facts, view: ReadView, job_id: str, *, time: TimeSource, told: Position) -> None:
         """Follow `whole`. told: by stream, the sequence up to which the listener has the job's facts."""
@@ -67,20 +66,21 @@ class JobFacts:
 
     @property
     def version(self) -> int:
-        """See `Facts.version`."""
+        """Return a number that grows whenever there may be new facts."""
         return self._whole.version
 
     def position(self) -> Position:
-        """See `Facts.position`."""
+        """Return the position after all facts so far."""
         return self._whole.position()
 
     async def after(self, position: Position) -> list[FedFact]:
-        """See `Facts.after`. What was found before the read model failed is returned by a later call."""
+        """Return the job's facts after `position`. Facts found before a failure of the read model are returned
+        later."""
         self._found += [fact for fact in await self._whole.after(position) if self._is_about_it(fact)]
         now_s = self._time.monotonic_s()
         if not self._found and now_s < self._look_at_s:
             return []
-        self._look_at_s = now_s + DOUBT_EVERY_S  # if the read model does not answer
+        self._look_at_s = now_s + DOUBT_EVERY_S  # applies if the read model does not answer
         logs = await self._view.logs_of(self._job_id)
         if logs is None:
             self._look_at_s = float("inf")
@@ -94,12 +94,12 @@ class JobFacts:
         return self._new(fact for fact in (*kept, *found) if fact.stream in logs)
 
     async def changed(self, *, since: int, timeout_s: float) -> bool:
-        """See `Facts.changed`."""
+        """Wait until there may be new facts, or the next look-up is due."""
         due_s = max(0.0, self._look_at_s - self._time.monotonic_s())
         return await self._whole.changed(since=since, timeout_s=min(timeout_s, due_s))
 
     async def newest(self, count: int) -> list[FedFact]:
-        """See `Facts.newest`."""
+        """Return the newest facts about the job."""
         return [fact for fact in await self._whole.newest(count) if self._is_about_it(fact)]
 
     async def _kept(self) -> list[FedFact]:
@@ -108,7 +108,7 @@ class JobFacts:
         return [FedFact(view.stream, view.seq, "", body, self._job_id) for view, body in views]
 
     def _new(self, facts: Iterable[FedFact]) -> list[FedFact]:
-        """Return each fact once: what is kept may come again as what is told."""
+        """Return each fact once: a kept fact may also arrive in the feed."""
         new: list[FedFact] = []
         for fact in facts:
             if fact.seq > self._told.get(fact.stream, 0):
@@ -117,22 +117,22 @@ class JobFacts:
         return new
 
     def _is_about_it(self, fact: FedFact) -> bool:
-        """Return whether it is one of the job's own facts, or one of another kind that serves the job."""
+        """Return whether it is one of the job's own facts, or a fact of another kind that serves the job."""
         job_id = self._job_id
         return fact.job_id == job_id or (job_id.encode() in fact.body and fact.view.subject_id == job_id)
 
 
 def after_of(request: Request) -> str | None:
-    """Return the cursor of the last event that a listener has seen; None if it begins."""
+    """Return the cursor of the last event that a client has received; None for a new client."""
     return request.query_params.get("after") or request.headers.get("last-event-id")
 
 
 async def fact_stream(context: AppContext, wanted: Wanted, *, after: str | None, newest: int = 0) -> StreamingResponse:
-    """Every fact that is wanted, after the client's cursor, or from now on.
+    """Stream every wanted fact after the client's cursor, or from now on.
 
-    newest: without a cursor, begin with so many of those that were. Raises ProblemError (422, 503), UnreachableError.
+    newest: without a cursor, send this many older facts first. Raises ProblemError (422, 503), UnreachableError.
     """
-    now = context.feed.position()  # before the newest are read: what comes between is among them, or comes after
+    now = context.feed.position()  # before the newest facts are read, so that none is missed
     if after is not None:
         position = {**dict.fromkeys(now, 0), **{s: q for s, q in parse_cursor(after).items() if s in now}}
         return _response(_live(context, position, wanted))
@@ -141,15 +141,16 @@ async def fact_stream(context: AppContext, wanted: Wanted, *, after: str | None,
 
 
 def job_stream(context: AppContext, job_id: str, *, after: str | None) -> StreamingResponse:
-    """A job's facts from its first, or after the client's cursor, until it ends. Raises ProblemError (422, 503)."""
-    position = context.feed.position()  # before the trail is read: what comes between is in both, and told once
+    """Stream a job's facts until it ends, from the first or after the cursor. Raises ProblemError (422, 503)."""
+    position = context.feed.position()  # before the trail is read, so that none is missed
     return _response(_job(context, job_id, position, {} if after is None else parse_cursor(after)))
 
 
 async def _from_newest(
     context: AppContext, position: Position, known: Sequence[FedFact], wanted: Wanted
 ) -> AsyncIterator[bytes]:
-    """Only the last of what is known carries a cursor: a client that broke off before begins anew."""
+    """Stream the known facts, then new ones. Only the last known fact carries a cursor: a reconnect before it starts
+    again."""
     for fact in known:
         position[fact.stream] = max(fact.seq, position.get(fact.stream, 0))
     if known:
@@ -181,7 +182,7 @@ async def _job(context: AppContext, job_id: str, position: Position, after: Posi
 async def _live(
     context: AppContext, position: Position, wanted: Wanted, *, told: Position | None = None, until_end: bool = False
 ) -> AsyncIterator[bytes]:
-    """told: what the client has, if that is more than `position`."""
+    """Stream the wanted facts. told: the position that the client has, if it is beyond `position`."""
     yield f"retry: {RETRY_MS}\n\n".encode()
     told = dict(told or position)
     lost_since_s: float | None = None
@@ -205,13 +206,13 @@ async def _live(
                     yield b"".join([*chunk, _END])
                     return
         if chunk:
-            yield b"".join(chunk)  # one write for all: a listener costs little more for many facts than for one
+            yield b"".join(chunk)  # one write for all facts: many facts cost little more than one
         if not facts and not await context.feed.changed(since=version, timeout_s=HEARTBEAT_S):
             yield b": nothing new\n\n"
 
 
 def _is_end(fact: FactView) -> bool:
-    """A device's attachment may fail, too: only the job's own word ends it."""
+    """Return whether the fact ends the job. Facts of other kinds, such as a failed attachment, do not."""
     return fact.kind == "job" and fact.name in _TERMINAL_NAMES
 
 
@@ -226,24 +227,24 @@ def _response(chunks: AsyncIterator[bytes]) -> StreamingResponse:
 
 @router.get(
     "/v1/events",
-    summary="Facts",
+    summary="List or stream facts",
     response_model=listing("facts", FactView),
-    response_description="The newest facts, oldest first; with `follow` those that come",
+    response_description="The newest facts, oldest first; with `follow`, new facts as they are stored",
     responses=STREAM | refusals(),
     openapi_extra=read_by_handler(
         parameter("follow", "Keep the answer open (SSE)", kind="boolean"),
-        parameter("after", "With `follow`: begin after this cursor (id of the last event), not now"),
-        parameter("team", "Only about this team's jobs"),
+        parameter("after", "With `follow`: start after this cursor (id of the last event) instead of now"),
+        parameter("team", "Only facts about jobs of this team"),
         parameter(
             "limit",
-            f"How many, at most {PAGE_MAX}; with `follow`: how many of those that were come first",
+            f"Maximum number of facts, at most {PAGE_MAX}; with `follow`: number of older facts to send first",
             kind="integer",
         ),
         parameter("Last-Event-ID", "The same as `after`, as a browser sends it", place="header"),
     ),
 )
 async def events(request: Request) -> Response:
-    """`Accept: text/event-stream` asks to follow, too."""
+    """Return facts; `Accept: text/event-stream` asks to follow, too."""
     context, params = context_of(request), request.query_params
     team = params.get("team", "")
 

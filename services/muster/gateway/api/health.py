@@ -1,4 +1,4 @@
-"""Whether the gateway lives, whether it can serve, and its metrics. Open to everyone: they tell nothing of jobs."""
+"""Liveness, readiness and metrics of the gateway. Open without a token: they show nothing of jobs."""
 
 from typing import Annotated
 
@@ -18,34 +18,44 @@ async def _accept(request: Request) -> str:
     return request.headers.get("accept", "")
 
 
-@router.get("/healthz", summary="Alive", response_description="Alive")
+@router.get("/healthz", summary="Check liveness", response_description="The process answers")
 async def healthz() -> dict[str, str]:
-    """The process answers."""
+    """Return ok while the process answers."""
     return {"status": "ok"}
 
 
-@router.get("/readyz", summary="Ready", response_description="Ready", responses=refusals(422, 503, always=()))
+@router.get(
+    "/readyz",
+    summary="Check readiness",
+    response_description="The gateway can serve",
+    responses=refusals(422, 503, always=()),
+)
 async def readyz(
     context: WholeContext,
     *,
-    leaders: Annotated[Flag, Query(description="Also ask whether the services that decide are led")] = True,
+    leaders: Annotated[Flag, Query(description="Also check that the required services have a leader")] = True,
 ) -> dict[str, str]:
-    """Tokens were read, jobs can be checked, and the services that decide are led.
+    """Return ready if tokens were read, jobs can be checked, and the required services have a leader.
 
-    `leaders=false` leaves out the last: what this process alone can answer for.
+    `leaders=false` checks this process alone.
     """
     if not context.tokens.is_ready:
-        raise unavailable("the tokens were not read yet")
+        raise unavailable("the tokens have not been read yet")
     if not context.catalogue.is_fresh:
-        raise unavailable("queues and nodes are not known")
+        raise unavailable("the queues and nodes are not known yet")
     unled = context.leadership.missing if leaders else ()
     if unled:
-        raise unavailable(f"nobody leads {', '.join(unled)}; the service's own log and /readyz say why")
+        raise unavailable(f"no leader for {', '.join(unled)}; the log and /readyz of the service give the reason")
     return {"status": "ready"}
 
 
-@router.get("/metrics", response_class=PlainTextResponse, summary="Prometheus metrics", response_description="Text")
+@router.get(
+    "/metrics",
+    response_class=PlainTextResponse,
+    summary="Get Prometheus metrics",
+    response_description="Metrics as text",
+)
 async def metrics(context: WholeContext, accept: Annotated[str, Depends(_accept)]) -> Response:
-    """In Prometheus' text format, or in OpenMetrics, which has exemplars, for who accepts that."""
+    """Return metrics in Prometheus' text format, or in OpenMetrics with exemplars if the client accepts it."""
     encode, media_type = choose_encoder(accept)
     return Response(encode(context.metrics.registry), media_type=media_type)

@@ -1,4 +1,4 @@
-"""Jobs: submit one or many, look, ask why, cancel, hold, release, give another priority.
+"""Routes of jobs: submit one or many, show, explain, cancel, hold, release and prioritize.
 
 The scheduler answers holds, releases and priorities with facts of the job.
 """
@@ -58,11 +58,11 @@ router = APIRouter(route_class=Route, tags=["jobs"], responses=refusals(404))
 _JOB_ID = parameter("job_id", "Id of the job", place="path")
 
 action_router = APIRouter(tags=["jobs"], responses=refusals(403, 404, 409, 410))
-_REQUESTED = "Requested; the job as it is now"
+_REQUESTED = "Requested; the current job"
 _HOLDING = frozenset({Phase.PLACED, Phase.RUNNING, Phase.STOPPING})
 
 FIRST_MAX = 1_000_000
-"""Number of a batch's first job: files are not longer."""
+"""Maximum number of a batch's first job; input files are not longer."""
 
 batch_router = APIRouter(route_class=Route, tags=["jobs"])
 _LINES = {"type": "string", "description": f"1 to {JOBS_PER_BATCH_MAX} lines of JSON, a JobSpec each"}
@@ -74,7 +74,7 @@ def _job_id(request: Request) -> str:
 
 def _cursor(text: str) -> str:
     if text and not _CURSOR.fullmatch(text):
-        raise refused("no cursor of this list", cure="Send `next_cursor` of the page before.")
+        raise refused("not a cursor of this list", cure="Send `next_cursor` of the previous page.")
     return text
 
 
@@ -83,7 +83,7 @@ def _phase(given: object) -> Phase | None:
     try:
         return Phase(text) if text else None
     except ValueError:
-        raise refused(f"{text[:40]!r} is no phase", cure=f"Use one of {', '.join(Phase)}.") from None
+        raise refused(f"{text[:40]!r} is not a phase", cure=f"Use one of {', '.join(Phase)}.") from None
 
 
 @router.post(
@@ -91,24 +91,24 @@ def _phase(given: object) -> Phase | None:
     status_code=201,
     summary="Submit a job",
     response_model=JobView,
-    response_description="Accepted: from here on the job is never lost",
+    response_description="Accepted: the job is stored and will not be lost",
     responses=accepted(
-        "Accepted before, under the same key; or the answer to a dry run", JobView | DryRunAnswer, status=200
+        "Accepted before with the same key; or the answer to a dry run", JobView | DryRunAnswer, status=200
     )
     | refusals(*OF_BODIES, 403, 409),
     openapi_extra=read_by_handler(
         parameter(
             "Idempotency-Key",
-            "The same key with the same body is the same job; without one a key is made",
+            "The same key with the same body means the same job; by default a new key is generated",
             place="header",
         ),
         parameter("traceparent", "W3C trace context: the job's trace continues this one", place="header"),
-        parameter("dry_run", "Only say what would happen (DryRunAnswer)", kind="boolean"),
+        parameter("dry_run", "Return only what would happen (DryRunAnswer); nothing is stored", kind="boolean"),
         body={answers.JSON: {"schema": reference(JobSpec)}},
     ),
 )
 async def submit_job(request: Request) -> Response:
-    """Everything that can be checked is checked first; then the job is stored, or it is refused."""
+    """Check the job completely, then store it or refuse it."""
     caller = caller_of(request)
     context = context_for(caller, request)
     started_s = context.time.monotonic_s()
@@ -135,19 +135,19 @@ async def submit_job(request: Request) -> Response:
     "/v1/jobs",
     summary="List jobs, newest first",
     response_model=listing("jobs", JobView, has_pages=True),
-    response_description="A page; pass `next_cursor` as `cursor` for the next, empty at the end",
+    response_description="A page; pass `next_cursor` as `cursor` for the next page; it is empty on the last",
 )
 async def list_jobs(
     context: EveryClusterContext,
     *,
-    limit: Annotated[int, Query(description=f"Rows of a page, at most {PAGE_MAX}"), Count(PAGE_MAX)] = PAGE_DEFAULT,
-    cursor: Annotated[str, Query(description="Where to go on"), AfterValidator(_cursor)] = "",
-    team: Annotated[str, Query(description="Only this team's")] = "",
-    queue: Annotated[str, Query(description="Only of this queue")] = "",
-    phase: Annotated[Phase | None, Query(description="Only in this phase"), BeforeValidator(_phase)] = None,
-    live: Annotated[Flag, Query(description="Only those that have not ended")] = False,
+    limit: Annotated[int, Query(description=f"Rows per page, at most {PAGE_MAX}"), Count(PAGE_MAX)] = PAGE_DEFAULT,
+    cursor: Annotated[str, Query(description="`next_cursor` of the previous page"), AfterValidator(_cursor)] = "",
+    team: Annotated[str, Query(description="Only jobs of this team")] = "",
+    queue: Annotated[str, Query(description="Only jobs of this queue")] = "",
+    phase: Annotated[Phase | None, Query(description="Only jobs in this phase"), BeforeValidator(_phase)] = None,
+    live: Annotated[Flag, Query(description="Only jobs that have not ended")] = False,
 ) -> Response:
-    """Reads the read model only: without it there is no list."""
+    """List jobs from the read model; while it is unavailable, there is no list."""
     wanted = JobFilter(team=team, queue=queue, phase=phase, live_only=live)
     page = await context.view.jobs(wanted, limit=limit, cursor=cursor)
     return answers.rows("jobs", page.rows, next_cursor=page.next_cursor)
@@ -155,14 +155,14 @@ async def list_jobs(
 
 @router.get(
     "/v1/jobs/{job_id}",
-    summary="Look at a job",
+    summary="Show a job",
     response_model=JobView,
     response_description="The job",
     responses=refusals(410),
     openapi_extra=read_by_handler(_JOB_ID),
 )
 async def get_job(request: Request) -> Response:
-    """Never 404 for a job that was accepted."""
+    """Return a job; never 404 for a job that was accepted."""
     return answers.encoded(await context_of(request).views.job(_job_id(request)))
 
 
@@ -170,17 +170,17 @@ async def get_job(request: Request) -> Response:
     "/v1/jobs/{job_id}/events",
     summary="The facts of a job",
     response_model=listing("facts", FactView),
-    response_description="All facts that are kept, by time; with `follow` as they come, until the job ends",
+    response_description="All kept facts, by time; with `follow`, new facts as they are stored, until the job ends",
     responses=STREAM,
     openapi_extra=read_by_handler(
         _JOB_ID,
         parameter("follow", "Keep the answer open (SSE) until the job ends", kind="boolean"),
-        parameter("after", "With `follow`: leave out what this cursor covers (id of the last event)"),
-        parameter("Last-Event-ID", "The same, as a browser sends it", place="header"),
+        parameter("after", "With `follow`: start after this cursor (id of the last event)"),
+        parameter("Last-Event-ID", "The same as `after`, as a browser sends it", place="header"),
     ),
 )
 async def job_events(request: Request) -> Response:
-    """What happened to it."""
+    """Return the facts of a job, or stream them."""
     context, job_id = context_of(request), _job_id(request)
     if read_here(request.query_params.get("follow"), read_flag, field="follow", default=False):
         await context.views.job(job_id)
@@ -191,19 +191,17 @@ async def job_events(request: Request) -> Response:
     return answers.rows("facts", trail)
 
 
-@router.get("/v1/jobs/{job_id}/why", summary="Why a job is where it is", response_description="Position, reason, cure")
+@router.get("/v1/jobs/{job_id}/why", summary="Explain the state of a job", response_description="Reason and hint")
 async def why(context: Context, job_id: JobId) -> WhyAnswer:
-    """Asks the scheduler; what it does not know is told from the read side, what is done for the job by the scaler."""
+    """Explain a job's state from the scheduler, else from the read side, with what the scaler does for the job."""
     if context.sight.hides_jobs:
         await context.views.job(job_id)
     return context.sight.why(await _why(context, job_id), job_id)
 
 
 def job_to(verb: str) -> object:
-    """Return the dependency on the live job of the path, for a caller who acts for its team.
-
-    It raises ProblemError: 403 for other callers, 404, and 409 if the job has ended. verb: what they may not.
-    """
+    """Return the dependency on the live job of the path, for a caller who acts for its team. It raises ProblemError:
+    403 for other callers, 404, and 409 if the job has ended. verb: the action that is refused."""
 
     async def live_job(caller: Caller, context: Context, job_id: JobId) -> JobView:
         job = await context.views.job_view(job_id)
@@ -219,24 +217,29 @@ def job_to(verb: str) -> object:
     "/v1/jobs/{job_id}",
     status_code=202,
     summary="Cancel a job",
-    response_description="Requested; the job as it is now",
+    response_description="Requested; the current job",
     responses=refusals(403, 409),
 )
 async def cancel_job(
     caller: Caller, context: Context, job: Annotated[JobView, job_to("cancel")], reason: Reason = ""
 ) -> JobView:
-    """Asking twice is asking once."""
+    """Request the cancellation of a job; a repeated request has no further effect."""
     await context.log.request_cancel(job, JobCancelRequested(principal=caller.name, reason=reason))
     return job
 
 
 async def _why(context: AppContext, job_id: str) -> WhyAnswer:
-    """The scheduler's answer, or what is known without it. Raises ProblemError (404, 410, 503)."""
+    """Return the scheduler's answer, or what is known without it. Raises ProblemError (404, 410, 503)."""
     try:
         answer = await context.scheduler.why(job_id)
     except UnreachableError as error:
         view = await context.views.job_view(job_id)
-        return WhyAnswer(job=view, reason="scheduler-unreachable", detail=str(error), cure="It waits in the log.")
+        return WhyAnswer(
+            job=view,
+            reason="scheduler-unreachable",
+            detail=str(error),
+            cure="The job waits in the log.",
+        )
     if answer.job is None:
         view = await context.views.job_view(job_id)
         if view.phase.is_terminal:
@@ -248,8 +251,8 @@ async def _why(context: AppContext, job_id: str) -> WhyAnswer:
 
 
 async def _without_cluster(context: AppContext, view: JobView) -> WhyAnswer:
-    """Of a job that no scheduler knows: why it waits with the federation, if it does."""
-    answer = WhyAnswer(job=view, reason="not-routed", detail="no cluster's scheduler has the job yet")
+    """Explain why the federation has not assigned a job that no scheduler knows."""
+    answer = WhyAnswer(job=view, reason="not-routed", detail="no scheduler of any cluster has the job yet")
     try:
         found = await context.leaders.ask("federation", "assignment", AskAssignment(job_id=view.id), AssignmentView)
     except UnreachableError:
@@ -258,7 +261,7 @@ async def _without_cluster(context: AppContext, view: JobView) -> WhyAnswer:
 
 
 async def _with_scaling(context: AppContext, answer: WhyAnswer) -> WhyAnswer:
-    """Without the scaler, the scheduler's answer alone."""
+    """Add the scaler's decisions; if the scaler does not answer, return the scheduler's answer alone."""
     try:
         return with_scaling(answer, (await context.scaler.choices()).choices)
     except UnreachableError:
@@ -266,12 +269,12 @@ async def _with_scaling(context: AppContext, answer: WhyAnswer) -> WhyAnswer:
 
 
 @action_router.post(
-    "/v1/jobs/{job_id}/hold", status_code=202, summary="Hold a job that waits", response_description=_REQUESTED
+    "/v1/jobs/{job_id}/hold", status_code=202, summary="Hold a queued job", response_description=_REQUESTED
 )
 async def hold_job(
     caller: Caller, context: Context, job: Annotated[JobView, job_to("hold")], key: IdempotencyKey, reason: Reason = ""
 ) -> JobView:
-    """It is passed over, keeps its place in line and loses any reservation. 409 for one that has its places already."""
+    """Hold a queued job: it is not placed, keeps its position and loses its reservation. 409 if it is placed."""
     if job.phase in _HOLDING:
         raise conflict(
             f"job {job.id} is {job.phase.value}: only a job that waits can be held",
@@ -284,7 +287,7 @@ async def hold_job(
 
 
 @action_router.post(
-    "/v1/jobs/{job_id}/release", status_code=202, summary="Release a job that is held", response_description=_REQUESTED
+    "/v1/jobs/{job_id}/release", status_code=202, summary="Release a held job", response_description=_REQUESTED
 )
 async def release_job(
     caller: Caller,
@@ -293,7 +296,7 @@ async def release_job(
     key: IdempotencyKey,
     reason: Reason = "",
 ) -> JobView:
-    """It stands in line again where it stood. One that is not held stays as it is, and a fact says so."""
+    """Release a held job to its former position in the queue; a job that is not held does not change."""
     payload = JobHoldRequested(principal=caller.name, reason=reason)
     await context.log.request_of_job(job, JobRequest(Ask.RELEASE, payload), key=key)
     return job
@@ -302,7 +305,7 @@ async def release_job(
 @action_router.post(
     "/v1/jobs/{job_id}/priority",
     status_code=202,
-    summary="Give a job another priority",
+    summary="Change the priority of a job",
     response_description=_REQUESTED,
     responses=refusals(*OF_BODIES),
 )
@@ -310,12 +313,12 @@ async def prioritise_job(
     caller: Caller,
     change: Annotated[PriorityChange, Depends(JsonBody(PriorityChange))],
     context: Context,
-    job: Annotated[JobView, job_to("prioritise jobs")],
+    job: Annotated[JobView, job_to("prioritize jobs")],
     key: IdempotencyKey,
 ) -> JobView:
-    """0 to what the role and the queue allow, as at submission.
+    """Change the priority of a job, from 0 to what the role and the queue allow.
 
-    A waiting job moves in line; of a running one it says how soon it makes way.
+    A queued job moves in its queue; for a running job the priority decides how early it is preempted.
     """
     await refuse_priority(context, caller, change.priority, queue=job.queue)
     payload = JobPriorityRequested(principal=caller.name, priority=change.priority, reason=change.reason)
@@ -327,17 +330,17 @@ async def prioritise_job(
     "/v1/jobs/batch",
     summary="Submit many jobs",
     response_model=listing("answers", SubmitAnswer),
-    response_description="What became of each, in their order",
+    response_description="The outcome of each job, in the order of the request",
     responses=refusals(413),
     openapi_extra=read_by_handler(
-        parameter("Idempotency-Key", "KEY: the n-th job has the key KEY-n; without one a key is made", place="header"),
+        parameter("Idempotency-Key", "KEY: the n-th job has the key KEY-n; generated if absent", place="header"),
         parameter("traceparent", "W3C trace context: every job's trace continues this one", place="header"),
-        parameter("first", "Number of the first job, where a list is sent in several requests", kind="integer"),
+        parameter("first", "Number of the first job, if a list is sent in several requests", kind="integer"),
         body={"application/x-ndjson": {"schema": _LINES}},
     ),
 )
 async def submit_batch(request: Request) -> Response:
-    """Each job as if it had come alone: one that is refused keeps no other from being accepted."""
+    """Submit each line as a job of its own: a refused job does not affect the others."""
     caller = caller_of(request)
     context = context_for(caller, request)
     started_s = context.time.monotonic_s()
@@ -345,7 +348,7 @@ async def submit_batch(request: Request) -> Response:
     key = request.headers.get("idempotency-key", os.urandom(16).hex())
     traceparent = request.headers.get("traceparent", "")
     lines = _lines(await read_body(request))
-    context.limits.writes(caller, len(lines) - 1, now_s=started_s)  # the request itself was counted as one
+    context.limits.writes(caller, len(lines) - 1, now_s=started_s)  # the request itself was counted as one write
     sent = [Submission(line, f"{key}-{number}", traceparent) for number, line in enumerate(lines, first)]
     outcomes = await submit_each(context, caller, sent)
     took_s = context.time.monotonic_s() - started_s
@@ -353,21 +356,21 @@ async def submit_batch(request: Request) -> Response:
 
 
 def _lines(body: bytes) -> list[bytes]:
-    """A job each; what separates them, and an end of line after the last, count for nothing."""
+    """Return the lines of the body, one job each, without blank lines."""
     lines = [line for line in body.splitlines() if line.strip()]
     if not lines:
-        raise invalid("no job in it", field="body", cure="Send a line of JSON for each job.")
+        raise invalid("the body has no job", field="body", cure="Send one line of JSON for each job.")
     if len(lines) > JOBS_PER_BATCH_MAX:
         raise too_large(
-            f"{len(lines)} jobs; a batch has at most {JOBS_PER_BATCH_MAX}",
+            f"{len(lines)} jobs in the body; a batch has at most {JOBS_PER_BATCH_MAX}",
             field="body",
-            cure="Send several, with `first` for those after the first.",
+            cure="Send several batches; set `first` in all but the first.",
         )
     return lines
 
 
 def _answer(context: AppContext, outcome: StoredJob | ProblemError, took_s: float) -> bytes:
-    """See `SubmitAnswer`. Counted as a request of its own would be."""
+    """Encode one outcome as a `SubmitAnswer`, and count it like a request of its own."""
     if isinstance(outcome, ProblemError):
         context.metrics.refused.labels(str(outcome.problem.status)).inc()
         return b'{"status":%d,"problem":%s}' % (outcome.problem.status, as_json(outcome.problem))

@@ -1,6 +1,6 @@
-"""Nodes and how they are: cordon, drain, resume; what health sees and does, and what people tell it.
+"""Routes of nodes (cordon, drain, resume) and of their conditions (health's view, verification, the brake).
 
-Operators close nodes; no job is killed for it.
+Only operators change nodes; no job is killed by a change.
 """
 
 from typing import Annotated
@@ -24,19 +24,21 @@ from muster.schemas.views import NodeView
 router = APIRouter(tags=["nodes"], responses=refusals(404))
 NAME_CHARS_TOLD = 100
 CORDONED, DRAINED = "cordoned", "drained"
-"""How a node's reasons say it."""
+"""How the reasons of a node name the state."""
 
 _Node = Annotated[str, Path(description="Name of the node")]
-_CHANGED = accepted("Requested; the node as it is now", NodeView) | refusals(403)
+_CHANGED = accepted("Requested; the current node", NodeView) | refusals(403)
 
 conditions_router = APIRouter(tags=["conditions"], responses=refusals(404))
 BRAKE = "brake"
-_CONDITION_CHANGED = accepted("Requested; as it is now", ConditionsAnswer) | refusals(403)
+_CONDITION_CHANGED = accepted("Requested; the current conditions", ConditionsAnswer) | refusals(403)
 
 
-@router.get("/v1/nodes", summary="All nodes", response_model=listing("nodes", NodeView), response_description="By name")
+@router.get(
+    "/v1/nodes", summary="List nodes", response_model=listing("nodes", NodeView), response_description="By name"
+)
 async def list_nodes(context: EveryClusterContext) -> Response:
-    """From the read model, else from the scheduler."""
+    """List the nodes from the read model, else from the scheduler."""
     try:
         rows = await context.view.nodes()
     except UnreachableError:
@@ -45,14 +47,14 @@ async def list_nodes(context: EveryClusterContext) -> Response:
 
 
 def _add_change(ask: str, said: set[str], *, summary: str, description: str) -> None:
-    """Add the route of a change of a node. said: what the node's reasons say of people once it is so."""
+    """Add the route of a node change. said: the operator states in the node's reasons that show that it was made."""
 
     @router.post(
         f"/v1/nodes/{{node}}/{ask}",
         name=ask,
         summary=summary,
         description=description,
-        response_description="It is so",
+        response_description="The change was made",
         responses=_CHANGED,
     )
     async def change(
@@ -78,51 +80,53 @@ def _add_change(ask: str, said: set[str], *, summary: str, description: str) -> 
 _add_change(
     "cordon",
     {CORDONED},
-    summary="Place nothing new on a node",
-    description="What runs there runs on. A node that is being drained is only cordoned from then on.",
+    summary="Cordon a node: place no new jobs on it",
+    description="Running jobs continue. A draining node becomes only cordoned.",
 )
 _add_change(
     "drain",
     {DRAINED},
-    summary="Place nothing new on a node, and move jobs that allow it",
-    description="Jobs that checkpoint and may be preempted go on elsewhere after their slice; the others finish.",
+    summary="Drain a node: place no new jobs on it, and move jobs that allow it",
+    description="Preemptible jobs that checkpoint continue elsewhere after their time slice; other jobs finish.",
 )
 _add_change(
     "resume",
     set(),
-    summary="Use a node again",
-    description="Takes back what people asked; what services withhold it for stands, and the answer's reasons say so.",
+    summary="Resume a node: place jobs on it again",
+    description="Removes cordon and drain by operators; a drain by a service remains, as the reasons show.",
 )
 
 
 async def _node(context: AppContext, name: str) -> NodeView | None:
-    """The node as the scheduler has it; None if there is none. Raises UnreachableError if it does not answer."""
+    """Return the node as the scheduler has it; None if it does not exist. Raises UnreachableError."""
     views = map(NodeView.model_validate_json, await context.scheduler.nodes())
     return next((view for view in views if view.name == name), None)
 
 
 @conditions_router.get(
-    "/v1/conditions", summary="Nodes and GPUs that are not healthy, and the brake", response_description="As of now"
+    "/v1/conditions",
+    summary="List unhealthy nodes and GPUs, and the brake",
+    response_description="The current conditions",
 )
 async def conditions(context: FirstClusterContext) -> ConditionsAnswer:
-    """From health: phases with reasons, what ended lately, how often which code came."""
+    """Return the conditions from health: phases with reasons, recently ended conditions, counts of codes."""
     return await _asked(context)
 
 
 @conditions_router.get(
     "/v1/conditions/{node}",
-    summary="One node: its faults, and what was seen of it lately",
-    response_description="As of now",
+    summary="Show the conditions and recent observations of a node",
+    response_description="The current conditions",
 )
 async def condition(context: FirstClusterContext, node: _Node) -> ConditionsAnswer:
-    """Newest observations first; also of a node that is healthy."""
+    """Return a node's conditions and newest observations; also of a healthy node."""
     return await _of_node(context, node)
 
 
 @conditions_router.post(
     "/v1/conditions/{node}/verify",
-    summary="Check a node that a person looked after, and give it back",
-    response_description="It is so",
+    summary="Verify a repaired node and return it to service",
+    response_description="The verification has started",
     responses=_CONDITION_CHANGED,
 )
 async def verify(
@@ -131,9 +135,9 @@ async def verify(
     node: _Node,
     response: Response,
     *,
-    trust: Annotated[Flag, Query(description="Without checks: the person's word")] = False,
+    trust: Annotated[Flag, Query(description="Skip the checks and mark the node healthy")] = False,
 ) -> ConditionsAnswer:
-    """It comes back once its checks have passed; with `trust` at once."""
+    """Return the node to service once its checks have passed; with `trust` at once."""
     before = await _of_node(context, node)
     payload = VerifyRequested(principal=asked.principal, cluster=before.cluster, reason=asked.reason, trust=trust)
 
@@ -147,8 +151,8 @@ async def verify(
 
 @conditions_router.post(
     "/v1/brake/reset",
-    summary="Let health act again after its brake tripped",
-    response_description="It is so",
+    summary="Reset the brake, so that health acts again",
+    response_description="The brake is reset",
     responses=_CONDITION_CHANGED,
 )
 async def reset(
@@ -156,9 +160,9 @@ async def reset(
     asked: Annotated[OperatorRequest, by_operator("reset the brake")],
     response: Response,
     *,
-    skip: Annotated[Flag, Query(description="Drop what waited for it")] = False,
+    skip: Annotated[Flag, Query(description="Drop the actions that waited for the reset")] = False,
 ) -> ConditionsAnswer:
-    """Only a person does this. If as much is broken still, the brake trips again."""
+    """Reset the brake. If as many nodes are still unhealthy, it trips again."""
     before = await _asked(context)
     payload = BrakeResetRequested(principal=asked.principal, cluster=before.cluster, reason=asked.reason, skip=skip)
 

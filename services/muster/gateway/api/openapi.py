@@ -1,7 +1,7 @@
-"""The OpenAPI document, and `/openapi.json` and `/docs`, which are made from it once.
+"""The OpenAPI document, and `/openapi.json` and `/docs`, which are built from it once.
 
-FastAPI does not see refusals, bodies that are read strictly, and lists of stored rows: they are described here. The
-page of `/docs` has no scripts, and nothing from other people's servers.
+FastAPI does not know refusals, strictly parsed bodies, and lists of stored rows: they are described here. The page
+`/docs` has no scripts, and loads nothing from other servers.
 """
 
 import json
@@ -26,18 +26,18 @@ Schema = dict[str, object]
 
 _REFUSALS = {
     400: "The body is not JSON",
-    401: "No token, or one that nobody knows",
-    403: "The token's bearer may not do this",
-    404: "There is none of that name",
-    409: "It contradicts what stands",
-    410: "It ended, and its row is no longer kept",
+    401: "No token, or an invalid one",
+    403: "The token's principal may not do this",
+    404: "There is no resource of this name",
+    409: "Conflicts with the current state",
+    410: "The job ended, and its row is no longer kept",
     413: "Too large",
-    422: "The named field is wrong, or the job could never run",
-    429: "More than the limits of the token's bearer allow; `Retry-After` says when to send it again",
-    503: "Not now; nothing was lost, send the same request again",
+    422: "The named field is wrong, or the job can never run",
+    429: "Rate limit of the token's principal exceeded; `Retry-After` gives the time to wait",
+    503: "Unavailable now; nothing was lost, send the same request again",
 }
 OF_ALL = (401, 422, 429, 503)
-"""Refusals of every route that needs a token."""
+"""Refusals of every route that requires a token."""
 OF_BODIES = (400, 413)
 """Refusals of routes with a body."""
 
@@ -62,25 +62,25 @@ def reference(model: type[Document]) -> Schema:
 
 
 def refusals(*statuses: int, always: tuple[int, ...] = OF_ALL) -> Responses:
-    """Return the descriptions of refusals, `responses` of a route. statuses: beside those that come `always`."""
+    """Return `responses` of a route for its refusals. statuses: in addition to `always`."""
     content = {PROBLEM: {"schema": reference(Problem)}}
     return {status: {"description": _REFUSALS[status], "content": content} for status in sorted({*statuses, *always})}
 
 
 def accepted(description: str, model: object, *, status: int = 202) -> Responses:
-    """Return the description of an answer beside the first one, `responses` of a route. model: a type, or several."""
+    """Return `responses` of a route for another answer than the first one. model: a type, or a union of types."""
     return {status: {"description": description, "model": model}}
 
 
 @cache
 def listing(name: str, model: type[Document], *, has_pages: bool = False) -> type[BaseModel]:
-    """Return the model of an answer `{name: [...]}`, with `next_cursor` where there are pages."""
+    """Return the model of an answer `{name: [...]}`, with `next_cursor` for a paged list."""
     fields: Mapping[str, object] = {name: (list[model], ...)} | ({"next_cursor": (str, ...)} if has_pages else {})  # type: ignore[valid-type]
     return create_model(f"{model.__name__}List", **fields)  # type: ignore[call-overload, no-any-return]
 
 
 def parameter(name: str, description: str, *, place: str = "query", kind: str = "string") -> Schema:
-    """Return the description of a parameter that a handler reads itself. place: `query`, `path` or `header`."""
+    """Describe a parameter that a handler reads itself. place: `query`, `path` or `header`."""
     described = {"name": name, "in": place, "required": place == "path", "description": description}
     return described | {"schema": {"type": kind}}
 
@@ -88,14 +88,14 @@ def parameter(name: str, description: str, *, place: str = "query", kind: str = 
 def read_by_handler(*parameters: Schema, body: Schema | None = None) -> Schema:
     """Return `openapi_extra` of a route whose handler reads token, parameters and body itself.
 
-    Such are the hottest routes: FastAPI's resolution of what they depend on would cost as much as what they do.
+    These are the hottest routes: FastAPI's dependency resolution would cost as much as the handlers.
     """
     bodies = {} if body is None else {"requestBody": {"required": True, "content": body}}
     return {"security": [{"token": []}], "parameters": list(parameters), **bodies}
 
 
 def complete(app: FastAPI) -> None:
-    """Make the document hold the bodies that are read strictly, and the models of refusals."""
+    """Add the strictly parsed bodies and the models of refusals to the document."""
     generate = app.openapi
 
     def openapi() -> Schema:
@@ -160,20 +160,20 @@ class _Document(BaseModel):
 
 
 class Pages:
-    """The document and the page of one application."""
+    """The OpenAPI document and the `/docs` page of one application."""
 
     def __init__(self, app: FastAPI) -> None:
         self._app = app
 
     @cached_property
     def document(self) -> File:
-        """The OpenAPI document."""
+        """Return the OpenAPI document."""
         text = json.dumps(self._app.openapi(), ensure_ascii=False, separators=(",", ":"))
         return file_of(text.encode(), "application/json")
 
     @cached_property
     def page(self) -> File:
-        """Every operation with its parameters, body and answers."""
+        """Return the page: every operation with its parameters, body and answers."""
         document = _Document.model_validate_json(self.document.body)
         operations = [
             _operation(f"{method.upper()} {path}", operation)
@@ -187,13 +187,13 @@ class Pages:
 
 @router.get("/docs", include_in_schema=False)
 async def docs(request: Request) -> Response:
-    """The page."""
+    """Return the page of all operations."""
     return answers.file(request, _pages(request).page, _HEADERS)
 
 
 @router.get("/openapi.json", include_in_schema=False)
 async def openapi(request: Request) -> Response:
-    """The document."""
+    """Return the OpenAPI document."""
     return answers.file(request, _pages(request).document, {})
 
 

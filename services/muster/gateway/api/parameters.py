@@ -1,4 +1,4 @@
-"""Parameters that several routes have, and how a wrong one is refused. What is refused names field and allowed values.
+"""Parameters shared by several routes. A refusal names the field and the allowed values.
 
 FastAPI collects errors of parameters and raises them after all dependencies were resolved, so after authorization.
 """
@@ -23,7 +23,7 @@ from muster.schemas import ids
 from muster.schemas.access import Role
 from muster.schemas.base import BODY_BYTES_MAX, TEXT_CHARS_MAX, Model, Wire, parse_request
 
-DRAINED_BYTES_MAX = 32 * 1024 * 1024  # of a body that is refused: a client that still writes would not read the answer
+DRAINED_BYTES_MAX = 32 * 1024 * 1024  # read of a refused body: a client that still writes would not read the answer
 
 Read = TypeVar("Read")
 _JOB_ID = re.compile(r"[A-Z2-7]{26}")
@@ -31,7 +31,7 @@ _FLAGS = {"true": True, "1": True, "false": False, "0": False}
 
 
 async def read_body(request: Request) -> bytes:
-    """Return the body, up to its limit and never more; what is longer is read past, then refused.
+    """Return the body; read a longer one to its end, then refuse it.
 
     Raises ProblemError (408, 413, 422).
     """
@@ -40,7 +40,7 @@ async def read_body(request: Request) -> bytes:
         raise invalid("not a number", field="Content-Length")
     is_refused = int(declared) > BODY_BYTES_MAX
     if int(declared) > DRAINED_BYTES_MAX or (is_refused and "expect" in request.headers):
-        raise _body_too_large()  # too much to read past; or a client that asked before it writes
+        raise _body_too_large()  # too much to read; or a client that waits for `100 Continue` before it writes
     chunks, read_bytes = bytearray(), 0
     try:
         async for chunk in request.stream():
@@ -58,12 +58,13 @@ async def read_body(request: Request) -> bytes:
 
 @dataclass(frozen=True)
 class AnyBody:
-    """Dependency on a body that the handler reads itself. models: one of which it is, for the OpenAPI document."""
+    """Dependency on a body that the handler parses itself."""
 
     models: tuple[type[Wire], ...]
+    """The models that the body may have, for the OpenAPI document."""
 
     async def __call__(self, request: Request) -> bytes:
-        """See `read_body`."""
+        """Return the body as bytes. Raises ProblemError as `read_body`."""
         return await read_body(request)
 
 
@@ -74,7 +75,7 @@ class JsonBody(Generic[Model]):
     model: type[Model]
 
     async def __call__(self, request: Request) -> Model:
-        """Return the body. Raises pydantic.ValidationError, and ProblemError as `read_body`."""
+        """Return the parsed body. Raises pydantic.ValidationError, and ProblemError as `read_body`."""
         return parse_request(self.model, await read_body(request))
 
     @property
@@ -85,7 +86,10 @@ class JsonBody(Generic[Model]):
 
 def _body_too_large() -> ProblemError:
     return too_large(
-        f"a body may have {BODY_BYTES_MAX} bytes", field="body", cure="Send a smaller specification.", close=True
+        f"a body has at most {BODY_BYTES_MAX} bytes",
+        field="body",
+        cure="Send a smaller specification.",
+        close=True,
     )
 
 
@@ -104,7 +108,7 @@ class Count:
         return core_schema.no_info_before_validator_function(self, core_schema.int_schema(ge=1, le=self.most))
 
     def __call__(self, given: object) -> int:
-        """Read a number."""
+        """Parse a number."""
         text = str(given)
         if not (text.isascii() and text.isdecimal() and len(text) < 10 and 1 <= int(text) <= self.most):
             raise refused(f"{text[:20]!r} is not between 1 and {self.most}", cure=f"Send 1 to {self.most}.")
@@ -112,7 +116,7 @@ class Count:
 
 
 class OneOf:
-    """Annotation of an enumeration of words."""
+    """Annotation of an enumeration of strings."""
 
     def __get_pydantic_core_schema__(self, source: type[StrEnum], handler: GetCoreSchemaHandler) -> CoreSchema:
         words = ", ".join(one.value for one in source)
@@ -122,13 +126,13 @@ class OneOf:
             try:
                 return source(text)
             except ValueError:
-                raise refused(f"{text[:20]!r} is none of {words}", cure=f"Send one of {words}.") from None
+                raise refused(f"{text[:20]!r} is not one of {words}", cure=f"Send one of {words}.") from None
 
         return core_schema.no_info_before_validator_function(read, handler(source))
 
 
 def read_flag(given: object) -> bool:
-    """Read a flag."""
+    """Parse a flag."""
     found = _FLAGS.get(str(given).lower())
     if found is None:
         raise refused(f"{str(given).lower()[:20]!r} is neither true nor false", cure="Send true or false.")
@@ -136,15 +140,15 @@ def read_flag(given: object) -> bool:
 
 
 def read_job_id(text: str) -> str:
-    """Read the id of a job."""
+    """Parse a job id."""
     if not _JOB_ID.fullmatch(text):
-        raise refused(f"{text[:40]!r} is no job id", cure="An id has 26 letters and digits.")
+        raise refused(f"{text[:40]!r} is not a job id", cure="A job id has 26 characters: A to Z and 2 to 7.")
     return text
 
 
 def _reason(text: str) -> str:
     if len(text) > TEXT_CHARS_MAX:
-        raise refused(f"at most {TEXT_CHARS_MAX} characters", cure="Say it shorter.")
+        raise refused(f"the reason has more than {TEXT_CHARS_MAX} characters", cure="Shorten it.")
     return text
 
 
@@ -165,27 +169,31 @@ Flag = Annotated[bool, BeforeValidator(read_flag)]
 """`true`, `false`, 1 or 0."""
 
 JobId = Annotated[str, Path(description="Id of the job"), AfterValidator(read_job_id)]
-Reason = Annotated[str, Query(description="Why, for the record"), AfterValidator(_reason)]
+Reason = Annotated[str, Query(description="Reason, recorded in the log"), AfterValidator(_reason)]
 IdempotencyKey = Annotated[
     str,
-    Header(alias="Idempotency-Key", description="The same key is the same request", default_factory=_new_key),
+    Header(
+        alias="Idempotency-Key",
+        description="The same key means the same request",
+        default_factory=_new_key,
+    ),
     AfterValidator(_key),
 ]
-"""The client's; without one each request is a new one."""
+"""The idempotency key of the client; if it sends none, each request is a new one."""
 
-Force = Annotated[Flag, Query(description="Also devices that jobs hold")]
+Force = Annotated[Flag, Query(description="Also detach devices that jobs use")]
 
 
 @dataclass(frozen=True, slots=True)
 class Identification:
-    """By what a request is known: the same key is the same request, of the same trace."""
+    """The idempotency key and the trace context of a request."""
 
     key: str
     traceparent: str
     """The client's trace context; "" for none."""
 
     def trace(self, name: str) -> str:
-        """Return the client's trace context, else one of the request's own. name: what the request is about."""
+        """Return the client's trace context, else one derived from the request. name: the object of the request."""
         if TRACEPARENT.match(self.traceparent):
             return self.traceparent
         own = f"{name} {self.key}"
@@ -206,14 +214,14 @@ Identified = Annotated[Identification, Depends(_identification)]
 
 @dataclass(frozen=True, slots=True)
 class OperatorRequest(Identification):
-    """What an operator asks."""
+    """A request of an operator."""
 
     principal: str
     reason: str
 
 
 def by_operator(verb: str) -> object:
-    """Return the dependency on an operator's request. It raises ProblemError (403) for others, as `needs`."""
+    """Return the dependency on a request of an operator. It raises ProblemError (403) for other callers, as `needs`."""
 
     async def asked(
         operator: Annotated[Principal, needs(Role.OPERATOR, verb=verb)], identified: Identified, reason: Reason = ""
@@ -224,7 +232,7 @@ def by_operator(verb: str) -> object:
 
 
 def read_here(text: str | None, read: Callable[[str], Read], *, field: str, default: Read) -> Read:
-    """Return a parameter that a handler reads itself, as FastAPI would. Raises ProblemError (422)."""
+    """Parse a parameter that a handler reads itself, with the errors of FastAPI. Raises ProblemError (422)."""
     try:
         return default if text is None else read(text)
     except PydanticCustomError as error:

@@ -1,4 +1,4 @@
-"""Queues: look, and change."""
+"""Routes of queues: list, create and change."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated
@@ -28,24 +28,24 @@ _ROWS = listing("queues", QueueView)
 
 
 class Queues(Wire):
-    """Body of a change of several queues: those above before those below."""
+    """Body of a change of several queues; a parent comes before its children."""
 
     queues: Annotated[tuple[QueueSpec, ...], Field(min_length=1, max_length=QUEUES_MAX)]
 
 
 @router.get(
     "/v1/queues",
-    summary="All queues",
+    summary="List queues",
     response_model=_ROWS,
     response_description="By name",
     responses=refusals(404),
     openapi_extra=read_by_handler(
-        parameter("shares", "With `share` and `used_share`: the scheduler is asked", kind="boolean"),
+        parameter("shares", "Include `share` and `used_share`, which the scheduler computes", kind="boolean"),
         parameter("cluster", ONLY_CLUSTER),
     ),
 )
 async def list_queues(request: Request) -> Response:
-    """From the read model, else from the scheduler. Shares are left at 0 while the scheduler is away."""
+    """List the queues from the read model, else from the scheduler. Without the scheduler, shares are 0."""
     context = context_of(request)
     with_shares = read_here(request.query_params.get("shares"), read_flag, field="shares", default=False)
     rows = await _queues(context)
@@ -54,15 +54,16 @@ async def list_queues(request: Request) -> Response:
 
 @router.put(
     "/v1/queues",
-    summary="Make or change several queues, all of them or none",
+    summary="Create or change several queues, all or none",
     response_model=_ROWS,
-    response_description="All of them are so",
-    responses=accepted("Requested; those that are so already", _ROWS) | refusals(*OF_BODIES, 403),
+    response_description="All queues were changed",
+    responses=accepted("Requested; the queues that were changed already", _ROWS) | refusals(*OF_BODIES, 403),
 )
 async def put_queues(
     operator: _Operator, context: Context, body: Annotated[Queues, Depends(JsonBody(Queues))], key: IdempotencyKey
 ) -> Response:
-    """Operators only. Each is checked as if those before it were there; one that may not be so refuses all of them."""
+    """Create or change several queues; operators only. Each is checked with those before it; one refusal refuses
+    all."""
     await _refuse_what_may_not_be(context, body.queues)
     for number, spec in enumerate(body.queues, start=1):
         await context.log.request(_change(spec, operator), key=f"{key}-{number}")
@@ -80,9 +81,9 @@ async def put_queues(
 
 @router.put(
     "/v1/queues/{name}",
-    summary="Make or change a queue",
+    summary="Create or change a queue",
     response_model=QueueView,
-    response_description="The queue is so",
+    response_description="The queue was changed",
     responses=accepted("Requested; the scheduler has not answered yet", QueueSpec) | refusals(*OF_BODIES, 403),
 )
 async def put_queue(
@@ -92,9 +93,11 @@ async def put_queue(
     name: Annotated[str, Path(description="Name of the queue")],
     key: IdempotencyKey,
 ) -> Response:
-    """Operators only. Asks the scheduler first whether the queue may be so."""
+    """Create or change a queue; operators only. The scheduler checks it first."""
     if spec.name != name:
-        raise invalid("the name in the body differs from the path's", field="name", cure="Send the same name.")
+        raise invalid(
+            "the name in the body differs from the name in the path", field="name", cure="Send the same name in both."
+        )
     await _refuse_what_may_not_be(context, (spec,))
     await context.log.request(_change(spec, operator), key=key)
 
@@ -106,7 +109,7 @@ async def put_queue(
 
 
 async def _refuse_what_may_not_be(context: AppContext, specs: Sequence[QueueSpec]) -> None:
-    """Raises ProblemError (422) that names the field, and the queue where there are several."""
+    """Raise ProblemError (422) with the wrong field, and with the queue if there are several."""
     for number, spec in enumerate(specs):
         try:
             verdict = await context.scheduler.queue_check(spec, accepted=specs[:number])
@@ -123,7 +126,7 @@ def _change(spec: QueueSpec, operator: Principal) -> Draft:
 
 
 async def _those_that_are(context: AppContext, wanted: Mapping[str, QueueSpec]) -> tuple[bytes, ...]:
-    """The rows of queues that are as it is wanted."""
+    """Return the rows of the queues that match their wanted specification."""
     try:
         rows = await _queues(context)
     except UnreachableError:
@@ -153,6 +156,6 @@ async def _with_shares(context: AppContext, rows: tuple[bytes, ...]) -> tuple[by
 
 
 def _spec_of(row: bytes) -> QueueSpec:
-    """The queue as it was asked for; of a row that does not tell it, as far as it can be seen."""
+    """Return the requested specification of a queue; if a row has none, the fields that the row shows."""
     view = QueueView.model_validate_json(row)
     return view.spec or QueueSpec.model_validate_json(row)

@@ -1,4 +1,4 @@
-"""What a job's devices measured, and what it printed."""
+"""Routes of a job's device readings and output."""
 
 from typing import Annotated
 
@@ -14,7 +14,7 @@ from muster.gateway.readings import Readings
 from muster.schemas.live import JobReadings, OutputPage
 
 SINCE_S_DEFAULT = 900
-SINCE_S_MAX = 900  # so long the stream keeps them
+SINCE_S_MAX = 900  # how long the stream keeps them
 LINES_DEFAULT = 200
 LINES_MAX = 2_000
 
@@ -23,8 +23,8 @@ router = APIRouter(tags=["jobs"], responses=refusals(404, 410))
 
 @router.get(
     "/v1/jobs/{job_id}/telemetry",
-    summary="What a job's devices measured",
-    response_description="As far as it is kept, on the first 64 nodes of the job",
+    summary="Get the readings of a job's devices",
+    response_description="Kept readings, of the first 64 nodes of the job",
 )
 async def job_telemetry(
     context: Context,
@@ -34,7 +34,7 @@ async def job_telemetry(
         int, Query(description=f"Seconds to look back, at most {SINCE_S_MAX}"), Count(SINCE_S_MAX)
     ] = SINCE_S_DEFAULT,
 ) -> JobReadings:
-    """Utilisation, temperature, memory and power of every device, over the last while."""
+    """Return utilization, temperature, memory and power of every device over the last `since_s` seconds."""
     response.headers["Cache-Control"] = "no-store"
     job = await context.views.job_view(job_id)
     return await _readings(context).of_job(job, since_s=since_s)
@@ -42,7 +42,7 @@ async def job_telemetry(
 
 @router.get(
     "/v1/jobs/{job_id}/output",
-    summary="What a job printed",
+    summary="Get the output of a job",
     response_description="The newest lines, oldest first",
     responses=refusals(403),
 )
@@ -51,9 +51,9 @@ async def job_output(
     context: Context,
     job_id: JobId,
     response: Response,
-    lines: Annotated[int, Query(description=f"How many, at most {LINES_MAX}"), Count(LINES_MAX)] = LINES_DEFAULT,
+    lines: Annotated[int, Query(description=f"Number of lines, at most {LINES_MAX}"), Count(LINES_MAX)] = LINES_DEFAULT,
 ) -> OutputPage:
-    """For who acts for its team alone: a program prints what it likes."""
+    """Return the output; only for callers who act for the job's team, as output may hold anything."""
     job = await context.views.job_view(job_id)
     refuse_unless_acting_for(caller, job.team, verb="read the output of jobs")
     response.headers["Cache-Control"] = "no-store"

@@ -1,4 +1,4 @@
-"""Advance reservations: look, make, end."""
+"""Routes of advance reservations: list, create and end."""
 
 from typing import Annotated
 
@@ -23,21 +23,21 @@ router = APIRouter(tags=["reservations"])
 
 @router.get(
     "/v1/reservations",
-    summary="Advance reservations that are booked",
+    summary="List booked advance reservations",
     response_model=listing("reservations", ReservationView),
     response_description="By name",
     responses=refusals(404),
 )
 async def list_reservations(context: EveryClusterContext) -> Response:
-    """From the scheduler, which knows what is kept just now; else from the read model, which knows what is booked."""
+    """List reservations from the scheduler, with what is reserved now; else from the read model, as booked."""
     return answers.rows("reservations", await _rows(context))
 
 
 @router.post(
     "/v1/reservations",
-    summary="Keep nodes or GPUs from a moment on",
+    summary="Reserve nodes or GPUs from a given time",
     response_model=ReservationView,
-    response_description="It is booked",
+    response_description="The reservation is booked",
     responses=accepted("Requested; the scheduler has not answered yet", ReservationSpec) | refusals(*OF_BODIES, 403),
 )
 async def reserve(
@@ -46,7 +46,7 @@ async def reserve(
     spec: Annotated[ReservationSpec, Depends(JsonBody(ReservationSpec))],
     key: IdempotencyKey,
 ) -> Response:
-    """Operators only. One of the same name is replaced. Asks the scheduler first whether it can be kept."""
+    """Create a reservation, or replace one of the same name; operators only. The scheduler checks it first."""
     try:
         verdict = await context.scheduler.reservation_check(spec)
     except UnreachableError:
@@ -68,7 +68,7 @@ async def reserve(
     "/v1/reservations/{name}",
     summary="End a reservation",
     response_model=ReservationView,
-    response_description="It is over; as it was",
+    response_description="The reservation as it was before its end",
     responses=accepted("Requested; the scheduler has not answered yet", ReservationView) | refusals(403, 404),
 )
 async def end_reservation(
@@ -78,7 +78,7 @@ async def end_reservation(
     key: IdempotencyKey,
     reason: Reason = "",
 ) -> Response:
-    """Operators only. What is kept is free from then on; a weekly one does not come back."""
+    """End a reservation and free its capacity; operators only. A weekly reservation does not recur."""
     before = await _booked(context, name)
     if before is None:
         raise not_found("reservation", name[:63])
@@ -93,7 +93,7 @@ async def end_reservation(
 
 
 async def _rows(context: AppContext) -> tuple[bytes, ...]:
-    """Raises UnreachableError if neither answers."""
+    """Return all rows. Raises UnreachableError if neither service answers."""
     try:
         return await context.scheduler.reservations()
     except UnreachableError:
@@ -101,7 +101,7 @@ async def _rows(context: AppContext) -> tuple[bytes, ...]:
 
 
 async def _booked(context: AppContext, name: str) -> bytes | None:
-    """The row of a reservation. Raises UnreachableError as `_rows`."""
+    """Return the row of a reservation. Raises UnreachableError as `_rows`."""
     return next((row for row in await _rows(context) if _view(row).name == name), None)
 
 

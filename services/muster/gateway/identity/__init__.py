@@ -1,4 +1,4 @@
-"""Users that others vouch for: the sources that the settings name, with their connections."""
+"""Identity providers of the gateway, as the settings configure them, with their connections."""
 
 from contextlib import AsyncExitStack
 from importlib.metadata import version
@@ -15,9 +15,9 @@ from muster.kube.connection import KubeConnection, user_agent_of
 async def opened_identities(
     settings: IdentitySettings, closing: AsyncExitStack, *, time: TimeSource, metrics: Metrics
 ) -> Identities | None:
-    """Return who vouches for users, or None if nobody does. closing: closes the connections.
+    """Return the identity providers, or None if the settings name none. closing: closes the connections.
 
-    Asks nobody yet: a gateway starts while a provider is down. Raises KubeConfigError, OSError for files.
+    Sends no request yet: a gateway starts while a provider is down. Raises KubeConfigError, and OSError for files.
     """
     sources: list[Source] = []
     if settings.oidc is not None:

@@ -1,4 +1,4 @@
-"""Bearer tokens that are not Muster's own: who vouches for each is asked once, and the answer kept for a short time."""
+"""Check bearer tokens that Muster did not issue: each identity provider is asked once, and its answer is cached."""
 
 import asyncio
 from collections import OrderedDict
@@ -22,18 +22,20 @@ Kept = TypeVar("Kept")
 
 
 class Source(Protocol):
-    """Somebody who vouches for users. prefix: begins their names and groups. cache_s: how long an answer counts."""
+    """An identity provider."""
 
     name: str
     prefix: str
+    """Prefix of the names and groups of its users."""
     cache_s: float
+    """How long an answer is cached, in seconds."""
 
     def takes(self, token: UnverifiedToken) -> bool:
-        """Return whether this source is the one to ask."""
+        """Return whether this provider has to verify the token."""
         ...
 
     async def verify(self, token: UnverifiedToken) -> User:
-        """Return whose token it is. Raises RejectedTokenError, UnreachableError."""
+        """Return the token's user. Raises RejectedTokenError, UnreachableError."""
         ...
 
 
@@ -45,12 +47,12 @@ class _Accepted:
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    problem: Problem  # not the exception: raised again and again, it would collect a traceback each time
+    problem: Problem  # not the exception: each raise would add to its traceback
     until_s: float
 
 
 class Identities:
-    """Accepted and refused tokens by their hash, each in a bounded table; the sources in the order they are asked."""
+    """Accepted and refused tokens by their hash, in bounded tables; the providers in the order they are asked."""
 
     def __init__(
         self, settings: IdentitySettings, sources: Sequence[Source], *, time: TimeSource, metrics: Metrics
@@ -66,17 +68,17 @@ class Identities:
         self._prefixes = tuple(source.prefix for source in self._sources)
 
     def names(self, principal: str) -> bool:
-        """Return whether a principal of this name is a source's user, so that no token of Muster's own may be."""
+        """Return whether a principal of this name belongs to a provider, so that no token of Muster may have it."""
         return principal.startswith(self._prefixes)
 
     def cached(self, token: str) -> Principal | None:
-        """Return whose token this is, if that is known without asking anybody."""
+        """Return the token's principal if it is cached."""
         return self._cached(token_hash(token))
 
     async def identify(self, token: str) -> Principal:
-        """Return whose token this is. Cheap where that is known already: a long answer asks again every few seconds.
+        """Return the token's principal. A cached answer costs little: an open answer is checked every few seconds.
 
-        Raises ProblemError (401, 403), UnreachableError where nobody can tell now.
+        Raises ProblemError (401, 403), and UnreachableError if the token cannot be verified now.
         """
         token_id = token_hash(token)
         principal = self._cached(token_id)
@@ -97,7 +99,7 @@ class Identities:
     def _checked(self, token_id: str, check: asyncio.Task[Principal]) -> None:
         del self._checks[token_id]
         if not check.cancelled():
-            check.exception()  # whoever still waits gets it; nobody may be left
+            check.exception()  # waiting callers receive it; here it is only marked as retrieved
 
     async def _check(self, token: str, token_id: str) -> Principal:
         unverified = parse_unverified(token)

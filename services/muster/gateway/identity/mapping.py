@@ -1,4 +1,4 @@
-"""From a user and the user's groups to a principal with a role and teams. Pure."""
+"""Map a user and the user's groups to a principal with a role and teams. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,12 +10,12 @@ from muster.schemas.access import Role
 from muster.schemas.base import LABEL_CHARS_MAX
 
 GROUPS_MAX = 1_024
-"""Groups of one user that are looked at; a user of more is refused, since the ones left out might count."""
+"""Maximum number of a user's groups; a user with more is refused, since an ignored group might count."""
 _CURE = "Ask an administrator to list one of your groups under `identity.groups`."
 
 
 class RejectedTokenError(Exception):
-    """The token proves nothing (401); the message says why. remember: the same token will not prove more soon."""
+    """The token is not valid (401); the message gives the reason."""
 
     def __init__(self, message: str, *, remember: bool = True) -> None:
         super().__init__(message)
@@ -24,16 +24,17 @@ class RejectedTokenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Whom a token was verified to belong to, in the words of the source. expires_at: end of the token, if known."""
+    """The verified user of a token, with the names of the identity provider."""
 
     name: str
     groups: tuple[str, ...]
     expires_at: Instant | None
+    """Expiry of the token, if known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What members of one group may do."""
+    """The permissions of one group's members."""
 
     role: Role
     teams: frozenset[str] = frozenset()
@@ -41,15 +42,17 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """What groups may do, by the group's name with its prefix. without_group: role of users of no such group."""
+    """The permissions of groups."""
 
     by_group: Mapping[str, Grant] = field(default_factory=dict)
+    """By the name of the group with its prefix."""
     without_group: Role | None = None
+    """Role of users without any such group; None to refuse them."""
 
     def principal(self, user: User, *, prefix: str) -> Principal:
         """Return the user's principal: the highest role of all its groups, and the teams of all of them.
 
-        Raises RejectedTokenError for a name that cannot be a principal's, ProblemError (403) if no group counts.
+        Raises RejectedTokenError for an invalid name, and ProblemError (403) if none of the groups has permissions.
         """
         name = _name(user.name, prefix=prefix)
         if len(user.groups) > GROUPS_MAX:
@@ -71,7 +74,7 @@ def _end_s(user: User) -> int | None:
 def _name(name: str, *, prefix: str) -> str:
     most = LABEL_CHARS_MAX - len(prefix)
     if not 1 <= len(name) <= most or not name.isprintable() or name != name.strip():
-        raise RejectedTokenError(f"the user's name is no principal: 1 to {most} printable characters are allowed")
+        raise RejectedTokenError(f"the user's name is not a valid principal: 1 to {most} printable characters")
     return prefix + name
 
 

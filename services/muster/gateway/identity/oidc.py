@@ -1,4 +1,4 @@
-"""JWTs of an OpenID Connect provider, verified with its keys. PyJWT checks signatures; the claims are checked here."""
+"""Verify JWTs of an OpenID Connect provider. PyJWT checks signatures with its keys; the claims are checked here."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ RSA_BITS_MIN = 2_048
 _log = logging.getLogger(__name__)
 
 TYPES = frozenset({"jwt", "at+jwt", "application/at+jwt"})
-"""Of access and ID tokens (`typ`); a provider signs other things with the same keys, such as logout tokens."""
+"""Accepted `typ` of access and ID tokens; a provider signs other tokens with the same keys, such as logout tokens."""
 _OPTIONS: Options = {
     "require": ["iss", "aud", "sub", "exp"],
     "verify_aud": True,
@@ -36,11 +36,11 @@ _OPTIONS: Options = {
     "verify_iat": False,
 }
 _EXP_MAX_S = 2**33
-"""Of `exp` and `nbf`: the year 2242. More is a mistake, or milliseconds."""
+"""Maximum of `exp` and `nbf`, in the year 2242; a larger number is a mistake, or in milliseconds."""
 
 
 class ProviderKeys:
-    """Public keys by their id. Unknown ids make at most one fetch in `keys_fetch_s_min`, however many there are."""
+    """The provider's public keys by id. Unknown ids cause at most one fetch per `keys_fetch_s_min`."""
 
     def __init__(self, settings: OidcSettings, client: httpx.AsyncClient, time: TimeSource) -> None:
         self._settings = settings
@@ -56,7 +56,7 @@ class ProviderKeys:
         known = self._usable().get(key_id)
         if known is not None and (not self._is_due() or self._fetching.locked()):
             return known
-        async with self._fetching:  # all others wait for the one fetch
+        async with self._fetching:  # all other callers wait for this fetch
             if (key_id not in self._usable() or self._is_due()) and self._may_fetch():
                 await self._fetch()
         if not self._usable():
@@ -74,7 +74,7 @@ class ProviderKeys:
         return self._time.monotonic_s() - self._tried_s >= self._settings.keys_fetch_s_min
 
     async def _fetch(self) -> None:
-        """Fetch the keys, or keep the ones that there are."""
+        """Fetch the keys; after a failure, keep the present ones."""
         self._tried_s = self._time.monotonic_s()
         try:
             async with asyncio.timeout(self._settings.timeout_s):
@@ -82,41 +82,41 @@ class ProviderKeys:
                 keys = keys_of(await self._document(self._keys_url(discovery)), self._settings)
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError, RecursionError) as error:
             told = str(error) or type(error).__name__
-            _log.warning("the keys of %s were not fetched: %s", self._settings.issuer, told)
+            _log.warning("fetching the keys of %s failed: %s", self._settings.issuer, told)
             return
         self._keys, self._fetched_s = keys, self._time.monotonic_s()
 
     def _keys_url(self, discovery: Mapping[str, object]) -> str:
         if discovery.get("issuer") != self._settings.issuer:
-            raise ValueError(f"the discovery document is of issuer {str(discovery.get('issuer'))[:200]!r}")
+            raise ValueError(f"the discovery document names another issuer: {str(discovery.get('issuer'))[:200]!r}")
         url = discovery.get("jwks_uri")
         if not isinstance(url, str) or not is_protected(url):
-            raise ValueError(f"jwks_uri of the discovery document is no https:// address: {str(url)[:200]!r}")
+            raise ValueError(f"jwks_uri of the discovery document is not an https:// URL: {str(url)[:200]!r}")
         return url
 
     async def _document(self, url: str) -> Mapping[str, object]:
         body = bytearray()
         async with self._client.stream("GET", url) as answer:
             if answer.status_code != 200:
-                raise ValueError(f"{url} answers {answer.status_code}")
+                raise ValueError(f"{url} returned status {answer.status_code}")
             async for chunk in answer.aiter_bytes():
                 body += chunk
                 if len(body) > DOCUMENT_BYTES_MAX:
-                    raise ValueError(f"{url} answers more than {DOCUMENT_BYTES_MAX} bytes")
+                    raise ValueError(f"{url} returned more than {DOCUMENT_BYTES_MAX} bytes")
         document = json.loads(body)
         if not isinstance(document, dict):
-            raise ValueError(f"{url} answers no JSON object")  # noqa: TRY004 - the document is wrong, not a caller
+            raise ValueError(f"{url} did not return a JSON object")  # noqa: TRY004 - the document is wrong, not a caller
         return document
 
 
 def http_client(settings: OidcSettings) -> httpx.AsyncClient:
-    """Return the client that keys are fetched with. Raises OSError if the CA file cannot be read."""
+    """Return the client that fetches keys. Raises OSError if the CA file cannot be read."""
     context = ssl.create_default_context(cafile=None if settings.ca_file is None else str(settings.ca_file))
     return httpx.AsyncClient(verify=context, follow_redirects=False, timeout=settings.timeout_s)
 
 
 def keys_of(document: Mapping[str, object], settings: OidcSettings) -> Mapping[str, jwt.PyJWK]:
-    """Return the keys that may verify signatures, by id. Raises ValueError if there is none among them."""
+    """Return the keys that may verify signatures, by id. Raises ValueError if there are none."""
     listed = document.get("keys")
     if not isinstance(listed, list) or len(listed) > KEYS_MAX:
         raise ValueError(f"the key set has no list `keys` of at most {KEYS_MAX}")
@@ -131,14 +131,14 @@ def keys_of(document: Mapping[str, object], settings: OidcSettings) -> Mapping[s
 
 
 def _key(entry: dict[str, object], settings: OidcSettings) -> jwt.PyJWK | None:
-    """Return one usable key: asymmetric, for signatures, of an accepted algorithm; None for any other."""
+    """Return a usable key: asymmetric, for signatures, of an accepted algorithm; None for any other."""
     key_id = entry.get("kid")
     if entry.get("kty") not in ("RSA", "EC", "OKP") or entry.get("use", "sig") != "sig" or not isinstance(key_id, str):
         return None
     try:
         key = jwt.PyJWK.from_dict(entry)
     except (jwt.PyJWTError, ValueError, TypeError, KeyError) as error:
-        _log.warning("key %.80r of %s is not usable: %s", key_id, settings.issuer, type(error).__name__)
+        _log.warning("key %.80r of %s cannot be used: %s", key_id, settings.issuer, type(error).__name__)
         return None
     weak = isinstance(key.key, RSAPublicKey) and key.key.key_size < RSA_BITS_MIN
     return None if weak or key.algorithm_name not in settings.algorithms else key
@@ -156,11 +156,11 @@ class OidcVerifier:
         self.cache_s = settings.cache_s
 
     def takes(self, token: UnverifiedToken) -> bool:
-        """Return whether the token says that this provider made it."""
+        """Return whether the token names this provider as its issuer."""
         return token.issuer == self._settings.issuer
 
     async def verify(self, token: UnverifiedToken) -> User:
-        """Return whose token it is. Raises RejectedTokenError; UnreachableError without the provider's keys."""
+        """Return the token's user. Raises RejectedTokenError; UnreachableError without the provider's keys."""
         algorithm, key_id = self._header(token)
         key = await self._keys.key(key_id)
         if key is None:
@@ -182,21 +182,21 @@ class OidcVerifier:
         return User(self._name(claims), _groups(claims.get(self._settings.groups_claim)), expires_at)
 
     def _header(self, token: UnverifiedToken) -> tuple[str, str]:
-        """Return algorithm and id of the key. Raises RejectedTokenError for what is not accepted from anybody."""
+        """Return algorithm and id of the key. Raises RejectedTokenError for a header that is never accepted."""
         algorithm, key_id, kind = (token.header.get(name) for name in ("alg", "kid", "typ"))
         if not isinstance(algorithm, str) or algorithm not in self._settings.algorithms:
             allowed = ", ".join(self._settings.algorithms)
-            raise RejectedTokenError(f"the token's signature algorithm is not accepted; accepted are {allowed}")
+            raise RejectedTokenError(f"the token's signature algorithm is not accepted; use one of {allowed}")
         if not isinstance(key_id, str) or not key_id:
             raise RejectedTokenError("the token does not name its signature key (`kid`)")
         if kind is not None and (not isinstance(kind, str) or kind.lower() not in TYPES):
             raise RejectedTokenError("the token is neither an access token nor an ID token (`typ`)")
         if "crit" in token.header:
-            raise RejectedTokenError("the token demands extensions (`crit`), and none is supported")
+            raise RejectedTokenError("the token requires extensions (`crit`); none is supported")
         return algorithm, key_id
 
     def _checked_times(self, claims: dict[str, object]) -> Instant:
-        """Return when the token ends. Raises RejectedTokenError if it has ended or did not begin."""
+        """Return the expiry of the token. Raises RejectedTokenError if it has expired or is not valid yet."""
         now_s, leeway_s = self._time.wall() / NS_PER_S, self._settings.leeway_s
         ends_s = _seconds(claims, "exp")
         if now_s >= ends_s + leeway_s:
@@ -210,21 +210,21 @@ class OidcVerifier:
         claim = self._settings.name_claim
         name = claims.get(claim)
         if not isinstance(name, str):
-            raise RejectedTokenError(f"the token has no text in the claim `{claim}`, which names the user")
+            raise RejectedTokenError(f"the claim `{claim}`, which names the user, is missing or not a string")
         if claim == "email" and claims.get("email_verified") is not True:
             raise RejectedTokenError("the token's email address was not verified by its issuer (`email_verified`)")
         return name
 
 
 def _told(error: Exception) -> str:
-    """Return what is wrong, without anything that the token said."""
+    """Describe the error without quoting the token."""
     match error:
         case jwt.InvalidAudienceError():
-            return "it is for another audience"
+            return "the audience is not accepted"
         case jwt.MissingRequiredClaimError():
-            return f"it has no claim `{error.claim}`"
+            return f"the claim `{error.claim}` is missing"
         case jwt.InvalidSignatureError():
-            return "its signature is wrong"
+            return "the signature is invalid"
         case _:
             return type(error).__name__.removesuffix("Error")
 
@@ -232,7 +232,7 @@ def _told(error: Exception) -> str:
 def _seconds(claims: dict[str, object], name: str) -> float:
     value = claims.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _EXP_MAX_S:
-        raise RejectedTokenError(f"the claim `{name}` is no time in seconds")
+        raise RejectedTokenError(f"the claim `{name}` is not a time in seconds")
     return float(value)
 
 
@@ -241,5 +241,5 @@ def _groups(claim: object) -> tuple[str, ...]:
         return ()
     listed = [claim] if isinstance(claim, str) else claim
     if not isinstance(listed, list) or not all(isinstance(group, str) for group in listed):
-        raise RejectedTokenError("the claim with the user's groups is no list of texts")
+        raise RejectedTokenError("the claim with the user's groups is not a list of strings")
     return tuple(listed)

@@ -1,4 +1,4 @@
-"""Tokens that a Kubernetes API server knows: it is asked by TokenReview, seldom enough not to be flooded through us."""
+"""Verify tokens of a Kubernetes API server by TokenReview, with a rate limit that protects the server."""
 
 import asyncio
 import logging
@@ -21,17 +21,17 @@ _log = logging.getLogger(__name__)
 
 
 class Creator(Protocol):
-    """What this needs of a connection to an API server."""
+    """The part of a connection to an API server that this module needs."""
 
     async def create(self, resource: Resource, body: JsonObject) -> JsonObject:
-        """Send a new object; return it as the server completed it. Raises KubeError."""
+        """Create an object; return it as the server completed it. Raises KubeError."""
         ...
 
 
 class TokenReviews:
-    """Asks one API server. Tokens that it accepted before are asked for within a rate of their own.
+    """Asks one API server. Tokens that it accepted before have a rate limit of their own.
 
-    known_max: how many of those are remembered, by hash.
+    known_max: how many such tokens are remembered, by hash.
     """
 
     def __init__(self, settings: TokenReviewSettings, server: Creator, time: TimeSource, *, known_max: int) -> None:
@@ -48,11 +48,11 @@ class TokenReviews:
         self.cache_s = settings.cache_s
 
     def takes(self, token: UnverifiedToken) -> bool:
-        """Return whether the token says that it is for Muster: no other token is shown to the API server."""
+        """Return whether the token is for Muster's audience; no other token is sent to the API server."""
         return token.is_for(self._settings.audience)
 
     async def verify(self, token: UnverifiedToken) -> User:
-        """Return whose token it is. Raises RejectedTokenError; UnreachableError if the server cannot be asked now."""
+        """Return the token's user. Raises RejectedTokenError; UnreachableError if the server cannot be asked now."""
         token_id = token_hash(token.text)
         is_known = token_id in self._known
         if self._asked.take(is_known, self._rate, cost=1, now_s=self._time.monotonic_s()) > 0:
@@ -66,7 +66,7 @@ class TokenReviews:
         return user
 
     async def _reviewed(self, token: UnverifiedToken) -> JsonObject:
-        """Return the status of a review."""
+        """Return the status of a TokenReview."""
         body: JsonObject = {
             "apiVersion": TOKEN_REVIEWS.api_version,
             "kind": TOKEN_REVIEWS.kind,
@@ -76,9 +76,9 @@ class TokenReviews:
             async with asyncio.timeout(self._settings.timeout_s):
                 return mapping(await self._server.create(TOKEN_REVIEWS, body), "status")
         except (KubeError, KubeConfigError, TimeoutError) as error:
-            code = error.code if isinstance(error, KubeError) else 0  # never the body, in which the token stands
+            code = error.code if isinstance(error, KubeError) else 0  # never the body, which holds the token
             _log.warning("a TokenReview failed: %s (status %d)", type(error).__name__, code)
-            raise UnreachableError("the Kubernetes API server does not check tokens now") from error
+            raise UnreachableError("the Kubernetes API server cannot check tokens now") from error
 
     def _user(self, status: JsonObject, token: UnverifiedToken) -> User:
         if not truth(status, "authenticated"):
@@ -89,7 +89,7 @@ class TokenReviews:
         user = mapping(status, "user")
         groups = user.get("groups", [])
         if not isinstance(groups, list) or not all(isinstance(group, str) for group in groups):
-            raise RejectedTokenError("the Kubernetes API server answers groups that are no texts")
+            raise RejectedTokenError("the Kubernetes API server returned groups that are not strings")
         return User(text(user, "username"), tuple(map(str, groups)), _end_of(token))
 
     def _remember(self, token_id: str) -> None:
@@ -100,7 +100,7 @@ class TokenReviews:
 
 
 def _end_of(token: UnverifiedToken) -> Instant | None:
-    """Return when an accepted token ends, by its own claim, which the server verified with the rest; None without."""
+    """Return the expiry of an accepted token from its claim, which the server verified; None without the claim."""
     ends_s = token.claims.get("exp")
     if isinstance(ends_s, bool) or not isinstance(ends_s, int | float) or not 0 <= ends_s < 2**33:
         return None

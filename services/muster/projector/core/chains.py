@@ -1,11 +1,11 @@
-"""Slices of one log's live view, and where each of its audiences stands.
+"""Slices of one log's live view, and the position of each audience.
 
-`public` stands where the log was folded to; a team at its newest fact. Both follow from the log alone, so a leader
-goes on where another one left off: a dashboard that missed what lies between finds a slice that begins after its own
-place, and takes a new snapshot.
+The position of `public` is the folded sequence of the log; that of a team is its newest fact. Both follow from the log
+alone, so a new leader continues: a dashboard that missed slices in between receives a slice that begins after its own
+position, and gets a new snapshot.
 
-What does not fit into one message goes in several numbered parts: facts first, each part up to its last fact, then
-rows, whose first part takes the audience to where the rows stand and whose others repeat that place.
+Changes beyond one message are sent in several numbered parts: facts first, each part up to its last fact, then
+rows, whose first part moves the audience to the position of the rows and whose others repeat it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,7 +31,7 @@ _Row = tuple[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """One message. body: a `LiveSlice`, encoded."""
+    """One message. body: an encoded `LiveSlice`."""
 
     audience: str
     body: bytes
@@ -47,7 +47,7 @@ class _Sent:
 
 
 class LiveChains:
-    """The audiences of one log from here on. seq: what it was folded to; team_seqs: where its teams stand."""
+    """The audiences of one log. seq: its folded sequence; team_seqs: positions of its teams."""
 
     def __init__(self, cluster: str, *, seq: int, team_seqs: Iterable[tuple[str, int]] = ()) -> None:
         self.seq = seq
@@ -57,7 +57,7 @@ class LiveChains:
         self._teams = {team: _Sent(at, float("-inf")) for team, at in team_seqs if team != PUBLIC_AUDIENCE}
 
     def advance(self, shown: ViewChanges, *, now_s: float) -> list[Slice]:
-        """Everybody's slices of these changes. What of them is not sent is missed, and seen to be."""
+        """Return the slices of these changes for all audiences. An unsent slice is missing and detected as such."""
         slices: list[Slice] = []
         self._at = shown.at
         if shown.seq > self.seq:
@@ -73,7 +73,7 @@ class LiveChains:
         return slices
 
     def pulses(self, *, now_s: float) -> list[Slice]:
-        """Empty slices for those who were told nothing for PULSE_S: by them the loss of the last one shows."""
+        """Return empty slices for audiences without slices for PULSE_S, which reveal the loss of the last slice."""
         due: list[Slice] = []
         if now_s - self._sent_s >= PULSE_S:
             self._sent_s = now_s

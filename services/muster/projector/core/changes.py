@@ -1,4 +1,4 @@
-"""What a projection reports: which rows changed, changed rows encoded, and the newest facts as people see them."""
+"""Changes of a projection: changed rows, encoded, and the newest facts as users see them."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -10,14 +10,14 @@ from muster.schemas.readmodel import order_key
 from muster.schemas.views import FactView, JobView
 
 Encode = Callable[[str], bytes | None]
-"""The row of that name as it is now, encoded; None if there is none."""
+"""Return the present row of that name, encoded; None if there is none."""
 
 
 class Marks:
-    """Names of rows that changed, kept apart for each of the two that take them.
+    """Names of changed rows, recorded separately for the store and for the live view.
 
-    A body is kept only from its first taker to its second, and not past the row's next change. The live view's marks
-    are kept only while it is watched.
+    A body is kept only from its first consumer to its second, and not beyond the row's next change. The live view's
+    marks are kept only while it is watched.
     """
 
     def __init__(self, encode: Encode) -> None:
@@ -27,40 +27,40 @@ class Marks:
         self._bodies: dict[str, bytes | None] = {}
 
     def touch(self, name: str) -> None:
-        """The row changed."""
+        """Record a change of the row."""
         self._stored[name] = None
         if self._shown is not None:
             self._shown[name] = None
             self._bodies.pop(name, None)
 
     def touch_stored(self, names: Iterable[str]) -> None:
-        """These rows are to be stored again, too, whether they changed or not."""
+        """Mark these rows for the store, whether they changed or not."""
         self._stored.update(dict.fromkeys(names))
 
     def drop_stored(self, name: str) -> None:
-        """The store needs this row no more."""
+        """Remove the row from the store's marks."""
         self._stored.pop(name, None)
         self._bodies.pop(name, None)
 
     def watch(self, *, on: bool) -> None:
-        """Begin (or cease) to keep marks for the live view; what changed before is not among them."""
+        """Start or stop recording marks for the live view; earlier changes are not included."""
         self._shown = {} if on else None
         self._bodies.clear()
 
     def take_stored(self) -> dict[str, bytes | None]:
-        """What the store lacks, in the order in which it changed first."""
+        """Return the rows that the store lacks, in the order of their first change."""
         taken, self._stored = self._stored, {}
         return self._taken(taken, self._shown)
 
     def take_shown(self) -> dict[str, bytes | None]:
-        """What the live view lacks. Nothing while it is not watched."""
+        """Return the rows that the live view lacks; none while it is not watched."""
         if not self._shown:
             return {}
         taken, self._shown = self._shown, {}
         return self._taken(taken, self._stored)
 
     def _taken(self, names: dict[str, None], other: dict[str, None] | None) -> dict[str, bytes | None]:
-        """other: what the other taker still lacks."""
+        """Return the present bodies of these rows. other: names that the other consumer still lacks."""
         bodies, found = self._bodies, dict[str, bytes | None]()
         for name in names:
             wanted = other is not None and name in other
@@ -77,16 +77,16 @@ class Marks:
 JOB = "job"
 """Kind of a job's own facts."""
 WORKLOAD = "workload"
-"""Kind of facts about objects that stand for a job, or ask to."""
+"""Kind of facts about objects that stand for a job, or request to."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownFact:
-    """A fact as it is stored for people. job_id, team: empty if it is about no job, and serves none.
+    """A fact as it is stored for users. job_id, team: empty for a fact that neither is about a job nor serves one.
 
-    serves: it is of another kind and carries the job's trace; a job's own facts name it themselves. time: the broker's.
-    team_prev: sequence of the fact before that was shown about a job of the same team, or serving one; where that is
-    not known, one that is not before it. private: its body is not for the public, though it is about no known job.
+    serves: it is of another kind and carries the job's trace; a job's own facts name it themselves. time: the
+    broker's. team_prev: sequence of the previous shown fact about, or serving, a job of the same team; if unknown,
+    of a later one. private: its body is not public, although it is about no known job.
     """
 
     seq: int
@@ -100,7 +100,7 @@ class ShownFact:
 
 
 def shown_fact(fact: Fact, *, stream: str, job_id: str, team: str, team_prev: int) -> ShownFact:
-    """Encode a fact as `FactView`. job_id: which job it is about or serves, if any. team_prev: as in `ShownFact`."""
+    """Encode a fact as `FactView`. job_id: the job that it is about or serves, if any. team_prev: as in `ShownFact`."""
     view = FactView(
         id=fact.id,
         seq=fact.seq,
@@ -121,11 +121,11 @@ def shown_fact(fact: Fact, *, stream: str, job_id: str, team: str, team_prev: in
 
 @dataclass(frozen=True, slots=True)
 class JobChange:
-    """One job's row as it should stand. order: sort key, submission time then id, unique.
+    """One job's row as it should be stored. order: sort key, submission time then id, unique.
 
-    listed: whether it is found by its phase. was: the phase it was last written under, None if it was not (or nobody
-    knows). ended_order: sort key by end, "" while it lives. cluster: to be stored as the one that has the job; None:
-    this projection does not say.
+    listed: whether it is in the list of its phase. was: the phase of its last write, None if it was not written or
+    that is unknown. ended_order: sort key by end, "" for a live job. cluster: to be stored as the job's cluster;
+    None: this projection does not know it.
     """
 
     id: str
@@ -144,7 +144,7 @@ class JobChange:
 def job_change(
     row: JobView, *, was: Phase | None, listed: bool = True, body: bytes | None = None, cluster: str | None = None
 ) -> JobChange:
-    """Return the row, encoded. body: if it was encoded before. cluster: as in `JobChange`."""
+    """Return the encoded change of a row. body: if it was encoded before. cluster: as in `JobChange`."""
     encoded = row.encoded() if body is None else body
     ended = order_key(row.ended_at, row.id) if row.phase.is_terminal else ""
     order = order_key(row.submitted_at, row.id)
@@ -153,9 +153,9 @@ def job_change(
 
 @dataclass(slots=True)
 class Changes:
-    """What the read model lacks. nodes, queues, reservations: None takes the row away.
+    """The changes that the read model lacks. nodes, queues, reservations: None removes the row.
 
-    shapes: the distinct shapes of nodes, encoded. catch_up: nobody knows under which phase these rows stand there.
+    shapes: the distinct shapes of nodes, encoded. catch_up: the stored phase of these rows is unknown.
     """
 
     jobs: list[JobChange] = field(default_factory=list)
@@ -168,7 +168,7 @@ class Changes:
     catch_up: bool = False
 
     def __bool__(self) -> bool:
-        """True if there is anything to write."""
+        """Return whether there is anything to write."""
         rows = self.jobs or self.removed or self.nodes or self.queues or self.reservations or self.facts
         return bool(rows or self.shapes is not None)
 
@@ -178,7 +178,7 @@ RING_BYTES_MAX = 8 * 1024 * 1024  # about 15,000 facts of a usual size
 
 @dataclass(slots=True)
 class FactRing:
-    """Newest facts in log order, bounded in bytes. forgotten_seq: newest that had to leave, 0 if none had."""
+    """Newest facts in log order, limited in bytes. forgotten_seq: sequence of the newest dropped fact, 0 for none."""
 
     bytes_max: int = RING_BYTES_MAX
     forgotten_seq: int = 0
@@ -186,7 +186,7 @@ class FactRing:
     _bytes: int = 0
 
     def push(self, fact: ShownFact) -> None:
-        """Add the newest; the oldest leave while there are too many bytes (one fact always stays)."""
+        """Add the newest fact; drop the oldest while there are too many bytes (one fact always stays)."""
         self._facts.append(fact)
         self._bytes += len(fact.body)
         while self._bytes > self.bytes_max and len(self._facts) > 1:
@@ -195,7 +195,7 @@ class FactRing:
             self.forgotten_seq = oldest.seq
 
     def after(self, seq: int) -> list[ShownFact]:
-        """Those after `seq`, in log order. Work grows with what is returned."""
+        """Return the facts after `seq`, in log order. The cost grows with the result."""
         found: list[ShownFact] = []
         for fact in reversed(self._facts):
             if fact.seq <= seq:
@@ -206,14 +206,14 @@ class FactRing:
 
 
 Rows = Mapping[str, bytes | None]
-"""By name, encoded; None: it was taken away."""
+"""Encoded rows by name; None: the row was removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewChanges:
-    """Changes after `prev` up to `seq`. at: when the broker stored the newest fact folded.
+    """Changes after `prev` up to `seq`. at: when the broker stored the newest folded fact.
 
-    prev is later than what was asked for if facts between the two are no longer known here.
+    prev is later than requested if facts in between are no longer known here.
     """
 
     prev: int

@@ -1,4 +1,4 @@
-"""The federation's log folded into rows of jobs: which cluster each has, and of what no cluster tells."""
+"""Folds the federation's log into rows of jobs: the cluster of each, and jobs without a cluster's row."""
 
 from muster.core.fact import Fact
 from muster.core.folding import Folds
@@ -13,36 +13,36 @@ from muster.schemas.subjects import FED_STREAM
 from muster.schemas.views import job_view
 
 _ADDRESSED = frozenset({"routed", "contact-renewed"})
-"""Addressed to a cluster, as all that is forwarded is."""
+"""Facts addressed to a cluster, like all forwarded facts."""
 
 
 class FedProjectorCore(Projection):
-    """Rows `submitted` and the federation's own `cancelled`.
+    """Rows from `submitted` and the federation's own `cancelled`.
 
-    A row stays until the job's end came back, also once a cluster's log has the job: the cluster's row is shown before
-    this one, and so a reader never meets a moment without any. A fact addressed to a cluster is shown from that
-    cluster's log, where the same fact arrives; so each is shown once.
+    A row stays until the job's end is reported, also once a cluster's log has the job: the cluster's row takes
+    precedence, so a reader always finds a row. A fact addressed to a cluster is shown from that cluster's log, where
+    the same fact arrives, so each is shown once.
 
-    Where there are several clusters, each log could tell of any job, so readers believe the one that this row names.
-    For that the row stays also after the job's end, as the clusters' own rows do.
+    With several clusters, each log could have facts about any job, so readers trust the cluster that this row
+    names. For that, the row also stays after the job's end, like the clusters' own rows.
     """
 
     _FOLDS = Folds["FedProjectorCore", None]()
 
     def __init__(self, *, clusters: int = 1, ended_kept: int = ENDED_KEPT, ring_bytes: int = RING_BYTES_MAX) -> None:
-        """Begin with nothing. clusters: of the federation. ended_kept: rows of ended jobs held for each of them."""
+        """Start empty. clusters: of the federation. ended_kept: kept rows of ended jobs per cluster."""
         self._stores_clusters = clusters > 1
         jobs = JobTable(ended_kept=ended_kept * clusters, stores_clusters=self._stores_clusters)
         super().__init__(stream=FED_STREAM, jobs=jobs, ring_bytes=ring_bytes)
         self._assignments: dict[str, int] = {}
-        """Of live jobs that had a cluster before, which assignment's end is theirs."""
+        """The current assignment of live jobs that had an earlier cluster; other ends are ignored."""
 
     def is_shown(self, fact: Fact) -> bool:
-        """Facts that no cluster's log has."""
+        """Return whether no cluster's log has the fact."""
         return fact.kind != "log" and fact.name not in _ADDRESSED and not fact.name.endswith("-forwarded")
 
     def fold(self, fact: Fact) -> None:
-        """Change the row of the job that the fact is about."""
+        """Update the row of the fact's job."""
         self._FOLDS.apply(self, fact)
 
     @_FOLDS.on("job", "submitted", jobs.JobSubmitted)
@@ -66,7 +66,7 @@ class FedProjectorCore(Projection):
 
     @_FOLDS.on("job", ("job-returned", "drop-forwarded"), (JobReturned, JobRecalled))
     def _left_its_cluster(self, fact: Fact, told: JobReturned | JobRecalled) -> None:
-        """No cluster has it until it is routed again; word of an assignment that is over changes nothing."""
+        """Remove the job's cluster until it is routed again; a fact about an earlier assignment is ignored."""
         job = self._jobs.live(fact.subject_id)
         if job is None:
             return

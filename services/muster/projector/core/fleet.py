@@ -1,4 +1,4 @@
-"""Node rows: what is there, whether it may be used, and what is held of it."""
+"""Node rows: description, schedulability, and allocated resources."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from muster.schemas.views import NodeReason, NodeView
 
 @dataclass(slots=True)
 class _OfSubject:
-    """Of one node or device. A device that nothing is asked of has none."""
+    """Requests and cordon of one node or device. Devices without requests have no entry."""
 
     wishes: Wishes = ()
     cordon: Cordon | None = None
@@ -26,13 +26,13 @@ class _OfSubject:
 
 @dataclass(slots=True)
 class DrainRequests:
-    """devices: by uuid. Nothing is kept of nodes and devices that nobody closed."""
+    """Drain requests of nodes and of devices (by uuid); only of those with any."""
 
     nodes: dict[str, _OfSubject] = field(default_factory=dict)
     devices: dict[str, _OfSubject] = field(default_factory=dict)
 
     def fold(self, fact: Fact) -> None:
-        """One fact about a node or device."""
+        """Fold one fact about a node or device."""
         every = self.nodes if fact.kind == "node" else self.devices
         known = every.get(fact.subject_id) or _OfSubject()
         payload = fact.payload
@@ -60,7 +60,7 @@ class DrainRequests:
             every.pop(fact.subject_id, None)
 
     def gone(self, uuid: str) -> None:
-        """No node shows the device any more: what was given is over, what waits for an answer still gets one."""
+        """Remove the answered requests of a device that no node shows any more; others still get an answer."""
         known = self.devices.get(uuid)
         if known is not None:
             known.wishes = tuple(wish for wish in known.wishes if not wish.answered)
@@ -68,14 +68,14 @@ class DrainRequests:
                 del self.devices[uuid]
 
     def cordon_of(self, node: str) -> Cordon | None:
-        """By a person."""
+        """Return the cordon by an operator; None without one."""
         known = self.nodes.get(node)
         return known.cordon if known is not None else None
 
     def reasons(
         self, node: str, uuids: tuple[str, ...], *, lost: bool, released: bool, is_held: bool
     ) -> tuple[NodeReason, ...]:
-        """What speaks against the node and its devices (uuids), now or later."""
+        """Return the reasons against using the node and its devices (uuids), now or later."""
         of_node = self.nodes.get(node) or _OfSubject()
         of_devices = {uuid: self.devices[uuid].wishes for uuid in uuids if uuid in self.devices} if self.devices else {}
         return node_reasons(
@@ -96,12 +96,12 @@ def _cordon(fact: Fact, asked: CordonRequested) -> Cordon | None:
 
 
 Shape = tuple[str, int, int, int, tuple[str, ...]]
-"""gpu_model, gpus, cpu_milli, memory_mib, topology levels (widest first, those inside the node last)."""
+"""gpu_model, gpus, cpu_milli, memory_mib, topology levels (widest first, levels within the node last)."""
 
 
 @dataclass(slots=True)
 class _Held:
-    """What jobs hold of one node. jobs: number of slots of each."""
+    """Allocated resources of one node. jobs: number of slots of each."""
 
     gpu_milli: int = 0
     cpu_milli: int = 0
@@ -110,7 +110,7 @@ class _Held:
 
 
 class FleetRows:
-    """Nodes of one cluster. Holds are kept apart: a checkpoint may tell of a job before it tells of its node."""
+    """Nodes of one cluster. Allocations are separate: a checkpoint may have a job before its node."""
 
     def __init__(self) -> None:
         self._rows: dict[str, NodeView] = {}
@@ -129,17 +129,17 @@ class FleetRows:
         return node in self._rows
 
     def model(self, node: str) -> str:
-        """Its GPUs' model; "" while nobody described the node."""
+        """Return the model of the node's GPUs; "" for an unknown node."""
         row = self._rows.get(node)
         return "" if row is None else row.gpu_model
 
     def holders(self, node: str) -> tuple[str, ...]:
-        """The jobs that hold something there."""
+        """Return the jobs with resources on the node."""
         held = self._held.get(node)
         return () if held is None else tuple(held.jobs)
 
     def join(self, node: str, described: NodeJoined, *, cluster: str) -> None:
-        """The node is there, as described; it becomes usable by a grant only."""
+        """Add or update the node's description; only a grant makes it schedulable."""
         row = self._rows.get(node)
         if row is None:
             row = self._rows[node] = NodeView(name=node, cluster=cluster)
@@ -157,7 +157,7 @@ class FleetRows:
         self.marks.touch(node)
 
     def leave(self, node: str) -> None:
-        """The node is no longer part of the cluster."""
+        """Remove the node from the cluster."""
         row = self._rows.pop(node, None)
         if row is not None:
             self._count(row, -1)
@@ -168,19 +168,19 @@ class FleetRows:
         self.marks.touch(node)
 
     def close(self, fact: Fact) -> None:
-        """A fact says that somebody closes the node, now or later, or opens it again."""
+        """Fold a fact that drains or cordons the node, now or later, or ends that."""
         self._drains.fold(fact)
         self._tell(fact.subject_id)
 
     def close_device(self, fact: Fact) -> None:
-        """As `close`, of a device."""
+        """Fold the same kind of fact about a device."""
         self._drains.fold(fact)
         node = self._node_of.get(fact.subject_id)
         if node is not None:
             self.marks.touch(node)
 
     def judge(self, node: str, condition: str) -> None:
-        """Health moved the node to another phase, "" for healthy; also one that this fold does not know yet."""
+        """Set the node's phase in health, "" for healthy; also of a node that is not known yet."""
         if condition:
             self._conditions[node] = condition
         else:
@@ -188,12 +188,12 @@ class FleetRows:
         self.marks.touch(node)
 
     def take_away(self, uuid: str) -> None:
-        """The fabric took a device away; of one that a node shows its description will say so."""
+        """Handle a detached device; a node that still shows it reports the detachment in its description."""
         if uuid not in self._node_of:
             self._drains.gone(uuid)
 
     def answers(self, node: str, *, lost: bool, reason: str) -> None:
-        """The node stopped answering, or answers again; the loss ended its grant, so it waits for the next one."""
+        """Record that the node was lost or rejoined; the loss ended its grant, so it waits for the next one."""
         if lost:
             self._granted.discard(node)
         row = self._rows[node]
@@ -202,26 +202,26 @@ class FleetRows:
         self.marks.touch(node)
 
     def release(self, node: str) -> None:
-        """The scheduler released the node; also one that this fold does not know yet."""
+        """Record that the node is schedulable; also of a node that is not known yet."""
         self._granted.add(node)
         self._withheld.pop(node, None)
         self._tell(node)
 
     def withhold(self, node: str, requests: Iterable[str]) -> None:
-        """The scheduler withheld the node for these; also one that this fold does not know yet."""
+        """Record that the node is drained for these requests; also of a node that is not known yet."""
         self._granted.discard(node)
         self._withheld.setdefault(node, {}).update(dict.fromkeys(requests))
         self._tell(node)
 
     def withdraw(self, node: str, request: str) -> None:
-        """Who had the node withheld gives it back; it stays so for others, and until it is released."""
+        """Remove a service's request; the node stays drained for others, and until it is released."""
         requests = self._withheld.get(node)
         if requests is not None and request in requests:
             del requests[request]
             self._tell(node)
 
     def refuse(self, node: str) -> None:
-        """It may not be used, and nobody asked for that: it was not released (yet)."""
+        """Record that the node is not schedulable without a request: it was not released (yet)."""
         self._granted.discard(node)
         self._tell(node)
 
@@ -252,7 +252,7 @@ class FleetRows:
         return f"withheld for {', '.join(requests)}" if requests else ""
 
     def hold(self, job_id: str, slots: Iterable[Slot], *, needs: tuple[tuple[int, int], ...], sign: int) -> None:
-        """Slots of a job are held (sign 1) or given back (-1). needs: (cpu_milli, memory_mib) by task group."""
+        """Allocate (sign 1) or free (-1) slots of a job. needs: (cpu_milli, memory_mib) by task group."""
         for slot in slots:
             held = self._held.get(slot.node)
             if held is None:
@@ -271,7 +271,7 @@ class FleetRows:
             self.marks.touch(slot.node)
 
     def take(self, changes: dict[str, bytes | None]) -> bytes | None:
-        """Add what changed, encoded; returns the shapes if they changed."""
+        """Add the changed rows, encoded; return the shapes if they changed."""
         changes.update(self.marks.take_stored())
         if not self._shapes_dirty:
             return None
@@ -279,7 +279,7 @@ class FleetRows:
         return to_json(sorted(self._shapes))
 
     def touch_all(self) -> None:
-        """Everything is to be written again."""
+        """Mark all rows and the shapes to be written again."""
         self.marks.touch_stored(self._rows)
         self._shapes_dirty = True
 
