@@ -108,7 +108,7 @@ async def test_a_teams_name_opens_no_namespace_that_was_not_given_to_the_team(na
         place(shell, team=team)
         await shell.until(lambda: bool(shell.facts("job", "pods-exited")))
         (ended,) = [one.payload for one in shell.facts("job", "pods-exited") if isinstance(one.payload, PodsExited)]
-        assert "is not marked as the one of team" in ended.reason
+        assert "has no label for team" in ended.reason
         assert kube.count("create", "pods") == 0
 
 
