@@ -140,16 +140,16 @@ class _View:
             self._idle_before.append(self._idle_before[-1] + (share == DEVICE_MILLI))
 
     def idle(self, span: Span) -> int:
-        """Whole idle devices of a domain."""
+        """Return the number of idle whole devices of a domain."""
         return self._idle_before[span[1]] - self._idle_before[span[0]]
 
     def tightness(self, span: Span, depth: int) -> tuple[int, ...]:
-        """Idle devices of a domain and of those around it, narrowest first, then its position."""
+        """Return the idle devices of a domain and of the domains around it, narrowest first, then its position."""
         around = [self.idle(_around(span, self.spans[level])) for level in range(depth - 1, -1, -1)]
         return (self.idle(span), *around, span[0])
 
     def narrowest(self, wanted: int, among: Sequence[Span], depth: int) -> tuple[int, Span]:
-        """Level and domain, within one of these of a level, that holds so many; the tightest of the narrowest level."""
+        """Return level and domain within one of these with enough devices; the tightest of the narrowest level."""
         for level in range(self.depth, depth - 1, -1):
             able = [
                 span
@@ -161,7 +161,7 @@ class _View:
         raise AssertionError(f"{wanted} devices asked of {self.shares}")
 
     def take(self, wanted: int, span: Span, depth: int) -> list[int]:
-        """Positions in a domain no part of which holds all that is wanted."""
+        """Return positions in a domain of which no part has enough devices."""
         if depth == self.depth:
             return [at for at in range(*span) if self.shares[at] == DEVICE_MILLI][:wanted]
         taken: list[int] = []

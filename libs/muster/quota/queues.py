@@ -172,7 +172,7 @@ class QueueTree:
             return
         self.capacity = dict(totals)
 
-    # --- what is held ----------------------------------------------------------------------------------------
+    # --- usage -----------------------------------------------------------------------------------------------
 
     def hold(
         self,
@@ -222,7 +222,7 @@ class QueueTree:
             queue, amounts, preemptible = self._proposed.pop()
             self.hold(queue, amounts, sign=-1, preemptible=preemptible)
 
-    # --- what may be held ------------------------------------------------------------------------------------
+    # --- limits ----------------------------------------------------------------------------------------------
 
     def declares(self, queue: str, resource: str) -> bool:
         """Return whether the queue's tree counts this resource: then the tree is closed for it."""
@@ -282,7 +282,7 @@ class QueueTree:
                 return formulas.binding(cells, is_declared=is_declared, is_empty=True)[1]
         return None
 
-    # --- who borrows -----------------------------------------------------------------------------------------
+    # --- borrowing -------------------------------------------------------------------------------------------
 
     def share(self, node: str, extra: Amounts | None = None) -> float:
         """Return the queue's borrowed part of what can be lent, by weight, with `extra` counted as held by it."""

@@ -54,7 +54,7 @@ class NewNodes:
         model, count = parts[0].device_model if parts else "", sum(part.count for part in parts)
         return NodeShape(chosen.node, group.cpu_milli, group.memory_mib, count, model, domains)
 
-    # --- how many --------------------------------------------------------------------------------------------
+    # --- number of nodes -------------------------------------------------------------------------------------
 
     def needed(self, group: GroupSettings, gang: GangRequest) -> tuple[int, NodeShape | None]:
         """Return how many nodes of the shown spec make the gang fit, and that spec; (0, None) if no number does.
@@ -97,7 +97,7 @@ class NewNodes:
         for name in free_node_names(endless, known, most):
             yield replace(spec, name=name, domains=self.cluster.expected_domains(group, name))
 
-    # --- whether they are enough -----------------------------------------------------------------------------
+    # --- options ---------------------------------------------------------------------------------------------
 
     def enough(self, waiting: Waiting, group: GroupSettings, count: int) -> Option | Lack:
         """Return up to `count` nodes of the group for this gang, or why they do not help.

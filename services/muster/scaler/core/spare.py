@@ -179,7 +179,7 @@ class SpareDevices:
 
         return sorted(devices, key=rank)
 
-    # --- how long a device stays where it was attached -------------------------------------------------------
+    # --- minimum time of an attachment -----------------------------------------------------------------------
 
     def has_settled(self, uuid: str, now: Instant) -> bool:
         """Return whether a device may leave the node: it has been attached there, idle or not, for its time."""

@@ -191,7 +191,7 @@ class _Plan:
         verb = "is" if len(jobs) == 1 else "are"
         return f"{names}{more} {verb} at the end of what others must grant by then"
 
-    # --- beyond what is planned ------------------------------------------------------------------------------
+    # --- estimates beyond PLANNED_MAX ------------------------------------------------------------------------
 
     def _estimate(self, counted: Collection[JobRecord], *, is_all: bool) -> Expected:
         """Estimate the start from how fast places become free: each is taken again for one run of the jobs in front."""

@@ -71,7 +71,7 @@ class Backfill:
             self._pass(access, now, drafts, placed)
         self._has_placed = len(placed) > before
 
-    # --- when ------------------------------------------------------------------------------------------------
+    # --- when a pass is due ----------------------------------------------------------------------------------
 
     def _is_news(self, now: Instant) -> bool:
         """Return whether more is booked than at the last pass, or pending queues were blocked, or a booking began."""
@@ -90,7 +90,7 @@ class Backfill:
     def _capacity_blocked_queues(self) -> Iterator[PendingQueue]:
         return (pending for pending in self._state.pending.queues.values() if pending.capacity_block is not None)
 
-    # --- who -------------------------------------------------------------------------------------------------
+    # --- the pass --------------------------------------------------------------------------------------------
 
     def _pass(self, access: Access, now: Instant, drafts: list[Draft], placed: set[str]) -> None:
         state, bookings = self._state, self._state.bookings

@@ -116,7 +116,7 @@ class Preemptions:
             emitted = self._try(wanting, rules, parts, candidates) if parts else []
         return tuple(draft.subject_id for draft in emitted[:-1])
 
-    # --- when ------------------------------------------------------------------------------------------------
+    # --- when pending queues are checked ---------------------------------------------------------------------
 
     def _gather(self, now: Instant, drafted: set[str]) -> None:
         """Collect all blocked pending queues again if anything changed, in order of their shares from the top down.
@@ -159,7 +159,7 @@ class Preemptions:
         elif self._seen != state.progress.generation and not self._emitted:
             requeue.wait_until(self._looks.next_at())
 
-    # --- who -------------------------------------------------------------------------------------------------
+    # --- which jobs preempt ----------------------------------------------------------------------------------
 
     def _look(self, now: Instant, drafts: list[Draft]) -> list[Draft]:
         """Check pending queues until a preemption is found, or the limit of one decision is reached.
@@ -277,7 +277,7 @@ class Preemptions:
             if is_awaited and record.queue in state.queues.queues:
                 yield record, dict(record.job_class.amounts_least), 1
 
-    # --- how -------------------------------------------------------------------------------------------------
+    # --- simulated placement ---------------------------------------------------------------------------------
 
     def _try(self, wanting: Wanting, rules: Rules, parts: dict[str, Part], candidates: Candidates) -> list[Draft]:
         """Place the gang in simulation: first by the final share, then by the initial share too."""

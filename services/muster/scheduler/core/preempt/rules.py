@@ -105,7 +105,7 @@ class Rules:
         self._taken_of: dict[str, dict[str, None]] = {}
         self._removed: dict[str, dict[str, int]] = {}
 
-    # --- what the search for victims asks --------------------------------------------------------------------
+    # --- interface of the search for victims -----------------------------------------------------------------
 
     def may_take(self, key: str) -> bool:
         """Return whether this part may be taken in addition to the parts that are taken."""
@@ -136,7 +136,7 @@ class Rules:
         for key in tuple(self.taken):
             self.put_back(key)
 
-    # --- who is worth asking ---------------------------------------------------------------------------------
+    # --- early exclusion of queues ---------------------------------------------------------------------------
 
     def is_hopeless(self, node: str, theirs: float) -> bool:
         """Return whether no job below a sibling of `node` may be preempted.

@@ -140,7 +140,7 @@ class Plans:
         bookings = self._state.bookings
         return len(bookings.all) - len(bookings.in_advance) - len(bookings.withholds) >= STARVING_MAX
 
-    # --- those who have one ----------------------------------------------------------------------------------
+    # --- jobs with a reservation -----------------------------------------------------------------------------
 
     def _doubtful(self, now: Instant) -> Iterator[JobRecord]:
         """Yield jobs whose reservation cannot hold: its start has passed, or a node has left or will be drained."""
@@ -186,7 +186,7 @@ class Plans:
             return True
         return ceiling_of(queues, record) is not None
 
-    # --- those who need one ----------------------------------------------------------------------------------
+    # --- jobs that need a reservation ------------------------------------------------------------------------
 
     def _starving(self, now: Instant) -> list[JobRecord]:
         """Return the first jobs that starve, can be overtaken, and have no reservation, in the order of `in_order`."""
@@ -257,7 +257,7 @@ def _reserved(ledger: Ledger, record: JobRecord, found: Forecast) -> Draft:
 
 
 LONGEST_EVERY = 8
-"""One of so many reservations goes to the job that waits longest."""
+"""One in this many reservations goes to the job that waits longest."""
 
 _Size = tuple[bool, int, int, int]
 """Jobs with GPUs are compared by GPUs, then by CPU and memory; jobs without by CPU and memory."""

@@ -99,7 +99,7 @@ class PendingQueues:
         self._withdrawn = 0
         self._generation = -1
 
-    # --- which jobs wait ------------------------------------------------------------------------------------
+    # --- waiting jobs ---------------------------------------------------------------------------------------
 
     def add(self, record: JobRecord) -> None:
         """Add the job at its place."""
@@ -152,7 +152,7 @@ class PendingQueues:
         if pending is not None:
             pending.unreported.pop(record.id, None)
 
-    # --- what is worth trying ----------------------------------------------------------------------------
+    # --- pending queues to try ---------------------------------------------------------------------------
 
     def refresh(self, *, version: int, withdrawn: int, generation: int) -> None:
         """Find the pending queues whose block may be over.
