@@ -194,7 +194,7 @@ _PLACE_S = Histogram(
     buckets=_WAITS_S,
 )
 _PLACE_AT_ONCE_S, _PLACE_TOLD_S = _PLACE_S.labels("no"), _PLACE_S.labels("yes")
-_PLACED = Counter("muster_jobs_placed", "Placements of jobs, including placements of later attempts.", ("team",))
+_PLACED = Counter("muster_jobs_placed", "Placements of jobs, over all attempts.", ("team",))
 _WAITED_S = Counter("muster_jobs_waited_seconds", "Total time that jobs waited in a queue before placement.", ("team",))
 _ENDED = Counter("muster_jobs_ended", "Jobs that ended, by outcome.", ("team", "outcome"))
 _REQUEUED = Counter("muster_jobs_requeued", "Jobs that were queued again after an attempt, by reason.", ("reason",))

@@ -67,7 +67,7 @@ def test_a_setting_shows_its_type_and_default(made: dict[str, str]) -> None:
 def test_metrics_have_their_labels_and_words_and_stand_with_their_service(made: dict[str, str]) -> None:
     page = made["metrics.md"]
     scheduler = page[page.index("## Scheduler") : page.index("## Scaler")]
-    assert "| `muster_jobs_placed_total` | counter | `team` | Placements, first and later ones. |" in scheduler
+    assert "| `muster_jobs_placed_total` | counter | `team` | Placements of jobs, over all attempts. |" in scheduler
     for metric in ("muster_http_requests_total", "muster_view_slices_total", "muster_webhook_attempts_total"):
         assert f"| `{metric}` | counter |" in page
     assert "`muster_loop_late_seconds` | histogram |" in page
