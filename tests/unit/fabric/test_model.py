@@ -132,7 +132,7 @@ class TestRefusals:
         ("changed", "said"),
         [
             ({"drop_share": 1.5}, "drop_share"),
-            ({"drop_share": 0.6, "half_share": 0.6}, "more than every call"),
+            ({"drop_share": 0.6, "half_share": 0.6}, "the sum must be at most 1"),
             ({"limit": 0}, "limit"),
         ],
     )

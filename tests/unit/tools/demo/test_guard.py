@@ -20,5 +20,5 @@ def test_a_story_has_its_figures_before_and_after_with_the_change() -> None:
 
 def test_every_danger_has_a_story_and_an_unknown_one_is_refused() -> None:
     assert list(stories("1.32")) == ["lists", "skew", "memory", "secrets", "limits"]
-    with pytest.raises(CliError, match="there is no 'weather'"):
+    with pytest.raises(CliError, match="'weather' is not a story"):
         tell(["weather"], Output.TABLE, emulated_version="1.32")
