@@ -200,4 +200,4 @@ async def test_api_servers_behind_one_address_are_told_apart(tmp_path: Path) -> 
             await until_async(both_are_seen)
             look = await observer.keep()
             assert only(look).is_right
-            assert any("told apart by when they started" in sentence for sentence in look.lacking)
+            assert any("told apart by start time" in sentence for sentence in look.lacking)

@@ -105,7 +105,7 @@ def test_a_story_of_the_demonstration_is_told_with_figures_before_and_after() ->
     assert said.returncode == 0, said.stderr
     (story,) = json.loads(said.stdout)["stories"]
     assert (story["before"]["lists"], story["after"]["lists"]) == (300, 5)
-    assert "in 60 secrets" in story["before"]["advice"]
+    assert "names 60 secrets" in story["before"]["advice"]
     assert story["after"]["advice"] == ""
 
 

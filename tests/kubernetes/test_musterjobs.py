@@ -90,7 +90,7 @@ def test_what_can_be_no_job_is_refused_in_words(kubectl: Kubectl, spec: JsonObje
 
 def test_a_name_that_can_be_no_jobs_is_refused(kubectl: Kubectl) -> None:
     refused = kubectl.apply(GOOD, name="with.dots")
-    assert "the name becomes the job's" in refused.stderr
+    assert "it is the job's name" in refused.stderr
 
 
 def test_the_server_fills_in_what_a_job_fills_in(kubectl: Kubectl) -> None:
