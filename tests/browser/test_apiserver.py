@@ -70,7 +70,7 @@ async def test_each_replica_has_its_line_and_its_row(browser: Browser) -> None:
 
 async def test_who_lists_what_and_how_often_is_told(browser: Browser) -> None:
     async with page(browser, report()) as shown:
-        row = await shown.text("table[aria-label='Who lists'] tbody tr")
+        row = await shown.text("table[aria-label='LIST requests by client'] tbody tr")
         assert "poller/1.0" in row
         assert "secrets" in row
         assert "240" in row

@@ -174,7 +174,7 @@ async def test_ended_jobs_are_read_page_by_page_as_they_are_scrolled_to(browser:
         assert await shown.page.evaluate(count) < len(ended)
         await shown.until(
             f"(document.querySelector('.jobs-scroll').scrollTop = 1e6, {count} === {len(ended)}"
-            " && document.querySelector('.jobs-foot').textContent === 'That is all.')"
+            " && document.querySelector('.jobs-foot').textContent === 'No more jobs.')"
         )
         await shown.until(f"[...document.querySelectorAll('{ROWS}')].at(-1).dataset.job === '{ended[-1].id}'")
 

@@ -28,6 +28,6 @@ async def test_the_use_of_a_job_that_runs_is_told(opened: OpenDashboard, harness
     submitted = await harness.muster.submit(job("measured", run_s=60.0))
     async with opened("/use") as shown:
         await shown.live()
-        row = shown.page.locator("table[aria-label='Who uses GPUs, by job'] tbody tr", has_text=submitted.name)
+        row = shown.page.locator("table[aria-label='GPU use by job'] tbody tr", has_text=submitted.name)
         await row.click()
         await shown.page.wait_for_selector(f"section[aria-label='Job {submitted.name}']")
