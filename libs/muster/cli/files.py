@@ -11,7 +11,7 @@ from muster.cli.errors import usage
 
 STANDARD_INPUT = Path("-")
 WRITER_S_MAX = 5.0
-"""A named pipe that nobody has opened for writing is given up after so long."""
+"""Time that a named pipe without a writer is waited for."""
 
 
 def read_text(path: Path, *, bytes_max: int, form: str) -> str:

@@ -100,12 +100,6 @@ class _WithWords(TyperCommand):
         return super().parse_args(ctx, args)
 
 
-def is_given(context: typer.Context, name: str) -> bool:
-    """Return whether the parameter of this name stands on the command line."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
-
-
 @spread
 def submit(
     *,
@@ -138,7 +132,7 @@ def submit(
     if words is not None and (shape.command or not words):
         raise usage("--: give the command of the job once, with --command or behind --, such as -- python train.py")
     if file is not None:
-        given = [job_spec.option_of(one) for one in job_spec.OPTIONS if is_given(context, one)]
+        given = [job_spec.option_of(one) for one in job_spec.OPTIONS if values.source_of(context, one) == "COMMANDLINE"]
         if given or words:
             raise usage(f"FILE and {', '.join(given) or '--'}: give the file or the options of one job, not both")
     elif all(one is None for one in (shape.gpus, shape.gpu_milli, shape.cpu_milli)):

@@ -9,6 +9,7 @@ from pydantic import JsonValue, ValidationError
 
 from muster.cli.errors import usage
 from muster.cli.files import read_text
+from muster.cli.values import NAME_FORM
 from muster.core.yaml_text import YamlLimits, YamlTextError, yaml_values
 from muster.schemas.base import BODY_BYTES_MAX, NAME_PATTERN, Wire, parse_request
 from muster.schemas.job import JobSpec
@@ -84,7 +85,7 @@ def _said(message: str) -> str:
     cures = {
         "Field required": "is missing; add it",
         "Extra inputs are not permitted": "is no field; check its spelling",
-        f"String should match pattern '{NAME_PATTERN}'": "is no name; use at most 63 of a-z, 0-9 and - (not at an end)",
+        f"String should match pattern '{NAME_PATTERN}'": f"is no name; {NAME_FORM}",
     }
     return cures.get(message, message)
 

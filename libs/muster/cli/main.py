@@ -139,7 +139,7 @@ def run(arguments: Sequence[str]) -> int:
             ended: object = command_line().main(list(arguments), prog_name="muster", standalone_mode=False)
         return ended if isinstance(ended, int) else int(ExitCode.OK)
     except typer.Abort:
-        error: CliError | None = usage("aborted: nobody answered")
+        error: CliError | None = usage("aborted: the question was not answered")
     except typer.TyperException as wrong:
         error = values.wrong_usage(wrong)
     except CliError as told:

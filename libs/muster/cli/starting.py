@@ -106,8 +106,7 @@ def options(
         found = StartOptions(
             state_dir=state_dir, settings=settings, clusters=clusters, ports=ports, split=split, fresh=fresh
         )
-        before = state_dir / "none" if fresh else state_dir  # a fresh start forgets what was set before
-        asked_settings(found.model_copy(update={"state_dir": before}))  # told now, before anything starts
+        asked_settings(found)  # wrong settings are refused now, before anything starts
         return found
 
     return _started(made)

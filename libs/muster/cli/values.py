@@ -56,13 +56,13 @@ def kind(what: str, pattern: str, allowed: str, *, also: tuple[str, ...] = ()) -
     return check
 
 
-_NAME = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"  # NAME_PATTERN of muster.schemas, which `--help` does not load
-_NAME_FORM = "use at most 63 of a-z, 0-9 and - (not at an end)"
+NAME = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"  # NAME_PATTERN of muster.schemas, which `--help` does not load
+NAME_FORM = "use at most 63 of a-z, 0-9 and - (not at an end)"
 _OBJECT, _OBJECT_FORM = "[A-Za-z0-9][A-Za-z0-9._:-]{0,252}", "use at most 253 letters, digits, `.`, `_`, `:` and `-`"
 
 job_id = kind("job id", "[A-Z2-7]{26}", "give the 26 characters A-Z and 2-7 that `muster queue` shows")
-name = kind("name", _NAME, _NAME_FORM)
-team, queue, cluster = (kind(f"{of}'s name", _NAME, _NAME_FORM) for of in ("team", "queue", "cluster"))
+name = kind("name", NAME, NAME_FORM)
+team, queue, cluster = (kind(f"{of}'s name", NAME, NAME_FORM) for of in ("team", "queue", "cluster"))
 node, device, choice = (kind(f"{of}'s name", _OBJECT, _OBJECT_FORM) for of in ("node", "device", "choice"))
 token_id = kind("token id", "[0-9a-f]{64}", "give the 64 characters that `muster token list` shows")
 key = kind("idempotency key", "[\x21-\x7e]{1,200}", "use 1 to 200 printable ASCII characters without spaces")
@@ -74,6 +74,12 @@ def url(*schemes: str) -> Callable[..., Value]:
     """Return the callback of an option that is an address of one of these schemes."""
     form = rf"({'|'.join(schemes)})://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{{1,5}})?(/\S*)?"
     return kind(f"{schemes[0]} address", form, f"give a URL such as {schemes[0]}://host:8080")
+
+
+def source_of(context: typer.Context, parameter: str) -> str:
+    """Return the name of the source of a parameter's value: COMMANDLINE, ENVIRONMENT, ..."""
+    source = context.get_parameter_source(parameter)
+    return "" if source is None else source.name
 
 
 def title(param: typer.CallbackParam) -> str:
@@ -100,12 +106,11 @@ def wrong_usage(error: typer.TyperException) -> CliError | None:
 
 
 def _checking(param: typer.CallbackParam) -> Callable[[typer.Context, Value], Value]:
-    """Return what reads a value that was given and checks it, as it was typed and as it was understood."""
+    """Return the reader of a parameter that also checks the value: the text first, then the parsed value."""
     understood = param.process_value
 
     def process(context: typer.Context, given: Value) -> Value:
-        source = context.get_parameter_source(str(param.name))
-        if context.resilient_parsing or source is None or source.name not in ("COMMANDLINE", "ENVIRONMENT"):
+        if context.resilient_parsing or source_of(context, str(param.name)) not in ("COMMANDLINE", "ENVIRONMENT"):
             return cast("Value", understood(context, given))
         for text in _texts(given):
             _check_text(param, text)

@@ -61,7 +61,7 @@ COMPARE_S = 300.0
 COMPARE_WHOLE_EVERY = 12
 """Every how many comparisons one compares each resourceVersion instead of the count: hourly."""
 SETTLE_S = 150.0
-"""A watch that does not reach a version that the server had so long ago is stuck; bookmarks come every 60 s."""
+"""A watch is stuck if it does not reach the version that the server had this time ago; bookmarks come every 60 s."""
 JOURNAL_MAX = 100_000
 """Changes that one comparison may wait through before it is given up."""
 SHARED_EVENTS_MAX = 500

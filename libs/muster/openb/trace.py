@@ -154,10 +154,8 @@ def _node(cells: _Cells) -> OpenbNode:
 
 
 def _task(cells: _Cells) -> OpenbTask:
-    count, share = (
-        cells.whole("num_gpu", high=GPUS_MAX),
-        cells.whole("gpu_milli") if cells.text("gpu_milli") else WHOLE_GPU_MILLI,
-    )
+    count = cells.whole("num_gpu", high=GPUS_MAX)
+    share = cells.whole("gpu_milli") if cells.text("gpu_milli") else WHOLE_GPU_MILLI
     if share > WHOLE_GPU_MILLI or (count == 1 and share == 0):
         raise cells.wrong("gpu_milli", f"{share} is not a share of one GPU: 1 to {WHOLE_GPU_MILLI}")
     is_fraction = count == 1 and share < WHOLE_GPU_MILLI

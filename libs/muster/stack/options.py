@@ -142,12 +142,14 @@ def refuse_another_role(state: StateDir, asked: Settings) -> None:
 
 
 def asked_settings(options: StartOptions) -> Settings:
-    """What was set before, changed by what this start says; where things listen is still last time's.
+    """Return the settings of the last start, unless this one is fresh, changed by this start's; endpoints are the last.
 
     Raises pydantic.ValidationError.
     """
     state = StateDir(options.state_dir)
-    before: Json = json.loads(state.settings.read_bytes()) if state.settings.exists() else {}
+    before: Json = {}
+    if not options.fresh and state.settings.exists():
+        before = json.loads(state.settings.read_bytes())
     fixed: Json = {"state_dir": str(state.path), "credentials_dir": str(state.creds)}
     if options.cluster is not None:
         fixed["cluster"] = options.cluster

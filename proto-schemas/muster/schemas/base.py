@@ -48,9 +48,11 @@ class Kept(Wire):
         """Share the set of the fields that were given."""
         given = self.model_fields_set
         fields = frozenset(given)
-        if len(_GIVEN) < GIVEN_MAX:
-            _GIVEN.setdefault(fields, given)
-        object.__setattr__(self, "__pydantic_fields_set__", _GIVEN.get(fields, given))
+        shared = _GIVEN.get(fields)
+        if shared is not None:
+            object.__setattr__(self, "__pydantic_fields_set__", shared)
+        elif len(_GIVEN) < GIVEN_MAX:
+            _GIVEN[fields] = given
 
 
 GIVEN_MAX = 1_024  # sets that are shared: clients may give the fields in any combination

@@ -17,6 +17,7 @@ from muster.cli import files, values
 from muster.cli.errors import CliError
 from muster.cli.files import read_text
 from muster.cli.main import command_line, run
+from muster.schemas.base import NAME_PATTERN
 from unit.cli.fake_muster import FakeMuster
 
 JOB = "A" * 26
@@ -332,3 +333,7 @@ def test_a_label_or_variable_has_one_value(
     option: str, one: str, other: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "give it once" in told(capsys, "submit", "--gpus", "1", option, one, option, other)
+
+
+def test_names_of_options_are_the_names_of_the_schemas() -> None:
+    assert f"^{values.NAME}$" == NAME_PATTERN

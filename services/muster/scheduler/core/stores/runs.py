@@ -1,6 +1,6 @@
 """Indexes of jobs for preemption: past their slice, stopping, resizing, with reserved places.
 
-A run that begins goes on a heap by the end of its slice and moves to the expired ones when that has passed, so that
+A new run is pushed on a heap by the end of its slice and moves to the expired runs after that time, so that
 preemption never visits all running jobs to find its candidates.
 """
 

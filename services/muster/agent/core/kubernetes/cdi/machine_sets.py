@@ -433,5 +433,5 @@ class MachineSets(Machines):
 
 
 def before(at: Instant, seconds: float) -> Instant:
-    """Return the time so long before another."""
+    """Return the time that many seconds before another, at least 0."""
     return Instant(max(0, at - round(seconds * NS_PER_S)))
