@@ -52,6 +52,8 @@ class _Checked:
 def _told() -> Iterator[None]:
     try:
         yield
+    except BrokenPipeError:
+        raise  # the reader left, as `head` does: typer ends the command without a message
     except OSError as error:
         raise usage(f"standard output: cannot be written ({error.strerror}); the result is not complete") from error
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
-from subprocess import PIPE
+from subprocess import PIPE, CompletedProcess
 from subprocess import run as run_process
 from threading import Thread
 
@@ -244,18 +244,25 @@ def test_a_full_disk_is_one_line(
     )
 
 
-@pytest.mark.parametrize("to", ["/dev/full", "a closed pipe"])
-def test_the_process_ends_so_too(to: str) -> None:
-    if to == "/dev/full":
-        out = os.open(to, os.O_WRONLY)
-    else:
-        reader, out = os.pipe()
-        os.close(reader)
+def printed_to(out: int) -> CompletedProcess[str]:
+    """Run a command that prints much in a process of its own, and close `out`."""
     code = "from muster.cli.main import main; import sys; sys.argv[1:] = ['kubernetes', 'crd']; main()"
     ended = run_process([sys.executable, "-c", code], stdout=out, stderr=PIPE, text=True, timeout=60, check=False)
     os.close(out)
+    return ended
+
+
+def test_a_process_ends_so_on_a_full_disk() -> None:
+    ended = printed_to(os.open("/dev/full", os.O_WRONLY))
     assert (ended.returncode, ended.stderr.count("\n")) == (2, 1), ended.stderr
     assert ended.stderr.startswith("muster: standard output: cannot be written (")
+
+
+def test_a_reader_that_leaves_early_gets_no_message() -> None:
+    reader, out = os.pipe()
+    os.close(reader)
+    ended = printed_to(out)
+    assert (ended.returncode, ended.stderr) == (1, "")
 
 
 def refusal(path: Path, *, bytes_max: int = 100) -> str:
