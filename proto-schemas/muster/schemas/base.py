@@ -1,7 +1,7 @@
 """Base of all wire models: frozen, tolerant readers of newer writers, bounded text."""
 
 import json
-from typing import Annotated, NewType, TypeVar
+from typing import Annotated, NewType, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -53,6 +53,10 @@ class Kept(Wire):
             object.__setattr__(self, "__pydantic_fields_set__", shared)
         elif len(_GIVEN) < GIVEN_MAX:
             _GIVEN[fields] = given
+
+    def __deepcopy__(self, memo: dict[int, object] | None = None) -> Self:
+        """Return the model itself, since it is frozen: pydantic copies the default of a field for every model."""
+        return self
 
 
 GIVEN_MAX = 1_024  # sets that are shared: clients may give the fields in any combination

@@ -94,7 +94,38 @@ def test_another_label_gives_another_plan(learnt: Learnt) -> None:
     page = f'DCGM_FI_DEV_GPU_UTIL{{{GPU},hpc_job="%s"}} 5\n'
     jobs = [read.read("n1", page % job).gpus[0].jobs for job in ("A", "A", "B", "B")]
     assert jobs == [("A",), ("A",), ("B",), ("B",)]
-    assert (learnt.pages, learnt.whole) == (2, 0)
+    assert (learnt.pages, learnt.whole) == (1, 0), "the series belong together as before"
+
+
+def test_pages_are_learned_anew_when_series_belong_together_in_another_way(learnt: Learnt) -> None:
+    read = Pages()
+    page = "".join(f'DCGM_FI_DEV_{name}{{UUID="%s",GPU_I_ID="%s"}} 5\n' for name in ("GPU_TEMP", "POWER_USAGE"))
+    for owners in (
+        ("a", "", "a", ""),
+        ("b", "", "b", ""),
+        ("a", "", "b", ""),
+        ("a", "1", "a", "2"),
+        ("a", "1", "b", "1"),
+    ):
+        assert said(page % owners, read) == said(page % owners)
+    assert (learnt.pages, learnt.whole) == (4, 0)
+
+
+@pytest.mark.parametrize("path", PLAIN, ids=lambda path: path.stem)
+def test_a_page_is_not_learned_again_when_other_pods_use_the_gpus(path: Path, learnt: Learnt) -> None:
+    text, read = path.read_text(), Pages()
+    for pod in ("a", "b", "c"):
+        changed = re.sub(r'(?<=[,{]pod=")[^"]+', rf"{pod}-\g<0>", text)
+        assert said(changed, read) == said(changed)
+    assert learnt.pages == 1
+
+
+def test_a_label_that_appears_twice_makes_no_page(learnt: Learnt) -> None:
+    """The labels of the GPU alone are valid; together with those of the error code they are not."""
+    read = Pages()
+    page = f'{TEMP[:-1]}%s}} 40\nDCGM_EXP_XID_ERRORS_COUNT{{{GPU}%s,xid="79"}} 1\n'
+    for more in ("", ',xid="1"'):
+        assert said(page % (more, more), read) == said(page % (more, more))
 
 
 def test_a_count_that_appears_is_seen_at_once() -> None:
@@ -133,17 +164,15 @@ def test_what_a_plan_reads_of_two_nodes_is_each_ones_own(learnt: Learnt) -> None
     for node, degrees in (("n1", 40), ("n2", 50), ("n1", 41), ("n2", 51)):
         (gpu,) = read.read(node, page.format(f"GPU-{node}", degrees)).gpus
         assert (gpu.uuid, gpu.shown.temperature_c) == (f"GPU-{node}", degrees)
-    assert learnt.pages == 2
+    assert learnt.pages == 1
 
 
-def test_nodes_that_are_gone_are_forgotten(learnt: Learnt) -> None:
-    read, text = Pages(), f"{TEMP} 40\n"
+def test_nodes_that_are_gone_are_forgotten() -> None:
+    read = Pages()
     for node in ("n1", "n2"):
-        read.read(node, text)
+        read.read(node, f"{TEMP} 40\n")
     read.keep({"n2"})
-    for node in ("n1", "n2"):
-        read.read(node, text)
-    assert learnt.pages == 3
+    assert read.nodes == {"n2"}
 
 
 @pytest.mark.parametrize(

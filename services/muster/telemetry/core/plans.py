@@ -7,9 +7,10 @@ Whatever is not exactly so plain is read whole (`muster.telemetry.core.pages`), 
 says; docs/benchmarks.md has the times.
 """
 
+import itertools
 import json
 import re
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Protocol, TypeVar
@@ -55,7 +56,8 @@ _PLAIN_MAX = 2**31 - 16
 """Below it, and not below 0, no number is blank."""
 _ABOUT_NAMES = frozenset((*XID_CODE, *XID_WINDOW, *WATCH_NAME, *WATCH_CODE, *EVENT_NAME))
 """Labels that say what a series is about, and nothing of whose it is."""
-_ABOUT = re.compile(rf'(?:,(?:{"|".join(sorted(_ABOUT_NAMES))})="[^"\\]*")+')
+_ABOUT_LABEL = rf'(?:{"|".join(sorted(_ABOUT_NAMES))})="[^"\\]*"'
+_ABOUT = re.compile(rf"(?:,{_ABOUT_LABEL})+|^(?:{_ABOUT_LABEL},)+")
 Told = Sequence[Number | None]
 """The wanted values of a page in Muster's units, None where one is blank, and one None more at the end."""
 
@@ -78,18 +80,24 @@ def _picker(places: Sequence[int]) -> Picker:
     return few
 
 
+Abouts = tuple[tuple[int, str], ...]
+"""Places of series, and labels."""
+
+
 class Kind:
     """Pages whose series have the same names in the same order."""
 
-    __slots__ = ("meanings", "middles", "wanted")
+    __slots__ = ("abouts", "meanings", "wanted")
 
     def __init__(self, wanted: Sequence[tuple[int, Meaning]]) -> None:
         self.meanings = tuple(meaning for _, meaning in wanted)
-        """Of the wanted series, in the page's order. What is called a place below is one among these."""
+        """Of the wanted series, in the page's order. A place below is an index of this."""
         self.wanted = _picker([place for place, _ in wanted])
-        """Takes what belongs to these from what there is for each series of the page."""
-        self.middles = [""] * len(wanted)
-        """Of each the labels that say what it is about, as the last page had them: a first guess for the next one."""
+        """Takes the values of the wanted series from those of all series of a page."""
+        self.abouts: Abouts = tuple(
+            (place, "") for place, meaning in enumerate(self.meanings) if meaning.field in LABELLED
+        )
+        """Places of the series that are about something, with the labels that say what on the page learned last."""
 
 
 def kind_of(names: Sequence[str]) -> Kind | None:
@@ -296,22 +304,20 @@ class Plan:
 
 
 _Read = tuple[_PartDraft | None, Mapping[str, str]]
-"""Of which part a series is, None for no GPU's, and what its labels say."""
+"""The part of a series, None without a GPU, and the labels of the series."""
 
 
 class _Labels:
-    """Reads the labels of a page's series. draft: the page without values; parts: of its instances, by their `id`."""
+    """Reads the labels of a page's series. draft: the page without values; parts: by `id` of their instances."""
 
     def __init__(self) -> None:
         self.draft = Draft()
         self.parts: dict[int, _PartDraft] = {}
         self._terms: dict[str, tuple[str, str]] = {}
         self._known: dict[str, _Read] = {}
-        self._about_nothing: dict[str, _Read] = {}
-        self._abouts: dict[str, Mapping[str, str] | None] = {}
 
     def of(self, text: str) -> _Read | None:
-        """All labels; None if they are not plain."""
+        """Return what these labels say; None if they are not plain."""
         found = self._known.get(text)
         if found is None:
             labels = plain_labels(text, self._terms)
@@ -322,61 +328,92 @@ class _Labels:
             if instance is not None and part is None:
                 part = self.parts[id(instance)] = _PartDraft()
             found = self._known[text] = part, labels
-            if labels.keys().isdisjoint(_ABOUT_NAMES):
-                self._about_nothing[text] = found
         return found
 
-    def about(self, text: str, kind: Kind, place: int) -> _Read | None:
-        """The same of a series that is about something; of its labels those which say what, or all.
 
-        Nine in ten labels of a page are those of a GPU's other series, which were read, with these in the middle.
-        """
-        rest = _without(text, kind.middles[place])
-        if rest not in self._about_nothing:
-            found = _ABOUT.search(text)
-            kind.middles[place] = "" if found is None else found[0]
-            rest = _without(text, kind.middles[place])
-        read = self._about_nothing.get(rest)
-        middle = kind.middles[place]
-        if read is not None and middle not in self._abouts:
-            self._abouts[middle] = plain_labels(middle[1:], self._terms)
-        labels = None if read is None else self._abouts[middle]
-        return self.of(text) if read is None or labels is None else (read[0], labels)
+def _without(text: str, about: str) -> str:
+    """Return labels without those that say what a series is about; "" if these are not among them.
 
-
-def _without(text: str, middle: str) -> str:
-    """Labels without some of them; "" if these are not there. In plain ones a quote before a comma ends a label."""
-    start = text.find(middle)
-    end = start + len(middle)
-    if start <= 0 or not middle or text[start - 1] != '"' or text[end : end + 1] not in ("", ","):
+    In plain labels a quote before a comma ends a label, and nothing else does.
+    """
+    start = text.find(about)
+    end = start + len(about)
+    if not about or start < 0:
         return ""
-    return text[:start] + text[end:]
+    is_bounded = about[-1] == "," if start == 0 else text[start - 1] == '"' and text[end : end + 1] in ("", ",")
+    return text[:start] + text[end:] if is_bounded else ""
 
 
 def learn(kind: Kind, labels: Sequence[str]) -> tuple[Draft, Parts] | None:
-    """The page without values, and which values are of which GPU; None if the page has to be read whole.
+    """Return the page without values, and which values are of which GPU; None if the page must be read whole.
 
-    labels: of all series.
+    labels: of the wanted series.
     """
-    if any("\n" in text for text in labels):
-        return None
     page = _Labels()
-    for place, (text, meaning) in enumerate(zip(kind.wanted(labels), kind.meanings, strict=True)):
-        is_about = meaning.field in LABELLED
-        found = page.about(text, kind, place) if is_about else page.of(text)
+    for place, (text, meaning) in enumerate(zip(labels, kind.meanings, strict=True)):
+        found = page.of(text)
         if found is None:
             return None
         part, read = found
         if part is None:
             continue
-        if is_about:
+        if meaning.field in LABELLED:
             part.count(meaning.field, place, about(meaning.field, read))
         else:
             part.add(meaning.field, place)
+    kind.abouts = tuple(
+        (place, "" if (found := _ABOUT.search(labels[place])) is None else found[0]) for place, _ in kind.abouts
+    )
     return page.draft, tuple(
         tuple(page.parts[id(one)].part(is_whole_gpu=[*gpu.instances] == [WHOLE]) for one in gpu.instances.values())
         for gpu in page.draft.gpus.values()
     )
+
+
+Groups = tuple[int, ...]
+"""For each wanted series, the place of the first one with the same labels, without those that say what it is about."""
+Owners = tuple[tuple[int | None, ...], tuple[tuple[bool, tuple[int, ...]], ...]]
+"""By group, the number of its instance, None without a GPU; by GPU, whether it is whole, and its instances."""
+
+
+def _grouped(kind: Kind, labels: Sequence[str]) -> tuple[list[str], Groups]:
+    """Return the labels of each wanted series without those that say what it is about, and the groups."""
+    owners = list(labels)
+    for place, middle in kind.abouts:
+        owners[place] = _without(labels[place], middle)
+    first: dict[str, int] = {}
+    return owners, tuple(map(first.setdefault, owners, itertools.count()))
+
+
+def _owned(owners: Iterable[str]) -> tuple[Draft, Owners] | None:
+    """Read the labels of each group; return None where `learn` must look at all of them.
+
+    A label that says what a series is about must not be among them: the series that is about something has it twice.
+    """
+    draft, terms = Draft(), dict[str, tuple[str, str]]()
+    numbers: dict[int, int] = {}
+    of_groups: list[int | None] = []
+    for text in owners:
+        read = plain_labels(text, terms)
+        if read is None or not read.keys().isdisjoint(_ABOUT_NAMES):
+            return None
+        instance = instance_of(draft, read)
+        of_groups.append(None if instance is None else numbers.setdefault(id(instance), len(numbers)))
+    of_gpus = tuple(
+        ([*gpu.instances] == [WHOLE], tuple(numbers[id(instance)] for instance in gpu.instances.values()))
+        for gpu in draft.gpus.values()
+    )
+    return draft, (tuple(of_groups), of_gpus)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The layout of pages whose wanted series have the same groups."""
+
+    layout: Layout
+    leaders: Picker
+    """Takes the first series of each group."""
+    owners: Owners
 
 
 class Pages:
@@ -385,7 +422,7 @@ class Pages:
     def __init__(self) -> None:
         self._plans: dict[str, Plan] = {}
         self._kinds: dict[int, Kind] = {}
-        self._layouts: dict[tuple[Kind, Parts], Layout] = {}
+        self._layouts: dict[tuple[Kind, Abouts, Groups], _Known] = {}
 
     def read(self, node: str, text: str) -> Page:
         """What `read_page` says of the node's page. Raises PageError."""
@@ -394,13 +431,18 @@ class Pages:
         hashed = hash(rest)
         plan = self._plans.get(node)
         if plan is None or plan.rest != hashed:
-            plan = self._learnt(rest, hashed)
+            plan = self._learned(rest, hashed)
             if plan is None:
                 self._plans.pop(node, None)
                 return read_page(text)
             self._plans[node] = plan
         gpus = plan.layout.read(plan.kind.wanted(pieces[1::2]), plan.gpus)
         return read_page(text) if gpus is None else Page(gpus, plan.driver)
+
+    @property
+    def nodes(self) -> Set[str]:
+        """Return the nodes whose pages are remembered."""
+        return self._plans.keys()
 
     def keep(self, nodes: Container[str]) -> None:
         """Forget all nodes but these."""
@@ -419,17 +461,46 @@ class Pages:
                 self._kinds[hashed] = kind
         return kind
 
-    def _learnt(self, rest: Sequence[str], hashed: int) -> Plan | None:
-        """The plan of a page; None if it has to be read whole."""
+    def _learned(self, rest: Sequence[str], hashed: int) -> Plan | None:
+        """Return the plan of a page; None if the page must be read whole."""
         cut = [piece.rpartition("{") for piece in rest[:-1]]
+        texts = [labels for _, _, labels in cut]
         kind = self._kind((*(name for name, _, _ in cut), rest[-1]))
-        learnt = None if kind is None else learn(kind, [labels for _, _, labels in cut])
-        if kind is None or learnt is None:
+        if kind is None or "\n" in "".join(texts):
             return None
-        draft, parts = learnt
-        layout = self._layouts.get((kind, parts))
-        if layout is None:
+        labels = kind.wanted(texts)
+        found = self._recognized(kind, labels)
+        if found is None:
+            found = self._learned_anew(kind, labels)
+        if found is None:
+            return None
+        draft, layout = found
+        return Plan(hashed, kind, layout, draft.driver, tuple(map(_labelled, draft.gpus.values())))
+
+    def _recognized(self, kind: Kind, labels: Sequence[str]) -> tuple[Draft, Layout] | None:
+        """Return the layout of a page that differs from a known one only by the labels of whole groups.
+
+        When a job starts or ends, the labels of a GPU change in all its series.
+        """
+        owners, groups = _grouped(kind, labels)
+        known = self._layouts.get((kind, kind.abouts, groups))
+        read = None if known is None else _owned(known.leaders(owners))
+        if known is None or read is None or read[1] != known.owners:
+            return None
+        return read[0], known.layout
+
+    def _learned_anew(self, kind: Kind, labels: Sequence[str]) -> tuple[Draft, Layout] | None:
+        """Return the layout of a page, and remember it for pages with the same groups."""
+        learned = learn(kind, labels)
+        if learned is None:
+            return None
+        draft, parts = learned
+        layout = Layout(kind, parts)
+        owners, groups = _grouped(kind, labels)
+        leaders = _picker([place for place, first in enumerate(groups) if place == first])
+        read = _owned(leaders(owners))
+        if read is not None:
             if len(self._layouts) >= KINDS_MAX:
                 self._layouts.clear()
-            layout = self._layouts[kind, parts] = Layout(kind, parts)
-        return Plan(hashed, kind, layout, draft.driver, tuple(map(_labelled, draft.gpus.values())))
+            self._layouts[kind, kind.abouts, groups] = _Known(layout, leaders, read[1])
+        return draft, layout
