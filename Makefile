@@ -44,13 +44,13 @@ up: install web  ## start everything and show the fleet live until Ctrl-C
 lint: install check-images structure  ## formatting, rules, types, import contracts, pinned images, figures of the structure
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
+	$(YIELDING) $(BIN)/mypy
 	$(BIN)/lint-imports
 
 test: test-unit test-stack test-documents  ## everything that needs no browser, no container engine and no Kubernetes
 
 test-unit: install  ## units, contracts and simulations: no stack is started
-	$(BIN)/python -m pytest --numprocesses logical --dist loadfile tests/contract tests/simulation tests/unit
+	$(YIELDING) $(BIN)/python -m pytest --numprocesses logical --dist loadfile tests/contract tests/simulation tests/unit
 
 test-stack: install  ## stacks of real servers, whole and in parts, two at a time
 	$(BIN)/python -m pytest --numprocesses logical --maxprocesses 2 --dist loadfile --no-loadscope-reorder \
@@ -98,17 +98,18 @@ wheel: install web  ## the distribution, with the built dashboard in it
 golden: install  ## record the golden logs of tests/golden anew
 	PYTHONPATH=tests $(BIN)/python -m golden.record
 
-check: lint test-web test-unit test-stack test-k8s test-browser test test-security test-compose docs  ## what CI runs
+check: test-k8s lint test-web test-unit test-stack test-browser test-documents test-security test-compose docs  ## what CI runs
 
-# Two parts of a check run at a time, the longest first. What needs no stack comes before all that does: it keeps both
-# cores busy, and stacks that get too little processor time lose their leases. What needs one mostly waits: for leases,
-# pods, pages. `docs` comes last, because tests look for files that git does not know.
+# Two parts of a check run at a time. A part with a control plane, stacks or a browser mostly waits: for leases, pods,
+# pages. What needs the cores (lint, units) runs beside the longest of these, and yields to it: stacks that get too little
+# processor time lose their leases. `docs` comes last, because tests look for files that git does not know.
 ifneq ($(filter check,$(MAKECMDGOALS)),)
 MAKEFLAGS += --jobs=2 --output-sync=target --no-print-directory
-STACKS := test-stack test-k8s test-browser test-documents test-security test-compose
+YIELDING := nice -n 15
+STACKS := test-stack test-browser test-documents test-security test-compose
 test-unit: | test-web web
 $(STACKS): | lint test-unit
-docs: | $(STACKS)
+docs: | test-k8s $(STACKS)
 endif
 
 clean:  ## remove the virtual environment and caches
