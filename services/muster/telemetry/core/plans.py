@@ -344,6 +344,12 @@ def _without(text: str, about: str) -> str:
     return text[:start] + text[end:] if is_bounded else ""
 
 
+def _about_labels(text: str) -> str:
+    """Return the labels that say what a series is about, "" without any."""
+    found = _ABOUT.search(text)
+    return "" if found is None else found[0]
+
+
 def learn(kind: Kind, labels: Sequence[str]) -> tuple[Draft, Parts] | None:
     """Return the page without values, and which values are of which GPU; None if the page must be read whole.
 
@@ -361,9 +367,7 @@ def learn(kind: Kind, labels: Sequence[str]) -> tuple[Draft, Parts] | None:
             part.count(meaning.field, place, about(meaning.field, read))
         else:
             part.add(meaning.field, place)
-    kind.abouts = tuple(
-        (place, "" if (found := _ABOUT.search(labels[place])) is None else found[0]) for place, _ in kind.abouts
-    )
+    kind.abouts = tuple((place, _about_labels(labels[place])) for place, _ in kind.abouts)
     return page.draft, tuple(
         tuple(page.parts[id(one)].part(is_whole_gpu=[*gpu.instances] == [WHOLE]) for one in gpu.instances.values())
         for gpu in page.draft.gpus.values()
