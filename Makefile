@@ -98,7 +98,7 @@ wheel: install web  ## the distribution, with the built dashboard in it
 golden: install  ## record the golden logs of tests/golden anew
 	PYTHONPATH=tests $(BIN)/python -m golden.record
 
-check: test-k8s lint test-web test-unit test-stack test-browser test-documents test-security test-compose docs  ## what CI runs
+check: test-k8s lint test-web test-unit test-stack test-browser test test-security test-compose docs  ## what CI runs
 
 # Two parts of a check run at a time. A part with a control plane, stacks or a browser mostly waits: for leases, pods,
 # pages. What needs the cores (lint, units) runs beside the longest of these, and yields to it: stacks that get too little
