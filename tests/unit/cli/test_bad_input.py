@@ -210,7 +210,7 @@ def test_a_number_of_nodes_is_a_count_or_a_share(value: str, capsys: pytest.Capt
 def test_an_archive_is_a_regular_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     os.mkfifo(tmp_path / "pipe")
     line = told(capsys, "log", "import", str(tmp_path / "pipe"), "--state-dir", str(tmp_path / "none"))
-    assert "is no regular file" in line
+    assert "is not a regular file" in line
 
 
 @pytest.mark.parametrize("content", ["a\0b", "[" * 100_000], ids=["zero", "deep"])
@@ -272,13 +272,13 @@ def refusal(path: Path, *, bytes_max: int = 100) -> str:
 
 
 def test_only_files_pipes_and_standard_input_are_read(tmp_path: Path) -> None:
-    assert "no regular file and no pipe" in refusal(Path("/dev/zero"))
+    assert "not a regular file or a pipe" in refusal(Path("/dev/zero"))
     assert "is a directory" in refusal(tmp_path)
     assert "No such file" in refusal(tmp_path / "none")
     (tmp_path / "large").write_bytes(b"a" * 101)
-    assert "at most 100 bytes" in refusal(tmp_path / "large")
+    assert "is larger than 100 bytes" in refusal(tmp_path / "large")
     (tmp_path / "binary").write_bytes(b"a\xff")
-    assert "not UTF-8 text at byte 1" in refusal(tmp_path / "binary")
+    assert "not UTF-8 at byte 1" in refusal(tmp_path / "binary")
 
 
 def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
@@ -293,12 +293,12 @@ def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
 def test_a_pipe_that_nobody_writes_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "WRITER_S_MAX", 0.01)
     os.mkfifo(tmp_path / "pipe")
-    assert "nobody writes into the pipe" in refusal(tmp_path / "pipe")
+    assert "no process writes to the pipe" in refusal(tmp_path / "pipe")
 
 
 def test_standard_input_is_read_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(b"a" * 101)))
-    assert refusal(Path("-")).startswith("standard input: at most 100 bytes")
+    assert refusal(Path("-")).startswith("standard input: is larger than 100 bytes")
 
 
 def test_submit_reads_standard_input(muster: FakeMuster, monkeypatch: pytest.MonkeyPatch) -> None:
