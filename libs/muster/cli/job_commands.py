@@ -116,14 +116,25 @@ class JobOptions:
     ] = None
     image: Annotated[str, typer.Option(help="Container image.", rich_help_panel=_SHAPE)] = ""
     command: Annotated[
-        str, typer.Option(help="Command line, in quotes. Alternative: words after `--`.", rich_help_panel=_SHAPE)
+        str,
+        typer.Option(
+            help="Command line, in quotes. Alternative: words after `--`.",
+            rich_help_panel=_SHAPE,
+            parser=values.lines,
+            metavar="TEXT",
+        ),
     ] = ""
     label: Annotated[
         list[str] | None, typer.Option(help="Label, KEY=VALUE; repeat for more.", rich_help_panel=_SHAPE)
     ] = None
     env: Annotated[
         list[str] | None,
-        typer.Option(help="Environment variable, NAME=VALUE; repeat for more.", rich_help_panel=_SHAPE),
+        typer.Option(
+            help="Environment variable, NAME=VALUE; repeat for more.",
+            rich_help_panel=_SHAPE,
+            parser=values.lines,
+            metavar="TEXT",
+        ),
     ] = None
     env_secret: Annotated[
         list[str] | None,

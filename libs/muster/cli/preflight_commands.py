@@ -37,7 +37,9 @@ def run(
     ] = "",
     report: Annotated[
         Path | None,
-        typer.Option(help="File for the report. Default: the termination message of the pod.", dir_okay=False),
+        typer.Option(
+            help="File for the report. Default: the termination message of the pod.", dir_okay=False, writable=True
+        ),
     ] = None,
     output: As = Output.TABLE,
 ) -> None:

@@ -32,7 +32,9 @@ def openb(
     speedup: Annotated[
         float | None, typer.Option(min=1, help="Trace seconds per second. Default: the trace takes two minutes.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Output directory for the report, PNG and CSV.")] = Path("out/openb"),
+    out: Annotated[Path, typer.Option(help="Output directory for the report, PNG and CSV.", file_okay=False)] = Path(
+        "out/openb"
+    ),
     output: As = Output.TABLE,
 ) -> None:
     """Replay the Alibaba openb trace on a fresh stack; report placed and unplaced jobs, waits and GPU allocation."""

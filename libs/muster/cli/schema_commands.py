@@ -10,7 +10,10 @@ from muster.cli.output import print_line
 
 app = typer.Typer(name="schemas", help="Export the schemas of all messages.", no_args_is_help=True)
 
-Out = Annotated[Path | None, typer.Option("--out", help="Output directory. Default: proto-schemas of the checkout.")]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", help="Output directory. Default: proto-schemas of the checkout.", file_okay=False),
+]
 Check = Annotated[bool, typer.Option("--check", help="Write nothing; exit code 3 if the files differ from the code.")]
 Breaking = Annotated[bool, typer.Option("--allow-breaking", help="Allow incompatible changes of facts.")]
 

@@ -151,7 +151,9 @@ def synthetic(
         ),
     ] = 10.0,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 1,
-    out: Annotated[Path | None, typer.Option(help="Output directory for the report. Default: no report.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Output directory for the report. Default: no report.", file_okay=False)
+    ] = None,
     output: As = Output.TABLE,
 ) -> None:
     """Simulate a regular fleet with jobs of all sizes in 125 queues; report the results and the simulation speed.

@@ -28,7 +28,14 @@ class Wanted:
         ),
     ]
     run: Annotated[
-        str, typer.Option("--run", help="Command to run on each node, with --component command.", rich_help_panel=_WHAT)
+        str,
+        typer.Option(
+            "--run",
+            help="Command to run on each node, with --component command.",
+            rich_help_panel=_WHAT,
+            parser=values.lines,
+            metavar="TEXT",
+        ),
     ] = ""
     select: Annotated[
         list[str] | None,

@@ -151,11 +151,11 @@ def test_what_can_be_no_name_is_refused_before_a_stack_is_asked(
     words: tuple[str, ...], value: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line = told(capsys, *words, value, *(["5"] if words == ("priority",) else []))
-    assert f"'{value}' is no " in line
+    assert f"'{value}' is not a valid " in line
 
 
 def test_a_job_id_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
-    line = "ID: '../../x' is no job id; give the 26 characters A-Z and 2-7 that `muster queue` shows"
+    line = "ID: '../../x' is not a valid job id; give the 26 characters A-Z and 2-7 that `muster queue` shows"
     assert told(capsys, "why", "../../x") == line
 
 
@@ -175,7 +175,7 @@ def test_what_the_parser_refuses_is_one_line_that_names_the_value(capsys: pytest
     "words", [("--url",), ("init", "files", "--http-url"), ("guard", "audit", "d", "--url")], ids=" ".join
 )
 def test_an_address_is_a_url(words: tuple[str, ...], value: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert f"{words[-1]}: '{value}' is no http address; " in told(
+    assert f"{words[-1]}: '{value}' is not a valid http URL; " in told(
         capsys, *words, value, *([] if words[0] != "--url" else ["queue"])
     )
 
@@ -204,7 +204,7 @@ def test_settings_of_a_start_are_checked_before_anything_starts(
 
 @pytest.mark.parametrize("value", ["0", "101%", "!!"])
 def test_a_number_of_nodes_is_a_count_or_a_share(value: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "is no number of nodes" in told(capsys, "demo", "upgrade", "--max-unavailable", value)
+    assert "is not a valid number of nodes" in told(capsys, "demo", "upgrade", "--max-unavailable", value)
 
 
 def test_an_archive_is_a_regular_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
