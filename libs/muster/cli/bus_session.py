@@ -1,4 +1,4 @@
-"""Work on the bus itself, with users made for that: connecting, and what goes wrong there as exit codes."""
+"""Connect to the bus directly with NATS users of the command line, and convert errors into exit codes."""
 
 import contextlib
 import os
@@ -20,14 +20,14 @@ Result = TypeVar("Result")
 
 
 async def on_bus(settings: Settings, user: str, work: Callable[[Client], Awaitable[Result]]) -> Result:
-    """Do something with a connection as `user`. Raises CliError."""
+    """Run an action with a connection as `user`. Raises CliError."""
     async with _connection(settings, user) as client:
         return await work(client)
 
 
 @asynccontextmanager
 async def _connection(settings: Settings, user: str) -> AsyncIterator[Client]:
-    """A connection as `user`; what goes wrong on it becomes an exit code."""
+    """Open a connection as `user`. Raises CliError for its errors."""
     try:
         client = await connect_once(settings, user)
     except CredentialsError as error:
@@ -46,19 +46,19 @@ async def _connection(settings: Settings, user: str) -> AsyncIterator[Client]:
 
 
 def settings_of(state_dir: Path) -> Settings:
-    """What the stack of a directory runs with. Raises CliError (not reachable) if there is none."""
+    """Return the settings of the stack of a directory. Raises CliError (unreachable) if there is none."""
     try:
         return load_settings(state_dir, os.environ)
     except FileNotFoundError:
         raise unreachable(
-            f"--state-dir: {state_dir} holds no stack; `muster up --state-dir {state_dir}` makes one"
+            f"--state-dir: {state_dir} has no stack; `muster up --state-dir {state_dir}` creates one"
         ) from None
 
 
 def log_of(settings: Settings, name: str) -> LogName:
-    """The log that somebody names, in a centre a cluster's copy; by default the cluster's. Raises CliError."""
+    """Return the named log; in the center of a federation the copy of a cluster's log. Raises CliError."""
     if name == FED_LOG.scope:
         return FED_LOG
     if name and name not in settings.clusters:
-        raise usage(f"--log: {name!r} is neither `fed` nor the cluster {' or '.join(map(repr, settings.clusters))}")
+        raise usage(f"--log: {name!r} is not a log; use `fed` or {' or '.join(map(repr, settings.clusters))}")
     return cluster_log(name or settings.cluster)

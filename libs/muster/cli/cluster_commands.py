@@ -1,4 +1,4 @@
-"""`muster cluster`: clusters of a federation. `muster routes`: where jobs go. `muster reroute`: move one."""
+"""Commands for federations: `muster cluster`, `muster routes` and `muster reroute`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,18 +8,22 @@ import typer
 from muster.cli import values
 from muster.cli.options import As, Output, Reason, StateDir
 
-clusters = typer.Typer(name="cluster", help="Clusters of the federation: drain and resume them.", no_args_is_help=True)
+clusters = typer.Typer(
+    name="cluster", help="List, drain and resume the clusters of the federation.", no_args_is_help=True
+)
 routes = typer.Typer(
-    name="routes", help="Where jobs go, and what teams may have over all clusters.", invoke_without_command=True
+    name="routes",
+    help="Show and set routing rules and the limits of teams over all clusters.",
+    invoke_without_command=True,
 )
 GROUPS = (clusters, routes)
 
-_Cluster = Annotated[str, typer.Argument(help="Name of the cluster.", metavar="CLUSTER", callback=values.cluster)]
-_File = Annotated[Path, typer.Argument(help="Rules and teams, as YAML or JSON.", metavar="FILE")]
+_Cluster = Annotated[str, typer.Argument(help="Cluster name.", metavar="CLUSTER", callback=values.cluster)]
+_File = Annotated[Path, typer.Argument(help="Routing rules and team limits, in YAML or JSON.", metavar="FILE")]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the groups and the command to the command line."""
+    """Register the commands."""
     for group in GROUPS:
         app.add_typer(group)
     app.command()(reroute)
@@ -27,12 +31,12 @@ def register(app: typer.Typer) -> None:
 
 @clusters.callback()
 def cluster() -> None:
-    """Clusters of the federation: drain and resume them."""
+    """List, drain and resume the clusters of the federation."""
 
 
 @clusters.command("list")
 def list_clusters(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
-    """Show the clusters as the federation has them, and jobs that wait for one, with the reasons."""
+    """List the clusters of the federation, and the jobs that no cluster has yet, with reasons."""
     from muster.cli import clustering
 
     clustering.show(state_dir, output)
@@ -45,14 +49,14 @@ def drain(
     state_dir: StateDir,
     to: Annotated[
         list[str] | None,
-        typer.Option(help="Takes its jobs; repeat for more, the first that can takes them.", callback=values.cluster),
+        typer.Option(help="Target cluster; repeat in order of preference.", callback=values.cluster),
     ] = None,
     reason: Reason = "",
     output: As = Output.TABLE,
 ) -> None:
-    """Give a cluster no new jobs (operators and admins). Jobs that have not started move, keeping their age.
+    """Drain a cluster: route no new jobs to it, and move its pending jobs to other clusters (operators and admins).
 
-    What runs there finishes there: nothing is ended, and nobody has to submit again.
+    Moved jobs keep their ids and submission times. Running jobs continue on the drained cluster until they end.
     """
     from muster.cli import clustering
 
@@ -61,7 +65,7 @@ def drain(
 
 @clusters.command()
 def resume(*, name: _Cluster, state_dir: StateDir, reason: Reason = "", output: As = Output.TABLE) -> None:
-    """Give a cluster jobs again (operators and admins)."""
+    """Resume a drained cluster: route jobs to it again (operators and admins)."""
     from muster.cli import clustering
 
     clustering.resume(state_dir, name, reason=reason, form=output)
@@ -69,7 +73,7 @@ def resume(*, name: _Cluster, state_dir: StateDir, reason: Reason = "", output: 
 
 @routes.callback()
 def where_jobs_go(context: typer.Context, *, state_dir: StateDir, output: As = Output.TABLE) -> None:
-    """Show the rules that stand, the first that matches counts."""
+    """Show the routing rules, in order of evaluation: the first match applies."""
     if context.invoked_subcommand is None:
         from muster.cli import clustering
 
@@ -78,7 +82,7 @@ def where_jobs_go(context: typer.Context, *, state_dir: StateDir, output: As = O
 
 @routes.command("show")
 def show_routes(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
-    """Show the rules that stand, as `muster routes` does; `-o json` as a file for `muster routes set`."""
+    """Show the routing rules, as `muster routes` does; `-o json` prints input for `muster routes set`."""
     from muster.cli import clustering
 
     clustering.show_routes(state_dir, output)
@@ -89,9 +93,11 @@ def set_routes(
     *,
     file: _File,
     state_dir: StateDir,
-    based_on: Annotated[int, typer.Option(min=0, help="Refuse it if another version stands by now.")] = 0,
+    based_on: Annotated[
+        int, typer.Option(min=0, help="Version the change is based on; refuse if another one is current. 0: any.")
+    ] = 0,
 ) -> None:
-    """Have jobs go by these rules (operators and admins). Counts for jobs that have no cluster yet."""
+    """Replace the routing rules (operators and admins). They apply to jobs that have no cluster yet."""
     from muster.cli import clustering
 
     clustering.set_routes(state_dir, file, based_on=based_on)
@@ -99,9 +105,9 @@ def set_routes(
 
 @routes.command("check")
 def check_routes(*, file: _File, state_dir: StateDir) -> None:
-    """Read rules without setting them: whether every job finds a cluster, and what is wrong with which field.
+    """Validate routing rules without setting them: check each field, and that every job matches some rule.
 
-    Where a stack runs, the clusters must be clusters of its federation.
+    If a stack is running, the rules may only name clusters of its federation.
     """
     from muster.cli import clustering
 
@@ -110,15 +116,18 @@ def check_routes(*, file: _File, state_dir: StateDir) -> None:
 
 def reroute(
     *,
-    job: Annotated[str, typer.Argument(help="Id of the job.", metavar="JOB", callback=values.job_id)],
+    job: Annotated[str, typer.Argument(help="Job id.", metavar="JOB", callback=values.job_id)],
     state_dir: StateDir,
     to: Annotated[
-        str, typer.Option(help="By default another one, as the rules say.", metavar="CLUSTER", callback=values.cluster)
+        str,
+        typer.Option(
+            help="Target cluster. Default: chosen by the routing rules.", metavar="CLUSTER", callback=values.cluster
+        ),
     ] = "",
     reason: Reason = "",
     output: As = Output.TABLE,
 ) -> None:
-    """Move a job that has not started to another cluster. It keeps its id and its age."""
+    """Move a pending job to another cluster. It keeps its id and submission time."""
     from muster.cli import clustering
 
     clustering.reroute(state_dir, job, to=to, reason=reason, form=output)

@@ -1,4 +1,4 @@
-"""Clusters and routes for people."""
+"""Print and change clusters and routing rules."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -22,7 +22,7 @@ ANY = "any"
 
 
 def show(state_dir: Path, form: Output) -> None:
-    """All clusters, and below them what waits."""
+    """List all clusters, and the jobs without a cluster."""
     found = call(state_dir, lambda muster: muster.federation())
     if output.emitted(found, form):
         return
@@ -34,17 +34,17 @@ def show(state_dir: Path, form: Output) -> None:
 
 
 def drain(state_dir: Path, cluster: str, *, to: Sequence[str], reason: str, form: Output) -> None:
-    """Ask for it and say how far it is."""
+    """Send the request and print its progress."""
     _told(call(state_dir, lambda muster: muster.drain_cluster(cluster, to=to, reason=reason)), form)
 
 
 def resume(state_dir: Path, cluster: str, *, reason: str, form: Output) -> None:
-    """Ask for it and say how far it is."""
+    """Send the request and print its progress."""
     _told(call(state_dir, lambda muster: muster.resume_cluster(cluster, reason=reason)), form)
 
 
 def show_routes(state_dir: Path, form: Output) -> None:
-    """The rules that stand, and the teams' limits."""
+    """Print the current routing rules and team limits."""
     found = call(state_dir, lambda muster: muster.routes())
     if form is Output.JSON:
         output.emit_json(found.policy.model_dump(mode="json", exclude_defaults=True))
@@ -53,25 +53,25 @@ def show_routes(state_dir: Path, form: Output) -> None:
     if found.policy.teams:
         print_line()
         output.table(TEAMS, team_rows(found.policy), right=NUMBERS)
-    print_note(f"version {found.version}" + (f", by {found.by}" if found.by else ", as the settings say"))
+    print_note(f"version {found.version}" + (f", by {found.by}" if found.by else ", from the settings"))
 
 
 def set_routes(state_dir: Path, file: Path, *, based_on: int) -> None:
-    """Read the file and have it stand."""
+    """Set the routing rules of a file."""
     policy = policy_of(file)
     found = call(state_dir, lambda muster: muster.set_routes(policy, based_on=based_on))
-    print_line(f"version {found.version} stands" if found is not None else "requested")
+    print_line(f"version {found.version} set" if found is not None else "requested")
 
 
 def check_routes(state_dir: Path, file: Path) -> None:
-    """Say what the file holds. Raises CliError for what is wrong with it."""
+    """Validate a file and print a summary. Raises CliError that names the field."""
     policy = policy_of(file)
     try:
         known = [one.name for one in call(state_dir, lambda muster: muster.federation()).clusters]
     except CliError as error:
         if error.code is not ExitCode.UNREACHABLE:
             raise
-        print_note("no stack answers, so whether there are such clusters was not checked")
+        print_note("no stack is reachable: the names of clusters were not checked")
     else:
         refuse_unknown(file, policy, known)
     clusters = ", ".join(policy.clusters) or "the first of the settings that takes jobs"
@@ -79,16 +79,18 @@ def check_routes(state_dir: Path, file: Path) -> None:
 
 
 def refuse_unknown(file: Path, policy: RoutingPolicy, known: Sequence[str]) -> None:
-    """Raise CliError for the first cluster that a rule names and the federation does not have."""
+    """Raise CliError for the first cluster of a rule that is not in the federation."""
     for at, rule in enumerate(policy.rules):
         for place, choice in enumerate(rule.clusters):
             if choice.cluster not in known:
                 where = f"{file}: rules.{at}.clusters.{place}.cluster"
-                raise usage(f"{where}: {choice.cluster!r} is no cluster of the federation; choose {', '.join(known)}")
+                raise usage(
+                    f"{where}: {choice.cluster!r} is not a cluster of the federation; use one of {', '.join(known)}"
+                )
 
 
 def reroute(state_dir: Path, job: str, *, to: str, reason: str, form: Output) -> None:
-    """Ask for it; the log says what becomes of it."""
+    """Request the move of a job; the log records its result."""
     found = call(state_dir, lambda muster: muster.reroute(job, to=to, reason=reason))
     if output.emitted(found, form):
         return
@@ -96,7 +98,7 @@ def reroute(state_dir: Path, job: str, *, to: str, reason: str, form: Output) ->
 
 
 def policy_of(file: Path) -> RoutingPolicy:
-    """The policy of a file. Raises CliError that names the file and the field."""
+    """Return the routing policy of a file. Raises CliError that names the file and the field."""
     found = load(file, RoutingPolicy)
     if len(found) > 1:
         raise usage(f"{file}: holds {len(found)} policies; write one")
@@ -104,14 +106,14 @@ def policy_of(file: Path) -> RoutingPolicy:
 
 
 def waiting_rows(found: FederationView, *, now_ns: int) -> Iterable[tuple[str, ...]]:
-    """What waits with the federation, the oldest first."""
+    """Return a row per job that waits for a cluster, oldest first."""
     for one in found.waiting:
         oldest = _ago(one.oldest_at, now_ns)
         yield one.team, one.rule or ANY, f"{one.gpus:g}", str(one.jobs), oldest, one.reason, one.detail
 
 
 def rule_rows(found: RoutesView) -> Iterable[tuple[str, ...]]:
-    """Each rule a row; without any, the one that then counts."""
+    """Return a row per rule, or the default rule if there is none."""
     if not found.policy.rules:
         yield (ANY, "all", "the first of the settings that takes jobs")
     for rule in found.policy.rules:
@@ -120,13 +122,13 @@ def rule_rows(found: RoutesView) -> Iterable[tuple[str, ...]]:
 
 
 def team_rows(policy: RoutingPolicy) -> Iterable[tuple[str, ...]]:
-    """Each team with a limit or a weight."""
+    """Return a row per team with a limit or a weight."""
     for one in policy.teams:
         yield one.team, "-" if one.gpus is None else f"{one.gpus:g}", f"{one.weight:g}"
 
 
 def conditions(rule: RoutingRule) -> str:
-    """Which jobs a rule speaks of, in words."""
+    """Return a description of the jobs that a rule matches."""
     said = [
         f"{name} {', '.join(values)}"
         for name, values in (

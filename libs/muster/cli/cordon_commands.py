@@ -1,4 +1,4 @@
-"""`muster cordon`, `drain`, `resume`: nodes that people close."""
+"""Commands that change the scheduling of nodes: `muster cordon`, `muster drain` and `muster resume`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,17 +15,18 @@ if TYPE_CHECKING:
 
 Ask = Literal["cordon", "drain", "resume"]
 _REPORTED = {"cordon": "cordoned", "drain": "drained", "resume": "resumed"}
-_Nodes = Annotated[list[str], typer.Argument(help="Nodes, by name.", metavar="NODE...", callback=values.node)]
+_Nodes = Annotated[list[str], typer.Argument(help="Node names.", metavar="NODE...", callback=values.node)]
 _Reason = Annotated[
-    str, typer.Option(help="Kept in the log, and shown by `muster nodes --reasons`.", callback=values.reason)
+    str, typer.Option(help="Reason, recorded in the log and shown by `muster nodes --reasons`.", callback=values.reason)
 ]
 _Cluster = Annotated[
-    str, typer.Option(help="Whose nodes, where several clusters have some of that name.", callback=values.cluster)
+    str,
+    typer.Option(help="Cluster of the nodes, if several clusters have nodes of that name.", callback=values.cluster),
 ]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
+    """Register the commands."""
     for command in (cordon, drain, resume):
         app.command()(command)
 
@@ -33,17 +34,17 @@ def register(app: typer.Typer) -> None:
 def cordon(
     *, nodes: _Nodes, state_dir: StateDir, output: As = Output.TABLE, reason: _Reason = "", cluster: _Cluster = ""
 ) -> None:
-    """Place nothing new on nodes (operators and admins). What runs there runs on."""
+    """Mark nodes unschedulable (operators and admins). Running jobs continue."""
     _ask_each(state_dir, nodes, "cordon", reason=reason, cluster=cluster, form=output)
 
 
 def drain(
     *, nodes: _Nodes, state_dir: StateDir, output: As = Output.TABLE, reason: _Reason = "", cluster: _Cluster = ""
 ) -> None:
-    """Place nothing new on nodes, and move jobs away that allow it (operators and admins). Nobody is killed.
+    """Mark nodes unschedulable and move preemptible jobs away (operators and admins). Other jobs run to their end.
 
-    Jobs that checkpoint and may be preempted are stopped after a checkpoint, once their slice is over, and go on
-    elsewhere; the others finish where they are.
+    A preemptible job that writes checkpoints is stopped after a checkpoint, when its time slice is over, and continues
+    on other nodes.
     """
     _ask_each(state_dir, nodes, "drain", reason=reason, cluster=cluster, form=output)
 
@@ -51,12 +52,12 @@ def drain(
 def resume(
     *, nodes: _Nodes, state_dir: StateDir, output: As = Output.TABLE, reason: _Reason = "", cluster: _Cluster = ""
 ) -> None:
-    """Use nodes again that people closed (operators and admins). What services withhold them for stands."""
+    """Mark cordoned or drained nodes schedulable again (operators and admins). Drains by services remain."""
     _ask_each(state_dir, nodes, "resume", reason=reason, cluster=cluster, form=output)
 
 
 def _ask_each(state_dir: Path, nodes: Sequence[str], ask: Ask, *, reason: str, cluster: str, form: Output) -> None:
-    """Ask it of each node. Raises CliError at the first refusal."""
+    """Send the request for each node. Raises CliError at the first refusal."""
     from muster.cli.output import emitted, print_line
     from muster.cli.session import call
 
@@ -72,7 +73,7 @@ def _ask_each(state_dir: Path, nodes: Sequence[str], ask: Ask, *, reason: str, c
 
 
 def _outcome(node: "NodeView", ask: Ask) -> str:
-    """What came of it, in words: how many jobs are there, or why it is still not used."""
+    """Return the result for a person: the number of jobs on the node, or why it is still not schedulable."""
     now = {reason.what for reason in node.reasons}
     is_so = not now & set(_REPORTED.values()) if ask == "resume" else _REPORTED[ask] in now
     if not is_so:

@@ -1,4 +1,4 @@
-"""`muster device`: attach and detach devices of composable fabrics, and look at them."""
+"""Commands for devices of composable fabrics: `muster device`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +9,7 @@ from muster.cli import values
 from muster.cli.errors import usage
 from muster.cli.options import As, Cluster, Output, Reason, StateDir
 
-app = typer.Typer(name="device", help="Devices of composable fabrics: attach, detach, look.", no_args_is_help=True)
+app = typer.Typer(name="device", help="Attach, detach and list devices of composable fabrics.", no_args_is_help=True)
 
 
 @app.command()
@@ -17,27 +17,41 @@ def attach(
     *,
     state_dir: StateDir,
     output: As = Output.TABLE,
-    model: Annotated[str, typer.Option(help="Which model, as the pool calls it.")] = "",
-    count: Annotated[int | None, typer.Option(min=0, help="How many; 0 gives all back, keeps the request.")] = None,
-    node: Annotated[str, typer.Option(help="Onto this node; without it Muster chooses.", callback=values.node)] = "",
-    spread: Annotated[bool, typer.Option("--spread", help="Evenly over nodes, not all on one.")] = False,
-    kind: Annotated[str, typer.Option("--type", help="gpu, cxlmemory, or what else a fabric serves.")] = "gpu",
-    force: Annotated[bool, typer.Option("--force", help="Later, take them away also while jobs hold them.")] = False,
-    name: Annotated[str, typer.Option(help="Of the request; one of that name is changed.", callback=values.name)] = "",
+    model: Annotated[str, typer.Option(help="Device model, as the pool names it.")] = "",
+    count: Annotated[
+        int | None, typer.Option(min=0, help="Number of devices; 0 detaches all and keeps the request.")
+    ] = None,
+    node: Annotated[
+        str, typer.Option(help="Target node. Default: Muster selects the nodes.", callback=values.node)
+    ] = "",
+    spread: Annotated[
+        bool, typer.Option("--spread", help="Spread the devices over nodes instead of one node.")
+    ] = False,
+    kind: Annotated[
+        str, typer.Option("--type", help="Device type: gpu, cxlmemory, or another type that the fabric has.")
+    ] = "gpu",
+    force: Annotated[bool, typer.Option("--force", help="Allow detaching while a job uses the device.")] = False,
+    name: Annotated[
+        str,
+        typer.Option(help="Name of the request; an existing request of that name is changed.", callback=values.name),
+    ] = "",
     file: Annotated[
         Path | None,
-        typer.Option("--file", "-f", help="ComposabilityRequests as written for the operator (YAML, JSON)."),
+        typer.Option("--file", "-f", help="ComposabilityRequests, in YAML or JSON."),
     ] = None,
     cluster: Cluster = "",
 ) -> None:
-    """Attach devices from a fabric's pool to nodes (operators and admins). JSON lines: {"name", "request" or null}."""
+    """Attach devices from the pool of a fabric to nodes (operators and admins).
+
+    JSON lines: {"name", "request"}; the request is null until the composer has accepted it.
+    """
     from muster.cli import devices
 
     wanted = devices.Wanted(model=model, count=count, node=node, spread=spread, kind=kind, force=force, name=name)
     if file is None:
         devices.attach(state_dir, output, [devices.asked_of(wanted)], cluster=cluster)
     elif wanted != devices.Wanted():
-        raise usage("--file: the file says it all; leave the other options out")
+        raise usage("--file: cannot be combined with options of a request; set them in the file")
     else:
         devices.attach(state_dir, output, devices.load_requests(file), cluster=cluster)
 
@@ -46,25 +60,29 @@ def attach(
 def detach(
     *,
     uuid: Annotated[
-        str, typer.Argument(help="One device, as its node shows it.", metavar="UUID", callback=values.device)
+        str, typer.Argument(help="UUID of one device, as its node shows it.", metavar="UUID", callback=values.device)
     ] = "",
     state_dir: StateDir,
     output: As = Output.TABLE,
     request: Annotated[
-        str, typer.Option(help="All devices of this request, which ends.", metavar="NAME", callback=values.name)
+        str,
+        typer.Option(help="Detach all devices of this request and delete it.", metavar="NAME", callback=values.name),
     ] = "",
-    force: Annotated[bool, typer.Option("--force", help="Also what jobs hold: they are stopped.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Detach even while jobs use the devices; these jobs are stopped.")
+    ] = False,
     reason: Reason = "",
     cluster: Cluster = "",
 ) -> None:
-    """Give a device, or all of a request, back to the pool as soon as no job holds it (operators and admins).
+    """Detach a device, or all devices of a request, as soon as no job uses them (operators and admins).
 
-    One device that jobs go on holding stays after a while (`composer.withhold_s_max`): ask again, or take it by force.
+    The detach of a single device is abandoned after `composer.withhold_s_max` seconds if a job still uses it: repeat
+    the command, or use --force.
     """
     from muster.cli import devices
 
     if bool(uuid) == bool(request):
-        raise usage("UUID, --request: name one device, or a request; one of both")
+        raise usage("UUID, --request: give exactly one of them: the device, or the request")
     if request:
         devices.detach_request(state_dir, output, request, force=force, reason=reason, cluster=cluster)
     else:
@@ -73,7 +91,7 @@ def detach(
 
 @app.command("list")
 def list_devices(*, state_dir: StateDir, output: As = Output.TABLE, cluster: Cluster = "") -> None:
-    """Show devices on nodes, and on their way there or back."""
+    """List the attached devices, and devices that are being attached or detached."""
     from muster.cli import devices
 
     devices.devices(state_dir, output, cluster=cluster)
@@ -82,12 +100,12 @@ def list_devices(*, state_dir: StateDir, output: As = Output.TABLE, cluster: Clu
 @app.command()
 def requests(
     *,
-    name: Annotated[str, typer.Argument(help="Only this one, in full.", metavar="NAME", callback=values.name)] = "",
+    name: Annotated[str, typer.Argument(help="Show one request in detail.", metavar="NAME", callback=values.name)] = "",
     state_dir: StateDir,
     output: As = Output.TABLE,
     cluster: Cluster = "",
 ) -> None:
-    """Show ComposabilityRequests, newest first; one of them with its devices."""
+    """List ComposabilityRequests, newest first, or show one with its devices."""
     from muster.cli import devices
 
     if name:
@@ -98,7 +116,7 @@ def requests(
 
 @app.command()
 def fabrics(*, state_dir: StateDir, output: As = Output.TABLE, cluster: Cluster = "") -> None:
-    """Show fabrics: what is in the pool, circuit breaker, calls under way, devices nobody asked for."""
+    """List fabrics: devices in the pool, circuit breaker, calls in progress, orphaned devices."""
     from muster.cli import devices
 
     devices.fabrics(state_dir, output, cluster=cluster)

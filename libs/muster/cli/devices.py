@@ -1,4 +1,4 @@
-"""Devices of composable fabrics: asking for them, looking at them, and what came of it."""
+"""Request, release and list devices of composable fabrics."""
 
 import os
 from collections import Counter
@@ -47,7 +47,7 @@ _OPTIONS = {"size": "--count", "target_node": "--node", "type": "--type", "model
 
 
 def device_rows(devices: Iterable[DeviceView], *, now_ns: int, wide: bool = False) -> Iterable[tuple[str, ...]]:
-    """One device a row; one that is not known yet goes by its attachment."""
+    """Return a row per device; a device without a UUID yet is shown by its attachment."""
     for one in devices:
         row = (
             one.device_uuid or f"({one.id})", one.node, one.model, one.fabric, one.phase.value,
@@ -61,7 +61,7 @@ def device_rows(devices: Iterable[DeviceView], *, now_ns: int, wide: bool = Fals
 
 
 def request_rows(requests: Iterable[RequestView], *, now_ns: int, wide: bool = False) -> Iterable[tuple[str, ...]]:
-    """One request a row."""
+    """Return a row per request."""
     for one in requests:
         row = (
             one.name, one.phase.value, _what(one.spec), _where(one.spec), progress(one),
@@ -72,7 +72,7 @@ def request_rows(requests: Iterable[RequestView], *, now_ns: int, wide: bool = F
 
 
 def request_pairs(request: RequestView, *, now_ns: int) -> Sequence[tuple[str, str]]:
-    """One request in full, but for its devices."""
+    """Return the details of a request, without its devices."""
     return (
         ("request", request.name),
         ("state", request.phase.value),
@@ -90,7 +90,7 @@ def request_pairs(request: RequestView, *, now_ns: int) -> Sequence[tuple[str, s
 
 
 def fabric_rows(fabrics: Iterable[FabricView], *, now_ns: int) -> Iterable[tuple[str, ...]]:
-    """One fabric a row."""
+    """Return a row per fabric."""
     for one in fabrics:
         breaker = one.breaker.value
         if one.breaker is BreakerState.OPEN and one.retry_at:
@@ -125,7 +125,7 @@ def _error(request: RequestView) -> str:
 
 
 def _pool(pool: Iterable[PoolModel], *, free: bool) -> str:
-    """`3 H100, 1 A100`; what there is none of is told as long as it is in the pool's list."""
+    """Return `3 H100, 1 A100`; models of the pool's list without a free device are included."""
     return ", ".join(f"{one.free if free else one.attached} {one.model}" for one in pool)
 
 
@@ -134,7 +134,7 @@ def _since(at_ns: int, *, now_ns: int) -> str:
 
 
 def devices(state_dir: Path, form: Output, *, cluster: str) -> None:
-    """Devices on nodes, and on their way."""
+    """List devices."""
     found = call(state_dir, lambda muster: muster.devices(cluster=cluster))
     if output.emitted(found, form):
         return
@@ -144,7 +144,7 @@ def devices(state_dir: Path, form: Output, *, cluster: str) -> None:
 
 
 def requests(state_dir: Path, form: Output, *, cluster: str) -> None:
-    """All ComposabilityRequests."""
+    """List ComposabilityRequests."""
     found = call(state_dir, lambda muster: muster.composability_requests(cluster=cluster))
     if output.emitted(found, form):
         return
@@ -155,7 +155,7 @@ def requests(state_dir: Path, form: Output, *, cluster: str) -> None:
 
 
 def one_request(state_dir: Path, form: Output, name: str, *, cluster: str) -> None:
-    """One of them in full, with its devices."""
+    """Print a request with its devices."""
     found = call(state_dir, lambda muster: muster.composability_request(name, cluster=cluster))
     if output.emitted(found, form):
         return
@@ -168,7 +168,7 @@ def one_request(state_dir: Path, form: Output, name: str, *, cluster: str) -> No
 
 
 def fabrics(state_dir: Path, form: Output, *, cluster: str) -> None:
-    """All fabrics."""
+    """List fabrics."""
     found = call(state_dir, lambda muster: muster.fabrics(cluster=cluster))
     if output.emitted(found, form):
         return
@@ -178,7 +178,7 @@ def fabrics(state_dir: Path, form: Output, *, cluster: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the options said. Empty or None: not given."""
+    """Values of the options. Empty or None: not given."""
 
     model: str = ""
     count: int | None = None
@@ -191,20 +191,20 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A request with the name that it goes by."""
+    """A request with its name."""
 
     name: str
     spec: ComposabilitySpec
 
 
 def asked_of(wanted: Wanted) -> Named:
-    """The request that the options mean. Raises CliError that names the option."""
+    """Return the request of the options. Raises CliError that names the option."""
     if not wanted.model:
-        raise usage("--model: say which model, or give a file with -f; `muster device fabrics` shows the pools")
+        raise usage("--model: is missing; give a model of `muster device fabrics`, or a file with -f")
     if wanted.count is None:
-        raise usage("--count: say how many")
+        raise usage("--count: is missing; give the number of devices")
     if wanted.spread and wanted.node:
-        raise usage("--spread: spreads over nodes; leave --node out")
+        raise usage("--spread: cannot be combined with --node; remove one of them")
     policy = AllocationPolicy.DIFFERENTNODE if wanted.spread else AllocationPolicy.SAMENODE
     try:
         spec = ComposabilitySpec(
@@ -222,17 +222,17 @@ def asked_of(wanted: Wanted) -> Named:
 
 
 def load_requests(path: Path) -> list[Named]:
-    """The ComposabilityRequests of a file, each as it stands. Raises CliError that names the file and the field."""
+    """Return the ComposabilityRequests of a file. Raises CliError that names the file and the field."""
     return [Named(one.metadata.name or drawn_name(), one.spec.resource) for one in load(path, ComposabilityManifest)]
 
 
 def drawn_name() -> str:
-    """A name that nobody else has."""
+    """Return a unique name."""
     return f"request-{os.urandom(NAME_BYTES).hex()}"
 
 
 def attach(state_dir: Path, form: Output, requests: Sequence[Named], *, cluster: str) -> None:
-    """Ask for each in turn, and tell what came of it; the first that is refused ends it. Raises CliError."""
+    """Send each request and print its result; stop at the first refusal. Raises CliError."""
 
     async def ask(muster: "Muster") -> None:
         for one in requests:
@@ -242,7 +242,7 @@ def attach(state_dir: Path, form: Output, requests: Sequence[Named], *, cluster:
 
 
 def detach_device(state_dir: Path, form: Output, uuid: str, *, force: bool, reason: str, cluster: str) -> None:
-    """Ask that it be given back. Raises CliError, which names who holds it."""
+    """Request the detach of a device. Raises CliError that names the job that uses it."""
     device = call(state_dir, lambda muster: muster.detach(uuid, force=force, reason=reason, cluster=cluster))
     if output.emitted(device, form):
         return
@@ -254,14 +254,14 @@ def detach_device(state_dir: Path, form: Output, uuid: str, *, force: bool, reas
 
 
 def detach_request(state_dir: Path, form: Output, name: str, *, force: bool, reason: str, cluster: str) -> None:
-    """Ask that all devices of a request be given back. Raises CliError."""
+    """Request the detach of all devices of a request. Raises CliError."""
     request = call(state_dir, lambda muster: muster.decompose(name, force=force, reason=reason, cluster=cluster))
     if output.emitted(request, form):
         return
     if request.phase is RequestPhase.ENDED:
-        print_line(f"{name}: ended, nothing of it is attached")
+        print_line(f"{name}: deleted, no device is attached")
     else:
-        print_line(f"{name}: end requested, {request.phase.value}, {progress(request)}")
+        print_line(f"{name}: deletion requested, {request.phase.value}, {progress(request)}")
 
 
 def _tell_attached(asked: Named, accepted: RequestView | None, form: Output) -> None:
@@ -269,7 +269,7 @@ def _tell_attached(asked: Named, accepted: RequestView | None, form: Output) -> 
         body = None if accepted is None else accepted.model_dump(mode="json")
         emit_json({"name": asked.name, "request": body}, indent=None)
     elif accepted is None:
-        print_line(f"{asked.name}: asked for; the composer has not answered yet")
+        print_line(f"{asked.name}: requested; the composer has not answered yet")
     else:
         # in this phase the composer has judged nothing yet: a fabric has still to tell what it holds
         said = "not yet judged" if accepted.phase is RequestPhase.NODE_ALLOCATING else "accepted"
@@ -277,6 +277,6 @@ def _tell_attached(asked: Named, accepted: RequestView | None, form: Output) -> 
 
 
 def _by_option(error: ValidationError) -> str:
-    """The same sentence with the option in the place of the field."""
+    """Return the message with the name of the option in place of the field."""
     field, colon, rest = sentence(error).partition(":")
     return f"{_OPTIONS.get(field, field)}{colon}{rest}"

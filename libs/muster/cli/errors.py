@@ -1,13 +1,10 @@
-"""How a command ends: the exit codes, and the one error that carries them to the shell."""
+"""Define the exit codes, and the error that carries them."""
 
 from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What the shell learns. Usage: the command or a file it read is wrong; refused: Muster said no.
-
-    Jobs failed: only of commands that wait for jobs (`--watch`, `watch ID`).
-    """
+    """Exit codes of commands. JOBS_FAILED is only for commands that wait for jobs (`--watch`, `watch ID`)."""
 
     OK = 0
     JOBS_FAILED = 1
@@ -17,7 +14,7 @@ class ExitCode(IntEnum):
 
 
 class CliError(Exception):
-    """Ends the command with `code`; the message is one sentence that names the field and the cure."""
+    """Ends the command with `code`; the message is a sentence that names the field and the remedy."""
 
     def __init__(self, message: str, *, code: ExitCode = ExitCode.USAGE) -> None:
         super().__init__(message)
@@ -25,22 +22,22 @@ class CliError(Exception):
 
 
 def usage(message: str) -> CliError:
-    """The command, or a file that it read, is wrong."""
+    """Return the error for an invalid command or input file."""
     return CliError(message, code=ExitCode.USAGE)
 
 
 def refused(message: str) -> CliError:
-    """Muster answered, and said no."""
+    """Return the error for a request that Muster refused."""
     return CliError(message, code=ExitCode.REFUSED)
 
 
 def unreachable(message: str) -> CliError:
-    """Nobody answered."""
+    """Return the error for a server that did not answer."""
     return CliError(message, code=ExitCode.UNREACHABLE)
 
 
 class JobsFailedError(CliError):
-    """The command did what it should, and a job that it waited for did not succeed: exit code 1."""
+    """A job that the command waited for did not succeed: exit code 1."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, code=ExitCode.JOBS_FAILED)

@@ -1,4 +1,4 @@
-"""Where the jobs and queues of a fresh stack are: the checkout's examples/, or the copy that the wheel carries."""
+"""Find the example files: in examples/ of the checkout, or in the copy of the wheel."""
 
 import sys
 from pathlib import Path
@@ -13,7 +13,7 @@ OTHER_FILES = QUEUE_FILES | DEVICE_FILES
 
 
 def examples_directory() -> Path | None:
-    """The folder of example files, None if this installation has none."""
+    """Return the directory of the example files, None if this installation has none."""
     roots = [Path(place).resolve().parents[2] for place in contract.__path__]
     for folder in (*(root / "examples" for root in roots), Path(sys.prefix) / "share" / "muster" / "examples"):
         if (folder / QUEUES).is_file():
@@ -22,24 +22,24 @@ def examples_directory() -> Path | None:
 
 
 def job_files() -> tuple[Path, ...]:
-    """Example job files by name."""
+    """Return the example job files by name."""
     folder = examples_directory()
     return tuple(path for path in sorted(folder.glob("*.yaml")) if path.name not in OTHER_FILES) if folder else ()
 
 
 def queue_files() -> tuple[Path, ...]:
-    """Example queue files by name."""
+    """Return the example queue files by name."""
     folder = examples_directory()
     return tuple(path for path in sorted(folder.glob("*.yaml")) if path.name in QUEUE_FILES) if folder else ()
 
 
 def device_files() -> tuple[Path, ...]:
-    """Example ComposabilityRequests by name."""
+    """Return the example ComposabilityRequests by name."""
     folder = examples_directory()
     return tuple(path for path in sorted(folder.glob("*.yaml")) if path.name in DEVICE_FILES) if folder else ()
 
 
 def queue_file() -> Path | None:
-    """The example queues, None if this installation has none."""
+    """Return the file of example queues, None if this installation has none."""
     folder = examples_directory()
     return folder / QUEUES if folder else None

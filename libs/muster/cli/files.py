@@ -1,4 +1,4 @@
-"""Files that commands read: regular files, pipes and standard input, each up to a bound."""
+"""Read input files: regular files, pipes and standard input, each up to a size limit."""
 
 import os
 import select
@@ -11,11 +11,11 @@ from muster.cli.errors import usage
 
 STANDARD_INPUT = Path("-")
 WRITER_S_MAX = 5.0
-"""Time that a named pipe without a writer is waited for."""
+"""Maximum time to wait for the writer of a named pipe."""
 
 
 def read_text(path: Path, *, bytes_max: int, form: str) -> str:
-    """Return a file's text, `-` for that of standard input. form: what the file is. Raises CliError that names it."""
+    """Return the text of a file; `-`: standard input. form: kind of file, for messages. Raises CliError."""
     where = "standard input" if path == STANDARD_INPUT else str(path)
     try:
         content = _content(path, bytes_max)
@@ -24,19 +24,21 @@ def read_text(path: Path, *, bytes_max: int, form: str) -> str:
     except (RuntimeError, ValueError) as error:
         raise usage(f"{where}: cannot be read ({error}); give the path of a {form}") from error
     if len(content) > bytes_max:
-        raise usage(f"{where}: at most {bytes_max} bytes are read; split the file")
+        raise usage(f"{where}: is larger than {bytes_max} bytes; split the file")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise usage(f"{where}: is not UTF-8 text at byte {error.start}; give a {form} in UTF-8") from error
+        raise usage(f"{where}: is not UTF-8 at byte {error.start}; give a {form} in UTF-8") from error
 
 
 def _content(path: Path, bytes_max: int) -> bytes:
-    """Return the content, cut behind the first byte that is too many. Raises OSError, ValueError."""
+    """Return the content, cut after the first byte over the limit. Raises OSError, ValueError."""
     if path == STANDARD_INPUT:
         return typer.get_binary_stream("stdin").read(bytes_max + 1)
     _refuse_others(path.stat().st_mode)
-    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # else a pipe without a writer is waited for
+    opened = os.open(
+        path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+    )  # without it, opening a pipe that has no writer blocks
     with os.fdopen(opened, "rb") as file:
         mode = os.fstat(opened).st_mode
         _refuse_others(mode)
@@ -47,11 +49,11 @@ def _content(path: Path, bytes_max: int) -> bytes:
 
 def _refuse_others(mode: int) -> None:
     if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
-        raise ValueError("it is a directory" if stat.S_ISDIR(mode) else "it is no regular file and no pipe")
+        raise ValueError("it is a directory" if stat.S_ISDIR(mode) else "it is not a regular file or a pipe")
 
 
 def _first_byte(pipe: int) -> bytes:
-    """Wait until a writer has come; what it wrote meanwhile, at most one byte. Raises ValueError if none comes."""
+    """Wait for a writer of the pipe; return at most one byte. Raises ValueError if there is no writer."""
     waiting = select.poll()
     waiting.register(pipe, select.POLLIN)
     if waiting.poll(1000 * WRITER_S_MAX):
@@ -59,7 +61,7 @@ def _first_byte(pipe: int) -> bytes:
     try:
         first = os.read(pipe, 1)
     except BlockingIOError:
-        return b""  # a writer is there, which takes its time
+        return b""  # there is a writer that has not written yet
     if not first:
-        raise ValueError("nobody writes into the pipe")
+        raise ValueError("no process writes to the pipe")
     return first

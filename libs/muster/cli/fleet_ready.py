@@ -1,4 +1,4 @@
-"""Waits until a fresh stack could place anything: all nodes usable, the queue known."""
+"""Wait until a fresh stack can place jobs: all nodes are schedulable and the queue exists."""
 
 import asyncio
 import time
@@ -14,7 +14,7 @@ POLL_S = 1.0
 
 
 async def fleet_ready(muster: "Muster", *, nodes: int, queue: str) -> None:
-    """Return once `nodes` nodes are usable and `queue` is there. Raises CliError (refused) after READY_S_MAX."""
+    """Return when `nodes` nodes are schedulable and `queue` exists. Raises CliError (refused) after READY_S_MAX."""
     deadline_s = time.monotonic() + READY_S_MAX
     while True:
         usable = sum(node.usable for node in await muster.nodes())

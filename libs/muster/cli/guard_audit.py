@@ -1,4 +1,4 @@
-"""The files by which API servers tell the guard who lists."""
+"""Write the audit configuration by which API servers report LISTs to the guard."""
 
 import base64
 import ipaddress
@@ -35,14 +35,14 @@ FLAGS = (
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Certificate and key in PEM."""
+    """A certificate and its key, in PEM."""
 
     certificate: bytes
     key: bytes
 
 
 def self_signed(host: str, *, now: datetime) -> Pair:
-    """For a host's name or address, its own authority. now: with a time zone."""
+    """Create a self-signed certificate for a host name or address. now: with a time zone."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host[:COMMON_NAME_MAX])])
     certificate = (
@@ -72,7 +72,7 @@ def _named(host: str) -> x509.GeneralName:
 
 
 def policy() -> dict[str, object]:
-    """LISTs at level Metadata, when they are answered, and nothing else: no bodies, no names of what others read."""
+    """Return the audit policy: completed LISTs at level Metadata, no other requests and no bodies."""
     return {
         "apiVersion": "audit.k8s.io/v1",
         "kind": "Policy",
@@ -82,8 +82,8 @@ def policy() -> dict[str, object]:
 
 
 def webhook(url: str, token: str, *, ca: bytes = b"") -> dict[str, object]:
-    """A kubeconfig whose server is the guard, with the token that it asks for in the path: over plain HTTP API servers
-    send no credentials of a user. ca: in PEM, of whoever signed the guard's certificate; empty: those the host trusts.
+    """Return a kubeconfig whose server is the guard, with the token in the path: over plain HTTP API servers
+    send no credentials of a user. ca: of the guard's certificate, in PEM; empty: the CAs of the host.
     """
     cluster = {"server": f"{url.rstrip('/')}/audit/{token}"}
     if ca:
@@ -99,7 +99,7 @@ def webhook(url: str, token: str, *, ca: bytes = b"") -> dict[str, object]:
 
 
 def files(into: Path, *, url: str, token: str, ca: bytes = b"") -> tuple[str, ...]:
-    """Write all, for this user alone, and answer the flags of API servers that name them. Raises OSError."""
+    """Write all files, readable by this user only; return the flags for API servers. Raises OSError."""
     into.mkdir(mode=0o700, parents=True, exist_ok=True)
     places = {"policy": into / POLICY, "webhook": into / WEBHOOK}
     _private(places["policy"], json.dumps(policy(), indent=2))
@@ -109,9 +109,9 @@ def files(into: Path, *, url: str, token: str, ca: bytes = b"") -> tuple[str, ..
 
 
 def write(into: Path, *, url: str, ca: Path | None) -> None:
-    """As a command: the flags to start API servers with are printed. A token and a certificate that are there stay.
+    """Write the files and print the flags for API servers. An existing token and certificate are kept.
 
-    ca: who signed the guard's certificate; without one an https URL gets a certificate that signs itself.
+    ca: file with the CA of the guard's certificate; None: an https URL gets a self-signed certificate.
     """
     known = into / TOKEN
     token = known.read_text().strip() if known.is_file() else os.urandom(TOKEN_BYTES).hex()
@@ -123,11 +123,11 @@ def write(into: Path, *, url: str, ca: Path | None) -> None:
     for flag in files(into, url=url, token=token, ca=trusted):
         print_line(flag)
     said = ", ".join(f"guard.{name} = {path}" for name, path in settings.items())
-    print_note(f"The guard takes what is sent with this token: settings {said}")
+    print_note(f"Add the token to the settings of the guard: {said}")
 
 
 def _certificate(into: Path, host: str) -> bytes:
-    """The guard's own, made now if there is none."""
+    """Return the certificate of the guard; create it if there is none."""
     certificate, key = into / CERTIFICATE, into / KEY
     if not (certificate.is_file() and key.is_file()):
         made = self_signed(host, now=datetime.fromtimestamp(SystemTime().wall() / NS_PER_S, UTC))

@@ -1,4 +1,4 @@
-"""`muster guard`: what endangers the API servers, and what protects them."""
+"""Commands that protect Kubernetes API servers: `muster guard`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,30 +9,30 @@ import typer
 from muster.cli import values
 from muster.cli.options import As, Cluster, Output, StateDir, spread
 
-_HELP = "API servers: who lists too much, memory, flow control."
+_HELP = "Protect Kubernetes API servers: expensive LIST requests, memory, flow control."
 app = typer.Typer(name="guard", help=_HELP, no_args_is_help=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reach:
-    """How a cluster is reached: what was given on the command line, else the stack's settings, else $KUBECONFIG."""
+    """The connection to a cluster: from the command line, the settings of the stack, or $KUBECONFIG."""
 
     state_dir: StateDir
     kubeconfig: Annotated[
         Path | None,
         typer.Option(
             "--kubeconfig",
-            help="Work straight at this cluster, without a stack. By default that of the settings, or of $KUBECONFIG.",
+            help="Connect to this cluster without a stack. Default: that of the settings, or $KUBECONFIG.",
             exists=True,
             dir_okay=False,
         ),
     ] = None
-    context: Annotated[str, typer.Option("--context", help="Of the kubeconfig; by default its current one.")] = ""
+    context: Annotated[str, typer.Option("--context", help="Context of the kubeconfig. Default: the current one.")] = ""
     api_server: Annotated[
         list[str] | None,
         typer.Option(
             "--api-server",
-            help="URL of one API server; repeat. By default those that the cluster lists.",
+            help="URL of an API server; repeat. Default: those that the cluster lists.",
             callback=values.url("http", "https"),
         ),
     ] = None
@@ -40,7 +40,7 @@ class Reach:
 
 @app.callback()
 def guard() -> None:
-    """API servers: who lists too much, memory, flow control."""
+    """Protect Kubernetes API servers: expensive LIST requests, memory, flow control."""
 
 
 @app.command()
@@ -49,12 +49,12 @@ def report(
     *,
     reach: Reach,
     seconds: Annotated[
-        float, typer.Option(min=0, max=600, help="Straight at a cluster: how long it is watched for rates.")
+        float, typer.Option(min=0, max=600, help="Without a stack: measuring time for rates, in seconds.")
     ] = 10.0,
     output: As = Output.TABLE,
     cluster: Cluster = "",
 ) -> None:
-    """Show how the API servers are and what to do: from the stack's guard, or straight from a cluster."""
+    """Report the state of the API servers and recommendations, from the guard service or directly from a cluster."""
     from muster.cli import guarding
 
     if reach == Reach(state_dir=reach.state_dir):
@@ -71,20 +71,19 @@ def apply(
     kind: Annotated[
         list[str] | None,
         typer.Option(
-            help="RESOURCE=SEATS, for example secrets=2 or jobs.batch=4; repeat. By default the settings' own."
+            help="Limit RESOURCE=SEATS, such as secrets=2 or jobs.batch=4; repeat. Default: from the settings."
         ),
     ] = None,
-    everybody: Annotated[
-        bool, typer.Option("--everybody", help="Hold back people too, not only service accounts.")
-    ] = False,
+    everybody: Annotated[bool, typer.Option("--everybody", help="Limit users too, not only service accounts.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the objects, have the server check them, and change nothing.")
+        bool, typer.Option("--dry-run", help="Print the objects and validate them at the server; change nothing.")
     ] = False,
     output: As = Output.TABLE,
 ) -> None:
-    """Let exactly so many LISTs of each kind through at a time, and queue the rest: computed for this cluster's levels.
+    """Limit the number of concurrent LISTs per resource by flow-control objects; further LISTs are queued.
 
-    Muster's guard keeps it right when other levels change, if the setting guard.apply says so. Exit 3 if it cannot be.
+    The objects are computed for the priority levels of this cluster. With the setting guard.apply, the guard updates
+    them when other levels change. Exit code 3 if a limit is not possible.
     """
     from muster.cli import guarding
 
@@ -94,7 +93,7 @@ def apply(
 @app.command()
 @spread
 def remove(*, reach: Reach) -> None:
-    """Take away every flow-control object that `apply` or the guard has made."""
+    """Delete every flow-control object that `apply` or the guard created."""
     from muster.cli import guarding
 
     guarding.remove(reach)
@@ -103,27 +102,27 @@ def remove(*, reach: Reach) -> None:
 @app.command()
 def audit(
     *,
-    into: Annotated[Path, typer.Argument(help="Where the files are written.", metavar="DIR", file_okay=False)],
+    into: Annotated[Path, typer.Argument(help="Output directory.", metavar="DIR", file_okay=False)],
     url: Annotated[
         str,
         typer.Option(
-            help="Where the guard listens, as API servers reach it: setting guard.audit_port.",
+            help="URL of the guard, as API servers reach it (setting guard.audit_port).",
             callback=values.url("http", "https"),
         ),
     ],
     ca: Annotated[
         Path | None,
         typer.Option(
-            help="Of an https URL: the authority that signed guard.audit_certificate, in PEM. Without, one is made.",
+            help="For an https URL: CA of guard.audit_certificate, in PEM. Default: create one.",
             metavar="FILE",
             exists=True,
             dir_okay=False,
         ),
     ] = None,
 ) -> None:
-    """Write what API servers need to tell the guard who lists: a policy of LISTs alone, a webhook, a token.
+    """Write the audit configuration by which API servers report LISTs to the guard: policy, webhook and token.
 
-    With an https URL a certificate for its host, too.
+    With an https URL, also write a certificate for its host.
     """
     from muster.cli import guard_audit
 

@@ -1,4 +1,4 @@
-"""The guard from the command line: its report, and flow control applied by hand."""
+"""Print the report of the guard, and apply flow control from the command line."""
 
 import asyncio
 import os
@@ -60,13 +60,13 @@ Answer = TypeVar("Answer")
 
 
 def print_report(report: ApiServerReport) -> None:
-    """Tables, then what to do; empty ones are left out."""
+    """Print the tables that have rows, then the recommendations."""
     if not report.guarded:
-        print_line("No API server to look at: this stack's cluster is simulated (setting kubernetes).")
+        print_line("There is no API server: the cluster of this stack is simulated (setting kubernetes).")
         return
     if report.replicas:
         output.table(REPLICAS, replica_rows(report), right=NUMBERS)
-        print_line(f"largest memory {report.memory_skew:.2f} times the smallest")
+        print_line(f"memory: the largest API server uses {report.memory_skew:.2f} times that of the smallest")
         print_line()
     if report.levels:
         output.table(LEVELS, level_rows(report), right=NUMBERS)
@@ -86,13 +86,13 @@ def print_report(report: ApiServerReport) -> None:
             )
         )
     if not report.advices:
-        print_line("No advice: nothing endangers the API servers.")
+        print_line("No recommendations: no hazard was found.")
     for sentence in report.lacking:
         output.details((("not seen", sentence),))
 
 
 def replica_rows(report: ApiServerReport) -> Iterable[tuple[str, ...]]:
-    """One API server a row."""
+    """Return a row per API server."""
     for one in report.replicas:
         yield (
             one.name, one.version, f"{one.memory_mib:.0f}", f"{one.cpu_cores:.2f}", str(one.in_flight),
@@ -102,13 +102,13 @@ def replica_rows(report: ApiServerReport) -> Iterable[tuple[str, ...]]:
 
 
 def lister_rows(report: ApiServerReport) -> Iterable[tuple[str, ...]]:
-    """One client and resource a row."""
+    """Return a row per client and resource."""
     for one in report.listers:
         yield one.client, one.resource, f"{one.lists_per_minute:.0f}", str(one.lists)
 
 
 def level_rows(report: ApiServerReport) -> Iterable[tuple[str, ...]]:
-    """One priority level a row."""
+    """Return a row per priority level."""
     for one in report.levels:
         yield (
             one.name, str(one.seats), str(one.wanted) if one.wanted else "", str(one.executing), str(one.queued),
@@ -117,13 +117,13 @@ def level_rows(report: ApiServerReport) -> Iterable[tuple[str, ...]]:
 
 
 def kind_rows(report: ApiServerReport) -> Iterable[tuple[str, ...]]:
-    """The largest kinds."""
+    """Return a row per resource, largest first."""
     for one in report.kinds[:KINDS_SHOWN]:
         yield one.resource, str(one.objects), f"{one.bytes / 2**20:.1f}" if one.bytes else ""
 
 
 def flow_rows(look: Look) -> Iterable[tuple[str, ...]]:
-    """One guarded kind a row."""
+    """Return a row per limited resource."""
     for flow in look.flows:
         yield (
             flow.level, flow.resource, str(flow.wanted), _seats(flow), str(flow.shares), str(flow.ballast),
@@ -132,7 +132,7 @@ def flow_rows(look: Look) -> Iterable[tuple[str, ...]]:
 
 
 def flows_json(look: Look) -> list[JsonValue]:
-    """The same for programs."""
+    """Return the report as JSON."""
     return [
         {
             "level": flow.level,
@@ -150,7 +150,7 @@ def flows_json(look: Look) -> list[JsonValue]:
 
 
 def seats_json(look: Look) -> list[JsonValue]:
-    """Fewest and most seats of an API server."""
+    """Return the minimum and maximum seats over API servers."""
     return [look.server.low, look.server.high] if look.server else []
 
 
@@ -162,12 +162,12 @@ def _seats(flow: FlowLook) -> str:
 
 
 def report_of_stack(state_dir: Path, form: Output, *, cluster: str) -> None:
-    """What the running guard of a cluster says. Raises CliError."""
+    """Print the report of the running guard of a cluster. Raises CliError."""
     _print(call(state_dir, lambda muster: muster.apiserver(cluster=cluster)), form)
 
 
 def report_of_cluster(reach: Reach, form: Output, *, seconds: float) -> None:
-    """The same from two looks at a cluster, `seconds` apart. Raises CliError."""
+    """Print a report from two observations of a cluster, `seconds` apart. Raises CliError."""
 
     async def ask(observer: ClusterObserver) -> Look:
         await observer.look()
@@ -180,7 +180,7 @@ def report_of_cluster(reach: Reach, form: Output, *, seconds: float) -> None:
 
 
 def apply(reach: Reach, form: Output, *, kinds: Sequence[str] | None, everybody: bool, dry_run: bool) -> None:
-    """Put flow control there, or print what would be written. Raises CliError (refused) if it cannot be right."""
+    """Apply flow control, or print the objects. Raises CliError (refused) if a limit is not possible."""
     place, config = _reached(reach)
     if kinds:
         config = replace(config, kinds=tuple(map(kind_of, kinds)))
@@ -207,7 +207,7 @@ def apply(reach: Reach, form: Output, *, kinds: Sequence[str] | None, everybody:
 
 
 def remove(reach: Reach) -> None:
-    """Take everything of ours away. Raises CliError."""
+    """Delete all flow-control objects of Muster. Raises CliError."""
 
     async def ask(observer: ClusterObserver) -> list[JsonObject]:
         found = observer.flow_objects()
@@ -223,11 +223,13 @@ def remove(reach: Reach) -> None:
 
 
 def kind_of(word: str) -> Kind:
-    """`secrets=2`, `jobs.batch=4`. Raises CliError (usage)."""
+    """Parse `secrets=2` or `jobs.batch=4`. Raises CliError (usage)."""
     title, equals, seats = word.partition("=")
     resource, _, group = title.partition(".")
     if not (equals and resource and seats.isdecimal() and int(seats) >= 1):
-        raise usage(f"--kind: {word!r} is not RESOURCE=SEATS with at least 1 seat, as in secrets=2 or jobs.batch=4")
+        raise usage(
+            f"--kind: {word!r} is not RESOURCE=SEATS with at least 1 seat; write for example secrets=2 or jobs.batch=4"
+        )
     return Kind(resource, group, int(seats))
 
 
@@ -247,7 +249,7 @@ def _reached(reach: Reach) -> tuple[Place, GuardConfig]:
 
 
 def _settings(state_dir: Path) -> Settings | None:
-    """Of the stack, where there is one."""
+    """Return the settings of the stack, or the defaults if there is none."""
     if not (state_dir / "settings.json").is_file():
         return None
     try:
@@ -260,12 +262,12 @@ def _from_environment() -> Path:
     named = os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]
     path = Path(named) if named else Path.home() / ".kube" / "config"
     if not path.is_file():
-        raise usage(f"--kubeconfig: the settings name no cluster and {path} is not there; name a kubeconfig file")
+        raise usage(f"--kubeconfig: the settings have no cluster and {path} does not exist; give a kubeconfig file")
     return path
 
 
 def _at(place: Place, config: GuardConfig, ask: Callable[[ClusterObserver], Awaitable[Answer]]) -> Answer:
-    """One conversation with a cluster. Raises CliError."""
+    """Run an action with a connection to a cluster. Raises CliError."""
     time = SystemTime()
 
     async def conversation() -> Answer:
@@ -285,7 +287,7 @@ def _told(error: KubeError) -> CliError:
 
 
 def _advice(look: Look, config: GuardConfig) -> State:
-    """What a guard that has just started would say of this look."""
+    """Return the report of a new guard for this observation."""
     state = State()
     for draft in advise({}, look, config, look.at):
         if isinstance(draft.payload, AdviceRaised):
@@ -301,7 +303,7 @@ def _print(report: ApiServerReport, form: Output) -> None:
 
 
 def _print_plan(plan: FlowPlan, form: Output) -> None:
-    """The objects as one List, which `kubectl apply -f -` takes too; deletions on stderr."""
+    """Print the objects as a List for `kubectl apply -f -`, and deletions on standard error."""
     output.emit_json({"apiVersion": "v1", "kind": "List", "items": plan.writes})
     if form is not Output.JSON:
         for obj in plan.deletes:

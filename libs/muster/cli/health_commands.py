@@ -1,4 +1,4 @@
-"""`muster health`: sick nodes and GPUs, rules, and what people tell the health service."""
+"""Commands for the health of nodes and GPUs: `muster health`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,19 +8,23 @@ import typer
 from muster.cli import values
 from muster.cli.options import As, Cluster, Output, Reason, StateDir
 
-_HELP = "Sick nodes and GPUs: what is seen, what is done, the brake, the rules."
+_HELP = "Faulty nodes and GPUs: conditions, repairs, safety brake, fault rules."
 app = typer.Typer(name="health", help=_HELP, invoke_without_command=True)
-rules_app = typer.Typer(name="rules", help="What codes mean, by GPU model.", no_args_is_help=True)
-brake_app = typer.Typer(name="brake", help="What stops health where too much looks broken.", no_args_is_help=True)
+rules_app = typer.Typer(
+    name="rules", help="Fault rules: the meaning of fault codes, by GPU model.", no_args_is_help=True
+)
+brake_app = typer.Typer(
+    name="brake", help="Safety brake: stops automatic drains when too much hardware looks faulty.", no_args_is_help=True
+)
 app.add_typer(rules_app)
 app.add_typer(brake_app)
 
-_Node = Annotated[str, typer.Argument(help="Name of the node.", callback=values.node)]
+_Node = Annotated[str, typer.Argument(help="Node name.", callback=values.node)]
 
 
 @app.callback()
 def health(context: typer.Context, *, state_dir: StateDir, output: As = Output.TABLE, cluster: Cluster = "") -> None:
-    """Show nodes and GPUs that are not healthy, with reasons, and the brake."""
+    """List unhealthy nodes and GPUs with reasons, and the state of the safety brake."""
     if context.invoked_subcommand is None:
         from muster.cli import health_reports
 
@@ -29,7 +33,7 @@ def health(context: typer.Context, *, state_dir: StateDir, output: As = Output.T
 
 @app.command()
 def show(*, node: _Node, state_dir: StateDir, output: As = Output.TABLE, cluster: Cluster = "") -> None:
-    """Show one node: its faults, and what was seen of it lately."""
+    """Show one node with its faults and recent observations."""
     from muster.cli import health_reports
 
     health_reports.report_node(state_dir, node, output, cluster=cluster)
@@ -41,11 +45,11 @@ def verify(
     node: _Node,
     state_dir: StateDir,
     output: As = Output.TABLE,
-    trust: Annotated[bool, typer.Option("--trust", help="Your word stands for the checks.")] = False,
+    trust: Annotated[bool, typer.Option("--trust", help="Skip verification and mark healthy.")] = False,
     reason: Reason = "",
     cluster: Cluster = "",
 ) -> None:
-    """Say that a node was looked after (operators and admins): it is checked, and given back if all checks pass."""
+    """Verify a repaired node (operators and admins): run its checks, and make it schedulable if all pass."""
     from muster.cli import health_reports
 
     health_reports.verify(state_dir, node, output, trust=trust, reason=reason, cluster=cluster)
@@ -56,11 +60,11 @@ def reset(
     *,
     state_dir: StateDir,
     output: As = Output.TABLE,
-    skip: Annotated[bool, typer.Option("--skip", help="Drop what waited for the brake.")] = False,
+    skip: Annotated[bool, typer.Option("--skip", help="Discard the actions that the brake held back.")] = False,
     reason: Reason = "",
     cluster: Cluster = "",
 ) -> None:
-    """Let health act again after its brake tripped (operators and admins)."""
+    """Reset a tripped safety brake: allow automatic drains again (operators and admins)."""
     from muster.cli import health_reports
 
     health_reports.reset_brake(state_dir, output, skip=skip, reason=reason, cluster=cluster)
@@ -69,11 +73,13 @@ def reset(
 @rules_app.command("list")
 def list_rules(
     *,
-    model: Annotated[str, typer.Option(help="A GPU model, as exporters print it.")] = "",
-    path: Annotated[Path | None, typer.Option("--rules", help="A file or folder over the built-in rules.")] = None,
+    model: Annotated[str, typer.Option(help="GPU model, as exporters report it. Default: all models.")] = "",
+    path: Annotated[
+        Path | None, typer.Option("--rules", help="File or directory with rules that override the built-in ones.")
+    ] = None,
     output: As = Output.TABLE,
 ) -> None:
-    """Show what each code means for a GPU model. Needs no stack."""
+    """List the rule of each fault code for a GPU model. Needs no stack."""
     from muster.cli import health_reports
 
     health_reports.show_rules(model, path, output)
@@ -81,9 +87,9 @@ def list_rules(
 
 @rules_app.command("check")
 def check_rules(
-    *, path: Annotated[Path, typer.Argument(help="A file, or a folder of *.yaml.", metavar="PATH")]
+    *, path: Annotated[Path, typer.Argument(help="A file, or a directory of *.yaml files.", metavar="PATH")]
 ) -> None:
-    """Say whether rules can be used, and where they are wrong. Needs no stack."""
+    """Validate fault rules and report each error. Needs no stack."""
     from muster.cli import health_reports
 
     health_reports.check_rules(path)

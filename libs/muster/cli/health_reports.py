@@ -1,4 +1,4 @@
-"""Health for people: what it believes, its rules, and telling it that a node was looked after or that it may go on."""
+"""Print the state and the rules of the health service, and send requests to it."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,12 +24,12 @@ RULES = ("CODE", "CLASS", "SCOPE", "ACTION", "JOBS", "FOR_S", "BECAUSE")
 
 
 def report(state_dir: Path, form: Output, *, cluster: str) -> None:
-    """What is not healthy. Raises CliError."""
+    """List unhealthy nodes and GPUs. Raises CliError."""
     _print(call(state_dir, lambda muster: muster.conditions(cluster=cluster)), form)
 
 
 def report_node(state_dir: Path, node: str, form: Output, *, cluster: str) -> None:
-    """One node. Raises CliError."""
+    """Show one node. Raises CliError."""
     answer = call(state_dir, lambda muster: muster.condition(node, cluster=cluster))
     if output.emitted(answer, form):
         return
@@ -39,13 +39,13 @@ def report_node(state_dir: Path, node: str, form: Output, *, cluster: str) -> No
     else:
         print_line(f"{node} is healthy")
     if answer.opted_out:
-        print_line("what is seen there is recorded, and nothing follows")
+        print_line("faults are only recorded: health takes no action on this node")
     if answer.marks:
         output.table(MARKS, mark_rows(answer, now_ns=now_ns), right=("TIMES",))
 
 
 def verify(state_dir: Path, node: str, form: Output, *, trust: bool, reason: str, cluster: str) -> None:
-    """Have a node checked and given back. Raises CliError."""
+    """Request the verification of a node. Raises CliError."""
     answer = call(state_dir, lambda muster: muster.verify(node, trust=trust, reason=reason, cluster=cluster))
     if output.emitted(answer, form):
         return
@@ -54,7 +54,7 @@ def verify(state_dir: Path, node: str, form: Output, *, trust: bool, reason: str
 
 
 def reset_brake(state_dir: Path, form: Output, *, skip: bool, reason: str, cluster: str) -> None:
-    """Let health act again. Raises CliError."""
+    """Reset the safety brake. Raises CliError."""
     _print(call(state_dir, lambda muster: muster.reset_brake(skip=skip, reason=reason, cluster=cluster)), form)
 
 
@@ -71,7 +71,7 @@ def _print(answer: ConditionsAnswer, form: Output) -> None:
 
 
 def summary(answer: ConditionsAnswer) -> Iterable[str]:
-    """How many are how, and the brake."""
+    """Return the counts by state, and the state of the brake."""
     sick = {one.node for one in answer.conditions}
     yield f"{answer.nodes - len(sick)} of {answer.nodes} nodes healthy" + (", dry run" if answer.dry_run else "")
     waiting = sum(one.needs_person for one in answer.conditions)
@@ -85,7 +85,7 @@ def summary(answer: ConditionsAnswer) -> Iterable[str]:
 
 
 def condition_rows(conditions: Iterable[Condition], *, now_ns: int) -> Iterable[tuple[str, ...]]:
-    """Each node or device a row."""
+    """Return a row per node or device."""
     for one in conditions:
         does = "waits for a person" if one.needs_person else one.action or ""
         codes = ", ".join(dict.fromkeys(fault.told.code for fault in one.faults))
@@ -95,14 +95,14 @@ def condition_rows(conditions: Iterable[Condition], *, now_ns: int) -> Iterable[
 
 
 def mark_rows(answer: ConditionsAnswer, *, now_ns: int) -> Iterable[tuple[str, ...]]:
-    """What was seen, newest first."""
+    """Return a row per observation, newest first."""
     for mark in answer.marks:
         seen = moments.distance(mark.at, now_ns=now_ns)
         yield seen, mark.code, mark.fault_class.value, mark.device, str(mark.count), ", ".join(mark.teams)
 
 
 def ended_rows(answer: ConditionsAnswer, *, now_ns: int) -> Iterable[tuple[str, ...]]:
-    """Illnesses that ended, newest first."""
+    """Return a row per past fault, newest first."""
     for one in answer.ended[:ENDED_SHOWN]:
         lasted_s = (one.ended_at - one.began_at) / 1e9
         device = one.name if one.kind == "device" else ""
@@ -111,7 +111,7 @@ def ended_rows(answer: ConditionsAnswer, *, now_ns: int) -> Iterable[tuple[str, 
 
 
 def show_rules(model: str, path: Path | None, form: Output) -> None:
-    """The rules of a model. Raises CliError."""
+    """List the rules of a GPU model. Raises CliError."""
     rules = sorted(_load(path).of(model).rules.values(), key=lambda rule: (rule.fault_class, rule.code))
     if form is Output.JSON:
         output.emit_json([_fields(rule) for rule in rules])
@@ -120,13 +120,13 @@ def show_rules(model: str, path: Path | None, form: Output) -> None:
 
 
 def check_rules(path: Path) -> None:
-    """Whether they can be used. Raises CliError that names the place."""
+    """Validate rules. Raises CliError that names the place."""
     if not path.exists():
-        raise usage(f"{path}: there is no such file or folder")
+        raise usage(f"{path}: no such file or directory; give a file, or a directory of *.yaml files")
     book = _load(path)
     own = [one for one in book.sets if one.origin.startswith(str(path))]
     count = sum(len(one.rules) for one in own)
-    print_line(f"{path}: {count} rules and {sum(len(one.escalations) for one in own)} escalations, all good")
+    print_line(f"{path}: {count} rules and {sum(len(one.escalations) for one in own)} escalations, valid")
 
 
 def _load(path: Path | None) -> RuleBook:

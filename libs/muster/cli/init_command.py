@@ -1,4 +1,4 @@
-"""`muster init`: what must be there before a stack whose parts run apart can work, such as the one of compose/."""
+"""Commands that prepare a distributed stack, such as that of compose/: `muster init`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,13 +10,13 @@ from muster.cli.options import StateDir
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
+    """Register the commands."""
     app.add_typer(_init)
 
 
 _init = typer.Typer(
     name="init",
-    help="Prepare a stack whose parts run apart, each in a container: files, then the bus, then the first queues.",
+    help="Prepare a stack whose services run in containers: files, then the bus, then the first queues.",
     no_args_is_help=True,
 )
 
@@ -24,20 +24,22 @@ _init = typer.Typer(
 _HttpUrl = Annotated[
     str,
     typer.Option(
-        envvar="MUSTER_INIT_HTTP_URL", help="The gateway, as browsers reach it.", callback=values.url("http", "https")
+        envvar="MUSTER_INIT_HTTP_URL", help="Gateway URL, as browsers reach it.", callback=values.url("http", "https")
     ),
 ]
 _WebsocketUrl = Annotated[
     str,
     typer.Option(
-        envvar="MUSTER_INIT_WEBSOCKET_URL", help="NATS, as browsers reach it.", callback=values.url("ws", "wss")
+        envvar="MUSTER_INIT_WEBSOCKET_URL",
+        help="NATS WebSocket URL, as browsers reach it.",
+        callback=values.url("ws", "wss"),
     ),
 ]
 _NatsUrl = Annotated[
     str,
     typer.Option(
         envvar="MUSTER_INIT_NATS_URL",
-        help="NATS, as the admin's machine reaches it.",
+        help="NATS URL, as the machine of the admin reaches it.",
         callback=values.url("nats", "tls"),
     ),
 ]
@@ -46,15 +48,16 @@ _NatsUrl = Annotated[
 @_init.command("files")
 def files(
     *,
-    into: Annotated[Path, typer.Option(help="A directory per part is made in it.", file_okay=False)],
+    into: Annotated[Path, typer.Option(help="Output directory; gets a subdirectory per service.", file_okay=False)],
     settings: Annotated[
-        Path | None, typer.Option(help="YAML: sections of the settings, such as `fleet`.", dir_okay=False, exists=True)
+        Path | None,
+        typer.Option(help="YAML file with sections of the settings, such as `fleet`.", dir_okay=False, exists=True),
     ] = None,
     http_url: _HttpUrl = "http://127.0.0.1:8080",
     websocket_url: _WebsocketUrl = "ws://127.0.0.1:9222",
     nats_url: _NatsUrl = "nats://127.0.0.1:4222",
 ) -> None:
-    """Make keys, credentials, passwords, the admin's token and every part's settings. Again: keys and token stay."""
+    """Create keys, credentials, the admin token and the settings of each service. Existing keys and tokens are kept."""
     from muster.cli import initialising
 
     initialising.files(into, settings_file=settings, http_url=http_url, websocket_url=websocket_url, nats_url=nats_url)
@@ -63,16 +66,20 @@ def files(
 @_init.command("kubernetes")
 def kubernetes(
     *,
-    into: Annotated[Path, typer.Option(help="A directory per part is made in it; keep it private.", file_okay=False)],
+    into: Annotated[
+        Path, typer.Option(help="Output directory; gets a subdirectory per service. Keep it private.", file_okay=False)
+    ],
     settings: Annotated[
         Path | None,
-        typer.Option(help="YAML: sections of the settings, such as `kubernetes`.", dir_okay=False, exists=True),
+        typer.Option(
+            help="YAML file with sections of the settings, such as `kubernetes`.", dir_okay=False, exists=True
+        ),
     ] = None,
     http_url: _HttpUrl = "http://127.0.0.1:8080",
     websocket_url: _WebsocketUrl = "ws://127.0.0.1:9222",
     nats_url: _NatsUrl = "nats://127.0.0.1:4222",
 ) -> None:
-    """Make the same for a stack in Kubernetes, and the kustomization that makes a Secret of each part's."""
+    """Create the same for a stack in Kubernetes, and a kustomization with a Secret per service."""
     from muster.cli import initialising
 
     initialising.kubernetes(
@@ -80,7 +87,7 @@ def kubernetes(
     )
 
 
-_Patience = Annotated[float, typer.Option(min=0.1, max=600, help="How long the other side may take to be there.")]
+_Patience = Annotated[float, typer.Option(min=0.1, max=600, help="Maximum time to wait for the server, in seconds.")]
 
 
 @_init.command("bus")
@@ -89,10 +96,13 @@ def bus(
     state_dir: StateDir,
     patience_s: _Patience = 60.0,
     cells_later: Annotated[
-        bool, typer.Option("--cells-later", help="Of a centre: leave out what is taken from its cells.")
+        bool,
+        typer.Option(
+            "--cells-later", help="For the center of a federation: omit the streams sourced from its clusters."
+        ),
     ] = False,
 ) -> None:
-    """Make the streams, and enter the admin's token. Again: what is missing is made, the rest stays."""
+    """Create missing streams and the record of the admin token. Existing ones are kept."""
     from muster.cli import initialising
 
     initialising.bus(state_dir, patience_s=patience_s, cells_later=cells_later)
@@ -103,11 +113,11 @@ def queues(
     *,
     state_dir: StateDir,
     file: Annotated[
-        Path | None, typer.Option("--file", "-f", help="By default examples/queues.yaml.", dir_okay=False)
+        Path | None, typer.Option("--file", "-f", help="Queue file. Default: examples/queues.yaml.", dir_okay=False)
     ] = None,
     patience_s: _Patience = 120.0,
 ) -> None:
-    """Ask for the first queues, if there are none yet."""
+    """Create the first queues, if there are none yet."""
     from muster.cli import initialising
 
     initialising.queues(state_dir, file, patience_s=patience_s)

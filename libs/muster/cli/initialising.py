@@ -1,4 +1,4 @@
-"""The work of `muster init`."""
+"""Prepare a distributed stack: the implementation of `muster init`."""
 
 import asyncio
 import os
@@ -36,7 +36,7 @@ LIMITS = YamlLimits(characters=1024 * 1024)
 
 
 def files(into: Path, *, settings_file: Path | None, http_url: str, websocket_url: str, nats_url: str) -> None:
-    """Write every part's directory. Raises CliError."""
+    """Write the directory of each service. Raises CliError."""
     layout = Layout(http_url=http_url, websocket_url=websocket_url, nats_url=nats_url)
     with _told(into):
         names = provision(into, layout, _settings(settings_file, layout), now_s=SystemTime().wall() // NS_PER_S)
@@ -44,7 +44,7 @@ def files(into: Path, *, settings_file: Path | None, http_url: str, websocket_ur
 
 
 def kubernetes(into: Path, *, settings_file: Path | None, http_url: str, websocket_url: str, nats_url: str) -> None:
-    """Write every part's directory and the kustomization of their Secrets. Raises CliError."""
+    """Write the directory of each service and the kustomization of their Secrets. Raises CliError."""
     layout = Layout(http_url=http_url, websocket_url=websocket_url, nats_url=nats_url, flat=True)
     with _told(into):
         settings = _settings(settings_file, layout)
@@ -54,7 +54,7 @@ def kubernetes(into: Path, *, settings_file: Path | None, http_url: str, websock
 
 @contextmanager
 def _told(into: Path) -> Iterator[None]:
-    """What can go wrong when parts are written, as errors of the command line."""
+    """Convert errors of writing into errors of the command line."""
     try:
         yield
     except ValidationError as error:
@@ -66,7 +66,7 @@ def _told(into: Path) -> Iterator[None]:
 
 
 def _settings(file: Path | None, layout: Layout) -> Settings:
-    """What stands in the file, changed by MUSTER_* variables. Raises CliError, pydantic.ValidationError."""
+    """Return the settings of the file, with MUSTER_* variables applied. Raises CliError, pydantic.ValidationError."""
     values: object = {}
     if file is not None:
         try:
@@ -74,13 +74,13 @@ def _settings(file: Path | None, layout: Layout) -> Settings:
         except ValueError as error:
             raise usage(f"--settings: {file}: {error}") from error
     if not isinstance(values, dict):
-        raise usage(f"--settings: {file} must hold sections of the settings, such as `fleet:`")
+        raise usage(f"--settings: {file} must contain sections of the settings, such as `fleet:`")
     asked = with_variables(cast("dict[str, object]", values), os.environ)
     return Settings.model_validate({**asked, "state_dir": layout.home, "credentials_dir": layout.home})
 
 
 def bus(state_dir: Path, *, patience_s: float, cells_later: bool = False) -> None:
-    """Make the streams and enter the token. cells_later: as `alone` of `bootstrap`. Raises CliError."""
+    """Create the streams and the token record. cells_later: `alone` of `bootstrap`. Raises CliError."""
     settings = settings_of(state_dir)
     try:
         token = StateDir(state_dir).token.read_text().strip()
@@ -91,21 +91,21 @@ def bus(state_dir: Path, *, patience_s: float, cells_later: bool = False) -> Non
         raise unreachable(str(error)) from error
     except (CredentialsError, LogError) as error:
         raise refused(str(error)) from error
-    print_line(f"{settings.nats_url}: the streams of cluster {settings.cluster} and the admin's token are there")
+    print_line(f"{settings.nats_url}: the streams of cluster {settings.cluster} and the admin token exist")
 
 
 def queues(state_dir: Path, file: Path | None, *, patience_s: float) -> None:
-    """Ask for queues if there are none. Raises CliError."""
+    """Create queues if there are none. Raises CliError."""
     path = file or queue_file()
     if path is None:
-        raise usage("--file: this installation has no examples; name a queue file")
+        raise usage("--file: this installation has no examples; give a queue file")
     load_queues(path)
     made = asyncio.run(_ask_for_queues(state_dir, path, patience_s=patience_s))
-    print_line(f"queues of {path.name} are there" if made else "there are queues already")
+    print_line(f"queues of {path.name} created" if made else "there are queues already; none was created")
 
 
 async def _ask_for_queues(state_dir: Path, path: Path, *, patience_s: float) -> bool:
-    """Whether they were asked for. Raises CliError."""
+    """Return whether queues were created. Raises CliError."""
     said: CliError | None = None
     try:
         async with asyncio.timeout(patience_s):
@@ -124,5 +124,5 @@ async def _ask_for_queues(state_dir: Path, path: Path, *, patience_s: float) -> 
     except TimeoutError:
         last = f" ({said})" if said else ""
         raise unreachable(
-            f"--state-dir: the gateway that {state_dir} names did not answer within {patience_s:g} s{last}"
+            f"--state-dir: the gateway of {state_dir} did not answer within {patience_s:g} s{last}"
         ) from said

@@ -1,4 +1,4 @@
-"""`muster submit`, and what may be asked of jobs afterwards: `cancel`, `hold`, `release`, `priority`."""
+"""Commands for jobs: `muster submit`, `cancel`, `hold`, `release` and `priority`."""
 
 import os
 from collections.abc import Callable
@@ -15,73 +15,130 @@ from muster.cli.options import As, Output, Reason, StateDir, spread
 
 Ask = Literal["cancel", "hold", "release"]
 _ASKS: tuple[tuple[Ask, str, str], ...] = (
-    ("cancel", "Jobs to cancel.", "Ask that jobs end; running pods are stopped."),
-    ("hold", "Waiting jobs to hold.", "Ask that waiting jobs are not started; they keep their places in line."),
-    ("release", "Held jobs to release.", "Ask that held jobs may be started again."),
+    ("cancel", "Jobs to cancel.", "Cancel jobs; running pods are stopped."),
+    ("hold", "Pending jobs to hold.", "Hold pending jobs: they do not start, and keep their position in the queue."),
+    ("release", "Held jobs to release.", "Release held jobs, so that they can start."),
 )
-"""What may be asked of each of several jobs, with the help texts of the argument and of the command."""
+"""Requests for several jobs, with the help texts of the argument and of the command."""
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
+    """Register the commands."""
     app.command(cls=_WithWords)(submit)
     for ask, of, does in _ASKS:
         app.command(ask)(_asking(ask, of=of, does=does))
     app.command()(priority)
 
 
-_SHAPE = "One job without a file"
+_SHAPE = "Options of a job without a file"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobOptions:
-    """The options that make one job without a file."""
+    """Options that define one job without a file."""
 
-    gpus: Annotated[int | None, typer.Option(help="Whole GPUs per replica.", rich_help_panel=_SHAPE)] = None
-    gpu_milli: Annotated[int | None, typer.Option(help="Thousandths of one GPU.", rich_help_panel=_SHAPE)] = None
-    gpu_model: Annotated[list[str] | None, typer.Option(help="A model that will do.", rich_help_panel=_SHAPE)] = None
-    replicas: Annotated[int | None, typer.Option(help="Replicas, placed whole.", rich_help_panel=_SHAPE)] = None
-    min_replicas: Annotated[int | None, typer.Option(help="It runs with so many.", rich_help_panel=_SHAPE)] = None
-    same_model: Annotated[bool, typer.Option("--same-model", help="All on one GPU model.", rich_help_panel=_SHAPE)] = (
-        False
-    )
-    cpu_milli: Annotated[int | None, typer.Option(help="Thousandths of a core.", rich_help_panel=_SHAPE)] = None
-    memory_mib: Annotated[int | None, typer.Option(help="MiB per replica.", rich_help_panel=_SHAPE)] = None
-    name: Annotated[str, typer.Option(help="Name of the job.", rich_help_panel=_SHAPE, callback=values.name)] = "job"
+    gpus: Annotated[int | None, typer.Option(help="GPUs per replica.", rich_help_panel=_SHAPE)] = None
+    gpu_milli: Annotated[
+        int | None, typer.Option(help="Share of one GPU per replica, in thousandths.", rich_help_panel=_SHAPE)
+    ] = None
+    gpu_model: Annotated[
+        list[str] | None,
+        typer.Option(help="Acceptable GPU model; repeat for more. Default: any.", rich_help_panel=_SHAPE),
+    ] = None
+    replicas: Annotated[
+        int | None,
+        typer.Option(help="Number of replicas, placed all together (gang). Default: 1.", rich_help_panel=_SHAPE),
+    ] = None
+    min_replicas: Annotated[
+        int | None, typer.Option(help="Minimum replicas to start with (elastic job).", rich_help_panel=_SHAPE)
+    ] = None
+    same_model: Annotated[
+        bool, typer.Option("--same-model", help="Place all replicas on one GPU model.", rich_help_panel=_SHAPE)
+    ] = False
+    cpu_milli: Annotated[
+        int | None, typer.Option(help="CPU per replica, in thousandths of a core.", rich_help_panel=_SHAPE)
+    ] = None
+    memory_mib: Annotated[int | None, typer.Option(help="Memory per replica, in MiB.", rich_help_panel=_SHAPE)] = None
+    name: Annotated[str, typer.Option(help="Job name.", rich_help_panel=_SHAPE, callback=values.name)] = "job"
     team: Annotated[
-        str, typer.Option(envvar="MUSTER_TEAM", rich_help_panel=_SHAPE, help="Team.", callback=values.team)
+        str,
+        typer.Option(
+            envvar="MUSTER_TEAM", rich_help_panel=_SHAPE, help="Team that the job belongs to.", callback=values.team
+        ),
     ] = "default"
     queue: Annotated[
-        str | None, typer.Option(help="By default the team's.", rich_help_panel=_SHAPE, callback=values.queue)
+        str | None,
+        typer.Option(help="Queue. Default: the queue of the team.", rich_help_panel=_SHAPE, callback=values.queue),
     ] = None
-    priority: Annotated[int | None, typer.Option(help="0 to 1000.", rich_help_panel=_SHAPE)] = None
-    kind: Annotated[str | None, typer.Option(help="batch, interactive, mpi, ...", rich_help_panel=_SHAPE)] = None
-    topology: Annotated[str, typer.Option(help="Level, `rack`; `rack!` insists.", rich_help_panel=_SHAPE)] = ""
-    group_topology: Annotated[
-        str, typer.Option(help="Of each replica's devices: `socket`, `pair!`.", rich_help_panel=_SHAPE)
+    priority: Annotated[
+        int | None, typer.Option(help="Priority, 0 to 1000; higher starts first.", rich_help_panel=_SHAPE)
+    ] = None
+    kind: Annotated[
+        str | None, typer.Option(help="Kind of job: batch, interactive, mpi, ...", rich_help_panel=_SHAPE)
+    ] = None
+    topology: Annotated[
+        str,
+        typer.Option(
+            help="Topology level to share, such as `rack` (preferred) or `rack!` (required).", rich_help_panel=_SHAPE
+        ),
     ] = ""
-    full_node: Annotated[bool, typer.Option("--full-node", help="Alone on its nodes.", rich_help_panel=_SHAPE)] = False
-    run_time_s: Annotated[float | None, typer.Option(help="Over all runs.", rich_help_panel=_SHAPE)] = None
-    min_slice_s: Annotated[float | None, typer.Option(help="Left alone so long.", rich_help_panel=_SHAPE)] = None
-    grace_s: Annotated[float | None, typer.Option(help="From notice to end.", rich_help_panel=_SHAPE)] = None
-    preemptible: Annotated[
-        bool | None, typer.Option("--preemptible/--not-preemptible", help="May borrow.", rich_help_panel=_SHAPE)
+    group_topology: Annotated[
+        str,
+        typer.Option(
+            help="Topology level for the GPUs of one replica, such as `socket` or `pair!`.", rich_help_panel=_SHAPE
+        ),
+    ] = ""
+    full_node: Annotated[
+        bool, typer.Option("--full-node", help="Use whole nodes; no other job runs there.", rich_help_panel=_SHAPE)
+    ] = False
+    run_time_s: Annotated[
+        float | None, typer.Option(help="Run-time limit over all attempts, in seconds.", rich_help_panel=_SHAPE)
     ] = None
-    retries: Annotated[int | None, typer.Option(help="After its own failures.", rich_help_panel=_SHAPE)] = None
+    min_slice_s: Annotated[
+        float | None, typer.Option(help="Minimum run time before preemption, in seconds.", rich_help_panel=_SHAPE)
+    ] = None
+    grace_s: Annotated[
+        float | None, typer.Option(help="Termination grace period, in seconds.", rich_help_panel=_SHAPE)
+    ] = None
+    preemptible: Annotated[
+        bool | None,
+        typer.Option(
+            "--preemptible/--not-preemptible",
+            help="Allow preemption; required to borrow quota.",
+            rich_help_panel=_SHAPE,
+        ),
+    ] = None
+    retries: Annotated[
+        int | None, typer.Option(help="Maximum retries after failures of the job itself.", rich_help_panel=_SHAPE)
+    ] = None
     preflight: Annotated[
-        str | None, typer.Option(help="Suite of checks before its first step, or `none`.", rich_help_panel=_SHAPE)
+        str | None, typer.Option(help="Suite of node checks before the job starts, or `none`.", rich_help_panel=_SHAPE)
     ] = None
     image: Annotated[str, typer.Option(help="Container image.", rich_help_panel=_SHAPE)] = ""
     command: Annotated[
-        str, typer.Option(help="Command line, in quotes; better behind `--`.", rich_help_panel=_SHAPE)
+        str,
+        typer.Option(
+            help="Command line, in quotes. Alternative: words after `--`.",
+            rich_help_panel=_SHAPE,
+            parser=values.lines,
+            metavar="TEXT",
+        ),
     ] = ""
-    label: Annotated[list[str] | None, typer.Option(help="key=value.", rich_help_panel=_SHAPE)] = None
-    env: Annotated[list[str] | None, typer.Option(help="Environment variable, NAME=VALUE.", rich_help_panel=_SHAPE)] = (
-        None
-    )
+    label: Annotated[
+        list[str] | None, typer.Option(help="Label, KEY=VALUE; repeat for more.", rich_help_panel=_SHAPE)
+    ] = None
+    env: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Environment variable, NAME=VALUE; repeat for more.",
+            rich_help_panel=_SHAPE,
+            parser=values.lines,
+            metavar="TEXT",
+        ),
+    ] = None
     env_secret: Annotated[
         list[str] | None,
-        typer.Option(help="Environment variable from a Secret, NAME=SECRET/KEY.", rich_help_panel=_SHAPE),
+        typer.Option(help="Environment variable from a Secret, NAME=SECRET/KEY; repeat.", rich_help_panel=_SHAPE),
     ] = None
 
 
@@ -89,10 +146,10 @@ _WORDS = "muster.words"
 
 
 class _WithWords(TyperCommand):
-    """A command that keeps what stands behind `--` apart from its arguments, as `context.meta[_WORDS]`."""
+    """A command that stores the words after `--` in `context.meta[_WORDS]`, apart from its arguments."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
-        """Parse what stands before `--`."""
+        """Parse the arguments before `--`."""
         if "--" in args:
             at = args.index("--")
             ctx.meta[_WORDS] = tuple(args[at + 1 :])
@@ -106,21 +163,26 @@ def submit(
     context: typer.Context,
     file: Annotated[
         Path | None,
-        typer.Argument(help="YAML or JSON, one job per document; `-` reads standard input.", metavar="FILE"),
+        typer.Argument(help="Job file in YAML or JSON, one job per document; `-`: standard input.", metavar="FILE"),
     ] = None,
     state_dir: StateDir,
     output: As = Output.TABLE,
     shape: JobOptions,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Ask what would happen; submit nothing.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Follow to the end; exit 1 unless all succeed.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Report whether and where the jobs would start; submit nothing.")
+    ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Wait for the jobs to end; exit code 1 unless all succeed.")
+    ] = False,
     idempotency_key: Annotated[
         str,
         typer.Option(
-            help="The same key again is the same job; the n-th job of a file gets KEY-n.", callback=values.key
+            help="Submitting again with the same key returns the same job; job n of a file gets KEY-n.",
+            callback=values.key,
         ),
     ] = "",
 ) -> None:
-    """Submit the jobs of a file, or one job given by options and its command, which stands behind `--`.
+    """Submit the jobs of a file, or one job defined by options, with its command after `--`.
 
     For example: muster submit --gpus 8 -- python train.py --lr 3
     """
@@ -130,7 +192,7 @@ def submit(
 
     words: tuple[str, ...] | None = context.meta.get(_WORDS)
     if words is not None and (shape.command or not words):
-        raise usage("--: give the command of the job once, with --command or behind --, such as -- python train.py")
+        raise usage("--: give the command of the job once, with --command or after --, such as -- python train.py")
     if file is not None:
         given = [job_spec.option_of(one) for one in job_spec.OPTIONS if values.source_of(context, one) == "COMMANDLINE"]
         if given or words:
@@ -148,7 +210,7 @@ def submit(
 
 
 def _asking(ask: Ask, *, of: str, does: str) -> Callable[..., None]:
-    """Return the command that asks this of jobs. of, does: see `_ASKS`."""
+    """Return the command for this request. of, does: help texts of the argument and the command."""
 
     def command(
         *,
@@ -167,13 +229,15 @@ def _asking(ask: Ask, *, of: str, does: str) -> Callable[..., None]:
 
 def priority(
     *,
-    job_id: Annotated[str, typer.Argument(help="A job that waits or runs.", metavar="ID", callback=values.job_id)],
-    priority: Annotated[int, typer.Argument(help="0 to 1000.", metavar="N", min=0, max=1000)],
+    job_id: Annotated[
+        str, typer.Argument(help="Id of a pending or running job.", metavar="ID", callback=values.job_id)
+    ],
+    priority: Annotated[int, typer.Argument(help="New priority, 0 to 1000.", metavar="N", min=0, max=1000)],
     state_dir: StateDir,
     output: As = Output.TABLE,
     reason: Reason = "",
 ) -> None:
-    """Ask that a job has another priority: its place in line, or how soon it makes way."""
+    """Change the priority of a job: its position in the queue, and when it is preempted."""
     from muster.cli import submitting
 
     submitting.prioritise(state_dir, job_id, priority, reason=reason, form=output)

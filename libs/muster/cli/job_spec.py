@@ -1,4 +1,4 @@
-"""A job from options instead of a file, and values in it that look like keys. Pure."""
+"""Build a job from options, and detect values that look like secrets. Pure."""
 
 import dataclasses
 import math
@@ -33,9 +33,9 @@ _BITS_MIN = 4.0
 
 
 def from_options(options: JobOptions, *, words: Sequence[str] = ()) -> JobSpec:
-    """A job of one task group. What is None was not given. words: its command. Raises CliError that names the option.
+    """Return a job of one task group. words: its command. Raises CliError that names the option.
 
-    An option with the name of a field of the job, or else of its task group, is that field.
+    None: not given. An option sets the field of the same name of the job, or else of its task group.
     """
     fields: dict[str, object] = {name: getattr(options, name) for name in _OF_JOB}
     fields |= {
@@ -63,28 +63,28 @@ def from_options(options: JobOptions, *, words: Sequence[str] = ()) -> JobSpec:
 
 
 def option_of(field: str) -> str:
-    """The option of a field of the job or its task group, "" if it has none."""
+    """Return the option of a field of the job or its task group, "" if it has none."""
     name = _RENAMED.get(field, field)
     return f"--{name.replace('_', '-')}" if name in OPTIONS else ""
 
 
 def topology(text: str) -> JsonValue:
-    """`rack` is a wish, `rack!` a condition."""
+    """Parse a topology level: `rack` is preferred, `rack!` is required."""
     return {"level": text.removesuffix("!"), "required": text.endswith("!")} if text else None
 
 
 def labels(pairs: Sequence[str]) -> dict[str, JsonValue]:
-    """`key=value` pairs. Raises CliError on one without `=`."""
+    """Parse `key=value` pairs. Raises CliError on one without `=`."""
     return _pairs(pairs, option="--label", form="key=value", example="project=llm")
 
 
 def variables(pairs: Sequence[str]) -> dict[str, JsonValue]:
-    """`NAME=VALUE` pairs. Raises CliError on one without `=`."""
+    """Parse `NAME=VALUE` pairs. Raises CliError on one without `=`."""
     return _pairs(pairs, option="--env", form="NAME=VALUE", example="EPOCHS=3")
 
 
 def secret_variables(pairs: Sequence[str]) -> list[JsonValue]:
-    """`NAME=SECRET/KEY` references. Raises CliError on anything else, without repeating it: it may be the value."""
+    """Parse `NAME=SECRET/KEY`. Raises CliError that does not repeat the value, since it may be a secret."""
     found: list[dict[str, JsonValue]] = []
     for pair in pairs:
         name, _, reference = pair.partition("=")
@@ -98,7 +98,7 @@ def secret_variables(pairs: Sequence[str]) -> list[JsonValue]:
 
 
 def command(text: str) -> list[JsonValue]:
-    """A command line as its words. Raises CliError on an open quote."""
+    """Split a command line into words. Raises CliError on an open quote."""
     try:
         return list(shlex.split(text))
     except ValueError as error:
@@ -118,22 +118,22 @@ def _pairs(pairs: Sequence[str], *, option: str, form: str, example: str) -> dic
 
 
 def key_warnings(spec: JobSpec) -> Iterator[str]:
-    """One line for each variable and command of the job that looks like it holds a key."""
+    """Yield a warning for each variable and command of the job that seems to contain a secret."""
     for name, value in spec.pod.env.items():
         if looks_like_key(name, value):
             yield (
-                f"pod.env.{name} looks like a key, and what a job asks for is kept in the log for good; name a Secret "
+                f"pod.env.{name} looks like a secret, and the log keeps job specs permanently; use a Secret "
                 f"instead: --env-secret {name}=SECRET/KEY, or pod.secret_env in a file"
             )
     commands = [("command", spec.command)]
     commands += [(f"task_groups.{group.name}.command", group.command) for group in spec.task_groups]
     for place, words in commands:
         if any(_KNOWN.search(word) for word in words):
-            yield f"{place} holds what looks like a key, and is kept in the log for good; pass it by --env-secret"
+            yield f"{place} seems to contain a secret, and the log keeps job specs permanently; use --env-secret"
 
 
 def looks_like_key(name: str, value: str) -> bool:
-    """Whether the value of a variable of this name is probably a secret. A path or an address is none."""
+    """Return whether a variable is probably a secret. Paths and addresses are not."""
     if _KNOWN.search(value):
         return True
     if not value or value.startswith(("/", "./", "~")) or "://" in value:

@@ -1,4 +1,4 @@
-"""Files of jobs (and of what else is asked for): YAML or JSON, each document checked with file and field named."""
+"""Load files of jobs and other requests, in YAML or JSON. Errors name the file and the field."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -25,20 +25,20 @@ Reshape = Callable[[Mapping[str, JsonValue]], dict[str, JsonValue]]
 
 
 def load_jobs(path: Path) -> list[JobSpec]:
-    """Jobs of a file, in its order. Raises CliError that names the file and the field."""
+    """Return the jobs of a file, in its order. Raises CliError that names the file and the field."""
     return load(path, JobSpec)
 
 
 def load(path: Path, model: type[Model], *, reshape: Reshape = dict) -> list[Model]:
-    """Every document of a YAML or JSON file as `model`; a document that is a list holds several."""
+    """Return each document of a YAML or JSON file as `model`; a document may be a list of several."""
     found = [_checked(value, model, place, reshape) for place, value in _documents(path)]
     if not found:
-        raise usage(f"{path}: holds nothing; write one {model.__name__} per document")
+        raise usage(f"{path}: is empty; write one {model.__name__} per document")
     return found
 
 
 def plain(value: object, *, place: str) -> JsonValue:
-    """`value` as JSON would hold it. Raises CliError on a cycle, a foreign type, or more than NODES_MAX values."""
+    """Return `value` as JSON. Raises CliError on a cycle, a type unknown to JSON, or more than NODES_MAX values."""
     return _Walk(place).copy(value, "", ())
 
 
@@ -69,7 +69,7 @@ def _checked(value: object, model: type[Model], place: str, reshape: Reshape) ->
 
 
 def sentence(error: ValidationError) -> str:
-    """A validation error in one sentence that names every wrong field (at most three, then how many more)."""
+    """Return a validation error as one sentence that names at most three wrong fields."""
     errors = error.errors()
     inner = [one["loc"] for one in errors]
     told = [
@@ -91,7 +91,7 @@ def _said(message: str) -> str:
 
 
 class _Walk:
-    """Copies a parsed document; knows where it is, so that a refusal can name the field."""
+    """Copies a parsed document and tracks the position, so that an error can name the field."""
 
     def __init__(self, place: str) -> None:
         self._place = place
@@ -101,7 +101,7 @@ class _Walk:
         self._nodes += 1
         where = f"{self._place}: {field or 'document'}"
         if self._nodes > NODES_MAX:
-            raise usage(f"{where}: its aliases stand for more than {NODES_MAX} values; write them out")
+            raise usage(f"{where}: its aliases expand to more than {NODES_MAX} values; write them out")
         if value is None or isinstance(value, bool | int | float | str):
             return value
         if id(value) in above:
@@ -114,7 +114,7 @@ class _Walk:
         if isinstance(value, dict):
             return {self._key(key, where): self.copy(item, f"{field}.{key}" if field else str(key), inside)
                     for key, item in value.items()}  # fmt: skip
-        raise usage(f"{where}: is a {type(value).__name__}, which JSON does not know; put it in quotes")
+        raise usage(f"{where}: is a {type(value).__name__}, which JSON does not support; put it in quotes")
 
     @staticmethod
     def _key(key: object, where: str) -> str:

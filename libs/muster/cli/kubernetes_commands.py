@@ -1,4 +1,4 @@
-"""`muster kubernetes`: what an administrator of a real cluster needs before and beside `kubectl apply`."""
+"""Commands for administrators of Kubernetes clusters: `muster kubernetes`."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,37 +12,43 @@ from muster.kube.permissions import PATHS, TABLE, Feature, services
 if TYPE_CHECKING:
     from muster.kube.rbac import Scope
 
-app = typer.Typer(name="kubernetes", help="A real cluster: the permissions that Muster needs.", no_args_is_help=True)
+app = typer.Typer(
+    name="kubernetes",
+    help="Print the permissions and custom resources that Muster needs in a Kubernetes cluster.",
+    no_args_is_help=True,
+)
 
 
 @app.callback()
 def kubernetes() -> None:
-    """A real cluster: the permissions that Muster needs."""
+    """Print the permissions and custom resources that Muster needs in a Kubernetes cluster."""
 
 
 @app.command()
 def rbac(
     *,
-    namespace: Annotated[str, typer.Option(help="Where Muster's own pods run.", callback=values.name)] = "muster",
+    namespace: Annotated[str, typer.Option(help="Namespace of the pods of Muster.", callback=values.name)] = "muster",
     writes_in: Annotated[
         list[str] | None,
-        typer.Option(help="A namespace whose jobs Muster runs; repeat. By default all of them.", callback=values.name),
+        typer.Option(help="Namespace whose jobs Muster runs; repeat. Default: all.", callback=values.name),
     ] = None,
-    without: Annotated[list[Feature] | None, typer.Option(help="Leave out what this feature needs; repeat.")] = None,
-    fabrics: Annotated[bool, typer.Option(help="With what a cluster needs in which devices or nodes move.")] = True,
+    without: Annotated[list[Feature] | None, typer.Option(help="Omit the permissions of this feature; repeat.")] = None,
+    fabrics: Annotated[
+        bool, typer.Option(help="Include the permissions for attaching devices and adding nodes.")
+    ] = True,
     service: Annotated[
-        list[str] | None, typer.Option(help="A service whose roles are printed; repeat. By default agent and guard.")
+        list[str] | None, typer.Option(help="Print the roles of this service; repeat. Default: agent and guard.")
     ] = None,
 ) -> None:
-    """Print the roles and bindings of the services that use the API server, from the table of what they use."""
+    """Print the RBAC roles and bindings of the services that use the API server."""
     from muster.kube.rbac import OF_FABRICS, Scope
 
     unknown = next((name for name in service or () if name not in services()), None)
     if unknown is not None:
-        raise usage(f"--service {unknown}: no permission is of such a service; choose {', '.join(services())}")
+        raise usage(f"--service {unknown}: this service uses no API server; use one of {', '.join(services())}")
     left_out = tuple(without or ())
     if Feature.CORE in left_out:
-        raise usage("--without core: without these permissions the agent stops; leave out another feature")
+        raise usage("--without core: the agent cannot run without these permissions; omit another feature")
     scope = Scope(
         namespace=namespace,
         writes_in=tuple(dict.fromkeys(writes_in or ())),
@@ -54,7 +60,7 @@ def rbac(
 
 @app.command()
 def permissions() -> None:
-    """Print that table: who needs which verb, what for, and what is lost without."""
+    """List each permission: the service, the verbs, the feature, and the reason."""
     rows = [(row.service, row.title, " ".join(row.verbs), str(row.feature), row.why) for row in TABLE]
     rows += [(row.service, " ".join(row.paths), "get", str(row.feature), row.why) for row in PATHS]
     table(("SERVICE", "RESOURCE", "VERBS", "FEATURE", "WHY"), rows)
@@ -62,7 +68,7 @@ def permissions() -> None:
 
 @app.command()
 def crd() -> None:
-    """Print the definition of MusterJob, by which `kubectl apply` submits jobs."""
+    """Print the CustomResourceDefinition of MusterJob, to submit jobs by `kubectl apply`."""
     from muster.kube.musterjob import manifest
 
     print_lines(manifest())
@@ -75,5 +81,5 @@ def rbac_yaml(scope: "Scope") -> str:
     from muster.kube.rbac import manifests
 
     names = " and ".join(scope.services)
-    head = f"# What {names} may do at the API server, as `muster kubernetes rbac` prints it (k8s/README.md).\n"
+    head = f"# Permissions of {names} at the API server, printed by `muster kubernetes rbac` (k8s/README.md).\n"
     return head + yaml.safe_dump_all(manifests(scope), sort_keys=False, default_flow_style=None, width=110)

@@ -1,4 +1,4 @@
-"""`muster log`: backup, restore, trimming, facts that cannot be folded, fences that cannot be read, dead letters."""
+"""Commands for event logs: `muster log`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,25 +8,27 @@ import typer
 from muster.cli.options import As, Output, Reason, StateDir, Yes
 
 app = typer.Typer(
-    name="log", help="The event logs: export, import, trim, skip, repair, dead letters.", no_args_is_help=True
+    name="log", help="Event logs: export, import, trim, skip, repair, dead letters.", no_args_is_help=True
 )
 
-LogArgument = Annotated[str, typer.Option("--log", help="`fed`, or a cluster's name; by default the cluster's log.")]
+LogArgument = Annotated[
+    str, typer.Option("--log", help="`fed`, or the name of a cluster. Default: the log of the cluster.")
+]
 
 
 @app.callback()
 def log() -> None:
-    """The event logs: export, import, trim, skip, repair, dead letters."""
+    """Event logs: export, import, trim, skip, repair, dead letters."""
 
 
 @app.command("export")
 def export_log(
     *,
-    file: Annotated[Path, typer.Argument(help="Compressed JSON lines; must not exist yet.", metavar="FILE")],
+    file: Annotated[Path, typer.Argument(help="Output file of compressed JSON lines; must not exist.", metavar="FILE")],
     state_dir: StateDir,
     name: LogArgument = "",
 ) -> None:
-    """Write a log to a file: for backup, for a bug report, before trimming."""
+    """Export a log to a file, for backups and bug reports."""
     from muster.cli import log_files
 
     log_files.export(state_dir, file, name)
@@ -35,11 +37,11 @@ def export_log(
 @app.command("import")
 def import_log(
     *,
-    file: Annotated[Path, typer.Argument(help="What `log export` wrote.", exists=True, dir_okay=False)],
+    file: Annotated[Path, typer.Argument(help="File written by `muster log export`.", exists=True, dir_okay=False)],
     state_dir: StateDir,
     name: LogArgument = "",
 ) -> None:
-    """Fill an empty log from a file."""
+    """Import a file into an empty log."""
     from muster.cli import log_files
 
     log_files.restore(state_dir, file, name)
@@ -48,12 +50,12 @@ def import_log(
 @app.command()
 def trim(
     *,
-    archive: Annotated[Path, typer.Option(help="Where the deleted facts go; must not exist yet.")],
+    archive: Annotated[Path, typer.Option(help="Archive file for the removed facts; must not exist.")],
     state_dir: StateDir,
     name: LogArgument = "",
     yes: Yes = False,
 ) -> None:
-    """Move the facts before the older checkpoint to a file; never those of the last day."""
+    """Move the facts before the second latest checkpoint to a file, except those of the last day."""
     from muster.cli import log_files
 
     log_files.trim(state_dir, name, archive=archive, yes=yes)
@@ -62,14 +64,14 @@ def trim(
 @app.command()
 def skip(
     *,
-    seq: Annotated[int, typer.Argument(min=1, help="Sequence of the fact in its log.")],
-    service: Annotated[str, typer.Option(help="The service that stopped at it.")],
+    seq: Annotated[int, typer.Argument(min=1, help="Sequence number of the fact in its log.")],
+    service: Annotated[str, typer.Option(help="Service that stopped at the fact.")],
     state_dir: StateDir,
     name: LogArgument = "",
     reason: Reason = "",
     yes: Yes = False,
 ) -> None:
-    """Have one service step over one fact that it cannot fold; every other service keeps it."""
+    """Let one service skip one fact that it cannot fold; the fact remains for all other services."""
     from muster.cli import log_files
 
     log_files.skip(state_dir, name, seq=seq, service=service, reason=reason, yes=yes)
@@ -78,12 +80,12 @@ def skip(
 @app.command("repair-fence")
 def repair_fence(
     *,
-    service: Annotated[str, typer.Option(help="The service that nobody can lead.")],
+    service: Annotated[str, typer.Option(help="Service whose fence is unreadable.")],
     state_dir: StateDir,
     name: LogArgument = "",
     yes: Yes = False,
 ) -> None:
-    """Replace a fence that no service can read, so that the service can be led again."""
+    """Replace an unreadable fence, so that the service can elect a leader again."""
     from muster.cli import log_files
 
     log_files.repair_fence(state_dir, name, service=service, yes=yes)
@@ -94,9 +96,9 @@ def dead(
     *,
     state_dir: StateDir,
     output: As = Output.TABLE,
-    limit: Annotated[int, typer.Option(min=1, max=1_000, help="Newest shown.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="Maximum number of dead letters, newest first.")] = 50,
 ) -> None:
-    """Show the dead letters: messages that claimed to be facts and could not be read, and why."""
+    """List dead letters: messages that could not be read as facts, with the reason."""
     from muster.cli import log_files
 
     log_files.show_dead_letters(state_dir, output, limit=limit)

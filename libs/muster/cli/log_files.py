@@ -1,6 +1,4 @@
-"""Logs and files: export, import, trim; one fact stepped over; one fence repaired. On the bus itself, with users made
-for that.
-"""
+"""Export, import, trim and repair event logs, over a direct connection to the bus."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
@@ -44,9 +42,9 @@ RIGHT = frozenset({"SEQ", "BYTES"})
 
 
 def export(state_dir: Path, file: Path, name: str) -> None:
-    """Write a log of the running stack to a new file. Raises CliError."""
+    """Export a log of the running stack to a new file. Raises CliError."""
     if file.exists():
-        raise usage(f"FILE: {file} exists; name a new file")
+        raise usage(f"FILE: {file} exists; give a new file")
     settings = settings_of(state_dir)
     log = log_of(settings, name)
     done = asyncio.run(on_bus(settings, ADMIN_TOOLS, lambda client: _export(client, log, file)))
@@ -54,23 +52,23 @@ def export(state_dir: Path, file: Path, name: str) -> None:
 
 
 def restore(state_dir: Path, file: Path, name: str) -> None:
-    """Fill a log that never held anything, with no service running. Raises CliError."""
+    """Import a file into an empty log, with no service running. Raises CliError."""
     if not file.is_file():
-        raise usage(f"FILE: {file} is no regular file; give what `muster log export` wrote")
+        raise usage(f"FILE: {file} is not a regular file; give a file written by `muster log export`")
     state = StateDir(state_dir)
     try:
         if state.run.exists() and holder_of(state) is not None:
-            raise refused(f"--state-dir: a stack runs on {state_dir}; `muster down` first, then import")
+            raise refused(f"--state-dir: a stack is running in {state_dir}; stop it with `muster down` first")
         stored, log = asyncio.run(_restore(state_dir, file, name))
     except StateDirError as error:
         raise refused(str(error)) from error
-    print_line(f"{log.stream}: {stored} messages of {file}; `muster up --state-dir {state_dir}` goes on from there")
+    print_line(f"{log.stream}: {stored} messages of {file}; `muster up --state-dir {state_dir}` continues from there")
 
 
 def trim(state_dir: Path, name: str, *, archive: Path, yes: bool) -> None:
-    """Archive and delete what stands before the older kept checkpoint. Raises CliError."""
+    """Archive and delete the facts before the older kept checkpoint. Raises CliError."""
     if archive.exists():
-        raise usage(f"--archive: {archive} exists; name a new file")
+        raise usage(f"--archive: {archive} exists; give a new file")
     settings = settings_of(state_dir)
     log = log_of(settings, name)
     if settings.role == "centre" and log != FED_LOG:
@@ -82,54 +80,54 @@ def trim(state_dir: Path, name: str, *, archive: Path, yes: bool) -> None:
     if not yes:
         output.confirm(f"Move the facts of {log.stream} up to {up_to} to {archive} and delete them?")
     done = asyncio.run(on_bus(settings, ADMIN_TOOLS, lambda client: _trim(client, settings, log, up_to, archive)))
-    print_line(f"{log.stream}: {done.messages} messages up to {done.last_seq} are now in {archive} only")
+    print_line(f"{log.stream}: {done.messages} messages up to {done.last_seq} moved to {archive}")
 
 
 def skip(state_dir: Path, name: str, *, seq: int, service: str, reason: str, yes: bool) -> None:
     """Void one fact for one service. Raises CliError."""
     if service not in SERVICES:
-        raise usage(f"--service: {service!r} is none of {', '.join(SERVICES)}")
+        raise usage(f"--service: {service!r} is not a service; use one of {', '.join(SERVICES)}")
     settings = settings_of(state_dir)
     log = log_of(settings, name)
     info = asyncio.run(on_bus(settings, ADMIN_TOOLS, lambda client: stream_info(client, log.stream)))
     refuse_absent(log, seq, info)
     if not yes:
-        output.confirm(f"Have {service} act as if fact {seq} of {log.stream} had never been said?")
+        output.confirm(f"Let {service} ignore fact {seq} of {log.stream} permanently?")
     at = asyncio.run(on_bus(settings, OPERATOR, lambda client: _void(client, log, seq, service, reason)))
-    print_line(f"{log.stream}: fact {seq} is void for {service}, said at {at}; it recovers without it")
+    print_line(f"{log.stream}: fact {seq} is void for {service}, recorded at {at}; the service recovers without it")
 
 
 def refuse_absent(log: LogName, seq: int, info: StreamInfo | None) -> None:
-    """Raise CliError for a sequence that the log does not hold: one to come, or one that was trimmed."""
+    """Raise CliError for a sequence that is not in the log: a future or a trimmed one."""
     if info is None or not info.state.first_seq <= seq <= info.state.last_seq:
         there = f"{info.state.first_seq} to {info.state.last_seq}" if info else "no fact"
-        raise usage(f"SEQ: {seq} is no fact of {log.stream}, which holds {there}")
+        raise usage(f"SEQ: {seq} is not in {log.stream}, which has {there}")
 
 
 def repair_fence(state_dir: Path, name: str, *, service: str, yes: bool) -> None:
-    """Put a valid fence after one that is none. Raises CliError."""
+    """Append a valid fence after an unreadable one. Raises CliError."""
     if service not in SERVICES:
-        raise usage(f"--service: {service!r} is none of {', '.join(SERVICES)}")
+        raise usage(f"--service: {service!r} is not a service; use one of {', '.join(SERVICES)}")
     settings = settings_of(state_dir)
     log = log_of(settings, name)
     if not yes:
         output.confirm(f"Replace the fence of {service} on {log.stream}, if it cannot be read?")
     repaired = asyncio.run(_repair_fence(settings, log, service))
     if repaired is None:
-        raise refused(f"{log.stream}: the fence of {service} is in order; there is nothing to repair")
+        raise refused(f"{log.stream}: the fence of {service} is valid; there is nothing to repair")
     match repaired.outcome:
         case Outcome.STORED:
-            print_line(f"{log.stream}: {service} has a fence at {repaired.seq}; it can be led again")
+            print_line(f"{log.stream}: {service} has a valid fence at {repaired.seq}; it can elect a leader again")
         case Outcome.EXISTS:
-            raise refused(f"{log.stream}: something was stored on the fence meanwhile ({repaired.detail}); look again")
+            raise refused(f"{log.stream}: the fence changed concurrently ({repaired.detail}); repeat the command")
         case Outcome.FULL:
-            raise refused(f"{log.stream} is full ({repaired.detail}); make room, then repair the fence")
+            raise refused(f"{log.stream} is full ({repaired.detail}); trim it, then repair the fence")
         case Outcome.UNAVAILABLE:
             raise unreachable(f"{log.stream} did not answer: {repaired.detail}")
 
 
 async def _repair_fence(settings: Settings, log: LogName, service: str) -> Single | None:
-    """Looked at as who may read, written as who may write fences and `voided` alone."""
+    """Read the fence as a user that may read, and write as a user that may only write fences and `voided`."""
 
     async def read(reading: Client) -> Single | None:
         return await on_bus(settings, OPERATOR, lambda writing: appender.repair_fence(reading, writing, log, service))
@@ -143,7 +141,7 @@ async def _export(client: Client, log: LogName, file: Path) -> Archived:
 
 
 async def _restore(state_dir: Path, file: Path, name: str) -> tuple[int, LogName]:
-    """NATS and Redis alone, for as long as it takes."""
+    """Run NATS and Redis without services during the block."""
     stack = await up.start(StartOptions(state_dir=state_dir, services=(), split=True))
     try:
         log = log_of(stack.settings, name)
@@ -157,21 +155,23 @@ async def _restore(state_dir: Path, file: Path, name: str) -> tuple[int, LogName
 
 
 async def _import(client: Client, settings: Settings, log: LogName, file: Path, progress: Progress) -> int:
-    """A cluster's log before FED: what stands in FED flows into an empty one at once, as if it had never run."""
+    """Refuse FED before a cluster's log: the facts of FED would flow into the empty log as new ones."""
     cluster = cluster_log(settings.cluster)
     if log == FED_LOG:
         info = await stream_info(client, cluster.stream)
         if info is not None and not info.state.last_seq:
-            raise refused(f"{cluster.stream} is empty and would take FED's jobs as new; import its archive first")
+            raise refused(f"{cluster.stream} is empty and would run the jobs of FED again; import its archive first")
     return await import_log(client, log, file, progress=progress)
 
 
 async def _trimmable(client: Client, log: LogName) -> int:
-    """Up to where the older of the kept checkpoints lets the log be cut."""
+    """Return the last sequence that the older kept checkpoint makes removable."""
     pointer, _ = await NatsCheckpoints(client).pointer(log.stream)
     kept = sorted(one.seq for one in pointer.checkpoints)
     if not kept:
-        raise refused(f"{log.stream} has no checkpoint yet, so all of it is needed; one is made every 100,000 facts")
+        raise refused(
+            f"{log.stream} has no checkpoint yet, so all facts are needed; a checkpoint is written every 100,000 facts"
+        )
     return kept[0]
 
 
@@ -196,13 +196,13 @@ async def _void(client: Client, log: LogName, seq: int, service: str, reason: st
 
 @contextmanager
 def _progress(what: str) -> Iterator[Progress]:
-    """A bar for work whose size is known only once it runs."""
+    """Show a progress bar for work whose size is known only after its start."""
     with measured(what, total=100.0) as reached:
         yield lambda done, total: reached(100 * done / total if total else 100, f"{done} of {total} messages")
 
 
 def show_dead_letters(state_dir: Path, form: Output, *, limit: int) -> None:
-    """The newest dead letters, oldest first. Raises CliError."""
+    """Print the newest dead letters, oldest first. Raises CliError."""
     settings = settings_of(state_dir)
     found = asyncio.run(on_bus(settings, ADMIN_TOOLS, lambda client: newest_dead_letters(client, limit=limit)))
     if form is Output.JSON:
@@ -212,7 +212,7 @@ def show_dead_letters(state_dir: Path, form: Output, *, limit: int) -> None:
 
 
 async def newest_dead_letters(client: Client, *, limit: int) -> Sequence[StoredMessage]:
-    """At most `limit` entries, oldest first."""
+    """Return at most `limit` entries, oldest first."""
     info = await stream_info(client, DEAD_STREAM)
     if info is None or not info.state.messages:
         return []
@@ -222,7 +222,7 @@ async def newest_dead_letters(client: Client, *, limit: int) -> Sequence[StoredM
 
 
 def dead_letter_rows(found: Iterable[StoredMessage], *, now_ns: int) -> Iterable[tuple[str, ...]]:
-    """One letter a row."""
+    """Return a row per dead letter."""
     for message in found:
         told = message.headers
         yield (
@@ -236,7 +236,7 @@ def dead_letter_rows(found: Iterable[StoredMessage], *, now_ns: int) -> Iterable
 
 
 def as_json(message: StoredMessage) -> dict[str, JsonValue]:
-    """What is wrong, where the message stands, and its body as text."""
+    """Return a dead letter as JSON: the error, the position of the message, and its body as text."""
     told = message.headers
     return {
         "time": message.time,

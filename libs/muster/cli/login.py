@@ -1,4 +1,4 @@
-"""Logging in at an OpenID Connect provider by the device flow (RFC 8628), and the token that this leaves behind."""
+"""Log in at an OpenID Connect provider by the device flow (RFC 8628), and store the token."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class Login(BaseModel):
-    """What a login leaves behind. It is sent to `url` and to the provider, and nowhere else."""
+    """A stored login. Its tokens are sent only to `url` and to the provider."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -95,13 +95,13 @@ class Provider:
 
     async def __aenter__(self) -> Self:
         if not is_protected(self._issuer):
-            raise TokenError(f"--issuer: {self._issuer!r}: give an https:// address")
+            raise TokenError(f"--issuer: {self._issuer!r} is not an https:// URL; give one")
         status, self._endpoints = await self._asked(
             self._client.stream("GET", f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
         )
         if status != 200 or self._endpoints.get("issuer") != self._issuer:
             await self._client.aclose()
-            raise TokenError(f"{self._issuer} does not describe itself as an OpenID Connect provider of this name")
+            raise TokenError(f"{self._issuer} is not an OpenID Connect provider with this issuer; check --issuer")
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -111,7 +111,7 @@ class Provider:
         """Return status and body of one request to an endpoint of that name. Raises TokenError."""
         url = self._endpoints.get(endpoint)
         if not isinstance(url, str) or not is_protected(url):
-            raise TokenError(f"{self._issuer} offers no https:// address as `{endpoint}`")
+            raise TokenError(f"{self._issuer} has no https:// URL for `{endpoint}`")
         sent = {name: value for name, value in form.items() if value}
         return await self._asked(self._client.stream("POST", url, data=sent))
 
@@ -122,12 +122,12 @@ class Provider:
                 async for chunk in answer.aiter_bytes():
                     body += chunk
                     if len(body) > ANSWER_BYTES_MAX:
-                        raise TokenError(f"{self._issuer} answers more than {ANSWER_BYTES_MAX} bytes")
+                        raise TokenError(f"{self._issuer} returned more than {ANSWER_BYTES_MAX} bytes")
             found = json.loads(body)
         except (httpx.HTTPError, TimeoutError, ValueError) as error:
             raise TokenError(f"{self._issuer} does not answer: {str(error) or type(error).__name__}") from error
         if not isinstance(found, dict):
-            raise TokenError(f"{self._issuer} answers no JSON object")
+            raise TokenError(f"{self._issuer} does not return a JSON object")
         return answer.status_code, found
 
 
@@ -139,7 +139,7 @@ async def log_in(
     time: TimeSource,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Login:
-    """Let a person agree in a browser, anywhere, and return the token. show: tells where. Raises TokenError."""
+    """Log in by a browser on any machine and return the token. show: prints the URL and code. Raises TokenError."""
     asked = {"client_id": wanted.client_id, "scope": wanted.scope, "audience": wanted.audience}
     device = _read(_Device, await provider.post("device_authorization_endpoint", asked))
     place = device.verification_uri_complete or device.verification_uri
@@ -164,7 +164,7 @@ async def _agreed(
     time: TimeSource,
     sleep: Callable[[float], Awaitable[None]],
 ) -> _Granted:
-    """Ask until the person has agreed, or the time for it is over. Raises TokenError."""
+    """Poll until the user has approved the login, or the time limit is reached. Raises TokenError."""
     form = {"grant_type": DEVICE_GRANT, "device_code": device.device_code, "client_id": wanted.client_id}
     until_s = time.monotonic_s() + min(device.expires_in, LOGIN_S_MAX)
     interval_s = device.interval
@@ -179,14 +179,14 @@ async def _agreed(
             case "slow_down":
                 interval_s += INTERVAL_S
             case "access_denied":
-                raise TokenError("the login was refused at the provider")
+                raise TokenError("the provider refused the login")
             case error:
-                raise TokenError(f"the provider ended the login: {_printable(str(error))}")
-    raise TokenError("the login was not finished in time; start it again")
+                raise TokenError(f"the provider aborted the login: {_printable(str(error))}")
+    raise TokenError("the login was not completed in time; repeat the command")
 
 
 class LoginToken:
-    """The token of a login, renewed when it ends. url: of the gateway; a login for another one is not used."""
+    """The token of a login, renewed when it expires. url: of the gateway; logins of other gateways are not used."""
 
     def __init__(self, url: str, file: Path, *, time: TimeSource | None = None) -> None:
         self._url = url.rstrip("/")
@@ -195,11 +195,11 @@ class LoginToken:
         self._using = asyncio.Lock()
 
     async def token(self, *, refused: str = "") -> str:
-        """Return a token that has not ended. Raises TokenError."""
+        """Return a token that has not expired. Raises TokenError."""
         async with self._using:
             login = login_for(self._url, self._file)
             if login is None:
-                raise TokenError(f"no token for {self._url}: `muster login` gets one, or name one with --token-file")
+                raise TokenError(f"no token for {self._url}; log in with `muster login`, or give --token-file")
             ended = _end_s(login.token) - EARLY_S <= self._time.wall() / NS_PER_S
             if (ended or login.token == refused) and login.refresh_token:
                 login = await _renewed(login)
@@ -212,7 +212,7 @@ async def _renewed(login: Login) -> Login:
     async with Provider(login.issuer, ca_file=login.ca_file) as provider:
         status, body = await provider.post("token_endpoint", form)
     if status != 200:
-        raise TokenError(f"the login for {login.url} has ended: `muster login` starts a new one")
+        raise TokenError(f"the login for {login.url} has expired; log in again with `muster login`")
     granted = _read(_Granted, (status, body))
     refresh = granted.refresh_token or login.refresh_token
     return login.model_copy(update={"token": granted.token(login.uses), "refresh_token": refresh})
@@ -230,7 +230,7 @@ def login_for(url: str, file: Path) -> Login | None:
 
 
 def store(login: Login, file: Path) -> None:
-    """Keep a login in the place of the last one for its gateway, readable by this user alone. Raises TokenError."""
+    """Store a login in place of the previous one for its gateway, readable by this user only. Raises TokenError."""
     kept = _Logins(logins=(login, *(one for one in _stored(file).logins if one.url != login.url)))
     new = file.with_name(f"{file.name}.{os.getpid()}.new")
     try:
@@ -252,7 +252,7 @@ def _stored(file: Path) -> _Logins:
 
 
 def _end_s(token: str) -> float:
-    """Return when a token ends by its own claim; never, if it does not say."""
+    """Return the expiry of a token by its own claim; infinity if it has none."""
     try:
         ends_s = jwt.decode(token, options={"verify_signature": False}).get("exp")
     except jwt.PyJWTError:
@@ -263,14 +263,14 @@ def _end_s(token: str) -> float:
 def _read(model: type[Model], answer: tuple[int, Mapping[str, object]]) -> Model:
     status, body = answer
     if status != 200:
-        raise TokenError(f"the provider answers {status}: {_printable(str(body.get('error', '')))}")
+        raise TokenError(f"the provider returned {status}: {_printable(str(body.get('error', '')))}")
     try:
         return model.model_validate(body)
     except ValidationError as error:
         field = ".".join(map(str, error.errors()[0]["loc"]))
-        raise TokenError(f"the provider's answer has no usable `{field}`") from error
+        raise TokenError(f"the provider's response has no valid `{field}`") from error
 
 
 def _printable(text: str) -> str:
-    """Return what another program said, as it may stand on a terminal."""
+    """Return text of another program without control characters."""
     return "".join(char if char.isprintable() else "?" for char in text[:2_048])

@@ -1,4 +1,4 @@
-"""`muster login`, `whoami`, `dashboard`: a token from an identity provider, its bearer, and a page opened with it."""
+"""Commands for the identity of the user: `muster login`, `whoami` and `dashboard`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +13,7 @@ from muster.cli.output import emitted, print_line, print_note, table
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
+    """Register the commands."""
     for command in (dashboard, login, whoami):
         app.command()(command)
 
@@ -23,24 +23,24 @@ def login(
     issuer: Annotated[
         str,
         typer.Option(
-            envvar="MUSTER_OIDC_ISSUER", help="The identity provider's issuer.", callback=values.url("https", "http")
+            envvar="MUSTER_OIDC_ISSUER",
+            help="Issuer URL of the identity provider.",
+            callback=values.url("https", "http"),
         ),
     ],
     client_id: Annotated[
-        str, typer.Option(envvar="MUSTER_OIDC_CLIENT_ID", help="The command line's client id at the provider.")
+        str, typer.Option(envvar="MUSTER_OIDC_CLIENT_ID", help="OAuth client id of the command line.")
     ],
     state_dir: StateDir,
     scope: Annotated[
-        str, typer.Option(envvar="MUSTER_OIDC_SCOPE", help="Scopes to ask for, with spaces between them.")
+        str, typer.Option(envvar="MUSTER_OIDC_SCOPE", help="OAuth scopes, separated by spaces.")
     ] = "openid offline_access",
     audience: Annotated[
-        str, typer.Option(envvar="MUSTER_OIDC_AUDIENCE", help="Audience to ask for, where the provider wants one.")
+        str, typer.Option(envvar="MUSTER_OIDC_AUDIENCE", help="OAuth audience, if the provider needs one.")
     ] = "",
-    id_token: Annotated[
-        bool, typer.Option("--id-token", help="Use the ID token in place of the access token.")
-    ] = False,
+    id_token: Annotated[bool, typer.Option("--id-token", help="Use the ID token instead of the access token.")] = False,
     issuer_ca_file: Annotated[
-        Path | None, typer.Option(help="CA certificates that verify the provider.", dir_okay=False, exists=True)
+        Path | None, typer.Option(help="CA certificates to verify the provider, in PEM.", dir_okay=False, exists=True)
     ] = None,
 ) -> None:
     """Log in at an identity provider by a code that you enter in any browser; later commands with --url use it."""
@@ -68,7 +68,7 @@ def login(
 
 
 def whoami(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
-    """Show the name, role and teams that the gateway knows you by."""
+    """Show the user, role and teams of the token in use."""
     from muster.cli.session import call
 
     found = call(state_dir, lambda muster: muster.me())
@@ -81,10 +81,10 @@ def dashboard(
     *,
     state_dir: StateDir,
     browser: Annotated[
-        bool, typer.Option("--open", help="Open it in this machine's browser, too; its process list shows the address.")
+        bool, typer.Option("--open", help="Also open it in a browser; the process list then shows the address.")
     ] = False,
 ) -> None:
-    """Print the dashboard's address with your token in it: whoever has it is you."""
+    """Print the URL of the dashboard, including your token: keep it private."""
     from muster.cli.session import call
 
     call(state_dir, lambda muster: muster.me())
@@ -95,7 +95,7 @@ def dashboard(
 
 
 def login_address(state_dir: Path) -> str:
-    """Where a running stack's dashboard is, with the token behind `#`, which browsers send to no server.
+    """Return the URL of the dashboard, with the token after `#`, which browsers do not send to servers.
 
     Raises OSError if nothing runs on the state directory.
     """
@@ -108,7 +108,7 @@ def login_address(state_dir: Path) -> str:
 
 
 def _url_of(state_dir: Path) -> str:
-    """Return where the stack of this directory listens. Raises CliError."""
+    """Return the gateway URL of the stack in this directory. Raises CliError."""
     from pydantic import ValidationError
 
     from muster.schemas.access import Endpoints
@@ -116,4 +116,4 @@ def _url_of(state_dir: Path) -> str:
     try:
         return Endpoints.model_validate_json((state_dir / "run" / "endpoints.json").read_bytes()).http
     except (OSError, ValidationError) as error:
-        raise usage("--url: name the gateway that the login is for; no stack runs from the state directory") from error
+        raise usage("--url: no stack is running in the state directory; give the URL of the gateway") from error

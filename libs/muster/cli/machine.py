@@ -1,4 +1,4 @@
-"""The machine a figure was taken on; a figure without it says little."""
+"""Describe the machine of a measurement."""
 
 import os
 import platform
@@ -11,7 +11,7 @@ import psutil
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """cores: that this process may use. load: runnable processes over the last minute, before the measurement."""
+    """The machine of a measurement. cores: available to this process. load: 1-minute average before the measurement."""
 
     cores: int
     cpu: str
@@ -23,7 +23,7 @@ class Machine:
 
 
 def this_machine() -> Machine:
-    """Read it now."""
+    """Return the description of this machine."""
     return Machine(
         cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         cpu=_cpu_model(),
@@ -45,7 +45,7 @@ def _cpu_model() -> str:
 
 
 def sentence(machine: Machine) -> str:
-    """For people, in one line."""
+    """Return the description in one line."""
     return (
         f"{machine.cores} cores of {machine.cpu}, {machine.memory_mib / 1024:.0f} GiB, {machine.system}, "
         f"Python {machine.python}, load {machine.load}"

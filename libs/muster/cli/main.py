@@ -1,4 +1,4 @@
-"""`muster`: the command line. Groups of commands stand in modules of their own; errors end here, in exit codes."""
+"""The command line `muster`: it assembles the commands and converts errors into exit codes."""
 
 import gc
 import sys
@@ -46,8 +46,8 @@ from muster.cli.tools import tool_commands
 DISTRIBUTION = "gpumuster"
 HELP = """Muster: an event-driven control plane for GPU fleets.
 
-`muster up` starts everything on this machine; `muster submit` gives it work; `muster queue` and `muster why` say what
-happens to it. Exit codes: 0 ok, 2 usage, 3 refused by the system, 4 not reachable.
+`muster up` starts a stack on this machine, `muster submit` submits jobs, `muster queue` lists them, and `muster why`
+explains the state of one job. Exit codes: 0 success, 1 a watched job failed, 2 usage error, 3 refused, 4 unreachable.
 """
 
 app = typer.Typer(name="muster", help=HELP, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=True)
@@ -99,47 +99,47 @@ def _version(asked: bool) -> None:
 def muster(
     *,
     version: Annotated[  # noqa: ARG001 - its callback does the work
-        bool, typer.Option("--version", help="Say the version.", is_eager=True, callback=_version)
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_version)
     ] = False,
     url: Annotated[
         str,
         typer.Option(
             envvar="MUSTER_URL",
-            help="The gateway's address; by default that of the state directory.",
+            help="Gateway URL. Default: the gateway of the state directory.",
             callback=values.url("http", "https"),
         ),
     ] = "",
     token_file: Annotated[
-        Path | None, typer.Option(envvar="MUSTER_TOKEN_FILE", help="File that holds the API token.", dir_okay=False)
+        Path | None, typer.Option(envvar="MUSTER_TOKEN_FILE", help="File with the API token.", dir_okay=False)
     ] = None,
     token_command: Annotated[
-        str, typer.Option(envvar="MUSTER_TOKEN_COMMAND", help="Program, with its arguments, that prints the API token.")
+        str, typer.Option(envvar="MUSTER_TOKEN_COMMAND", help="Command that prints the API token.")
     ] = "",
     ca_file: Annotated[
         Path | None,
-        typer.Option(envvar="MUSTER_CA_FILE", help="CA certificates that verify the gateway.", dir_okay=False),
+        typer.Option(envvar="MUSTER_CA_FILE", help="CA certificates to verify the gateway, in PEM.", dir_okay=False),
     ] = None,
 ) -> None:
-    """Whatever command follows."""
+    """Read the options that precede the command."""
     choose_access(ApiAccess(url=url, token_file=token_file, token_command=token_command, ca_file=ca_file))
 
 
 @cache
 def command_line() -> TyperGroup:
-    """Return all commands, which check what they are given."""
+    """Return the root command, with validation of every value."""
     found = cast("TyperGroup", typer.main.get_command(app))
     values.checked(found)
     return found
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command and answer its exit code; errors are told on stderr."""
+    """Run one command and return its exit code; print errors on standard error."""
     try:
         with checked_output():
             ended: object = command_line().main(list(arguments), prog_name="muster", standalone_mode=False)
         return ended if isinstance(ended, int) else int(ExitCode.OK)
     except typer.Abort:
-        error: CliError | None = usage("aborted: the question was not answered")
+        error: CliError | None = usage("aborted: the confirmation was not answered")
     except typer.TyperException as wrong:
         error = values.wrong_usage(wrong)
     except CliError as told:

@@ -1,4 +1,4 @@
-"""Options that many commands share, written once."""
+"""Define the options that several commands share."""
 
 import os
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from muster.stack.state_dir import default_state_dir
 
 
 class Output(StrEnum):
-    """How a read is printed. json: the shapes of muster.schemas.views; wide: the table with more columns."""
+    """Output format of a command. json: the models of muster.schemas.views; wide: the table with more columns."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -24,7 +24,7 @@ class Output(StrEnum):
 
 
 def chosen_state_dir() -> Path:
-    """$MUSTER_STATE_DIR, else `muster` in the user's state directory."""
+    """Return $MUSTER_STATE_DIR, or else `muster` in the user's state directory."""
     named = os.environ.get("MUSTER_STATE_DIR")
     return Path(named) if named else default_state_dir(os.environ, home=Path.home())
 
@@ -35,20 +35,18 @@ StateDir = Annotated[
         "--state-dir",
         default_factory=chosen_state_dir,
         show_default="$MUSTER_STATE_DIR or the user's state directory",
-        help="Directory of the stack that the command speaks to.",
+        help="State directory of the stack.",
         file_okay=False,
         resolve_path=True,
     ),
 ]
-As = Annotated[Output, typer.Option("--output", "-o", help="table, wide, or json (stable shapes).")]
-JobIdArgument = Annotated[
-    str, typer.Argument(help="A job's id, as `submit` printed it.", metavar="ID", callback=values.job_id)
-]
-Team = Annotated[str, typer.Option("--team", help="Only this team's.", callback=values.team)]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-Cluster = Annotated[str, typer.Option(help="Of which cluster; by default the first one.", callback=values.cluster)]
-"""Of commands that one cluster's services answer."""
-Reason = Annotated[str, typer.Option(help="Kept in the log.", callback=values.reason)]
+As = Annotated[Output, typer.Option("--output", "-o", help="Output format: table, wide (more columns), or json.")]
+JobIdArgument = Annotated[str, typer.Argument(help="Job id.", metavar="ID", callback=values.job_id)]
+Team = Annotated[str, typer.Option("--team", help="Filter by team.", callback=values.team)]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation.")]
+Cluster = Annotated[str, typer.Option(help="Cluster. Default: the first one.", callback=values.cluster)]
+"""For commands that the services of a single cluster answer."""
+Reason = Annotated[str, typer.Option(help="Reason, recorded in the log.", callback=values.reason)]
 
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:

@@ -1,4 +1,4 @@
-"""`muster preflight`: the checks before the first step of jobs, as pods run them and as people may."""
+"""Commands for node checks before jobs start: `muster preflight`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,18 +8,18 @@ import typer
 from muster.cli import values
 from muster.cli.options import As, Output, StateDir
 
-_HELP = "Checks of nodes: run them here, list them."
+_HELP = "Node checks before jobs start: run and list them."
 app = typer.Typer(name="preflight", help=_HELP, no_args_is_help=True)
 
 
 @app.callback()
 def preflight() -> None:
-    """Checks of nodes: run them here, list them."""
+    """Node checks before jobs start: run and list them."""
 
 
 @app.command("list")
 def list_(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
-    """List the suites and the checks that there are."""
+    """List the suites and their checks."""
     from muster.cli import preflighting
 
     preflighting.list_suites(state_dir, output)
@@ -32,16 +32,20 @@ def run(
     suite: Annotated[
         str,
         typer.Option(
-            help="Of which suite; by default what the pod was told (MUSTER_PREFLIGHT_PLAN).", callback=values.name
+            help="Suite to run. Default: the plan in MUSTER_PREFLIGHT_PLAN, which pods have.", callback=values.name
         ),
     ] = "",
     report: Annotated[
-        Path | None, typer.Option(help="Where the report goes; in a pod its termination message.", dir_okay=False)
+        Path | None,
+        typer.Option(
+            help="File for the report. Default: the termination message of the pod.", dir_okay=False, writable=True
+        ),
     ] = None,
     output: As = Output.TABLE,
 ) -> None:
-    """Run checks on this machine. In a pod it ends well whatever they find; with --suite: 1 where one failed, 3 where
-    one could not run.
+    """Run the checks on this machine.
+
+    With --suite, exit code 1 if a check failed, 3 if one could not run. Without it (in a pod), always exit code 0.
     """
     from muster.cli import preflighting
 
@@ -51,10 +55,10 @@ def run(
 @app.command()
 def gate(
     *,
-    file: Annotated[Path, typer.Option(help="That shows the annotation of the pod.", dir_okay=False)],
-    poll_s: Annotated[float, typer.Option(min=0.05, max=60, help="Between two looks.")] = 1.0,
+    file: Annotated[Path, typer.Option(help="File with the annotations of the pod (downward API).", dir_okay=False)],
+    poll_s: Annotated[float, typer.Option(min=0.05, max=60, help="Poll interval, in seconds.")] = 1.0,
 ) -> None:
-    """Wait until the verdict lets the pod's first step begin."""
+    """Wait until the verdict allows the container of the job to start."""
     from muster.cli import preflighting
 
     preflighting.wait_at_gate(file, poll_s=poll_s)

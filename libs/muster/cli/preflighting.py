@@ -1,4 +1,4 @@
-"""What `muster preflight` does: checks on this machine, their report, and waiting for the verdict."""
+"""Run node checks on this machine, write the report, and wait for the verdict."""
 
 import contextlib
 import os
@@ -29,7 +29,7 @@ OPEN = "open"
 
 
 def run_here(state_dir: Path, suite: str, report: Path | None, output: Output) -> None:
-    """Raises CliError for a suite or a plan that cannot be."""
+    """Run the checks of a suite or plan. Raises CliError for an invalid suite or plan."""
     plan = _named(state_dir, suite) if suite else _told()
     results: list[CheckResult] = []
     place = place_of(os.environ, node=os.uname().nodename)
@@ -47,7 +47,7 @@ def run_here(state_dir: Path, suite: str, report: Path | None, output: Output) -
 
 
 def list_suites(state_dir: Path, output: Output) -> None:
-    """Raises CliError for settings that cannot be."""
+    """List the suites and checks. Raises CliError for invalid settings."""
     policy = _policy(state_dir)
     plans = [_plan_of(suite) for suite in policy.suites.values()]
     if output is Output.JSON:
@@ -80,7 +80,7 @@ def list_suites(state_dir: Path, output: Output) -> None:
 
 
 def wait_at_gate(file: Path, *, poll_s: float) -> None:
-    """Until the file says so. The kubelet shows a new annotation within seconds; nobody else can write there."""
+    """Wait until the file has the verdict. The kubelet writes new annotations there within seconds."""
     while not _is_open(file):
         time.sleep(poll_s)
 
@@ -92,10 +92,10 @@ def _is_open(file: Path) -> bool:
 
 
 def _told() -> PreflightPlan | None:
-    """What the pod's variable says; None: there is nothing to check in this pod."""
+    """Return the plan in the environment of the pod; None: there are no checks."""
     text = os.environ.get(PLAN)
     if text is None:
-        raise usage(f"--suite: name one of {', '.join(BUILT_IN)}; outside of a pod there is no {PLAN}")
+        raise usage(f"--suite: is missing; use one of {', '.join(BUILT_IN)} (outside of a pod there is no {PLAN})")
     if not text:
         return None
     try:
@@ -115,7 +115,7 @@ def _named(state_dir: Path, name: str) -> PreflightPlan:
 
 
 def _policy(state_dir: Path) -> PreflightPolicy:
-    """Of the stack, if there is one; else what comes with Muster."""
+    """Return the suites of the stack, or the built-in ones if there is none."""
     if not (state_dir / "settings.json").exists():
         return PreflightPolicy()
     try:
@@ -135,11 +135,11 @@ def _default(plan: PreflightPlan, policy: PreflightPolicy) -> str:
 
 
 def _write(report: Path, text: str) -> None:
-    """A report that cannot be written is told: then the agent sees none, and the checks could not run."""
+    """Write the report; print a note if that fails: without a report, the agent treats the checks as not run."""
     try:
         report.write_text(text, encoding="utf-8")
     except OSError as error:
-        print_note(f"no report at {report}: {error.strerror}")
+        print_note(f"the report was not written to {report}: {error.strerror}")
 
 
 def _row(one: CheckResult) -> tuple[str, ...]:

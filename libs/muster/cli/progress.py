@@ -1,4 +1,4 @@
-"""Progress of long work, on stderr; without a terminal a plain line now and then."""
+"""Show progress on standard error: a bar on a terminal, otherwise a few plain lines."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,16 +10,16 @@ PLAIN_STEPS = 10  # lines that a piped run prints over the whole work
 
 
 class Reached(Protocol):
-    """Tells how far the work is."""
+    """Reports progress."""
 
     def __call__(self, at: float, note: str = "") -> None:
-        """`at` out of the total; note: what else is worth a word, shown beside the bar."""
+        """Report `at` of the total. note: further text beside the bar."""
         ...
 
 
 @contextmanager
 def counting(what: str, *, total: float) -> Iterator[Callable[[], None]]:
-    """A bar over `total` steps; the function given makes one step."""
+    """Show a bar over `total` steps; the yielded function advances by one step."""
     with measured(what, total=total) as reached:
         done = 0
 
@@ -33,7 +33,7 @@ def counting(what: str, *, total: float) -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def measured(what: str, *, total: float) -> Iterator[Reached]:
-    """A bar whose position is set."""
+    """Show a bar; the yielded function sets its position."""
     out = talk()
     if not out.is_terminal:
         yield _plain(what, total)

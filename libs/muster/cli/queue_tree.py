@@ -1,4 +1,4 @@
-"""Queues as operators write them, in a file or by options, and the tree of queues as a table."""
+"""Read queues from files and options, and format the tree of queues."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -38,12 +38,12 @@ PREEMPTION_FIELDS = frozenset(PreemptionPolicy.model_fields)
 
 
 def load_queues(path: Path) -> list[QueueSpec]:
-    """Queues of a file, parents first. Raises CliError that names the file and the field."""
+    """Return the queues of a file, parents first. Raises CliError that names the file and the field."""
     return in_order(load(path, QueueSpec, reshape=in_wire_units), place=str(path))
 
 
 def in_wire_units(body: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """A queue as a file says it, with its amounts (also the template's) in the wire's units. Raises QuantityError."""
+    """Return a queue of a file with its amounts in the units of the wire. Raises QuantityError."""
     found = _converted(body, "")
     template = found.get(TEMPLATE)
     if isinstance(template, dict):
@@ -52,11 +52,11 @@ def in_wire_units(body: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def in_order(queues: Sequence[QueueSpec], *, place: str) -> list[QueueSpec]:
-    """Each queue after its parent where both are there, else in the order given. Raises CliError (twice, a cycle)."""
+    """Sort queues so that parents come first. Raises CliError for a duplicate or a cycle."""
     by_name: dict[str, QueueSpec] = {}
     for queue in queues:
         if queue.name in by_name:
-            raise usage(f"{place}: name: queue {queue.name} is written twice; keep one")
+            raise usage(f"{place}: name: queue {queue.name} is defined twice; keep one")
         by_name[queue.name] = queue
     ordered: dict[str, QueueSpec] = {}
     for queue in queues:
@@ -65,7 +65,7 @@ def in_order(queues: Sequence[QueueSpec], *, place: str) -> list[QueueSpec]:
         while above is not None and above.name not in ordered:
             if above in path:
                 names = [*(one.name for one in path), above.name]
-                raise usage(f"{place}: parent: {above.name} would stand above itself: {' -> '.join(names)}")
+                raise usage(f"{place}: parent: {above.name} would be its own ancestor: {' -> '.join(names)}")
             path.append(above)
             above = by_name.get(above.parent) if above.parent else None
         ordered.update((one.name, one) for one in reversed(path))
@@ -76,7 +76,7 @@ def _converted(body: Mapping[str, JsonValue], where: str) -> dict[str, JsonValue
     found = dict(body)
     for field in AMOUNT_FIELDS:
         written = found.get(field)
-        if isinstance(written, dict):  # anything else is told by the model
+        if isinstance(written, dict):  # the model reports anything else
             try:
                 found[field] = dict(wire_amounts(written))
             except QuantityError as error:
@@ -85,7 +85,7 @@ def _converted(body: Mapping[str, JsonValue], where: str) -> dict[str, JsonValue
 
 
 def tree(queues: Iterable[QueueView]) -> Tree:
-    """(depth, queue), each after the one above it, siblings by name. Without its parent, a queue stands at the top."""
+    """Return (depth, queue) in tree order, siblings by name. A queue without a known parent is a root."""
     known = {queue.name: queue for queue in queues}
     below: dict[str | None, list[str]] = {}
     for name in sorted(known, reverse=True):
@@ -101,12 +101,12 @@ def tree(queues: Iterable[QueueView]) -> Tree:
 
 
 def roots(queues: Iterable[QueueView]) -> Sequence[QueueView]:
-    """The queues that nothing stands above: what they hold is all that is held."""
+    """Return the root queues, whose usage includes that of all others."""
     return [queue for depth, queue in tree(queues) if depth == 0]
 
 
 def queue_rows(queues: Iterable[QueueView], *, wide: bool = False) -> Iterable[tuple[str, ...]]:
-    """One queue a row, as a tree. Running and waiting jobs are counted with the queues below, as what is held is."""
+    """Return a row per queue, as a tree. Usage and numbers of jobs include subqueues."""
     ordered = tree(queues)
     running, waiting = _sums(ordered)
     counted = _counted(queue for _, queue in ordered)
@@ -131,14 +131,14 @@ def queue_rows(queues: Iterable[QueueView], *, wide: bool = False) -> Iterable[t
 
 
 def told(amounts: Mapping[str, int]) -> str:
-    """Amounts as people write them; GPUs of any model without their name, since they are meant where none is said."""
+    """Format amounts; GPUs of any model are written without a name."""
     words = human(amounts)
     parts = [f"{words.pop('gpu'):g}"] if "gpu" in words else []
     return " ".join([*parts, *(f"{word}={amount:g}" for word, amount in sorted(words.items()))]) or "-"
 
 
 def _limits(queues: Iterable[QueueView]) -> Mapping[str, tuple[str, str, str]]:
-    """Return the teams that may submit to each queue, its maximum priority and maximum slice, inherited or its own."""
+    """Return the teams, the maximum priority and the maximum slice of each queue, including inherited ones."""
     specs = {queue.name: queue.spec or QueueSpec(name=queue.name, parent=queue.parent) for queue in queues}
     found: dict[str, tuple[str, str, str]] = {}
     for name, admission in admissions(specs).items():
@@ -162,7 +162,7 @@ def _borrowing(queue: QueueView) -> Mapping[str, int]:
 
 
 def _counted(queues: Iterable[QueueView]) -> frozenset[str]:
-    """GPUs, and whatever some queue is promised."""
+    """Return GPUs and the resources for which some queue has quota."""
     return frozenset({GPU}.union(*(queue.quota for queue in queues)))
 
 
@@ -177,7 +177,7 @@ def _sums(ordered: Tree) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def set_from_file(state_dir: Path, file: Path) -> None:
-    """Let the queues be as the file says, parents first. Raises CliError if one may not be so: then none is changed."""
+    """Set the queues of a file. Raises CliError if one is invalid: then no change is applied."""
     specs = load_queues(file)
     changed = call(state_dir, lambda muster: ask_for(muster, specs))
     for spec in specs:
@@ -185,7 +185,7 @@ def set_from_file(state_dir: Path, file: Path) -> None:
 
 
 async def ask_for(muster: "Muster", specs: Sequence[QueueSpec]) -> frozenset[str]:
-    """The names of those that are as it was asked; the scheduler has not answered for the others yet."""
+    """Return the names of queues that the scheduler has applied; the others are pending."""
     found: set[str] = set()
     for start in range(0, len(specs), QUEUES_MAX):
         found.update(queue.name for queue in await muster.set_queues(specs[start : start + QUEUES_MAX]))
@@ -193,7 +193,7 @@ async def ask_for(muster: "Muster", specs: Sequence[QueueSpec]) -> frozenset[str
 
 
 def set_from_options(state_dir: Path, name: str, options: Mapping[str, JsonValue]) -> None:
-    """Make one queue, or change what the options name of one that is there. Raises CliError."""
+    """Create a queue, or change the given settings of an existing one. Raises CliError."""
 
     async def ask(muster: "Muster") -> QueueView | None:
         found = next((queue for queue in await muster.queues() if queue.name == name), None)
@@ -203,19 +203,21 @@ def set_from_options(state_dir: Path, name: str, options: Mapping[str, JsonValue
 
 
 def outcome(name: str, *, done: bool) -> str:
-    """What came of a change."""
-    return f"{name}: set" if done else f"{name}: asked for; the scheduler has not answered yet"
+    """Return the result of a change, in one line."""
+    return f"{name}: set" if done else f"{name}: requested; the scheduler has not answered yet"
 
 
 def settings_of(queue: QueueView) -> QueueSpec:
-    """The queue as it was asked for. Raises CliError if nobody tells its settings now."""
+    """Return the settings of a queue. Raises CliError if they are not available."""
     if queue.spec is None:
-        raise refused(f"--name: the settings of queue {queue.name} are not known now; give them all, in a queue file")
+        raise refused(
+            f"--name: the settings of queue {queue.name} are not available; give all settings in a queue file"
+        )
     return queue.spec
 
 
 def amended(name: str, before: QueueSpec | None, options: Mapping[str, JsonValue]) -> QueueSpec:
-    """The queue with what was given; what is None stays. A quota for the first form (milli-GPUs) replaces it.
+    """Return the queue with the given changes; None: unchanged. A new quota replaces the old milli-GPU fields.
 
     Raises CliError that names the field.
     """
@@ -236,14 +238,14 @@ def amended(name: str, before: QueueSpec | None, options: Mapping[str, JsonValue
 
 
 def teams(names: Sequence[str] | None) -> list[JsonValue] | None:
-    """Return the teams that the options name; `none` alone for no team. None: not given."""
+    """Return the teams of the options; `none`: no team. None: not given."""
     if names is None:
         return None
     return [name for name in names if name != "none"]
 
 
 def amounts(option: str, texts: Sequence[str] | None) -> dict[str, JsonValue] | None:
-    """`gpu=16`, `gpu:H100=8,cpu=64`, or `16` for GPUs; `none` for no amounts. None: not given. Raises CliError."""
+    """Parse `gpu=16`, `gpu:H100=8,cpu=64`, `16` (GPUs) or `none`. None: not given. Raises CliError."""
     if texts is None:
         return None
     found: dict[str, JsonValue] = {}
@@ -262,4 +264,4 @@ def _number(option: str, text: str) -> int | float:
     try:
         return int(text) if text.lstrip("+-").isdecimal() else float(text)
     except ValueError as error:
-        raise usage(f"{option}: {text!r} is no number; write for example {option} gpu=16") from error
+        raise usage(f"{option}: {text!r} is not a number; write for example {option} gpu=16") from error

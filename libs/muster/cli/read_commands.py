@@ -1,4 +1,4 @@
-"""`muster queue`, `job`, `why`, `nodes`, `clusters`, `quota`, `trace`."""
+"""Commands that read the state: `muster queue`, `job`, `why`, `nodes`, `clusters`, `quota` and `trace`."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -11,7 +11,7 @@ from muster.cli.output import print_line
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
+    """Register the commands."""
     for command in (queue, job, why, nodes, clusters, quota, trace):
         app.command()(command)
 
@@ -21,25 +21,25 @@ def queue(
     state_dir: StateDir,
     output: As = Output.TABLE,
     team: Team = "",
-    name: Annotated[str, typer.Option("--queue", help="Only this queue's.", callback=values.queue)] = "",
-    all_phases: Annotated[bool, typer.Option("--all", "-a", help="Jobs that ended, too.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Newest jobs shown.")] = 200,
+    name: Annotated[str, typer.Option("--queue", help="Filter by queue.", callback=values.queue)] = "",
+    all_phases: Annotated[bool, typer.Option("--all", "-a", help="Include completed jobs.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of jobs, newest first.")] = 200,
 ) -> None:
-    """Show jobs (as squeue does) and queues. JSON: {"jobs": [...], "queues": [...]}."""
+    """List jobs, as squeue does, and queues. JSON: {"jobs": [...], "queues": [...]}."""
     from muster.cli import reading
 
     reading.queue(state_dir, output, team=team, queue=name, all_phases=all_phases, limit=limit)
 
 
 def job(job_id: JobIdArgument, *, state_dir: StateDir, output: As = Output.TABLE) -> None:
-    """Show one job in full."""
+    """Show one job in detail."""
     from muster.cli import reading
 
     reading.job(state_dir, output, job_id)
 
 
 def why(job_id: JobIdArgument, *, state_dir: StateDir, output: As = Output.TABLE) -> None:
-    """Say why a job is where it is, its position, and what would make it run."""
+    """Explain the state of a job: reason, position in the queue, hint, expected start."""
     from muster.cli import reading
 
     reading.why(state_dir, output, job_id)
@@ -49,25 +49,27 @@ def nodes(
     *,
     state_dir: StateDir,
     output: As = Output.TABLE,
-    reasons: Annotated[bool, typer.Option("--reasons", "-R", help="What speaks against nodes, now or later.")] = False,
+    reasons: Annotated[
+        bool, typer.Option("--reasons", "-R", help="List the reasons why nodes are, or will be, unschedulable.")
+    ] = False,
 ) -> None:
-    """Show the nodes and what they hold."""
+    """List nodes, as sinfo does."""
     from muster.cli import reading
 
     reading.nodes(state_dir, output, reasons=reasons)
 
 
 def clusters(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
-    """Show the clusters: what they are, who picks GPUs there, and what they cannot do."""
+    """Show the clusters: backend, capacity, the component that assigns GPUs, and missing API capabilities."""
     from muster.cli import reading
 
     reading.clusters(state_dir, output)
 
 
 def trace(job_id: JobIdArgument, *, state_dir: StateDir, output: As = Output.TABLE) -> None:
-    """Draw a job's way through the services from its facts: causes, durations, who wrote what.
+    """Show the facts of a job as a tree of causes, with the service, the time and the duration of each.
 
-    Devices attached alike are drawn once; wide: each.
+    Similar attachments of devices are shown once; `-o wide` shows each.
     """
     from muster.cli import output as printed
     from muster.cli import reading, tables
@@ -81,7 +83,7 @@ def trace(job_id: JobIdArgument, *, state_dir: StateDir, output: As = Output.TAB
 
 
 def quota(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
-    """Show the request limits of the token in use, and what is left of them at the gateway that answers."""
+    """Show the rate limits of the token in use, and the rest of them at the gateway that answers."""
     from muster.cli import reading
 
     reading.quota(state_dir, output)

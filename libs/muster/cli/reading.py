@@ -1,4 +1,4 @@
-"""Asking a running stack, and printing what it says."""
+"""Query a running stack and print the answers."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ JOB_FACTS_MAX = 10_000  # of one job
 
 
 def queue(state_dir: Path, form: Output, *, team: str, queue: str, all_phases: bool, limit: int) -> None:
-    """Jobs, newest first, and queues."""
+    """List jobs, newest first, and queues."""
 
     async def ask(muster: "Muster") -> tuple[list[JobView], list[QueueView]]:
         jobs = await muster.list(team=team, queue=queue, live_only=not all_phases, limit=limit)
@@ -44,7 +44,7 @@ def queue(state_dir: Path, form: Output, *, team: str, queue: str, all_phases: b
 
 
 def queues(state_dir: Path, form: Output) -> None:
-    """All queues, with their shares."""
+    """List all queues with their shares."""
     known = call(state_dir, lambda muster: muster.queues(shares=True))
     if output.emitted(known, form):
         return
@@ -60,7 +60,7 @@ def _print_queues(queues: Sequence[QueueView], *, wide: bool) -> None:
 
 
 def job(state_dir: Path, form: Output, job_id: str) -> None:
-    """One job."""
+    """Show one job."""
     found = call(state_dir, lambda muster: muster.get(job_id))
     if output.emitted(found, form):
         return
@@ -68,7 +68,7 @@ def job(state_dir: Path, form: Output, job_id: str) -> None:
 
 
 def why(state_dir: Path, form: Output, job_id: str) -> None:
-    """Why a job is where it is."""
+    """Explain the state of a job."""
     answer = call(state_dir, lambda muster: muster.why(job_id))
     if output.emitted(answer, form):
         return
@@ -76,7 +76,7 @@ def why(state_dir: Path, form: Output, job_id: str) -> None:
 
 
 def nodes(state_dir: Path, form: Output, *, reasons: bool) -> None:
-    """All nodes, or only those of which something speaks against their use, now or later."""
+    """List all nodes, or only those that are or will be unschedulable."""
     found: list[NodeView] = list(call(state_dir, lambda muster: muster.nodes()))
     shown = [node for node in found if not reasons or not node.usable or node.reasons]
     if output.emitted(shown, form):
@@ -92,7 +92,7 @@ def nodes(state_dir: Path, form: Output, *, reasons: bool) -> None:
 
 
 def clusters(state_dir: Path, form: Output) -> None:
-    """All clusters."""
+    """Show all clusters."""
     found = call(state_dir, lambda muster: muster.clusters())
     if output.emitted(found, form):
         return
@@ -101,13 +101,13 @@ def clusters(state_dir: Path, form: Output) -> None:
 
 
 def quota(state_dir: Path, form: Output) -> None:
-    """The limits of the token that is used."""
+    """Show the rate limits of the token."""
     me = call(state_dir, lambda muster: muster.me())
     if output.emitted(me, form):
         return
     who = f"{me.principal} ({me.role.value}{' of ' + ', '.join(me.teams) if me.teams else ''})"
     if not me.limits:
-        print_line(f"{who} has no limits")
+        print_line(f"{who} has no rate limits")
         return
     print_line(who)
     rows = ((one.what, one.team or "-", str(one.per_min), str(one.burst), str(one.left)) for one in me.limits)
@@ -115,12 +115,12 @@ def quota(state_dir: Path, form: Output) -> None:
 
 
 def job_trace(state_dir: Path, job_id: str) -> trace_tree.JobTrace:
-    """The tree of a job's facts. Raises CliError (refused) if there are none."""
+    """Return the tree of a job's facts. Raises CliError (refused) if there are none."""
 
     async def ask(muster: "Muster") -> list[FactView]:
         return list(await muster.events(job_id=job_id, limit=JOB_FACTS_MAX))
 
     facts = call(state_dir, ask)
     if not facts:
-        raise refused(f"ID: no facts of job {job_id}; `muster queue --all` shows the jobs that there are")
+        raise refused(f"ID: job {job_id} has no facts; `muster queue --all` lists the jobs")
     return trace_tree.build(job_id, facts)

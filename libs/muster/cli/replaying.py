@@ -1,4 +1,4 @@
-"""`muster replay openb`: a stack of its own with exactly the trace's nodes, the replay, and the report."""
+"""Replay the openb trace on a separate stack with the nodes of the trace, and write the report."""
 
 import io
 import tempfile
@@ -67,13 +67,13 @@ def _told_of(out: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise usage(f"--out: {out}: {error.strerror or error}; name a folder that can be written") from error
+        raise usage(f"--out: {out}: {error.strerror or error}; give a writable directory") from error
 
 
 def _on_own_stack(
     state_dir: Path, csv: Path, nodes: tuple[OpenbNode, ...], tasks: tuple[OpenbTask, ...], speedup: float
 ) -> ReplayReport:
-    """In a fast world a pod starts at once and nothing fails by itself: what is measured is the scheduling."""
+    """Return options in which pods start at once and never fail, so that only scheduling is measured."""
     settings: dict[str, object] = {
         "fleet": {"csv": str(csv.resolve())},
         "simulation": {"start_s": 0.0, "job_failure_share": 0.0},
@@ -110,7 +110,7 @@ async def _replayed(
 
 
 class _Target:
-    """The SDK as the replay wants it."""
+    """The SDK as a target of the replay."""
 
     def __init__(self, muster: "Muster") -> None:
         self._muster = muster
@@ -145,7 +145,7 @@ class _Target:
 
 
 def _seen(fact: FactView) -> JobSeen | None:
-    """Only facts with a reason are read: the others say all in their name."""
+    """Read the bodies of facts that have a reason; for others the name is enough."""
     payload: JobUnschedulable | JobFinished | None = None
     if fact.name == "unschedulable":
         payload = JobUnschedulable.model_validate_json(fact.body)
@@ -171,7 +171,7 @@ def _tell(report: ReplayReport, files: tuple[Path, ...]) -> None:
     for left in report.left[:LEFT_TOLD_MAX]:
         print_line(f"  {left.task}: {left.fate.value}: {left.reason} {left.detail}".rstrip())
     if len(report.left) > LEFT_TOLD_MAX:
-        print_line(f"  and {len(report.left) - LEFT_TOLD_MAX} more: see report.json")
+        print_line(f"  and {len(report.left) - LEFT_TOLD_MAX} more; see report.json")
 
 
 def _seconds(over: Wait) -> str:
@@ -190,7 +190,7 @@ def _fates(report: ReplayReport) -> str:
 
 
 def write_report(report: ReplayReport, folder: Path) -> tuple[Path, ...]:
-    """Write the three files into `folder`, made if need be; their paths. Raises OSError."""
+    """Write the three files into `folder`, which is created; return their paths. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     contents = {
         "report.json": report.model_dump_json(indent=2).encode(),
@@ -203,7 +203,7 @@ def write_report(report: ReplayReport, folder: Path) -> tuple[Path, ...]:
 
 
 def allocation_png(report: ReplayReport) -> bytes:
-    """GPUs allocated and tasks placed over the trace's time, drawn without a display."""
+    """Plot allocated GPUs and placed tasks over the time of the trace, without a display."""
     figure = Figure(figsize=(10, 5), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)  # Agg, whatever the environment asks for: nobody looks
     axes = figure.add_subplot()

@@ -1,4 +1,4 @@
-"""Advance reservations: from options to a request, and what is booked as a table."""
+"""Build reservations from options, and list them."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -24,23 +24,25 @@ RIGHT = frozenset({"GPUS_KEPT"})
 
 
 def spec_of(wanted: Wanted, *, now_ns: int) -> ReservationSpec:
-    """The reservation that is meant. Raises CliError that names the option."""
+    """Return the reservation of the options. Raises CliError that names the option."""
     nodes = tuple(part.strip() for text in wanted.nodes or () for part in text.split(",") if part.strip())
     if bool(nodes) == bool(wanted.gpus):
-        raise usage("--nodes, --gpus: name the nodes to keep, or how many GPUs; one of both")
+        raise usage("--nodes, --gpus: give exactly one of them: the nodes, or the number of GPUs to reserve")
     if (bool(wanted.for_queue), bool(wanted.for_job), wanted.maintenance).count(True) != 1:
-        raise usage("--for-queue, --for-job, --maintenance: say for whom it is kept; one of them")
+        raise usage("--for-queue, --for-job, --maintenance: give exactly one of them")
     if bool(wanted.starts) == bool(wanted.starts_in):
-        raise usage("--starts, --in: say when it starts; one of both")
+        raise usage("--starts, --in: give exactly one of them: the start time")
     if not wanted.length:
-        raise usage("--for: say how long it is kept, for example --for 4h")
+        raise usage("--for: is missing; give the duration, for example --for 4h")
     if wanted.starts:
         starts_at = moments.moment_ns(wanted.starts, option="--starts")
     else:
         starts_at = now_ns + round(moments.length_s(wanted.starts_in, option="--in") * NS_PER_S)
     duration_s = moments.length_s(wanted.length, option="--for")
     if starts_at + duration_s * NS_PER_S <= now_ns:
-        raise usage(f"--starts: that reservation ended {moments.distance(starts_at, now_ns=now_ns)}; start it later")
+        raise usage(
+            f"--starts: the reservation would end {moments.distance(starts_at, now_ns=now_ns)}; give a later start"
+        )
     try:
         return ReservationSpec(
             name=wanted.name,
@@ -59,22 +61,22 @@ def spec_of(wanted: Wanted, *, now_ns: int) -> ReservationSpec:
 
 
 def reserve(state_dir: Path, wanted: Wanted) -> None:
-    """Ask that it be kept. Raises CliError."""
+    """Request a reservation. Raises CliError."""
     now_ns = SystemTime().wall()
     spec = spec_of(wanted, now_ns=now_ns)
     booked = call(state_dir, lambda muster: muster.reserve(spec))
-    told = "booked" if booked is not None else "asked for; the scheduler has not answered yet"
+    told = "booked" if booked is not None else "requested; the scheduler has not answered yet"
     print_line(f"{spec.name}: {told}, from {moments.when(spec.starts_at, now_ns=now_ns)}")
 
 
 def end(state_dir: Path, name: str, *, reason: str) -> None:
-    """Ask that it be ended. Raises CliError."""
+    """Request the end of a reservation. Raises CliError."""
     call(state_dir, lambda muster: muster.end_reservation(name, reason=reason))
     print_line(f"{name}: end requested")
 
 
 def show(state_dir: Path, form: Output) -> None:
-    """All that is booked."""
+    """List reservations."""
     found = call(state_dir, lambda muster: muster.reservations())
     if output.emitted(found, form):
         return
@@ -84,7 +86,7 @@ def show(state_dir: Path, form: Output) -> None:
 
 
 def rows(found: Sequence[ReservationView], *, now_ns: int, wide: bool = False) -> Iterable[tuple[str, ...]]:
-    """One reservation a row, the next to start first."""
+    """Return a row per reservation, next start first."""
     for view in sorted(found, key=lambda view: (not view.active, _starts(view), view.name)):
         spec = view.spec
         row = (
@@ -94,7 +96,7 @@ def rows(found: Sequence[ReservationView], *, now_ns: int, wide: bool = False) -
             moments.when(_starts(view), now_ns=now_ns),
             moments.long(spec.duration_s),
             spec.repeat.value,
-            "kept" if view.active else "to come",
+            "active" if view.active else "pending",
             gpus(view.held_gpu_milli) if view.active else "-",
         )
         yield (*row, view.cluster, spec.reason) if wide else row

@@ -1,4 +1,4 @@
-"""`muster scale`: what the scaler chose, why, and what else it looked at."""
+"""Command for the decisions of the scaler: `muster scale`."""
 
 from typing import Annotated
 
@@ -9,22 +9,24 @@ from muster.cli.options import As, Cluster, Output, StateDir
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command to the command line."""
+    """Register the command."""
     app.command()(scale)
 
 
 def scale(
     *,
     choice: Annotated[
-        str, typer.Argument(help="Only this choice, in full.", metavar="ID", callback=values.choice)
+        str, typer.Argument(help="Show one decision in detail.", metavar="ID", callback=values.choice)
     ] = "",
     state_dir: StateDir,
     output: As = Output.TABLE,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="With every alternative looked at.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Newest choices shown.")] = 50,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Include the alternatives of each decision.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of decisions, newest first.")] = 50,
     cluster: Cluster = "",
 ) -> None:
-    """Show what the scaler chose: attach a GPU, add a node, give a GPU back, remove a node, or nothing, and why."""
+    """List the decisions of the scaler, with reasons: attach or detach GPUs, add or remove nodes, or nothing."""
     from muster.cli import scaling
 
     if choice:

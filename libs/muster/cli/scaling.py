@@ -1,4 +1,4 @@
-"""The scaler's choices, as tables and in full."""
+"""Print the decisions of the scaler."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -18,12 +18,12 @@ CHOICES_WIDE = (*CHOICES, "GROUP", "WATTS", "READY_S", "DEVICES", "CLUSTER", "DE
 ALTERNATIVES = ("CHOSEN", "ALTERNATIVE", "HELPS", "GPUS", "NODES", "WATTS", "READY_S", "DETAIL")
 NUMBERS = ("CASE", "GPUS", "NODES", "WATTS", "READY_S", "DEVICES")
 CASES = {
-    1: "a node is wanted",
-    2: "a node is wanted and cannot be had",
+    1: "a node is needed",
+    2: "a node is needed and not available",
     3: "a node or GPU is not needed",
-    4: "a node is not needed and cannot go",
+    4: "a node is not needed and cannot be removed",
 }
-"""The four cases, as the scaler numbers them."""
+"""The cases of the scaler, by number."""
 _WHAT = {
     "gpu-attach-chosen": "attach",
     "gpu-remove-chosen": "return",
@@ -36,7 +36,7 @@ JOBS_TOLD_MAX = 2
 
 
 def choice_rows(choices: Iterable[ScaleChoiceView], *, now_ns: int, wide: bool = False) -> Iterable[tuple[str, ...]]:
-    """One choice a row."""
+    """Return a row per decision."""
     for one in choices:
         row = (
             one.id, moments.distance(one.at, now_ns=now_ns) if one.at else "", str(one.case), what(one),
@@ -54,7 +54,7 @@ def choice_rows(choices: Iterable[ScaleChoiceView], *, now_ns: int, wide: bool =
 
 
 def choice_pairs(choice: ScaleChoiceView, *, now_ns: int) -> Sequence[tuple[str, str]]:
-    """One choice in full, but for the alternatives."""
+    """Return the details of a decision, without its alternatives."""
     return (
         ("choice", choice.id),
         ("case", f"{choice.case}: {CASES[choice.case]}" if choice.case in CASES else str(choice.case)),
@@ -74,7 +74,7 @@ def choice_pairs(choice: ScaleChoiceView, *, now_ns: int) -> Sequence[tuple[str,
 
 
 def alternative_rows(alternatives: Iterable[Alternative], *, case: int) -> Iterable[tuple[str, ...]]:
-    """One thing that was simulated a row, in the order of looking."""
+    """Return a row per alternative, in the order of evaluation."""
     for one in alternatives:
         yield (
             "*" if one.chosen else "", one.what, "yes" if one.fits else "no", str(one.gpus), str(one.nodes),
@@ -83,12 +83,12 @@ def alternative_rows(alternatives: Iterable[Alternative], *, case: int) -> Itera
 
 
 def watts(change: float, *, case: int) -> str:
-    """What it adds to the power drawn now; when scaling down the scaler tells what is saved."""
+    """Format the change of power; for scaling down, the scaler reports the saved power."""
     return f"{-change if case in SCALING_DOWN and change else change:+g}"
 
 
 def what(choice: ScaleChoiceView) -> str:
-    """`attach 2 x H100`, `add a node`, `nothing`."""
+    """Return the action: `attach 2 x H100`, `add a node`, `nothing`."""
     words = _WHAT.get(choice.name, choice.name)
     if not choice.name.startswith("gpu-"):
         return words
@@ -100,7 +100,7 @@ def _state(choice: ScaleChoiceView, *, now_ns: int) -> str:
     if choice.name == "nothing-chosen":
         return ""
     if not choice.outcome:
-        return f"under way for {moments.long((now_ns - choice.at) / NS_PER_S)}" if choice.at else "under way"
+        return f"in progress for {moments.long((now_ns - choice.at) / NS_PER_S)}" if choice.at else "in progress"
     return f"{choice.outcome} in {moments.long((choice.ended_at - choice.at) / NS_PER_S)}"
 
 
@@ -110,7 +110,7 @@ def _jobs(jobs: Sequence[str]) -> str:
 
 
 def choices(state_dir: Path, form: Output, *, verbose: bool, limit: int, cluster: str) -> None:
-    """The newest choices as a table; verbose: each in full."""
+    """List the newest decisions; verbose: each in detail."""
     found = call(state_dir, lambda muster: muster.scale_choices(cluster=cluster))[:limit]
     if output.emitted(found, form):
         return
@@ -126,11 +126,11 @@ def choices(state_dir: Path, form: Output, *, verbose: bool, limit: int, cluster
 
 
 def one(state_dir: Path, form: Output, choice: str, *, cluster: str) -> None:
-    """One choice in full. Raises CliError (refused) if the scaler does not know it (any more)."""
+    """Show one decision. Raises CliError (refused) if the scaler does not have it."""
     every = call(state_dir, lambda muster: muster.scale_choices(cluster=cluster))
     found = next((view for view in every if view.id == choice), None)
     if found is None:
-        raise refused(f"ID: the scaler knows no choice {choice}; `muster scale` shows the newest")
+        raise refused(f"ID: the scaler has no decision {choice}; `muster scale` lists the newest")
     if form is Output.JSON:
         output.emit_model(found)
     else:

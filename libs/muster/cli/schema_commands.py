@@ -1,4 +1,4 @@
-"""`muster schemas`: the wire contract as files."""
+"""Commands for the schemas of messages: `muster schemas`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,21 +8,24 @@ import typer
 from muster.cli.errors import refused
 from muster.cli.output import print_line
 
-app = typer.Typer(name="schemas", help="The wire contract as files.", no_args_is_help=True)
+app = typer.Typer(name="schemas", help="Export the schemas of all messages.", no_args_is_help=True)
 
-Out = Annotated[Path | None, typer.Option("--out", help="Directory; by default proto-schemas of the checkout.")]
-Check = Annotated[bool, typer.Option("--check", help="Write nothing; exit 3 if the files are not what the code says.")]
-Breaking = Annotated[bool, typer.Option("--allow-breaking", help="Overwrite although a fact changed incompatibly.")]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", help="Output directory. Default: proto-schemas of the checkout.", file_okay=False),
+]
+Check = Annotated[bool, typer.Option("--check", help="Write nothing; exit code 3 if the files differ from the code.")]
+Breaking = Annotated[bool, typer.Option("--allow-breaking", help="Allow incompatible changes of facts.")]
 
 
 @app.callback()
 def schemas() -> None:
-    """The wire contract as files."""
+    """Export the schemas of all messages."""
 
 
 @app.command()
 def export(out: Out = None, check: Check = False, allow_breaking: Breaking = False) -> None:
-    """Write a JSON Schema per fact and an AsyncAPI document per service; refuses an incompatible change."""
+    """Write a JSON Schema per fact and an AsyncAPI document per service. Incompatible changes are refused."""
     from muster.cli import schema_files
 
     directory = out or schema_files.checkout_directory()
@@ -34,4 +37,4 @@ def export(out: Out = None, check: Check = False, allow_breaking: Breaking = Fal
     found = schema_files.difference(directory, plan)
     if not found.is_none:
         raise refused("\n  ".join([f"{directory} differs from the code", *found.lines()]))
-    print_line(f"{directory}: {len(plan)} files as the code says")
+    print_line(f"{directory}: {len(plan)} files match the code")

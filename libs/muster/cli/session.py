@@ -1,4 +1,4 @@
-"""A conversation with a running stack: opens the SDK from the state directory, and turns its errors into exit codes."""
+"""Open the SDK for a command, and convert its errors into exit codes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -17,7 +17,7 @@ Answer = TypeVar("Answer")
 
 @asynccontextmanager
 async def connected(state_dir: Path) -> AsyncIterator["Muster"]:
-    """The SDK speaking to the stack of `state_dir`. Raises CliError: 3 if refused, 4 if nobody answers."""
+    """Open the SDK for the stack of `state_dir`. Raises CliError: 3 if refused, 4 if unreachable."""
     try:
         async with opened(state_dir, chosen_access()) as muster:
             yield muster
@@ -29,7 +29,7 @@ async def connected(state_dir: Path) -> AsyncIterator["Muster"]:
 
 
 def as_cli_error(error: Exception, state_dir: Path) -> CliError | None:
-    """What an error of the SDK means to the shell, also inside a group of tasks; None if it is a defect."""
+    """Return the CliError of an SDK error, also of one inside a group of tasks; None if it is a defect."""
     from muster.client import RefusedError, TokenError, UnavailableError, UnreachableError
 
     for leaf in _leaves(error):
@@ -48,7 +48,7 @@ def as_cli_error(error: Exception, state_dir: Path) -> CliError | None:
 
 
 def call(state_dir: Path, ask: Callable[["Muster"], Awaitable[Answer]]) -> Answer:
-    """One conversation, from opening to closing, in an event loop of its own."""
+    """Run one request with a new client, in a new event loop."""
 
     async def conversation() -> Answer:
         async with connected(state_dir) as muster:

@@ -1,4 +1,4 @@
-"""`muster simulate failures`: weeks of one large job on a fleet that fails, with health and without it."""
+"""Simulate weeks of one large job with hardware failures, with and without the health service."""
 
 import time
 from dataclasses import asdict, replace
@@ -41,21 +41,21 @@ WORDS = {
 def scene_of(
     *, gpus: int, spares: int, days: float, seed: int, checkpoint_s: float, restart_s: float, rate: float | None
 ) -> Scene:
-    """The options' scene. rate: None: as published. Raises CliError (usage) for GPUs that are no whole nodes."""
+    """Return the scene of the options. rate: None: as published. Raises CliError for a fraction of a node."""
     if gpus % GPUS:
-        raise usage(f"--gpus {gpus}: the job has whole nodes; give a multiple of {GPUS}")
+        raise usage(f"--gpus {gpus}: must be a multiple of {GPUS}, the GPUs of a node")
     times = Times(checkpoint_s=checkpoint_s, restart_s=restart_s)
     odds = Odds(RATE if rate is None else rate)
     return Scene(gpus=gpus, spares=spares, days=days, seed=seed, times=times, odds=odds)
 
 
 def scenes(scene: Scene, *, watched: list[bool]) -> list[Scene]:
-    """The same faults, with health and without it, as asked."""
+    """Return the scene with and without the health service, with the same faults."""
     return [replace(scene, with_health=with_health) for with_health in watched]
 
 
 def run(form: Output, scenes: list[Scene]) -> None:
-    """Play each, print what became of the time."""
+    """Simulate each scene and print the use of time."""
     config = config_of(Settings(state_dir=Path(), credentials_dir=Path()))  # as they come: nothing is read from there
     outcomes: list[tuple[Outcome, float]] = []
     for number, scene in enumerate(scenes):

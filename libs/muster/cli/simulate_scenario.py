@@ -1,4 +1,4 @@
-"""`muster simulate scenario`: read the file, play it, print where everything stands."""
+"""Simulate a scenario file and print the result."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ from muster.simulator.scenario.scaling import ScalingOutcome
 
 
 def run(file: Path, *, after_s: float, check: bool, output: Output) -> None:
-    """Raises CliError: 2 for a file that cannot be, 3 if it never becomes stable or, checked, is not as expected."""
+    """Run a scenario. Raises CliError: 2 for an invalid file, 3 if it is never stable or not as expected."""
     with _told_of(file):
         scenario = parse(read_text(file, bytes_max=LIMITS.characters, form="scenario file"))
         outcome = simulate(scenario, after_s=after_s)
@@ -27,7 +27,7 @@ def run(file: Path, *, after_s: float, check: bool, output: Output) -> None:
     else:
         _tell(outcome, wide=output is Output.WIDE)
     if not outcome.stable:
-        raise refused(f"{file}: not stable after {outcome.rounds} rounds: decisions go on changing where jobs stand")
+        raise refused(f"{file}: not stable after {outcome.rounds} rounds: decisions still change the state of jobs")
     if check:
         _check(file, scenario, outcome)
 
@@ -111,7 +111,7 @@ def _tell_scaling(scaling: ScalingOutcome) -> None:
 
 
 def _reason(job: JobOutcome) -> str:
-    """The reason with its numbers; many details begin with it."""
+    """Return the reason with its numbers, once if the detail begins with the reason."""
     if not job.detail or job.detail.startswith(f"{job.reason}:"):
         return job.detail or job.reason
     return f"{job.reason}: {job.detail}"

@@ -1,4 +1,4 @@
-"""`muster simulate trace`, `muster simulate synthetic`: a load through the cores, and the report as files."""
+"""Simulate traces and synthetic loads, and write reports."""
 
 import json
 import time
@@ -56,12 +56,12 @@ Trace = tuple[tuple[OpenbNode, ...], tuple[OpenbTask, ...], dict[str, str]]
 
 
 def print_scenario(state_dir: Path) -> None:
-    """Print it as YAML. Raises CliError if nobody answers."""
+    """Print the state of the stack as a scenario in YAML. Raises CliError."""
     print_lines(yaml.safe_dump(snapshot(state_dir), sort_keys=False, default_flow_style=None, width=160))
 
 
 def snapshot(state_dir: Path) -> dict[str, JsonValue]:
-    """Nodes, queues, live jobs and reservations of the stack, as a scenario's content. Raises CliError."""
+    """Return nodes, queues, live jobs and reservations of the stack as a scenario. Raises CliError."""
 
     async def ask(muster: "Muster") -> dict[str, JsonValue]:
         nodes, queues = await muster.nodes(), await muster.queues()
@@ -75,13 +75,13 @@ def snapshot(state_dir: Path) -> dict[str, JsonValue]:
 
 @dataclass(frozen=True, slots=True)
 class TraceFiles:
-    """Where the two lists are."""
+    """Paths of the node list and the pod list."""
 
     nodes: Path
     pods: Path
 
     def read(self) -> Trace:
-        """What stands in them. Raises CliError."""
+        """Read both lists. Raises CliError."""
         texts = [read_text(path, bytes_max=TRACE_BYTES_MAX, form="list in CSV") for path in (self.nodes, self.pods)]
         try:
             nodes = parse_nodes(texts[0], file=str(self.nodes))
@@ -89,13 +89,13 @@ class TraceFiles:
         except OpenbFormatError as error:
             raise usage(str(error)) from error
         if not (nodes and tasks):
-            raise usage(f"{self.pods if nodes else self.nodes}: holds a header alone; give at least one row")
+            raise usage(f"{self.pods if nodes else self.nodes}: has only a header; give at least one row")
         return nodes, tasks, qos_by_task(texts[1])
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """scale: jobs per task. compress: how many times as fast tasks come. seed: of every draw."""
+    """The load. scale: jobs per task. compress: factor by which tasks arrive faster. seed: random seed."""
 
     scale: float
     compress: float
@@ -103,18 +103,18 @@ class Shape:
 
 
 def trace_files(directory: Path | None, *, nodes: Path | None, pods: Path | None) -> TraceFiles:
-    """Raises CliError if one of both lists is not named."""
+    """Return the paths of the lists. Raises CliError if one is missing."""
     if directory is None and (nodes is None or pods is None):
-        raise usage(f"DIR: give the folder with {NODE_FILE} and {TASK_FILE}, or both --nodes and --pods")
+        raise usage(f"DIR: is missing; give the directory with {NODE_FILE} and {TASK_FILE}, or both --nodes and --pods")
     folder = directory or Path()
     return TraceFiles(nodes or folder / NODE_FILE, pods or folder / TASK_FILE)
 
 
 def policies(policy: Path | None, compare: tuple[Path, Path] | None) -> list[tuple[str, PolicyFile | None]]:
-    """(name, policy) of each run; None: the default of the trace. Raises CliError."""
+    """Return (name, policy) of each run; None: the default of the trace. Raises CliError."""
     if compare is not None:
         if policy is not None:
-            raise usage("--compare: names both policies; leave --policy out")
+            raise usage("--compare: cannot be combined with --policy; remove one of them")
         return [_policy(path) for path in compare]
     return [("fair by qos", None) if policy is None else _policy(policy)]
 
@@ -136,7 +136,7 @@ def run(
     out: Path,
     output: Output,
 ) -> None:
-    """Play the trace under each policy and write one report. state_dir: of the stack to start from. Raises CliError."""
+    """Simulate the trace with each policy; write one report. state_dir: of the stack to start from. Raises CliError."""
     trace = files.read()
     _prepare(out)
     live = None if state_dir is None else _live(state_dir)
@@ -150,7 +150,7 @@ def run(
 
 
 def print_filling(files: TraceFiles, *, seeds: Sequence[int], output: Output) -> None:
-    """One line of JSON for one seed, the mean and every run for more. Raises CliError."""
+    """Print one line of JSON per seed, and the mean of several seeds. Raises CliError."""
     nodes, tasks, _ = files.read()
     runs: list[Filling] = []
     try:
@@ -175,7 +175,7 @@ def _live(state_dir: Path) -> Scenario:
 
 
 def _one(name: str, policy: PolicyFile | None, trace: Trace, live: Scenario | None, shape: Shape) -> Played:
-    """One run. live: the cluster to start from, None: the trace's own machines. Raises InputError, CliError."""
+    """Simulate one run. live: the cluster to start from, None: that of the trace. Raises InputError, CliError."""
     nodes, tasks, qos = trace
     if live is not None:
         policy, live = _merged(policy, live)
@@ -195,13 +195,13 @@ def _one(name: str, policy: PolicyFile | None, trace: Trace, live: Scenario | No
 
 
 def _merged(policy: PolicyFile | None, live: Scenario) -> tuple[PolicyFile, Scenario]:
-    """The cluster's queues, those of the policy in place of theirs; and the cluster with them."""
+    """Return the queues of the policy or of the cluster, and the cluster with them."""
     queues = {queue.name: queue for queue in live.queues}
     if policy is not None:
         queues |= {queue.name: queue for queue in policy.queues}
     every = tuple(queues.values())
     if not every:
-        raise usage("--from-cluster: the cluster has no queues; make some, or give --policy")
+        raise usage("--from-cluster: the cluster has no queues; create queues, or give --policy")
     assign = () if policy is None else policy.assign
     return PolicyFile(queues=every, assign=assign), live.model_copy(update={"queues": every})
 
@@ -209,7 +209,7 @@ def _merged(policy: PolicyFile | None, live: Scenario) -> tuple[PolicyFile, Scen
 def run_synthetic(
     *, gpus: int, jobs: int, days: float, load: float, seed: int, step_s: float, out: Path | None, output: Output
 ) -> None:
-    """Play a week that never was, and say what that took. Raises CliError."""
+    """Simulate a synthetic load and print the results and the speed. Raises CliError."""
     if out is not None:
         _prepare(out)
     machine = this_machine()
@@ -250,11 +250,11 @@ def _played(load: Load, name: str, plan: Plan | None, *, step_s: float = STEP_S)
 
 
 def _prepare(out: Path) -> None:
-    """Now: a report that cannot be written is found out in time."""
+    """Create the output directory before the simulation, so that an unwritable one fails early."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise usage(f"--out: {out}: {error.strerror}; name a folder that can be written") from error
+        raise usage(f"--out: {out}: {error.strerror}; give a writable directory") from error
 
 
 def _finish(runs: Sequence[tuple[str, Played]], *, out: Path, output: Output, title: str) -> None:
@@ -278,11 +278,11 @@ def _write(runs: Sequence[tuple[str, Played]], reports: Sequence[Report], out: P
         for name, content in contents.items():
             (out / name).write_text(content, encoding="utf-8")
     except OSError as error:
-        raise usage(f"--out: {error.filename}: {error.strerror}; name a folder that can be written") from error
+        raise usage(f"--out: {error.filename}: {error.strerror}; give a writable directory") from error
 
 
 def _json(reports: Sequence[Report]) -> dict[str, JsonValue]:
-    """One report, or all of them under `runs`."""
+    """Return one report, or several under `runs`."""
     return reports[0].to_json() if len(reports) == 1 else {"runs": [report.to_json() for report in reports]}
 
 

@@ -1,4 +1,4 @@
-"""`muster up`, `down`, `status`, `run`."""
+"""Commands for a stack on this machine: `muster up`, `down`, `status` and `run`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,11 +8,11 @@ import typer
 
 from muster.cli.options import As, Output, StateDir, spread
 
-_FLEET = "The simulated fleet"
+_FLEET = "Simulated fleet"
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
+    """Register the commands."""
     for command in (up, down, status):
         app.command()(command)
     app.command("run")(run_service)
@@ -20,31 +20,35 @@ def register(app: typer.Typer) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FleetOptions:
-    """The simulated fleet; None: as the state directory remembers it."""
+    """Options of the simulated fleet. None: as recorded in the state directory."""
 
-    nodes: Annotated[int | None, typer.Option(min=0, help="By default 64.", rich_help_panel=_FLEET)] = None
-    gpus_per_node: Annotated[int | None, typer.Option(min=0, max=64, help="By default 8.", rich_help_panel=_FLEET)] = (
+    nodes: Annotated[int | None, typer.Option(min=0, help="Number of nodes. Default: 64.", rich_help_panel=_FLEET)] = (
         None
     )
-    rack_size: Annotated[int | None, typer.Option(min=1, help="Nodes per rack; 8.", rich_help_panel=_FLEET)] = None
-    nvlink_size: Annotated[
-        int | None, typer.Option(min=0, help="Nodes per NVLink domain; none.", rich_help_panel=_FLEET)
+    gpus_per_node: Annotated[
+        int | None, typer.Option(min=0, max=64, help="GPUs per node. Default: 8.", rich_help_panel=_FLEET)
     ] = None
-    seed: Annotated[int | None, typer.Option(help="Of all simulated chance.", rich_help_panel=_FLEET)] = None
+    rack_size: Annotated[
+        int | None, typer.Option(min=1, help="Nodes per rack. Default: 8.", rich_help_panel=_FLEET)
+    ] = None
+    nvlink_size: Annotated[
+        int | None, typer.Option(min=0, help="Nodes per NVLink domain. Default: no domains.", rich_help_panel=_FLEET)
+    ] = None
+    seed: Annotated[int | None, typer.Option(help="Random seed of the simulation.", rich_help_panel=_FLEET)] = None
     failures_per_day: Annotated[
-        float | None, typer.Option(min=0, help="Per node; by default none.", rich_help_panel=_FLEET)
+        float | None, typer.Option(min=0, help="Failures per node and day. Default: 0.", rich_help_panel=_FLEET)
     ] = None
     composable: Annotated[
         int | None,
         typer.Option(
             min=0,
             max=1000,
-            help="Nodes that take GPUs from a pool: 2 at the first start; 0: none.",
+            help="Nodes that can attach GPUs from the pool. Default: 2.",
             rich_help_panel=_FLEET,
         ),
     ] = None
     pool: Annotated[
-        int | None, typer.Option(min=0, max=10_000, help="GPUs in that pool; 8.", rich_help_panel=_FLEET)
+        int | None, typer.Option(min=0, max=10_000, help="GPUs in the pool. Default: 8.", rich_help_panel=_FLEET)
     ] = None
 
 
@@ -52,29 +56,36 @@ class FleetOptions:
 def up(
     *,
     state_dir: StateDir,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Forget everything first: logs, jobs, tokens.")] = False,
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Come back when it is ready.")] = False,
-    split: Annotated[bool, typer.Option("--split", help="One process per service.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Delete logs, jobs and tokens of the state directory first.")
+    ] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Run in the background; return when the stack is ready.")
+    ] = False,
+    split: Annotated[bool, typer.Option("--split", help="Run one process per service.")] = False,
     fleet: FleetOptions,
     clusters: Annotated[
         str,
         typer.Option(
-            help="Several clusters, such as `east,west`: a broker and the services of each, and a centre for all.",
+            help="Start a federation of these clusters, such as `east,west`, each with its own services.",
             metavar="NAME,...",
         ),
     ] = "",
-    http_port: Annotated[int | None, typer.Option(min=0, max=65_535, help="0 takes any free one.")] = None,
+    http_port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, help="HTTP port of the gateway; 0: any free port.")
+    ] = None,
     queues: Annotated[
         Path | None,
         typer.Option(
-            help="Queues to ask for; by default examples/queues.yaml, at the first start only.", dir_okay=False
+            help="Queue file to apply. Default: examples/queues.yaml, at the first start only.", dir_okay=False
         ),
     ] = None,
     examples: Annotated[
-        bool | None, typer.Option("--examples/--no-examples", help="Submit examples/ (default: unless detached).")
+        bool | None,
+        typer.Option("--examples/--no-examples", help="Submit the example jobs. Default: only without --detach."),
     ] = None,
 ) -> None:
-    """Start everything on this machine and show it live until Ctrl-C, which stops it cleanly. State survives."""
+    """Start a stack on this machine and show its state until Ctrl-C, which stops it. The state is kept."""
     from muster.cli import starting
 
     plan = starting.Plan(
@@ -93,25 +104,25 @@ def up(
 
 
 def down(*, state_dir: StateDir) -> None:
-    """Stop the stack of a state directory; its state stays."""
+    """Stop the stack of a state directory; the state is kept."""
     from muster.cli import starting
 
     starting.stop(state_dir)
 
 
 def status(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
-    """Say what runs, where it listens, and how much memory it takes; exit 4 if nothing runs."""
+    """Show the processes of the stack with addresses and memory; exit code 4 if none is running."""
     from muster.cli import starting
 
     starting.show_status(state_dir, output)
 
 
 def run_service(
-    service: Annotated[str, typer.Argument(help="A service, or `all` in one process.", metavar="SERVICE|all")],
+    service: Annotated[str, typer.Argument(help="Name of the service, or `all`.", metavar="SERVICE|all")],
     *,
     state_dir: StateDir,
 ) -> None:
-    """Run one service, or all in one process, with the settings of the state directory. `up` does this for you."""
+    """Run one service, or all in one process, with the settings of the state directory. `muster up` calls this."""
     from muster.cli import starting
 
     starting.run_service(service, state_dir)

@@ -1,4 +1,4 @@
-"""Starting and ending a stack from the command line: what is asked for, what is said, what a first start is given."""
+"""Start and stop a stack, with its first queues and example jobs."""
 
 import asyncio
 import logging
@@ -73,7 +73,7 @@ def composable_settings(*, nodes: int, pool: int) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One start. queues: a file to ask for in any case, None: the example queues if there are none yet."""
+    """One start. queues: queue file to apply; None: the example queues if there are none yet."""
 
     options: StartOptions
     queues: Path | None
@@ -89,7 +89,7 @@ def options(
     fleet: FleetOptions,
     clusters: tuple[str, ...] = (),
 ) -> StartOptions:
-    """Options of a start; what is None was not given, and stays as the directory remembers it. Raises CliError."""
+    """Return the options of a start. None: not given, as recorded in the state directory. Raises CliError."""
     sections = {
         "fleet": {name: getattr(fleet, name) for name in ("nodes", "gpus_per_node", "rack_size", "nvlink_size")},
         "simulation": {"seed": fleet.seed, "node_failures_per_day": fleet.failures_per_day},
@@ -113,7 +113,7 @@ def options(
 
 
 def _composable(state_dir: Path, *, fresh: bool, nodes: int | None, pool: int | None) -> dict[str, object]:
-    """The composable group as it was asked for; by default at the first start, and then as it is remembered."""
+    """Return the composable group: as given, the default at the first start, or as recorded."""
     is_first = fresh or not StateDir(state_dir).settings.exists()
     if nodes is None and pool is None and not is_first:
         return {}
@@ -121,7 +121,7 @@ def _composable(state_dir: Path, *, fresh: bool, nodes: int | None, pool: int | 
 
 
 def in_background(plan: Plan) -> None:
-    """Start, give it its queues (and examples if asked), come back. Raises CliError."""
+    """Start in the background; apply queues and examples; return. Raises CliError."""
     wanted = _queues_wanted(plan)
     with output.talk().status("starting ..."):
         status = _started(lambda: control.detach(plan.options))
@@ -131,16 +131,16 @@ def in_background(plan: Plan) -> None:
 
 
 def in_foreground(plan: Plan) -> None:
-    """Start and stay until Ctrl-C. Raises CliError."""
+    """Start and run until Ctrl-C. Raises CliError."""
     _queues_wanted(plan)
     print_note("starting ...")
     _log_to_file(plan.options.state_dir)
     _started(lambda: asyncio.run(_stay(plan)))
-    print_line("stopped; `muster up` goes on where this ended")
+    print_line("stopped; `muster up` continues from this state")
 
 
 def _log_to_file(state_dir: Path) -> None:
-    """What the supervisor logs goes where a background one writes it; the terminal is for the person at it."""
+    """Redirect the log of the supervisor to a file, so that the terminal stays readable."""
     log = StateDir(state_dir).logs / control.SUPERVISOR_LOG
     handler = logging.FileHandler(log, delay=True)
     handler.setFormatter(TextLines())
@@ -163,7 +163,7 @@ async def _stay(plan: Plan) -> None:
 
 
 async def _accompany(plan: Plan) -> None:
-    """Beside a running stack; what goes wrong here is told and ends nothing."""
+    """Apply queues and examples while the stack runs; print errors without stopping it."""
     try:
         await _first_steps(plan, _queues_wanted(plan))
         await watching.run(plan.options.state_dir)
@@ -172,7 +172,7 @@ async def _accompany(plan: Plan) -> None:
 
 
 def _queues_wanted(plan: Plan) -> Path | None:
-    """The queue file, read once before anything starts, so that a bad one is told at once."""
+    """Read the queue file before the start, so that an invalid file fails early."""
     path = plan.queues or queue_file()
     if path is not None:
         load_queues(path)
@@ -188,7 +188,7 @@ async def _first_steps(plan: Plan, queues: Path | None) -> None:
 
 
 async def set_queues(muster: "Muster", path: Path) -> None:
-    """Ask for the queues and wait until the scheduler has them: only then are their teams' jobs accepted."""
+    """Apply the queues and wait until the scheduler has them: jobs are accepted only then."""
     specs = load_queues(path)
     missing = {spec.name for spec in specs} - await queue_tree.ask_for(muster, specs)
     try:
@@ -203,7 +203,7 @@ async def set_queues(muster: "Muster", path: Path) -> None:
 
 
 async def _submit_examples(muster: "Muster") -> None:
-    """Once per state: the idempotency key is the file's name, so a later start is answered with the same jobs."""
+    """Submit the examples once per state directory: the idempotency key is the name of the file."""
     from muster.client import RefusedError
 
     for path in job_files():
@@ -215,7 +215,7 @@ async def _submit_examples(muster: "Muster") -> None:
 
 
 def where(state_dir: Path, endpoints: Endpoints) -> str:
-    """Where everything listens, for people. The token is named, never shown."""
+    """Return the addresses of the stack. The token itself is not shown."""
     fabric = endpoints.ports.get(FABRIC_PORT)
     places = (
         ("dashboard", f"{endpoints.http}  (`muster dashboard` logs you in)"),
@@ -231,24 +231,24 @@ def where(state_dir: Path, endpoints: Endpoints) -> str:
 
 
 def without_password(url: str) -> str:
-    """A URL to show."""
+    """Return a URL for display."""
     return re.sub(r"//[^@/]*@", "//", url)
 
 
 def stop(state_dir: Path) -> None:
-    """End the stack of a state directory. Raises CliError if it does not end."""
+    """Stop the stack of a state directory. Raises CliError if it does not stop."""
     try:
         stopped = control.down(state_dir)
     except (control.StopTimeoutError, StateDirError) as error:
         raise refused(str(error)) from error
     if stopped.holder is None:
-        print_line(f"nothing runs on {state_dir}")
+        print_line(f"no stack is running in {state_dir}")
         return
-    print_line(f"stopped (process {stopped.holder.pid}); its state stays in {state_dir}")
+    print_line(f"stopped (process {stopped.holder.pid}); the state is kept in {state_dir}")
 
 
 def show_status(state_dir: Path, form: Output) -> None:
-    """What runs. Raises CliError (not reachable) if nothing does."""
+    """Print the running processes. Raises CliError (unreachable) if there are none."""
     try:
         found = control.status(state_dir)
     except StateDirError as error:
@@ -272,7 +272,7 @@ def show_status(state_dir: Path, form: Output) -> None:
             }
         )
     if not found.running:
-        raise unreachable(f"nothing runs on {state_dir}; `muster up --state-dir {state_dir}` starts a stack")
+        raise unreachable(f"no stack is running in {state_dir}; `muster up --state-dir {state_dir}` starts a stack")
     if form is not Output.JSON and shown is not None:
         print_lines(where(state_dir, shown))
         rows = ((one.name, str(one.pid), f"{one.rss_mib:.0f}") for one in found.processes)
@@ -280,7 +280,7 @@ def show_status(state_dir: Path, form: Output) -> None:
 
 
 def _started(start: Callable[[], Result]) -> Result:
-    """Start, and tell what went wrong in one sentence."""
+    """Start the stack; convert errors into CliError."""
     from pydantic import ValidationError
 
     try:
@@ -294,14 +294,16 @@ def _started(start: Callable[[], Result]) -> Result:
 
 
 def run_service(service: str, state_dir: Path) -> None:
-    """Host one service, or all, or the simulated fabrics or exporters, until SIGTERM.
+    """Run one service, or all, or the simulated fabrics or exporters, until SIGTERM.
 
-    Raises CliError if there is no such service or no settings.
+    Raises CliError for an unknown service or missing settings.
     """
     if service not in (ALL, SIMULATOR, DCGM_SIMULATOR, *SERVICES):
-        raise usage(f"SERVICE: {service!r} is none of {', '.join((ALL, *SERVICES, SIMULATOR, DCGM_SIMULATOR))}")
+        raise usage(
+            f"SERVICE: {service!r} is unknown; use one of {', '.join((ALL, *SERVICES, SIMULATOR, DCGM_SIMULATOR))}"
+        )
     if not (state_dir / "settings.json").is_file():
-        raise unreachable(f"--state-dir: {state_dir} holds no settings.json; `muster up` writes it")
+        raise unreachable(f"--state-dir: {state_dir} has no settings.json; `muster up` creates it")
     if service == SIMULATOR:
         from muster.fabric.simulator.server import main
 

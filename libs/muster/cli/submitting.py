@@ -1,4 +1,4 @@
-"""Sending jobs and what is asked of them afterwards, and telling what became of it."""
+"""Submit jobs, send requests for jobs, and print the results."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -21,12 +21,12 @@ from muster.schemas.views import JobView
 if TYPE_CHECKING:
     from muster.client import Muster
 
-PART_JOBS = 100  # jobs of a file that are sent together, and told as accepted together
-PROGRESS_FROM = 50  # jobs from which on a bar is worth its line
+PART_JOBS = 100  # jobs of one request
+PROGRESS_FROM = 50  # number of jobs from which a progress bar is shown
 
 
 def submit(state_dir: Path, specs: Sequence[JobSpec], *, key: str, watch: bool, form: Output) -> None:
-    """Submit in the order given; prints the jobs. Raises CliError; what was accepted before stays, and is printed."""
+    """Submit jobs in order and print them. Raises CliError; jobs accepted before the error stay and are printed."""
     accepted: list[JobView] = []
     try:
         jobs = call(state_dir, lambda muster: submit_all(muster, specs, key=key, accepted=accepted))
@@ -34,7 +34,7 @@ def submit(state_dir: Path, specs: Sequence[JobSpec], *, key: str, watch: bool, 
         if not accepted:
             raise
         _print_submitted(accepted, form)
-        told = f"{error} {len(accepted)} of {len(specs)} jobs were accepted and stay."
+        told = f"{error} {len(accepted)} of {len(specs)} jobs were accepted."
         raise CliError(told, code=error.code) from error
     _print_submitted(jobs, form)
     if watch:
@@ -42,10 +42,10 @@ def submit(state_dir: Path, specs: Sequence[JobSpec], *, key: str, watch: bool, 
 
 
 async def submit_all(muster: "Muster", specs: Sequence[JobSpec], *, key: str, accepted: list[JobView]) -> list[JobView]:
-    """Each job under `key`, or under `key-n` where there are several: the same file again is the same jobs.
+    """Submit each job with idempotency key `key`, or `key-n` for several, so that a repetition is harmless.
 
-    accepted: gets each job as it is accepted, so that a refusal does not hide those beside it. Nothing is sent after
-    the request with the first refusal, which is raised.
+    accepted: gets each accepted job, so that they are known if one is refused. Raises the first refusal; jobs after
+    that request are not sent.
     """
     if len(specs) == 1:
         accepted.append(await muster.submit(specs[0], idempotency_key=key))
@@ -64,7 +64,7 @@ async def submit_all(muster: "Muster", specs: Sequence[JobSpec], *, key: str, ac
 
 
 def dry_run(state_dir: Path, specs: Sequence[JobSpec], form: Output) -> None:
-    """Say what would happen to each job now. Raises CliError (refused) if one could never run."""
+    """Print whether and where each job would start. Raises CliError (refused) if one can never run."""
 
     async def ask(muster: "Muster") -> list[DryRunAnswer]:
         return [await muster.dry_run(spec) for spec in specs]
@@ -84,7 +84,7 @@ def dry_run(state_dir: Path, specs: Sequence[JobSpec], form: Output) -> None:
 
 
 def ask_each(state_dir: Path, ids: Sequence[str], ask: Ask, *, reason: str, form: Output) -> None:
-    """Ask it of each job. Raises CliError at the first refusal."""
+    """Send the request for each job. Raises CliError at the first refusal."""
 
     async def ask_all(muster: "Muster") -> list[JobView]:
         method = {"cancel": muster.cancel, "hold": muster.hold, "release": muster.release}[ask]
@@ -94,13 +94,13 @@ def ask_each(state_dir: Path, ids: Sequence[str], ask: Ask, *, reason: str, form
 
 
 def prioritise(state_dir: Path, job_id: str, priority: int, *, reason: str, form: Output) -> None:
-    """Ask that a job has this priority. Raises CliError if it is refused."""
+    """Request a new priority for a job. Raises CliError if it is refused."""
     job = call(state_dir, lambda muster: muster.prioritise(job_id, priority, reason=reason))
     _tell([job], f"priority {priority} requested, had {job.priority}", form)
 
 
 def _tell(jobs: Sequence[JobView], asked: str, form: Output) -> None:
-    """What was asked of these jobs, and where they stood."""
+    """Print the request for each job and its previous state."""
     if output.emitted(jobs, form):
         return
     for job in jobs:
@@ -121,14 +121,14 @@ def _refusal(answer: DryRunAnswer) -> str:
 
 
 def _words(first: str, second: str) -> str:
-    """Both, with a colon between them; the second alone if it begins with the first, as the details of places do."""
+    """Return both parts with a colon between them, or only the second if it begins with the first."""
     return second if second.startswith(f"{first}: ") else ": ".join(part for part in (first, second) if part)
 
 
 def _consequences(answer: DryRunAnswer, *, now_ns: int) -> list[str]:
-    """What else is known, a line each."""
+    """Return further lines: hint, expected start, preemptions."""
     expected = tables.expected_start(answer.expected_start_at, answer.expected_basis, now_ns=now_ns)
-    lines = (("cure", answer.cure), ("expected start", expected), ("would preempt", ", ".join(answer.preempts)))
+    lines = (("hint", answer.cure), ("expected start", expected), ("would preempt", ", ".join(answer.preempts)))
     return [f"{name}: {value}" for name, value in lines if value]
 
 

@@ -1,4 +1,4 @@
-"""Rows of the tables that people read, from the views that programs get. Pure; `now_ns` is given."""
+"""Format views as rows and details. Pure; `now_ns` is an argument."""
 
 from collections.abc import Iterable, Sequence
 from typing import Protocol
@@ -14,7 +14,7 @@ from muster.schemas.views import FactView, JobView, NodeReason, NodeView
 Rows = Iterable[tuple[str, ...]]
 
 JOBS = ("JOBID", "QUEUE", "NAME", "USER", "ST", "TIME", "GPUS", "NODES", "NODELIST(REASON)")
-JOBS_WIDE = (*JOBS, "TEAM", "KIND", "PRIO", "TRY", "CLUSTER", "PREEMPTED", "SLICE_ENDS", "MADE_WAY_FOR")
+JOBS_WIDE = (*JOBS, "TEAM", "KIND", "PRIO", "TRY", "CLUSTER", "PREEMPTED", "SLICE_ENDS", "PREEMPTED_FOR")
 NODES = ("NODE", "STATE", "MODEL", "GPUS", "USED", "CPUS", "JOBS", "REASON")
 NODES_WIDE = (*NODES, "MEMORY_MIB", "USED_MIB", "DOMAINS", "GROUP")
 NODE_REASONS = ("NODE", "WHAT", "BY", "DEVICE", "FROM", "JOBS", "THERE", "REASON")
@@ -34,25 +34,25 @@ NUMBERS = (
 
 
 class OfCluster(Protocol):
-    """What is of one cluster."""
+    """A view that belongs to a cluster."""
 
     @property
     def cluster(self) -> str:
-        """Its name, "" while none has it."""
+        """Return the name of the cluster, "" for none."""
         ...
 
 
 def by_cluster(
     headings: Sequence[str], rows: Iterable[Sequence[str]], shown: Sequence[OfCluster]
 ) -> tuple[tuple[str, ...], Iterable[tuple[str, ...]]]:
-    """The same with each row's cluster in front, where there is more than one. rows: one for each that is shown."""
+    """Add a column CLUSTER in front if there are several. rows: one per view of `shown`."""
     if len({one.cluster for one in shown if one.cluster}) < 2:
         return tuple(headings), map(tuple, rows)
     return ("CLUSTER", *headings), ((one.cluster or "-", *row) for one, row in zip(shown, rows, strict=True))
 
 
 def job_rows(jobs: Iterable[JobView], *, now_ns: int, wide: bool = False) -> Iterable[tuple[str, ...]]:
-    """As squeue prints them."""
+    """Return a row per job, as squeue prints them."""
     for job in jobs:
         row = (
             job.id, job.queue, job.name, job.principal, SHORT_PHASE[job.phase], duration(time_in_phase_s(job, now_ns)),
@@ -67,7 +67,7 @@ def job_rows(jobs: Iterable[JobView], *, now_ns: int, wide: bool = False) -> Ite
 
 
 def node_state(node: NodeView) -> str:
-    """In sinfo's words: down, drain (withheld), idle, mix, alloc."""
+    """Return the state as sinfo names it: down, drain, idle, mix, alloc."""
     if node.lost:
         return "down"
     if not node.usable:
@@ -78,7 +78,7 @@ def node_state(node: NodeView) -> str:
 
 
 def node_rows(nodes: Iterable[NodeView], *, wide: bool = False) -> Iterable[tuple[str, ...]]:
-    """One node a row."""
+    """Return a row per node."""
     for node in nodes:
         row = (
             node.name, node_state(node), node.gpu_model, str(node.gpus), gpus(node.gpu_milli_held),
@@ -89,7 +89,7 @@ def node_rows(nodes: Iterable[NodeView], *, wide: bool = False) -> Iterable[tupl
 
 
 def reason_rows(nodes: Iterable[NodeView], *, now_ns: int) -> Iterable[tuple[str, ...]]:
-    """Each reason a row; a node that cannot be used and has none, too."""
+    """Return a row per reason, and one for an unschedulable node without a reason."""
     for node in nodes:
         for reason in node.reasons or (NodeReason(what="" if node.usable else "closed", reason=node.reason),):
             if not reason.what:
@@ -103,7 +103,7 @@ def reason_rows(nodes: Iterable[NodeView], *, now_ns: int) -> Iterable[tuple[str
 
 
 def cluster_pairs(cluster: ClusterView) -> Sequence[tuple[str, str]]:
-    """One cluster in full."""
+    """Return the details of a cluster."""
     total, free = cluster.gpu_milli_total, cluster.gpu_milli_free
     return (
         ("cluster", cluster.name),
@@ -120,7 +120,7 @@ def cluster_pairs(cluster: ClusterView) -> Sequence[tuple[str, str]]:
 
 
 def job_pairs(job: JobView, *, now_ns: int) -> Sequence[tuple[str, str]]:
-    """One job in full."""
+    """Return the details of a job."""
     times = [("placed", job.placed_at), ("running", job.running_at), ("ended", job.ended_at)]
     ahead = [
         ("reserved start", job.reserved_at),
@@ -143,7 +143,7 @@ def job_pairs(job: JobView, *, now_ns: int) -> Sequence[tuple[str, str]]:
         ("preemptible", "" if job.preemptible else "no"),
         ("preemptions", str(job.preemptions) if job.preemptions else ""),
         *run_pairs(job),
-        ("made way for", job.made_way_for),
+        ("preempted for", job.made_way_for),
         ("object", job.origin),
         *((name, moments.when(at, now_ns=now_ns)) for name, at in ahead if at),
         ("ran before", duration(job.ran_s) if job.ran_s and not job.phase.is_terminal else ""),
@@ -158,15 +158,15 @@ def job_pairs(job: JobView, *, now_ns: int) -> Sequence[tuple[str, str]]:
 
 
 def run_pairs(job: JobView) -> Sequence[tuple[str, str]]:
-    """How its runs ended so far, the job's own failures and those of the infrastructure apart, and what that cost."""
+    """Return the failures of a job, by the job itself and by the infrastructure, and the lost work."""
     lost = f"{duration(job.lost_s)} in all, {duration(job.lost_last_s)} by the last run" if job.lost_s else ""
     failed = f"{job.preflight_failures} in a row" if job.preflight_failures else ""
     own = ""
     if job.retries_used:
-        own = f"{job.retries_used} retried, {job.failures_in_row} in a row without progress ({job.retries} may be)"
+        own = f"{job.retries_used} retried, {job.failures_in_row} in a row without progress (limit {job.retries})"
     return (
         ("own failures", own),
-        ("node failures", f"{job.node_losses}, which use no retry" if job.node_losses else ""),
+        ("node failures", f"{job.node_losses}, not counted as retries" if job.node_losses else ""),
         ("pre-flights failed", failed),
         ("not placed on", node_list(job.excluded, width=400)),
         ("work lost", lost),
@@ -174,7 +174,7 @@ def run_pairs(job: JobView) -> Sequence[tuple[str, str]]:
 
 
 def _replicas(job: JobView) -> str:
-    """How many it has where that may differ from how many it asked for."""
+    """Return the number of replicas; for an elastic job also the current and minimum ones."""
     if not job.min_replicas or job.min_replicas == job.replicas:
         return str(job.replicas)
     has = f"{len(job.slots)} of " if job.slots and not job.phase.is_terminal else ""
@@ -182,14 +182,14 @@ def _replicas(job: JobView) -> str:
 
 
 def expected_start(at_ns: int, basis: str, *, now_ns: int) -> str:
-    """When a job starts at the latest, and what that rests on; empty if nobody knows."""
+    """Return the latest start of a job and the basis of the estimate; empty if unknown."""
     if not at_ns:
         return basis
     return f"{moments.when(at_ns, now_ns=now_ns)}{': ' if basis else ''}{basis}"
 
 
 def why_pairs(answer: WhyAnswer, *, now_ns: int) -> Sequence[tuple[str, str]]:
-    """Why a job is where it is, what would help, and when it starts."""
+    """Return the explanation of a job's state, the hint, and the expected start."""
     job = answer.job
     return (
         ("job", job.id if job else ""),
@@ -198,7 +198,7 @@ def why_pairs(answer: WhyAnswer, *, now_ns: int) -> Sequence[tuple[str, str]]:
         ("position", f"{answer.position} of {answer.waiting} waiting" if answer.position else ""),
         ("reason", answer.reason),
         ("detail", answer.detail),
-        ("cure", answer.cure),
+        ("hint", answer.cure),
         ("expected start", expected_start(answer.expected_start_at, answer.expected_basis, now_ns=now_ns)),
         ("reserved start", moments.when(job.reserved_at, now_ns=now_ns) if job and job.reserved_at else ""),
         ("nodes", node_list(job.nodes) if job else ""),
@@ -207,7 +207,7 @@ def why_pairs(answer: WhyAnswer, *, now_ns: int) -> Sequence[tuple[str, str]]:
 
 
 def fact_line(fact: FactView) -> str:
-    """One fact in one line: time of day (UTC), sequence, writer, subject, name, body."""
+    """Return a fact in one line: time of day (UTC), sequence, writer, subject, name, body."""
     second, rest = divmod(fact.time, NS_PER_S)
     hour, minute = divmod(second % 86_400 // 60, 60)
     clock = f"{hour:02}:{minute:02}:{second % 60:02}.{rest // 1_000_000:03}"
@@ -218,9 +218,9 @@ def fact_line(fact: FactView) -> str:
 
 
 def trace_lines(trace: JobTrace, *, whole: bool = False) -> Iterable[str]:
-    """The tree as lines; `*` marks a fact that names no cause among the job's facts.
+    """Return the tree as lines; `*` marks a fact without a cause among the facts of the job.
 
-    whole: also devices that were attached in the same way as another one.
+    whole: include devices that were attached in the same way as another one.
     """
     yield f"job {trace.job_id}  trace {trace.trace_id or '-'}"
     yield f"services: {' > '.join(trace.services)}"
@@ -235,7 +235,7 @@ def trace_lines(trace: JobTrace, *, whole: bool = False) -> Iterable[str]:
 
 
 def _labels(shown: Shown) -> Iterable[str]:
-    """Who said what, as a tree; of another kind than the job's own facts, with what it is about."""
+    """Yield service and fact as a tree; facts of other kinds than jobs with their subject."""
     last = _last_of_parent(shown.spans)
     open_at: dict[int, bool] = {}
     for span in shown.spans:

@@ -1,4 +1,4 @@
-"""Values as people read them: durations, GPU shares, folded node lists. Pure."""
+"""Format durations, GPU amounts and node lists. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ SHORT_PHASE = {
     Phase.CANCELLED: "CA",
     Phase.TIMED_OUT: "TO",
 }
-"""squeue's state codes, so that a Slurm user reads them at once."""
+"""State codes of squeue."""
 
 
 def duration(seconds: float) -> str:
-    """`[days-]hours:minutes:seconds` as squeue writes it; below a minute with tenths."""
+    """Format a duration as squeue: `[days-]hours:minutes:seconds`; below a minute in tenths of a second."""
     if seconds < 60:
         return f"{max(seconds, 0.0):.1f}s"
     minutes, second = divmod(int(seconds), 60)
@@ -36,32 +36,32 @@ def duration(seconds: float) -> str:
 
 
 def short(seconds: float) -> str:
-    """A duration of a machine's work: microseconds to seconds, three digits."""
+    """Format a short duration in us, ms or s, with three digits."""
     if seconds < 0.001:
         return f"{seconds * 1e6:.0f} us"
     return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
 def gpus(milli: int | None) -> str:
-    """Thousandths of a GPU as GPUs; `-` for no bound."""
+    """Format thousandths of a GPU as GPUs; `-` for None."""
     return "-" if milli is None else f"{milli / 1000:g}"
 
 
 def held_gpus(job: JobView) -> str:
-    """GPUs that the job asks for; `8/32` for an elastic one that has fewer now."""
+    """Format the requested GPUs of a job; `8/32` for an elastic job that has fewer now."""
     held = sum(slot.gpu_milli_held for slot in job.slots)
     asked = gpus(job.gpu_milli)
     return asked if not held or held == job.gpu_milli or job.phase.is_terminal else f"{gpus(held)}/{asked}"
 
 
 def time_in_phase_s(job: JobView, now_ns: int) -> float:
-    """Seconds that squeue's TIME would show: run time if it ran, else time since submission."""
+    """Return the value of squeue's TIME: the run time, or the time since submission of a pending job."""
     end = job.ended_at or now_ns
     return max(0, end - (job.running_at or job.submitted_at or end)) / NS_PER_S
 
 
 def place_or_reason(job: JobView, *, now_ns: int) -> str:
-    """squeue's NODELIST(REASON), with the start of a job that has a reservation."""
+    """Return squeue's NODELIST(REASON), with the reserved start of a job."""
     if job.nodes:
         return node_list(job.nodes)
     starts = f"starts {clock(job.reserved_at, now_ns=now_ns)}" if job.reserved_at else ""
@@ -70,7 +70,7 @@ def place_or_reason(job: JobView, *, now_ns: int) -> str:
 
 
 def node_list(names: Sequence[str], *, width: int = 60) -> str:
-    """Names with runs of numbers folded as Slurm does, `gpu-[0001-0004,0009]`; cut to `width` characters."""
+    """Fold node names as Slurm does, `gpu-[0001-0004,0009]`; cut to `width` characters."""
     groups: dict[tuple[str, int], list[int]] = {}
     for name in dict.fromkeys(names):
         match = re.fullmatch(r"(.*?)(\d{1,9})", name)

@@ -1,4 +1,4 @@
-"""`muster token`: who may speak to the API, in which role."""
+"""Commands for API tokens: `muster token`."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,29 +13,27 @@ if TYPE_CHECKING:
 
     from muster.schemas.access import TokenRecord
 
-app = typer.Typer(name="token", help="API tokens: viewer, submitter of a team, operator, admin.", no_args_is_help=True)
+app = typer.Typer(name="token", help="Create, list and revoke API tokens.", no_args_is_help=True)
 
 
 @app.callback()
 def token() -> None:
-    """API tokens: viewer, submitter of a team, operator, admin."""
+    """Create, list and revoke API tokens."""
 
 
 @app.command()
 def create(
     *,
-    principal: Annotated[str, typer.Argument(help="Whose token it is; facts name the principal.")],
+    principal: Annotated[str, typer.Argument(help="Name of the token's user, recorded in the log.")],
     state_dir: StateDir,
-    role: Annotated[str, typer.Option(help="viewer, submitter, operator or admin.")] = "submitter",
+    role: Annotated[str, typer.Option(help="Role: viewer, submitter, operator or admin.")] = "submitter",
     team: Annotated[
-        list[str] | None, typer.Option(help="Teams that a submitter may submit for; repeat.", callback=values.team)
+        list[str] | None, typer.Option(help="Team that a submitter may submit for; repeat.", callback=values.team)
     ] = None,
-    expires_in: Annotated[
-        str, typer.Option(help="Time until the token is refused, for example 12h or 90d; by default never.")
-    ] = "",
+    expires_in: Annotated[str, typer.Option(help="Lifetime, such as 12h or 90d. Default: unlimited.")] = "",
     output: As = Output.TABLE,
 ) -> None:
-    """Create a token and print it once; only its hash is kept."""
+    """Create a token and print it. Only its hash is stored, so it cannot be printed again."""
     from muster.cli.output import emitted, print_line, print_note
     from muster.cli.session import call
 
@@ -44,12 +42,12 @@ def create(
     if emitted(made, output):
         return
     print_line(made.token)
-    print_note("keep it: it is shown this once; its id is " + made.id)
+    print_note("store the token now: it cannot be shown again; its id is " + made.id)
 
 
 @app.command("list")
 def list_tokens(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
-    """Show who has tokens, by hash; the tokens themselves are kept nowhere."""
+    """List tokens by their hash, with user, role, teams and expiry."""
     from muster.bus.clock import SystemTime
     from muster.cli.output import emitted, table
     from muster.cli.session import call
@@ -67,11 +65,11 @@ def revoke(
     *,
     token_id: Annotated[
         str,
-        typer.Argument(help="A token's id, as `token list` shows it.", metavar="TOKEN_ID", callback=values.token_id),
+        typer.Argument(help="Token id, as `muster token list` shows it.", metavar="TOKEN_ID", callback=values.token_id),
     ],
     state_dir: StateDir,
 ) -> None:
-    """Make a token worthless from now on."""
+    """Revoke a token immediately."""
     from muster.cli.output import print_line
     from muster.cli.session import call
 
@@ -80,7 +78,7 @@ def revoke(
 
 
 def _record(principal: str, role: str, teams: "Sequence[str]", expires_in: str) -> "TokenRecord":
-    """Return the token that the options mean. Raises CliError that names the option."""
+    """Return the token record of the options. Raises CliError that names the option."""
     from pydantic import ValidationError
 
     from muster.bus.clock import SystemTime
@@ -90,9 +88,9 @@ def _record(principal: str, role: str, teams: "Sequence[str]", expires_in: str) 
     from muster.schemas.access import Role, TokenRecord
 
     if role not in {known.value for known in Role}:
-        raise usage(f"--role: {role!r} is none of {', '.join(known.value for known in Role)}")
+        raise usage(f"--role: {role!r} is not a role; use one of {', '.join(known.value for known in Role)}")
     if role == Role.SUBMITTER and not teams:
-        raise usage("--team: a submitter needs at least one team; name it with --team")
+        raise usage("--team: a submitter needs at least one team; give --team TEAM")
     expires_at_s = None
     if expires_in:
         expires_at_s = SystemTime().wall() // NS_PER_S + round(moments.length_s(expires_in, option="--expires-in"))

@@ -1,7 +1,6 @@
-"""Commands from `tools/` of the repository: `muster bench`, `muster demo`, `muster guard demo`.
+"""Load the commands of `tools/`: `muster bench`, `muster demo` and `muster guard demo`.
 
-The editable install of a clone makes the package `muster_tools` importable; the wheel does not contain it. Nothing else
-in the product knows the tools.
+The package `muster_tools` is importable in the editable install of a clone; the wheel does not contain it.
 """
 
 from dataclasses import dataclass
@@ -18,18 +17,18 @@ _ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True, "hel
 
 @dataclass(frozen=True, slots=True)
 class ToolCommands:
-    """What the tools add to the command line; `muster_tools.commands.COMMANDS` is one."""
+    """Commands of the tools, as in `muster_tools.commands.COMMANDS`."""
 
     bench: typer.Typer
     """`muster bench`."""
     demo: typer.Typer
     """`muster demo`."""
     guard: typer.Typer
-    """Without a name: its commands are added to those of `muster guard`."""
+    """A group without a name: its commands are added to `muster guard`."""
 
 
 def tool_commands() -> ToolCommands:
-    """Return the commands of the tools; where these are not installed, commands that end with exit code 2."""
+    """Return the commands of the tools; if they are not installed, commands that end with exit code 2."""
     try:
         module = import_module(MODULE)
     except ModuleNotFoundError as error:
@@ -46,13 +45,13 @@ def tool_commands() -> ToolCommands:
 
 
 def _needs_clone(name: str, title: str) -> typer.Typer:
-    """Make a command that takes any arguments and raises CliError (usage)."""
+    """Return a command that accepts any arguments and raises CliError (usage)."""
     app = typer.Typer()
 
-    @app.command(name, help=f"{title}; only in a clone of the repository.", context_settings=_ANY_ARGUMENTS)
+    @app.command(name, help=f"{title}; available only in a clone of the repository.", context_settings=_ANY_ARGUMENTS)
     def needs_clone(context: typer.Context) -> None:
         raise usage(
-            f"{context.command_path}: this installation does not contain it; run it in a clone of the repository, "
+            f"{context.command_path}: not part of this installation; run it in a clone of the repository, "
             "after `make install`"
         )
 

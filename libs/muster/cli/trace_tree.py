@@ -1,10 +1,10 @@
-"""The tree of one job's facts: what led to what, who said it, how long it took. Pure.
+"""Build the tree of one job's facts: causes, services and durations. Pure.
 
-Facts of other kinds are among them that carry the job's trace: what scaler, composer and fabric did for its sake.
+Facts of other kinds with the trace of the job are included: actions of scaler, composer and fabric for the job.
 
-Submission is the root. A fact hangs under the newest of its causes; its other causes stay as links. A fact that
-names no cause among the job's facts (a node was lost, an operator spoke) hangs under the newest earlier fact of the
-job, marked as not caused by it. A fact that JetStream sourced into a second stream keeps its id and is one fact.
+The submission is the root. The parent of a fact is its newest cause; other causes are links. A fact without a cause
+among the job's facts (a lost node, a request of an operator) is under the newest earlier fact of the job, marked as not
+caused by it. A fact that JetStream sourced into a second stream keeps its id and is one fact.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ ALIKE_MAX = 2  # devices that were attached for the same reason are shown one by
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One fact in the tree. parent: id of the fact that it hangs under, "" for the root.
+    """One fact in the tree. parent: id of the parent fact, "" for the root.
 
     caused: the parent is among the fact's causes. links: its other causes. after_parent_s, since_start_s: seconds.
     streams: where it is stored, in the order of storing. depth: 0 for the root.
@@ -48,9 +48,9 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class JobTrace:
-    """A job's way through the services. spans: depth first, as drawn. services: in order of their first word.
+    """The trace of a job. spans: depth first, as drawn. services: in order of their first fact.
 
-    total_s: from submission to the newest terminal fact, or to the newest fact while it lives (`finished` is false).
+    total_s: from submission to the newest terminal fact, or to the newest fact of a live job (`finished` is false).
     """
 
     job_id: str
@@ -68,7 +68,7 @@ class _Stored:
 
 
 def build(job_id: str, facts: Iterable[FactView]) -> JobTrace:
-    """The trace of one job from its facts, in any order. No facts give an empty trace."""
+    """Return the trace of one job from its facts, in any order; without facts an empty trace."""
     stored = _in_order(facts)
     if not stored:
         return JobTrace(job_id, "", (), finished=False, total_s=0.0, spans=())
@@ -87,7 +87,7 @@ def build(job_id: str, facts: Iterable[FactView]) -> JobTrace:
 
 
 def _in_order(facts: Iterable[FactView]) -> list[_Stored]:
-    """Each fact once, by time; within one stream the sequence decides, since it is the order there."""
+    """Return each fact once, by time, and by sequence within a stream."""
     by_id: dict[str, _Stored] = {}
     for fact in sorted(facts, key=lambda fact: (fact.time, fact.seq)):
         known = by_id.get(fact.id)
@@ -99,7 +99,7 @@ def _in_order(facts: Iterable[FactView]) -> list[_Stored]:
 
 
 def _parents(stored: Sequence[_Stored]) -> dict[str, tuple[str, bool]]:
-    """For each fact but the root: what it hangs under and whether that caused it. Only earlier facts can."""
+    """Return the parent of each fact except the root, and whether the parent caused it. Parents are earlier."""
     at = {item.fact.id: index for index, item in enumerate(stored)}
     parents: dict[str, tuple[str, bool]] = {}
     for index, item in enumerate(stored[1:], start=1):
@@ -110,7 +110,7 @@ def _parents(stored: Sequence[_Stored]) -> dict[str, tuple[str, bool]]:
 
 
 def _drawn(stored: Sequence[_Stored], parents: dict[str, tuple[str, bool]]) -> Iterable[Span]:
-    """Depth first with a stack of its own: a job that ran a thousand times has a tree a thousand deep."""
+    """Walk depth first with an explicit stack: the tree of a job with 1,000 attempts is 1,000 deep."""
     by_id = {item.fact.id: item for item in stored}
     children: dict[str, list[_Stored]] = {}
     for item in stored[1:]:
@@ -143,7 +143,7 @@ def _drawn(stored: Sequence[_Stored], parents: dict[str, tuple[str, bool]]) -> I
 
 
 def _trace_id(stored: Sequence[_Stored]) -> str:
-    """Second field of the W3C traceparent of the first fact that carries one."""
+    """Return the trace id of the first fact that has a W3C traceparent."""
     for item in stored:
         parts = item.fact.trace.split("-")
         if len(parts) == 4:
@@ -153,16 +153,16 @@ def _trace_id(stored: Sequence[_Stored]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Spans that are drawn, depth first. alike: by the first span of a device, how many others went the same way."""
+    """Spans to draw, depth first. alike: number of similar devices, by the first span of the device that is drawn."""
 
     spans: tuple[Span, ...]
     alike: Mapping[str, int]
 
 
 def without_repeats(spans: Sequence[Span]) -> Shown:
-    """Leave out devices that hang under the same fact as another one, if nothing but their own facts hangs below them.
+    """Omit devices under the same fact as another one, if below them are only their own facts.
 
-    The one whose last fact came last stays, since the job waited for that one.
+    The device with the latest fact is kept, since the job waited for it.
     """
     first, last_at, alone = dict[str, Span](), dict[str, int](), dict[str, bool]()
     above = {span.id: span for span in spans}

@@ -1,4 +1,4 @@
-"""`muster upgrade`: nodes are brought to another version while jobs run on the others."""
+"""Commands for rolling upgrades of nodes: `muster upgrade`."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -8,86 +8,118 @@ import typer
 from muster.cli import values
 from muster.cli.options import As, Cluster, Output, Reason, StateDir, spread
 
-app = typer.Typer(
-    name="upgrade", help="Upgrade nodes in turns that jobs leave room for; nobody is killed.", no_args_is_help=True
-)
+app = typer.Typer(name="upgrade", help="Rolling upgrades of nodes, without killing jobs.", no_args_is_help=True)
 
-_WHAT, _LIMITS, _WHEN = "What is upgraded", "How many at a time", "When"
-_Campaign = Annotated[str, typer.Argument(help="Name of the campaign.", metavar="NAME", callback=values.name)]
+_WHAT, _LIMITS, _WHEN = "Upgrade", "Limits", "Time"
+_Campaign = Annotated[str, typer.Argument(help="Campaign name.", metavar="NAME", callback=values.name)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wanted:
-    """The options of a campaign."""
+    """Options of a campaign."""
 
     component: Annotated[
         str,
         typer.Option(
-            help="driver=580.105, device-plugin=0.17.1, kubelet=1.34.2, os=22.04.5, reboot, or command.",
+            help="Component and version: driver=580.105, device-plugin=0.17.1, kubelet=1.34.2, os=22.04.5, "
+            "reboot, or command.",
             metavar="NAME[=VERSION]",
             rich_help_panel=_WHAT,
         ),
     ]
     run: Annotated[
-        str, typer.Option("--run", help="Of component command: what runs on each node.", rich_help_panel=_WHAT)
+        str,
+        typer.Option(
+            "--run",
+            help="Command to run on each node, with --component command.",
+            rich_help_panel=_WHAT,
+            parser=values.lines,
+            metavar="TEXT",
+        ),
     ] = ""
     select: Annotated[
         list[str] | None,
         typer.Option(
-            help="node=a,b  group=NAME  model=H100, or a label of nodes; repeat to narrow down. By default all nodes.",
+            help="Select nodes by node=a,b, group=NAME, model=H100 or a node label; repeated selectors must all match. "
+            "Default: all nodes.",
             metavar="KEY=VALUE",
             rich_help_panel=_WHAT,
         ),
     ] = None
     suite: Annotated[
-        str, typer.Option(help="Checks of each node afterwards.", rich_help_panel=_WHAT, callback=values.name)
+        str,
+        typer.Option(
+            help="Suite of checks that each upgraded node must pass.", rich_help_panel=_WHAT, callback=values.name
+        ),
     ] = "validate"
     roll_back: Annotated[
-        bool, typer.Option("--roll-back", help="Bring failed nodes back to their version.", rich_help_panel=_WHAT)
+        bool,
+        typer.Option("--roll-back", help="Roll failed nodes back to their previous version.", rich_help_panel=_WHAT),
     ] = False
     max_unavailable: Annotated[
-        str, typer.Option(help="Nodes out of use at one time, whoever took them: 10 or 5%.", rich_help_panel=_LIMITS)
+        str,
+        typer.Option(
+            help="Maximum unavailable nodes, for any reason, as a number or percentage: 10 or 5%.",
+            rich_help_panel=_LIMITS,
+        ),
     ] = "5%"
-    parallel: Annotated[int, typer.Option(min=0, help="Upgraded at one time.", rich_help_panel=_LIMITS)] = 0
-    per_rack: Annotated[str, typer.Option(help="Out of use in one rack.", rich_help_panel=_LIMITS)] = ""
-    per_group: Annotated[str, typer.Option(help="Out of use in one node group.", rich_help_panel=_LIMITS)] = ""
+    parallel: Annotated[
+        int, typer.Option(min=0, help="Maximum nodes upgraded at the same time; 0: no limit.", rich_help_panel=_LIMITS)
+    ] = 0
+    per_rack: Annotated[
+        str,
+        typer.Option(help="Maximum unavailable nodes per rack: 1 or 10%. Default: no limit.", rich_help_panel=_LIMITS),
+    ] = ""
+    per_group: Annotated[
+        str,
+        typer.Option(
+            help="Maximum unavailable nodes per node group: 1 or 10%. Default: no limit.", rich_help_panel=_LIMITS
+        ),
+    ] = ""
     failures: Annotated[
-        int, typer.Option(min=1, help="Stop once so many nodes failed.", metavar="N", rich_help_panel=_LIMITS)
+        int, typer.Option(min=1, help="Stop the campaign when N nodes failed.", metavar="N", rich_help_panel=_LIMITS)
     ] = 1
     window: Annotated[
         list[str] | None,
         typer.Option(
-            help="'Mon-Fri 22:00-06:00', UTC; nodes are taken within one of them.",
+            help="Maintenance window in UTC, such as 'Mon-Fri 22:00-06:00'; repeat. Default: any time.",
             metavar="DAYS TIME",
             rich_help_panel=_WHEN,
         ),
     ] = None
-    starts: Annotated[str, typer.Option(help="2026-11-22T10:00, local time.", rich_help_panel=_WHEN)] = ""
-    takes: Annotated[str, typer.Option(help="What one node takes, for the plan.", rich_help_panel=_WHEN)] = "20m"
-    limit: Annotated[str, typer.Option(help="Then the upgrade of a node failed.", rich_help_panel=_WHEN)] = "30m"
+    starts: Annotated[
+        str,
+        typer.Option(help="Start time, such as 2026-11-22T10:00 (local time). Default: now.", rich_help_panel=_WHEN),
+    ] = ""
+    takes: Annotated[str, typer.Option(help="Expected duration of the upgrade of one node.", rich_help_panel=_WHEN)] = (
+        "20m"
+    )
+    limit: Annotated[str, typer.Option(help="Time limit for the upgrade of one node.", rich_help_panel=_WHEN)] = "30m"
     move: Annotated[
         bool,
         typer.Option(
             "--move",
-            help="Stop jobs that checkpoint and may be preempted, after a checkpoint, once their slice is over.",
+            help="Move preemptible jobs away after a checkpoint, when their time slice is over.",
             rich_help_panel=_WHEN,
         ),
     ] = False
-    name: Annotated[str, typer.Option(help="By default made of the component.", callback=values.name)] = ""
+    name: Annotated[
+        str, typer.Option(help="Campaign name. Default: made from the component.", callback=values.name)
+    ] = ""
 
 
 @app.callback()
 def upgrade() -> None:
-    """Upgrade nodes in turns that jobs leave room for; nobody is killed."""
+    """Rolling upgrades of nodes, without killing jobs."""
 
 
 @app.command()
 @spread
 def start(*, state_dir: StateDir, wanted: Wanted, reason: Reason = "", cluster: Cluster = "") -> None:
-    """Start a campaign (operators and admins). `muster upgrade plan` with the same options says what it would come to.
+    """Start an upgrade campaign (operators and admins). `muster upgrade plan` with the same options previews it.
 
-    Each node: its turn is planned over the ends of the jobs there; nothing starts that would end later; once the last
-    job ended it is upgraded, checked, and used again.
+    The turn of each node is planned by the ends of the jobs on it. Until then, only jobs that end earlier start there.
+    After its last job, the node is upgraded, checked and made schedulable again.
     """
     from muster.cli import upgrading
 
@@ -97,9 +129,9 @@ def start(*, state_dir: StateDir, wanted: Wanted, reason: Reason = "", cluster: 
 @app.command()
 @spread
 def plan(*, state_dir: StateDir, output: As = Output.TABLE, wanted: Wanted, cluster: Cluster = "") -> None:
-    """Say what a campaign would come to (operators and admins), simulated, beside draining nodes by hand.
+    """Simulate a campaign and compare it with draining nodes manually (operators and admins).
 
-    -o wide: the turn of each node, too. JSON: the preview.
+    `-o wide` also lists the turn of each node.
     """
     from muster.cli import upgrading
 
@@ -112,11 +144,11 @@ def status(
     state_dir: StateDir,
     output: As = Output.TABLE,
     name: Annotated[
-        str, typer.Argument(help="One campaign, with its nodes.", metavar="[NAME]", callback=values.name)
+        str, typer.Argument(help="Show one campaign with its nodes.", metavar="[NAME]", callback=values.name)
     ] = "",
     cluster: Cluster = "",
 ) -> None:
-    """Show campaigns: how they go, where their nodes stand, when they end."""
+    """List campaigns with progress, the state of nodes, and the expected end."""
     from muster.cli import upgrading
 
     upgrading.status(state_dir, name, cluster=cluster, form=output)
@@ -124,7 +156,7 @@ def status(
 
 @app.command()
 def pause(*, name: _Campaign, state_dir: StateDir, reason: Reason = "", cluster: Cluster = "") -> None:
-    """Take no further node (operators and admins). What is being upgraded goes on to its end."""
+    """Pause a campaign: start no further node (operators and admins). Upgrades in progress finish."""
     from muster.cli import upgrading
 
     upgrading.change(state_dir, name, "pause", reason=reason, cluster=cluster)
@@ -132,7 +164,7 @@ def pause(*, name: _Campaign, state_dir: StateDir, reason: Reason = "", cluster:
 
 @app.command()
 def resume(*, name: _Campaign, state_dir: StateDir, reason: Reason = "", cluster: Cluster = "") -> None:
-    """Go on after a pause or a stop (operators and admins). Nodes that failed are tried again."""
+    """Resume a paused or stopped campaign (operators and admins). Failed nodes are tried again."""
     from muster.cli import upgrading
 
     upgrading.change(state_dir, name, "resume", reason=reason, cluster=cluster)
@@ -140,7 +172,7 @@ def resume(*, name: _Campaign, state_dir: StateDir, reason: Reason = "", cluster
 
 @app.command()
 def abort(*, name: _Campaign, state_dir: StateDir, reason: Reason = "", cluster: Cluster = "") -> None:
-    """End a campaign before all nodes had their turn (operators and admins). What is under way ends."""
+    """Abort a campaign (operators and admins). Upgrades in progress finish."""
     from muster.cli import upgrading
 
     upgrading.change(state_dir, name, "abort", reason=reason, cluster=cluster)

@@ -1,4 +1,4 @@
-"""Campaigns for people: from options to a request, and how one goes as tables."""
+"""Build upgrade campaigns from options, and print their progress."""
 
 import re
 import shlex
@@ -34,7 +34,7 @@ _KEYS = {"node": "nodes", "group": "groups", "model": "models"}
 
 
 def spec_of(wanted: Wanted, *, reason: str = "") -> CampaignSpec:
-    """The campaign that is meant. Raises CliError that names the option."""
+    """Return the campaign of the options. Raises CliError that names the option."""
     component, _, version = wanted.component.partition("=")
     try:
         return CampaignSpec.model_validate(
@@ -64,10 +64,12 @@ def spec_of(wanted: Wanted, *, reason: str = "") -> CampaignSpec:
 
 
 def window_of(text: str) -> dict[str, object]:
-    """`Mon-Fri 22:00-06:00`, `Sat,Sun 00:00-24:00`, `01:00-05:00`. Raises CliError."""
+    """Parse a window: `Mon-Fri 22:00-06:00`, `Sat,Sun 00:00-24:00`, `01:00-05:00`. Raises CliError."""
     found = _WINDOW.fullmatch(text.strip())
     if found is None:
-        raise usage(f"--window: {text!r} is no window; write for example 'Mon-Fri 22:00-06:00' or '01:00-05:00'")
+        raise usage(
+            f"--window: {text!r} is not a maintenance window; write for example 'Mon-Fri 22:00-06:00' or '01:00-05:00'"
+        )
     return {
         "days": tuple(dict.fromkeys(_days(found["days"] or "", text))),
         "from_min": _minute(found["from"], text),
@@ -76,18 +78,18 @@ def window_of(text: str) -> dict[str, object]:
 
 
 def start(state_dir: Path, wanted: Wanted, *, reason: str, cluster: str) -> None:
-    """Ask that it be started. Raises CliError."""
+    """Request the start of a campaign. Raises CliError."""
     spec = spec_of(wanted, reason=reason)
     begun = call(state_dir, lambda muster: muster.start_campaign(spec, cluster=cluster))
     if begun is None:
-        print_line(f"{spec.name}: asked for; the upgrader has not answered yet")
+        print_line(f"{spec.name}: requested; the upgrader has not answered yet")
         return
     ends = moments.when(begun.ends_at, now_ns=SystemTime().wall()) if begun.ends_at else "nobody knows when"
     print_line(f"{spec.name}: started, {sum(begun.steps.values())} nodes, ends {ends}")
 
 
 def plan(state_dir: Path, wanted: Wanted, *, cluster: str, form: Output) -> None:
-    """What it would come to. Raises CliError."""
+    """Print the preview of a campaign. Raises CliError."""
     spec = spec_of(wanted)
     found = call(state_dir, lambda muster: muster.preview_campaign(spec, cluster=cluster))
     if output.emitted(found, form):
@@ -100,7 +102,7 @@ def plan(state_dir: Path, wanted: Wanted, *, cluster: str, form: Output) -> None
 
 
 def status(state_dir: Path, name: str, *, cluster: str, form: Output) -> None:
-    """How campaigns go. Raises CliError."""
+    """Print the state of campaigns. Raises CliError."""
     if name:
         one = call(state_dir, lambda muster: muster.campaign(name, cluster=cluster))
         found = [one]
@@ -119,7 +121,7 @@ def status(state_dir: Path, name: str, *, cluster: str, form: Output) -> None:
 
 
 def change(state_dir: Path, name: str, ask: Ask, *, reason: str, cluster: str) -> None:
-    """Ask it of a campaign. Raises CliError."""
+    """Request a change of a campaign. Raises CliError."""
     if ask == "pause":
         found = call(state_dir, lambda muster: muster.pause_campaign(name, reason=reason, cluster=cluster))
     elif ask == "resume":
@@ -130,7 +132,7 @@ def change(state_dir: Path, name: str, ask: Ask, *, reason: str, cluster: str) -
 
 
 def told(preview: CampaignPreview) -> str:
-    """Its nodes, in a sentence."""
+    """Return a summary of the nodes."""
     parts = [f"{preview.nodes} nodes"]
     if preview.at_version:
         parts.append(f"{preview.at_version} have the version already")
@@ -140,7 +142,7 @@ def told(preview: CampaignPreview) -> str:
 
 
 def course_rows(courses: Iterable[Course], *, begins_ns: int, now_ns: int) -> Iterable[tuple[str, ...]]:
-    """Each way a row."""
+    """Return a row per method."""
     for course in courses:
         yield (
             course.way,
@@ -155,7 +157,7 @@ def course_rows(courses: Iterable[Course], *, begins_ns: int, now_ns: int) -> It
 
 
 def campaign_rows(campaigns: Iterable[CampaignView], *, now_ns: int, wide: bool) -> Iterable[tuple[str, ...]]:
-    """Each campaign a row."""
+    """Return a row per campaign."""
     for one in campaigns:
         spec, steps = one.spec, one.steps
         row = (
@@ -175,7 +177,7 @@ def campaign_rows(campaigns: Iterable[CampaignView], *, now_ns: int, wide: bool)
 
 
 def turn_rows(turns: Iterable[TurnView], *, now_ns: int) -> Iterable[tuple[str, ...]]:
-    """Each node a row."""
+    """Return a row per node."""
     for turn in turns:
         cordon = f"cordoned by {turn.cordoned_by}" if turn.cordoned_by else ""
         yield (
@@ -192,7 +194,7 @@ def _selection(texts: Iterable[str]) -> dict[str, object]:
     for text in texts:
         key, sign, value = text.partition("=")
         if not (key and sign and value):
-            raise usage(f"--select: {text!r} is no KEY=VALUE; write for example group=h100 or zone=a")
+            raise usage(f"--select: {text!r} is not KEY=VALUE; write for example group=h100 or zone=a")
         if key in _KEYS:
             lists.setdefault(_KEYS[key], []).extend(part.strip() for part in value.split(",") if part.strip())
         else:
@@ -214,12 +216,12 @@ def _days(text: str, window: str) -> Iterable[int]:
 
 def _day(text: str, window: str) -> int:
     if text[:3].lower() not in DAYS:
-        raise usage(f"--window: {window!r}: {text!r} is no day; days are Mon, Tue, Wed, Thu, Fri, Sat, Sun")
+        raise usage(f"--window: {window!r}: {text!r} is not a day; use Mon, Tue, Wed, Thu, Fri, Sat, Sun")
     return DAYS.index(text[:3].lower())
 
 
 def _minute(text: str, window: str) -> int:
     hours, minutes = (int(part) for part in text.split(":"))
     if hours * 60 + minutes > 24 * 60 or minutes > 59:
-        raise usage(f"--window: {window!r}: {text} is no time of the day; write 00:00 to 24:00")
+        raise usage(f"--window: {window!r}: {text} is not a time of day; write 00:00 to 24:00")
     return hours * 60 + minutes

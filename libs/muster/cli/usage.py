@@ -1,4 +1,4 @@
-"""What GPUs do for jobs and teams, for people: bars, tables and a line of advice."""
+"""Print the GPU usage of jobs and teams, with hints."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ IDLE_COLUMNS = ("TEAM", "NODE", "GPU", "IDLE_FOR", "JOBID", "NAME", "USER")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What `top` is to show."""
+    """Options of `top`."""
 
     by: TopBy
     order: TopOrder
@@ -37,7 +37,7 @@ class Wanted:
 
 
 def stats(state_dir: Path, job: str, form: Output) -> None:
-    """One job. Raises CliError."""
+    """Show the usage of one job. Raises CliError."""
     answer = call(state_dir, lambda muster: muster.stats(job))
     if output.emitted(answer, form):
         return
@@ -52,7 +52,7 @@ def stats(state_dir: Path, job: str, form: Output) -> None:
 
 
 def top(state_dir: Path, form: Output, *, wanted: Wanted) -> None:
-    """Who uses GPUs. Raises CliError."""
+    """List current GPU usage. Raises CliError."""
     answer = call(
         state_dir,
         lambda muster: muster.top(
@@ -71,7 +71,7 @@ def top(state_dir: Path, form: Output, *, wanted: Wanted) -> None:
 
 
 def idle(state_dir: Path, form: Output, *, team: str, limit: int, cluster: str) -> None:
-    """Held GPUs that do nothing. Raises CliError."""
+    """List allocated but idle GPUs. Raises CliError."""
     answer = call(state_dir, lambda muster: muster.idle(team=team, limit=limit, cluster=cluster))
     if output.emitted(answer, form):
         return
@@ -82,14 +82,14 @@ def idle(state_dir: Path, form: Output, *, team: str, limit: int, cluster: str) 
 
 
 def energy(state_dir: Path, form: Output, *, by: EnergyBy, days: int, wanted: Wanted) -> None:
-    """What teams used over days. Raises CliError."""
+    """List the usage of teams or queues over days. Raises CliError."""
     answer = call(
         state_dir,
         lambda muster: muster.energy(by=by, days=days, team=wanted.team, limit=wanted.limit, cluster=wanted.cluster),
     )
     if output.emitted(answer, form):
         return
-    print_line(f"{answer.energy_kwh:,.2f} kWh in {days} days, today included (UTC)")
+    print_line(f"{answer.energy_kwh:,.2f} kWh in {days} days, including today (UTC)")
     rows = (energy_row(row, answer) for row in answer.rows)
     output.table((by.value.upper(), *ENERGY_NUMBERS), rows, right=ENERGY_NUMBERS)
     if answer.total > len(answer.rows):
@@ -97,7 +97,7 @@ def energy(state_dir: Path, form: Output, *, by: EnergyBy, days: int, wanted: Wa
 
 
 def job_lines(answer: JobUse) -> Iterator[str]:
-    """A job in a few lines, with bars and how it went over time."""
+    """Return the usage of a job as lines, with bars and a history."""
     if not answer.is_known:
         yield f"{answer.job_id}: nothing was measured of it; readings come every few seconds while a job holds GPUs"
         return
@@ -118,7 +118,7 @@ def job_lines(answer: JobUse) -> Iterator[str]:
 
 
 def fleet_lines(answer: Top) -> Iterator[str]:
-    """The whole in two lines."""
+    """Return the summary in two lines."""
     yield (
         f"{answer.gpus_seen:,} of {answer.gpus_expected:,} GPUs seen, {answer.held:,} held, {answer.idle_held:,} of "
         f"them idle, {answer.power_w / 1000:,.1f} kW"
@@ -130,7 +130,7 @@ def fleet_lines(answer: Top) -> Iterator[str]:
 
 
 def idle_lines(answer: Idle) -> Iterator[str]:
-    """A line for each team."""
+    """Return a line per team."""
     if not answer.total:
         yield f"no held GPU has done nothing for {duration(answer.after_s)}"
         return
@@ -143,7 +143,7 @@ def idle_lines(answer: Idle) -> Iterator[str]:
 
 
 def device_row(one: DeviceUse) -> Sequence[str]:
-    """One GPU of a job."""
+    """Return the row of a GPU of a job."""
     use = one.use
     return (
         one.node,
@@ -159,7 +159,7 @@ def device_row(one: DeviceUse) -> Sequence[str]:
 
 
 def top_row(row: TopRow, *, of_jobs: bool) -> Sequence[str]:
-    """One row of `top`."""
+    """Return a row of `top`."""
     numbers = (
         str(row.gpus),
         str(row.idle),
@@ -173,7 +173,7 @@ def top_row(row: TopRow, *, of_jobs: bool) -> Sequence[str]:
 
 
 def energy_row(row: EnergyRow, answer: Energy) -> Sequence[str]:
-    """One team or queue."""
+    """Return the row of a team or queue."""
     share = _pct(_share(row.energy_kwh, answer.energy_kwh))
     return (
         row.key or "unknown",
@@ -185,7 +185,7 @@ def energy_row(row: EnergyRow, answer: Energy) -> Sequence[str]:
 
 
 def idle_row(one: IdleGpu) -> Sequence[str]:
-    """One GPU that does nothing."""
+    """Return the row of an idle GPU."""
     return (one.team, one.node, str(one.index), duration(one.idle_s), one.job_id, one.name, one.user)
 
 
@@ -197,7 +197,7 @@ def _bar(name: str, value: float | None, columns: Iterable[UseColumn], of: Of) -
 
 
 def _spark(columns: Iterable[UseColumn], of: Of) -> str:
-    """How it went over time, a character for each column."""
+    """Return the history as one character per column."""
     values = [0.0 if (value := of(column)) is None else value for column in columns]
     return "".join(SPARKS[min(len(SPARKS) - 1, int(value / 100 * len(SPARKS)))] for value in values)
 

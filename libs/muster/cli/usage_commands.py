@@ -1,4 +1,4 @@
-"""`muster stats`, `muster top`: what GPUs do for jobs and teams."""
+"""Commands for GPU usage: `muster stats` and `muster top`."""
 
 from typing import Annotated
 
@@ -10,18 +10,18 @@ from muster.schemas.usage_words import DAYS_MAX, ROWS_MAX, EnergyBy, TopBy, TopO
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
+    """Register the commands."""
     app.command()(stats)
     app.command()(top)
 
 
 def stats(
     *,
-    job: Annotated[str, typer.Argument(help="Id of the job.", metavar="JOB", callback=values.job_id)],
+    job: Annotated[str, typer.Argument(help="Job id.", metavar="JOB", callback=values.job_id)],
     state_dir: StateDir,
     output: As = Output.TABLE,
 ) -> None:
-    """Show what a job did with its GPUs: busy against truly active, memory, power, energy, and what to do about it."""
+    """Show the GPU usage of a job: utilization, activity, memory, power, energy, and hints."""
     from muster.cli import usage
 
     usage.stats(state_dir, job, output)
@@ -31,16 +31,21 @@ def top(
     *,
     state_dir: StateDir,
     output: As = Output.TABLE,
-    by: Annotated[TopBy, typer.Option(help="What a row stands for.")] = TopBy.JOB,
-    order: Annotated[TopOrder, typer.Option(help="Greatest first; busy and sm: least first.")] = TopOrder.GPUS,
+    by: Annotated[TopBy, typer.Option(help="Grouping of rows.")] = TopBy.JOB,
+    order: Annotated[
+        TopOrder, typer.Option(help="Sort column, largest first; busy and sm: smallest first.")
+    ] = TopOrder.GPUS,
     team: Team = "",
-    limit: Annotated[int, typer.Option(min=1, max=ROWS_MAX, help="Rows shown.")] = 20,
-    idle: Annotated[bool, typer.Option("--idle", help="GPUs that are held and do nothing, by team.")] = False,
-    energy: Annotated[bool, typer.Option("--energy", help="What teams used over days; --by queue: queues.")] = False,
-    days: Annotated[int, typer.Option(min=1, max=DAYS_MAX, help="Of --energy, today included.")] = 30,
+    limit: Annotated[int, typer.Option(min=1, max=ROWS_MAX, help="Maximum number of rows.")] = 20,
+    idle: Annotated[bool, typer.Option("--idle", help="List allocated but idle GPUs, by team.")] = False,
+    energy: Annotated[
+        bool,
+        typer.Option("--energy", help="List the usage and energy of teams over --days; of queues with --by queue."),
+    ] = False,
+    days: Annotated[int, typer.Option(min=1, max=DAYS_MAX, help="Days of --energy, including today.")] = 30,
     cluster: Cluster = "",
 ) -> None:
-    """Show who uses GPUs just now, and how much of that is work; nodes whose exporter does not answer."""
+    """List current GPU usage and activity, and the nodes whose exporter does not answer."""
     from muster.cli import usage
 
     wanted = usage.Wanted(by, order, team, limit, cluster)

@@ -1,4 +1,4 @@
-"""Facts as they come, printed or waited for, and the live view of a stack: a screen in a terminal, lines elsewhere."""
+"""Follow facts, wait for jobs, and show the live view of a stack (lines if standard output is not a terminal)."""
 
 import asyncio
 import contextlib
@@ -39,7 +39,7 @@ NOTE = "Ctrl-C stops"
 def facts(state_dir: Path, form: Output, *, job_id: str, team: str, follow: bool, limit: int) -> None:
     """Print facts, oldest first; with `follow` until Ctrl-C, or until the job has ended.
 
-    One question alone is asked, or facts would be missed between two: a job that is followed is told from its first.
+    A followed job is read from its first fact by a single request: between two requests, facts could be missed.
     """
 
     async def show() -> None:
@@ -71,7 +71,7 @@ def until_all_end(state_dir: Path, ids: Sequence[str], form: Output) -> None:
     unhappy = [job for job in ended if job.phase is not Phase.SUCCEEDED]
     if unhappy:
         told = "; ".join(f"{job.id} {job.phase.value}{': ' + job.reason if job.reason else ''}" for job in unhappy)
-        raise JobsFailedError(f"{told}; `muster trace ID` shows how it came to that")
+        raise JobsFailedError(f"{told}; `muster trace ID` shows the causes")
 
 
 async def _to_the_end(muster: "Muster", job_id: str, form: Output) -> JobView:
@@ -95,7 +95,7 @@ def _print(fact: FactView, form: Output) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """What the nodes add up to."""
+    """Sums over the nodes."""
 
     nodes: int
     usable: int
@@ -104,7 +104,7 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One look. jobs, facts: the newest, newest first. facts_per_s: of the cluster's log since the last look."""
+    """A snapshot. jobs, facts: newest first. facts_per_s: of the cluster's log since the last snapshot."""
 
     now_ns: int
     fleet: Fleet
@@ -114,41 +114,41 @@ class Snapshot:
 
     @property
     def gpu_milli_held(self) -> int:
-        """GPUs in use, in thousandths."""
+        """Return the GPUs in use, in thousandths."""
         return sum(queue.gpu_milli_held for queue in queue_tree.roots(self.queues))
 
     @property
     def running(self) -> int:
-        """Jobs that hold their places."""
+        """Return the number of placed jobs."""
         return sum(queue.jobs_running for queue in self.queues)
 
     @property
     def waiting(self) -> int:
-        """Jobs that wait for a place."""
+        """Return the number of pending jobs."""
         return sum(queue.jobs_queued for queue in self.queues)
 
     @property
     def placed_per_s(self) -> float:
-        """Placements among the newest jobs over RATE_WINDOW_S: a floor when more jobs came than are listed."""
+        """Return the placements per second over RATE_WINDOW_S among the listed jobs, a lower bound."""
         recent = (job for job in self.jobs if job.placed_at)
         return sum(seconds_between(job.placed_at, self.now_ns) <= RATE_WINDOW_S for job in recent) / RATE_WINDOW_S
 
 
 def fleet_of(nodes: Sequence[NodeView]) -> Fleet:
-    """Sums over the nodes; only those that can be used count as GPUs."""
+    """Sum over the nodes; only GPUs of schedulable nodes are counted."""
     usable = [node for node in nodes if node.usable]
     return Fleet(len(nodes), len(usable), sum(node.gpus * 1000 for node in usable))
 
 
 def facts_per_s(before: FactView | None, after: FactView | None) -> float:
-    """Facts of one log per second between two of its facts."""
+    """Return the facts per second of a log between two of its facts."""
     if before is None or after is None or after.time <= before.time or after.stream != before.stream:
         return 0.0
     return (after.seq - before.seq) * NS_PER_S / (after.time - before.time)
 
 
 def plain(snapshot: Snapshot) -> str:
-    """One line for a log file."""
+    """Return the snapshot as one line."""
     return (
         f"gpus {gpus(snapshot.gpu_milli_held)}/{gpus(snapshot.fleet.gpu_milli)}  running {snapshot.running}  "
         f"waiting {snapshot.waiting}  nodes {snapshot.fleet.usable}/{snapshot.fleet.nodes}  "
@@ -157,13 +157,13 @@ def plain(snapshot: Snapshot) -> str:
 
 
 def bar(share: float, width: int = BAR_WIDTH) -> str:
-    """A share between 0 and 1 as a bar."""
+    """Return a fraction between 0 and 1 as a bar."""
     full = round(min(max(share, 0.0), 1.0) * width)
     return "█" * full + "░" * (width - full)
 
 
 def screen(snapshot: Snapshot, *, rows: int, note: str = "") -> "RenderableType":
-    """The live view: fleet use, queues, newest jobs. rows: lines that fit."""
+    """Return the live view: use of the fleet, queues, newest jobs. rows: lines that fit."""
     from rich.console import Group
 
     share = snapshot.gpu_milli_held / snapshot.fleet.gpu_milli if snapshot.fleet.gpu_milli else 0.0
@@ -180,13 +180,13 @@ def screen(snapshot: Snapshot, *, rows: int, note: str = "") -> "RenderableType"
 
 
 def show(state_dir: Path) -> None:
-    """Look at a stack until Ctrl-C. Raises CliError."""
+    """Show a stack until Ctrl-C. Raises CliError."""
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(run(state_dir, note="Ctrl-C leaves; the stack goes on"))
 
 
 async def run(state_dir: Path, *, note: str = NOTE) -> None:
-    """Look until cancelled. While services restart the last look stays, with the error under it."""
+    """Show snapshots until cancelled. While services restart, the last one stays with the error below."""
     async with connected(state_dir) as muster:
         camera = _Camera(muster)
         if output.console().is_terminal:
@@ -215,7 +215,7 @@ async def _on_screen(camera: "_Camera", note: str) -> None:
 
 
 class _Camera:
-    """Takes looks; remembers what changes slowly."""
+    """Takes snapshots; caches values that change slowly."""
 
     def __init__(self, muster: "Muster") -> None:
         self._muster = muster

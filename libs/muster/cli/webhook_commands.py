@@ -1,4 +1,4 @@
-"""`muster webhook`: who is told what, and whether messages arrive."""
+"""Commands for webhooks: `muster webhook`."""
 
 from typing import Annotated
 
@@ -7,17 +7,17 @@ import typer
 from muster.cli import values
 from muster.cli.options import As, Output, StateDir
 
-app = typer.Typer(name="webhook", help="Webhooks: who is told of which events.", no_args_is_help=True)
+app = typer.Typer(name="webhook", help="List and test webhooks.", no_args_is_help=True)
 
 
 @app.callback()
 def webhook() -> None:
-    """Webhooks: who is told of which events."""
+    """List and test webhooks."""
 
 
 @app.command("list")
 def list_webhooks(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
-    """Show the webhooks of the settings, and how many events wait for each."""
+    """List the configured webhooks, with the number of undelivered events."""
     from muster.cli import webhooks
 
     webhooks.show(state_dir, output)
@@ -27,12 +27,12 @@ def list_webhooks(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
 def try_out(
     *,
     name: Annotated[
-        str, typer.Argument(help="A webhook's name, as the settings say it.", metavar="NAME", callback=values.name)
+        str, typer.Argument(help="Webhook name, as in the settings.", metavar="NAME", callback=values.name)
     ],
     state_dir: StateDir,
     output: As = Output.TABLE,
 ) -> None:
-    """Post a test message, signed as real ones are, from here; exit 3 unless the receiver takes it."""
+    """Send a signed test message from this machine; exit code 3 unless the receiver accepts it."""
     from muster.cli import webhooks
 
     webhooks.try_out(state_dir, output, name=name)
@@ -40,7 +40,7 @@ def try_out(
 
 @app.command()
 def secret() -> None:
-    """Print a new key to sign with, for the file that a webhook's `secret` names; the receiver gets the same."""
+    """Print a new signing key, for the `secret` file of a webhook and for its receiver."""
     from muster.cli import webhooks
 
     webhooks.print_secret()

@@ -1,4 +1,4 @@
-"""Webhooks from the outside: what the settings say, how far the broker is with each, and a message to try one out."""
+"""List the configured webhooks with their undelivered events, and send test messages."""
 
 import asyncio
 import base64
@@ -32,7 +32,7 @@ KEY_BYTES = 32
 
 
 def show(state_dir: Path, form: Output) -> None:
-    """All webhooks, in the order of the settings. Raises CliError."""
+    """List all webhooks, in the order of the settings. Raises CliError."""
     settings = _checked(state_dir)
     waiting = _waiting(settings)
     if form is Output.JSON:
@@ -42,7 +42,7 @@ def show(state_dir: Path, form: Output) -> None:
 
 
 def rows(webhooks: Iterable[WebhookSettings], waiting: dict[str, int]) -> Iterable[tuple[str, ...]]:
-    """One webhook a row. waiting: events by name, of those that are known."""
+    """Return a row per webhook. waiting: undelivered events by name of the webhook, if known."""
     for webhook in webhooks:
         yield (
             webhook.name,
@@ -56,7 +56,7 @@ def rows(webhooks: Iterable[WebhookSettings], waiting: dict[str, int]) -> Iterab
 
 
 def as_json(webhook: WebhookSettings, waiting: int | None) -> dict[str, JsonValue]:
-    """The same for programs. Addresses are cut to their host: a path may be a secret."""
+    """Return a webhook as JSON. Addresses are cut to their host: a path may be a secret."""
     return {
         "name": webhook.name,
         "to": _host(webhook),
@@ -69,12 +69,12 @@ def as_json(webhook: WebhookSettings, waiting: int | None) -> dict[str, JsonValu
 
 
 def try_out(state_dir: Path, form: Output, *, name: str) -> None:
-    """Post one message and say what came back. Raises CliError, also if the receiver did not take it."""
+    """Send a test message and print the response. Raises CliError, also if the receiver rejects it."""
     settings = _checked(state_dir)
     found = [webhook for webhook in settings.webhooks if webhook.name == name]
     if not found:
         known = ", ".join(webhook.name for webhook in settings.webhooks) or "none"
-        raise usage(f"NAME: there is no webhook {name!r}; the settings of {state_dir} name: {known}")
+        raise usage(f"NAME: there is no webhook {name!r}; the settings of {state_dir} have: {known}")
     try:
         address(found[0])
         keys(found[0])
@@ -93,7 +93,7 @@ def try_out(state_dir: Path, form: Output, *, name: str) -> None:
 
 
 def print_secret() -> None:
-    """KEY_BYTES random bytes, in the form of the Standard Webhooks specification."""
+    """Print KEY_BYTES random bytes, in the form of the Standard Webhooks specification."""
     print_line(PREFIX + base64.b64encode(os.urandom(KEY_BYTES)).decode())
 
 
@@ -115,13 +115,13 @@ def _checked(state_dir: Path) -> Settings:
 
 
 def _waiting(settings: Settings) -> dict[str, int]:
-    """Events that wait, by webhook; what the broker does not know, or without one, is left out."""
+    """Return the undelivered events by webhook, without those that the broker does not know."""
     if not settings.webhooks:
         return {}
     try:
         return asyncio.run(on_bus(settings, ADMIN_TOOLS, lambda client: _asked(client, settings)))
     except CliError as error:
-        print_note(f"how many events wait is not known: {error}")
+        print_note(f"the number of undelivered events is unknown: {error}")
         return {}
 
 

@@ -151,11 +151,11 @@ def test_what_can_be_no_name_is_refused_before_a_stack_is_asked(
     words: tuple[str, ...], value: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line = told(capsys, *words, value, *(["5"] if words == ("priority",) else []))
-    assert f"'{value}' is no " in line
+    assert f"'{value}' is not a valid " in line
 
 
 def test_a_job_id_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
-    line = "ID: '../../x' is no job id; give the 26 characters A-Z and 2-7 that `muster queue` shows"
+    line = "ID: '../../x' is not a valid job id; give the 26 characters A-Z and 2-7 that `muster queue` shows"
     assert told(capsys, "why", "../../x") == line
 
 
@@ -175,7 +175,7 @@ def test_what_the_parser_refuses_is_one_line_that_names_the_value(capsys: pytest
     "words", [("--url",), ("init", "files", "--http-url"), ("guard", "audit", "d", "--url")], ids=" ".join
 )
 def test_an_address_is_a_url(words: tuple[str, ...], value: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert f"{words[-1]}: '{value}' is no http address; " in told(
+    assert f"{words[-1]}: '{value}' is not a valid http URL; " in told(
         capsys, *words, value, *([] if words[0] != "--url" else ["queue"])
     )
 
@@ -204,13 +204,13 @@ def test_settings_of_a_start_are_checked_before_anything_starts(
 
 @pytest.mark.parametrize("value", ["0", "101%", "!!"])
 def test_a_number_of_nodes_is_a_count_or_a_share(value: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "is no number of nodes" in told(capsys, "demo", "upgrade", "--max-unavailable", value)
+    assert "is not a valid number of nodes" in told(capsys, "demo", "upgrade", "--max-unavailable", value)
 
 
 def test_an_archive_is_a_regular_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     os.mkfifo(tmp_path / "pipe")
     line = told(capsys, "log", "import", str(tmp_path / "pipe"), "--state-dir", str(tmp_path / "none"))
-    assert "is no regular file" in line
+    assert "is not a regular file" in line
 
 
 @pytest.mark.parametrize("content", ["a\0b", "[" * 100_000], ids=["zero", "deep"])
@@ -272,13 +272,13 @@ def refusal(path: Path, *, bytes_max: int = 100) -> str:
 
 
 def test_only_files_pipes_and_standard_input_are_read(tmp_path: Path) -> None:
-    assert "no regular file and no pipe" in refusal(Path("/dev/zero"))
+    assert "not a regular file or a pipe" in refusal(Path("/dev/zero"))
     assert "is a directory" in refusal(tmp_path)
     assert "No such file" in refusal(tmp_path / "none")
     (tmp_path / "large").write_bytes(b"a" * 101)
-    assert "at most 100 bytes" in refusal(tmp_path / "large")
+    assert "is larger than 100 bytes" in refusal(tmp_path / "large")
     (tmp_path / "binary").write_bytes(b"a\xff")
-    assert "not UTF-8 text at byte 1" in refusal(tmp_path / "binary")
+    assert "not UTF-8 at byte 1" in refusal(tmp_path / "binary")
 
 
 def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
@@ -293,12 +293,12 @@ def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
 def test_a_pipe_that_nobody_writes_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "WRITER_S_MAX", 0.01)
     os.mkfifo(tmp_path / "pipe")
-    assert "nobody writes into the pipe" in refusal(tmp_path / "pipe")
+    assert "no process writes to the pipe" in refusal(tmp_path / "pipe")
 
 
 def test_standard_input_is_read_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(b"a" * 101)))
-    assert refusal(Path("-")).startswith("standard input: at most 100 bytes")
+    assert refusal(Path("-")).startswith("standard input: is larger than 100 bytes")
 
 
 def test_submit_reads_standard_input(muster: FakeMuster, monkeypatch: pytest.MonkeyPatch) -> None:

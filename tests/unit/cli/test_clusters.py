@@ -124,7 +124,7 @@ def test_a_cluster_that_the_federation_does_not_have_is_refused(
     file = tmp_path / "routes.yaml"
     file.write_text("rules: [{name: all, clusters: [{cluster: east}, {cluster: nowhere}]}]")
     assert run(["routes", "check", str(file)]) == 2
-    told = f"muster: {file}: rules.0.clusters.1.cluster: 'nowhere' is no cluster of the federation; choose "
+    told = f"muster: {file}: rules.0.clusters.1.cluster: 'nowhere' is not a cluster of the federation; use one of "
     assert capsys.readouterr().err.startswith(told)
 
 

@@ -76,7 +76,7 @@ def test_what_was_accepted_before_a_refusal_is_told(
     assert run(["submit", str(path)]) == 3
     out, err = capsys.readouterr()
     assert next(iter(muster.jobs)) in out
-    assert f"{len(muster.jobs)} of {count + 1} jobs were accepted and stay" in err
+    assert f"{len(muster.jobs)} of {count + 1} jobs were accepted" in err
 
 
 def test_a_dry_run_submits_nothing(muster: FakeMuster, capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,7 +95,7 @@ def test_a_dry_run_says_when_what_would_help_and_who_would_make_way(
     assert run(["submit", "--gpus", "1", "--name", "train", "--dry-run"]) == 0
     first, cure, expected, preempts = capsys.readouterr().out.splitlines()
     assert first == "train: would wait, position 3: quota: 8 of 8 GPUs are held"
-    assert (cure.strip(), preempts.strip()) == ("cure: wait", "would preempt: A, B")
+    assert (cure.strip(), preempts.strip()) == ("hint: wait", "would preempt: A, B")
     assert re.fullmatch(r"expected start: .*\d\d:\d\d \(in 12 min\): the slice of C ends", expected.strip())
 
 
@@ -128,7 +128,7 @@ def test_a_job_shows_what_happened_and_what_will(
     told = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
     told = {name.strip(): value.strip() for name, value in told.items()}
     assert (told["replicas"], told["preemptible"], told["preemptions"]) == ("1 of 3, at least 1", "no", "2")
-    assert (told["made way for"], told["ran before"]) == ("B" * 26, "1:30")
+    assert (told["preempted for"], told["ran before"]) == ("B" * 26, "1:30")
     assert told["slice ends"].endswith("(in 12 min)")
     assert told["checkpointed"].endswith("(1 min ago)")
 

@@ -159,7 +159,7 @@ def test_all_devices_of_a_request_are_given_back(muster: FakeMuster, capsys: pyt
     muster.request_rows = [request(RequestPhase.CLEANING, resources=(device(AttachmentPhase.DETACHING),))]
     assert run(["device", "detach", "--request", "r1"]) == 0
     assert muster.given_back == [("r1", False, "")]
-    assert capsys.readouterr().out == "r1: end requested, Cleaning, 0 of 4 online, 1 detaching\n"
+    assert capsys.readouterr().out == "r1: deletion requested, Cleaning, 0 of 4 online, 1 detaching\n"
 
 
 @pytest.mark.parametrize("arguments", [[], ["GPU-1", "--request", "r1"]])

@@ -42,5 +42,5 @@ def test_a_warning_names_the_reference_and_never_the_value() -> None:
     of_env, of_command = key_warnings(spec)
     assert "pod.env.HF_TOKEN" in of_env
     assert "--env-secret HF_TOKEN=SECRET/KEY" in of_env
-    assert of_command.startswith("command holds")
+    assert of_command.startswith("command seems to contain a secret")
     assert not any(value in line for line in (of_env, of_command) for value in ("the-value", "ghp_"))

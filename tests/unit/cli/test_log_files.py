@@ -13,7 +13,7 @@ HELD = StreamInfo(config={}, state=StreamState(messages=91, bytes=1, first_seq=1
 
 @pytest.mark.parametrize(("seq", "info"), [(101, HELD), (9, HELD), (1, None)], ids=["to come", "trimmed", "no log"])
 def test_only_a_fact_of_the_log_is_skipped(seq: int, info: StreamInfo | None) -> None:
-    with pytest.raises(CliError, match=f"SEQ: {seq} is no fact of LOG_east, which holds") as refused:
+    with pytest.raises(CliError, match=f"SEQ: {seq} is not in LOG_east, which has") as refused:
         refuse_absent(LOG, seq, info)
     assert refused.value.code is ExitCode.USAGE
 

@@ -62,9 +62,9 @@ async def test_the_id_token_is_used_where_it_is_wanted(provider: OidcProvider, t
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        ((400, {"error": "access_denied"}), "refused at the provider"),
+        ((400, {"error": "access_denied"}), "provider refused the login"),
         ((400, {"error": "expired_token"}), "expired_token"),
-        ((500, {}), "answers 500"),
+        ((500, {}), "provider returned 500"),
         ((200, {}), "gives no token"),
         ((200, {"access_token": 7}), "access_token"),
     ],
@@ -79,7 +79,7 @@ async def test_a_login_that_cannot_succeed_ends(
 
 async def test_a_login_that_nobody_finishes_ends_with_its_code(provider: OidcProvider, time: PassingTime) -> None:
     provider.device_answers = [(400, {"error": "slow_down"})] * 50
-    with pytest.raises(TokenError, match="not finished in time"):
+    with pytest.raises(TokenError, match="not completed in time"):
         await login(provider, time)
     assert sum(time.waits) < 60
 
@@ -92,7 +92,7 @@ async def test_endpoints_over_plain_http_elsewhere_are_not_used(provider: OidcPr
 
 async def test_a_provider_of_another_name_is_refused(provider: OidcProvider, time: PassingTime) -> None:
     provider.discovery_changes = {"issuer": "https://evil.example"}
-    with pytest.raises(TokenError, match="does not describe itself"):
+    with pytest.raises(TokenError, match="is not an OpenID Connect provider"):
         await login(provider, time)
 
 

@@ -44,7 +44,7 @@ def test_outside_of_a_pod_a_suite_must_be_named(
 ) -> None:
     monkeypatch.delenv("MUSTER_PREFLIGHT_PLAN", raising=False)
     assert run(["preflight", "run", *STATE]) == ExitCode.USAGE
-    assert "--suite: name one of quick" in capsys.readouterr().err
+    assert "--suite: is missing; use one of quick" in capsys.readouterr().err
 
 
 def test_a_suite_that_does_not_exist_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:

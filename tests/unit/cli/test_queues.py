@@ -67,16 +67,16 @@ def test_the_first_form_of_a_quota_is_still_read(tmp_path: Path) -> None:
         ("name: a\nquota: 16", "quota: "),
         ("name: a\norder: random", "order: "),
         ("name: a\nquota: {gpu: 1}\nquota: {gpu: 2}", "'quota' is written twice"),
-        ("name: a\n---\nname: a", "queue a is written twice"),
-        ("name: a\nparent: b\n---\nname: b\nparent: a", "a would stand above itself: a -> b -> a"),
-        ("name: a\nparent: a", "a would stand above itself: a -> a"),
+        ("name: a\n---\nname: a", "queue a is defined twice"),
+        ("name: a\nparent: b\n---\nname: b\nparent: a", "a would be its own ancestor: a -> b -> a"),
+        ("name: a\nparent: a", "a would be its own ancestor: a -> a"),
     ],
 )
 def test_what_is_wrong_with_a_queue_file_is_told_with_its_field(tmp_path: Path, text: str, message: str) -> None:
     assert message in refusal(written(tmp_path, text))
 
 
-@pytest.mark.parametrize(("answers", "told"), [(True, "set"), (False, "asked for; the scheduler has not answered yet")])
+@pytest.mark.parametrize(("answers", "told"), [(True, "set"), (False, "requested; the scheduler has not answered yet")])
 def test_queues_set_asks_for_the_whole_file_and_says_what_came_of_it(
     muster: FakeMuster, tmp_path: Path, capsys: pytest.CaptureFixture[str], answers: bool, told: str
 ) -> None:

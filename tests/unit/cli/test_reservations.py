@@ -82,9 +82,9 @@ def test_what_is_kept_now_stands_before_what_is_to_come() -> None:
     ]
     told = [(*row[:3], row[3].split(" (")[1], *row[4:]) for row in rows(views, now_ns=NOW)]
     assert told == [
-        ("now", "8 GPUs H100", "queue blue", "1 min ago)", "1 h 30 min", "once", "kept", "4"),
-        ("soon", "8 GPUs", f"job {'A' * 26}", "in 1 min)", "1 h 30 min", "weekly", "to come", "-"),
-        ("later", "n[1-2]", "maintenance", "in 12 min)", "1 h 30 min", "once", "to come", "-"),
+        ("now", "8 GPUs H100", "queue blue", "1 min ago)", "1 h 30 min", "once", "active", "4"),
+        ("soon", "8 GPUs", f"job {'A' * 26}", "in 1 min)", "1 h 30 min", "weekly", "pending", "-"),
+        ("later", "n[1-2]", "maintenance", "in 12 min)", "1 h 30 min", "once", "pending", "-"),
     ]
 
 

@@ -39,7 +39,7 @@ def test_one_choice_or_all_in_full_show_what_else_was_looked_at(
     assert run(["scale", *arguments]) == 0
     told = capsys.readouterr().out
     assert "a node of plain" in told
-    assert "1: a node is wanted" in told
+    assert "1: a node is needed" in told
 
 
 def test_json_has_the_alternatives(muster: FakeMuster, capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,7 +79,11 @@ def test_a_choice_tells_for_whom_and_how_far_it_is() -> None:
         choice("nothing-chosen", node="", group="elastic", jobs=()),
     ]
     rows = [row[4:7] for row in scaling.choice_rows(views, now_ns=NOW)]
-    assert rows == [("n1", "A,B and 1 more", "under way for 1 min"), ("n1", "JOB", "done in 40 s"), ("elastic", "", "")]
+    assert rows == [
+        ("n1", "A,B and 1 more", "in progress for 1 min"),
+        ("n1", "JOB", "done in 40 s"),
+        ("elastic", "", ""),
+    ]
 
 
 def test_alternatives_tell_which_was_taken_and_what_each_costs() -> None:

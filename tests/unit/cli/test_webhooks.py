@@ -37,7 +37,7 @@ def test_the_list_shows_hosts_and_no_paths(tmp_path: Path, capsys: pytest.Captur
          "signed": True, "waiting": None},
     ]  # fmt: skip
     assert "secret-path" not in said.err
-    assert "how many events wait is not known" in said.err
+    assert "the number of undelivered events is unknown" in said.err
 
 
 async def test_a_test_message_is_signed_and_what_came_back_is_said(

@@ -25,7 +25,9 @@ def kubernetes(
     subscribers: Annotated[
         int, typer.Option(min=0, max=1000, help="Extra clients that follow the state, at the end.")
     ] = 100,
-    out: Annotated[Path | None, typer.Option(help="Folder for kubernetes.png and kubernetes.json.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for kubernetes.png and kubernetes.json.", file_okay=False)
+    ] = None,
     output: As = Output.TABLE,
 ) -> None:
     """Compare schedulers on a real API server: kube-scheduler, the old stack, DRA claims, and Muster.

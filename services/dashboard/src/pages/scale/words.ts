@@ -8,10 +8,10 @@ const SCALING_DOWN: ReadonlySet<number> = new Set([3, 4]);
 
 /** The four cases, as the scaler numbers them. */
 export const CASES: Readonly<Record<number, string>> = {
-  1: "a node is wanted",
-  2: "a node is wanted and cannot be had",
+  1: "a node is needed",
+  2: "a node is needed and not available",
   3: "a node or GPU is not needed",
-  4: "a node is not needed and cannot go",
+  4: "a node is not needed and cannot be removed",
 };
 
 const WHAT: Readonly<Record<string, string>> = {
