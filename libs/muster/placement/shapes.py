@@ -221,6 +221,11 @@ class GangRequest:
         """Whether fewer replicas than requested may be placed."""
         return any(group.replicas_least < group.replicas for group in self.groups)
 
+    @property
+    def least(self) -> "GangRequest":
+        """The gang with its minimum replicas."""
+        return self.limited([group.replicas_least for group in self.groups])
+
     def limited(self, counts: Sequence[int]) -> "GangRequest":
         """Return the gang with at most these replicas per group. Raise ShapeError for a count below a group's least."""
         if len(counts) != len(self.groups):
@@ -234,6 +239,21 @@ class GangRequest:
         return replace(
             self, groups=tuple(replace(group, replicas=min(count, group.replicas)) for group, count in groups)
         )
+
+    def of_model(self, model: str) -> "GangRequest | None":
+        """Return the gang on nodes of this GPU model; groups that request no device may be placed anywhere.
+
+        None if a group does not allow the model.
+        """
+        groups = []
+        for group in self.groups:
+            shape = group.shape
+            if shape.holds_devices or shape.full_node:
+                if model in shape.models_excluded or (shape.gpu_models and model not in shape.gpu_models):
+                    return None
+                shape = replace(shape, gpu_models=(model,), models_excluded=())
+            groups.append(replace(group, shape=shape))
+        return replace(self, groups=tuple(groups))
 
     def without_models(self, models: Iterable[str]) -> "GangRequest | None":
         """Return the gang without these GPU models; groups that request no device may be placed anywhere.

@@ -63,11 +63,11 @@ def test_what_is_expected_of_an_unknown_name_is_refused(
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (bytes(range(256)), "is not UTF-8 text at byte 128"),
+        (bytes(range(256)), "is not UTF-8 at byte 128"),
         (NODES.encode() + b"n2," + b"9" * 200_000 + b",1,1,\n", "is no CSV: field larger than field limit"),
         (b"\0\0\0", "is missing; the header has"),
         (NODES.encode() + b"n2,1,1,1000000000,V100\n", "column 'gpu': 1000000000 is more than 1024"),
-        (NODES.encode().splitlines()[0], "holds a header alone; give at least one row"),
+        (NODES.encode().splitlines()[0], "has only a header; give at least one row"),
     ],
     ids=["binary", "long field", "zeros", "GPUs", "header"],
 )

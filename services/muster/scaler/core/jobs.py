@@ -38,7 +38,7 @@ class Shape:
         """The gang with its minimum replicas."""
         if not self.gang.is_elastic:
             return self.gang
-        return self.gang.limited([group.replicas_least for group in self.gang.groups])
+        return self.gang.least
 
     @cached_property
     def amounts(self) -> Amounts:

@@ -16,8 +16,10 @@ import numpy as np
 from muster.core import Instant, after
 from muster.placement import DEVICE_MILLI
 from muster.placement.forecast import Forecast, Outlook, Release
+from muster.quota.amounts import Amounts
 from muster.quota.formulas import Ceiling
 from muster.scheduler.core.admit.access import Passable, gone_by, passable
+from muster.scheduler.core.admit.alternatives import alternatives
 from muster.scheduler.core.admit.arrivals import refusal
 from muster.scheduler.core.explain.look_ahead import QuotaForecast, ServingOrder
 from muster.scheduler.core.preempt.forecast import PASSES_MAX, Releases, foresee
@@ -106,6 +108,21 @@ class Expectations:
         return known
 
 
+class _Start(NamedTuple):
+    """The earliest start of a job, with the model on which it is."""
+
+    place: Forecast
+    amounts: Amounts
+    admitted_at: int
+    ceiling: Ceiling | None
+    """The limit that blocks the job until `admitted_at`."""
+
+    @property
+    def at(self) -> int:
+        """When there are places and quota."""
+        return max(self.place.at, self.admitted_at)
+
+
 class _Plan:
     """One look ahead, for one job."""
 
@@ -133,27 +150,37 @@ class _Plan:
             return self._estimate(counted, is_all=len(counted) < COUNTED_MAX)
         return self._last(ahead, len(counted))
 
+    def _earliest(self, record: JobRecord) -> "_Start | None":
+        """Return the earliest start for which there are places and quota; None without one."""
+        state, found = self._state, list[_Start]()
+        for one in alternatives(record, record.job_class.gang, state.queues, state.capacity):
+            place, admitted = self._outlook.earliest(one.gang), self._quota.admits_at(record, one.amounts)
+            if place is not None and admitted is not None:
+                found.append(_Start(place, one.amounts, *admitted))
+        return min(found, key=lambda start: start.at, default=None)
+
     def _plan(self, record: JobRecord) -> None:
         if record.reserved is not None:
             return  # its places are already kept in the fleet
-        found, admitted = self._outlook.earliest(record.job_class.gang), self._quota.admits_at(record)
-        if found is None or admitted is None:
-            return
-        starts_at = max(found.at, admitted[0])
-        ends_at = gone_by(record, Instant(starts_at))
-        self._outlook.plan(found.holds, starts_at=starts_at, ends_at=ends_at)
-        self._quota.plan(record, ends_at=ends_at)
+        start = self._earliest(record)
+        if start is not None:
+            ends_at = gone_by(record, Instant(start.at))
+            self._outlook.plan(start.place.holds, starts_at=start.at, ends_at=ends_at)
+            self._quota.plan(record, start.amounts, ends_at=ends_at)
 
     def _last(self, ahead: ServingOrder, in_front: int) -> Expected:
         record, now = self._record, self._now
-        found, admitted = self._outlook.earliest(record.job_class.gang), self._quota.admits_at(record)
-        if found is not None and found.at <= now and found.rests_on and not in_front:
+        start = self._earliest(record)
+        if start is None:
+            return UNKNOWN
+        found: Forecast | None = start.place
+        if start.place.at <= now and start.place.rests_on and not in_front:
             found = foresee(self._state, record, now)  # the jobs in its way cannot be preempted
-        if found is None or admitted is None:
+        if found is None:
             return UNKNOWN
         order = f"after {_jobs(in_front)} in front of it" if in_front else ""
-        if admitted[0] > found.at:
-            return Expected(admitted[0], _joined(_of_quota(admitted[1]), order))
+        if start.admitted_at > found.at:
+            return Expected(start.admitted_at, _joined(_of_quota(start.ceiling), order))
         if found.at <= now:
             return Expected(now, _joined("there is room for it; it is tried in the next cycle", order))
         found, overtaking = self._overtaken(ahead, found)
@@ -171,12 +198,12 @@ class _Plan:
         for other in itertools.islice(ahead.behind(), OVERTAKING_MAX):
             if other.job_class is record.job_class or other.reserved is not None or not _is_smaller(other, record):
                 continue
-            place, admitted = self._outlook.earliest(other.job_class.gang), self._quota.admits_at(other)
-            if place is None or admitted is None or max(place.at, admitted[0]) >= min(found.at, kept_from):
+            start = self._earliest(other)
+            if start is None or start.at >= min(found.at, kept_from):
                 continue
-            starts_at = max(place.at, admitted[0])
-            self._outlook.plan(place.holds, starts_at=starts_at, ends_at=gone_by(other, Instant(starts_at)))
-            found = self._outlook.earliest(record.job_class.gang) or found
+            self._outlook.plan(start.place.holds, starts_at=start.at, ends_at=gone_by(other, Instant(start.at)))
+            own = self._earliest(record)
+            found = found if own is None else own.place
             number += 1
         return found, number
 

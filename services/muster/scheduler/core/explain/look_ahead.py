@@ -117,20 +117,20 @@ class QuotaForecast:
         for of_tree in self._ends.values():
             of_tree.sort(key=lambda end: end[:2])
 
-    def plan(self, record: JobRecord, *, ends_at: int) -> None:
-        """Count the job's request in the tree until it ends at `ends_at`."""
+    def plan(self, record: JobRecord, amounts: Amounts, *, ends_at: int) -> None:
+        """Count what the job requests in the tree until it ends at `ends_at`."""
         of_tree = self._ends.setdefault(self._root(record.queue), [])
-        insort(of_tree, (ends_at, record.id, record, record.job_class.amounts_least), key=lambda end: end[:2])
+        insort(of_tree, (ends_at, record.id, record, amounts), key=lambda end: end[:2])
 
-    def admits_at(self, record: JobRecord) -> tuple[int, Ceiling | None] | None:
-        """Return when quota admits the job, and the limit that blocks it until then; None if quota never admits it."""
-        tree = self._tree
-        first = ceiling = ceiling_of(tree, record)
+    def admits_at(self, record: JobRecord, wanted: Amounts) -> tuple[int, Ceiling | None] | None:
+        """Return when quota admits what the job requests, and the limit that blocks it until then; None if never."""
+        tree, preemptible = self._tree, record.job_class.preemptible
+        first = ceiling = tree.ceiling(record.queue, wanted, preemptible=preemptible)
         at, gone = self._now, list[tuple[JobRecord, Amounts]]()
         ends = iter(self._ends.get(self._root(record.queue), ()))
         try:
             while ceiling is not None:
-                lacking = record.job_class.amounts_least.get(ceiling.resource, 0) - ceiling.available
+                lacking = wanted.get(ceiling.resource, 0) - ceiling.available
                 while lacking > 0:
                     end = next(ends, None)
                     if end is None:
@@ -141,7 +141,7 @@ class QuotaForecast:
                     at = max(at, moment)
                     if self._relieves(other, ceiling):
                         lacking -= amounts.get(ceiling.resource, 0)
-                ceiling = ceiling_of(tree, record)
+                ceiling = tree.ceiling(record.queue, wanted, preemptible=preemptible)
         finally:
             for other, amounts in reversed(gone):
                 tree.hold(other.queue, amounts, preemptible=other.job_class.preemptible)

@@ -180,7 +180,7 @@ class Defragmentation:
 def _drafts(state: State, record: JobRecord, move: Move, now: Instant) -> list[Draft]:
     parts = {one.id: Part(one, one.counted, one.slots) for one in move.records}
     rules = dict.fromkeys(parts, Rule.DEFRAGMENT)
-    wanting = Wanting(record, record.job_class.amounts_least, starves=False)
+    wanting = Wanting(record, record.job_class.amounts_least, record.job_class.gang.least, starves=False)
     return notices(wanting, move.way, parts, rules, candidates=Candidates(state, now), ledger=state.ledger)
 
 
@@ -201,7 +201,7 @@ def find_move(state: State, record: JobRecord, now: Instant, *, drafted: Collect
     }
     ranked = sorted((candidates.lost(r), r.id) for r in movable.values() if r.id not in drafted)[:VICTIMS_MAX]
     victims = [Victim(job_id, _holds_of(state.nodes, movable[job_id]), (0,), lost) for lost, job_id in ranked]
-    found = _search(state.fleet, _least(job_class.gang), victims, movable)
+    found = _search(state.fleet, job_class.gang.least, victims, movable)
     if found is None:
         return None
     records = tuple(movable[key] for key in found.victims)
@@ -267,10 +267,6 @@ def _saved_gpu_h(state: State, record: JobRecord, moved: Sequence[JobRecord], no
     wait_s = _DAY_S if expected is None else (expected.at - now) / NS_PER_S
     grace_s = max(one.job.spec.grace_s for one in moved)
     return max(0.0, min(wait_s, _DAY_S) - grace_s) / 3_600 * record.job_class.amounts_least.get(GPU, 0) / DEVICE_MILLI
-
-
-def _least(gang: GangRequest) -> GangRequest:
-    return gang.limited([group.replicas_least for group in gang.groups])
 
 
 def _as_it_is(record: JobRecord) -> GangRequest:

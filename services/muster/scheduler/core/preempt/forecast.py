@@ -7,11 +7,13 @@ as never free again; before the drain it is used by jobs that are gone by then.
 """
 
 from collections.abc import Collection, Iterator, Sequence
+from operator import attrgetter
 
 from muster.core import NS_PER_S, Instant, after
-from muster.placement import Hold
+from muster.placement import GangRequest, Hold
 from muster.placement.forecast import Forecast, Release, earliest
 from muster.scheduler.core.admit.access import START_S, Passable, gone_by, passable
+from muster.scheduler.core.admit.alternatives import alternatives
 from muster.scheduler.core.preempt.rules import Rules, Wanting
 from muster.scheduler.core.preempt.standing import shares_up
 from muster.scheduler.core.state import State
@@ -65,16 +67,26 @@ def _foresee_passing(state: State, record: JobRecord, now: Instant, *, opened: S
 
 
 def _foresee(state: State, record: JobRecord, now: Instant, *, opened: Collection[str]) -> Forecast | None:
-    gang = record.job_class.gang
-    gang = gang.limited([group.replicas_least for group in gang.groups])
-    found: Forecast | None = None
+    gangs, found = _gangs(state, record), None
     with state.bookings.opened(opened), closed(state.fleet, record.job_class.avoided):
         for is_patient in (False, True):
-            releases = Releases(state, record, now, opened=opened, is_patient=is_patient)
-            found = earliest(state.fleet, gang, tuple(releases.all()), now=now)
+            releases = tuple(Releases(state, record, now, opened=opened, is_patient=is_patient).all())
+            times = (earliest(state.fleet, gang, releases, now=now) for gang in gangs)
+            found = min((time for time in times if time is not None), key=attrgetter("at"), default=None)
             if found is None or found.at > now or not found.rests_on:
                 break
     return found
+
+
+def _gangs(state: State, record: JobRecord) -> Sequence[GangRequest]:
+    """Return the requests that quota admits now, with the minimum replicas; the job's own if it admits none."""
+    gang, queues = record.job_class.gang.least, state.queues
+    if record.queue not in queues.queues:
+        return (gang,)
+    preemptible = record.job_class.preemptible
+    found = alternatives(record, gang, queues, state.capacity)
+    admitted = [one for one in found if queues.ceiling(record.queue, one.amounts, preemptible=preemptible) is None]
+    return [one.gang for one in admitted] or (gang,)
 
 
 def _is_gone_before(bookings: Bookings, record: JobRecord, found: Forecast, keys: Collection[str]) -> bool:
@@ -103,7 +115,12 @@ class Releases:
         self._until = {booking.key: self._end_of(booking) for booking in self._booked}
         before = shares_up(state.queues, record.queue)
         self._rules = {
-            starves: Rules(state.queues, Wanting(record, record.job_class.amounts_least, starves=starves), {}, before)
+            starves: Rules(
+                state.queues,
+                Wanting(record, record.job_class.amounts_least, record.job_class.gang.least, starves=starves),
+                {},
+                before,
+            )
             for starves in (False, True)
         }
         self._starves_at = after(Instant(record.queued_at or now), state.queues.policy(record.queue).starving_after_s)

@@ -11,14 +11,16 @@ they wait for. So successive decisions never preempt twice for one job.
 
 import heapq
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from muster.core import Draft, Instant, after
-from muster.placement.relief import Way, make_way
+from muster.placement.relief import Victim, Way, make_way
 from muster.quota.formulas import NON_PREEMPTIBLE
 from muster.quota.shares import own_share
 from muster.scheduler.core.admit.access import passable
+from muster.scheduler.core.admit.alternatives import alternatives
 from muster.scheduler.core.preempt.candidates import Candidates, Prospects
 from muster.scheduler.core.preempt.notices import notices
 from muster.scheduler.core.preempt.rules import Part, Rule, Rules, Wanting, starving_at
@@ -54,6 +56,42 @@ GO_ON_S = 0.01
 
 WAYS_MAX = 256
 """Jobs of one pending queue for which other jobs may be preempted at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A request that a job may count as, and what the rules allow for it."""
+
+    wanting: Wanting
+    rules: Rules
+    reach: Mapping[str, int]
+    parts: dict[str, Part]
+    """The parts that may be preempted; empty before `Candidates.find`."""
+
+    def cost_ms(self, *, nodes: int) -> float:
+        """Return the estimated time of the trial, in milliseconds."""
+        searched = TRIAL_MS_PER_NODE * nodes + TRIAL_MS_PER_PART * len(self.parts)
+        return TRIAL_MS + searched + TRIAL_MS_PER_ASK * self.rules.asks
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A preemption that lets the job run."""
+
+    trial: _Trial
+    way: Way
+    victims: Sequence[Victim]
+
+    @property
+    def cost(self) -> tuple[tuple[int, ...], int, float, int]:
+        """Return the sort key: the worst order of a victim, victims of the job's own queue, lost work, victims.
+
+        Jobs of a queue that borrows go before jobs of the own queue, as in Kueue.
+        """
+        worst = max((victim.order for victim in self.victims), default=())
+        queue = self.trial.wanting.record.queue
+        own = sum(self.trial.parts[victim.key].record.queue == queue for victim in self.victims)
+        return worst, own, sum(victim.cost for victim in self.victims), len(self.victims)
 
 
 class Preemptions:
@@ -108,12 +146,13 @@ class Preemptions:
         if not state.pending.queues:
             state.runs.expire_slices(now, state.jobs)  # no job waits for these slices to end
         with self._as_planned(set()):
-            wanting = Wanting(record, record.job_class.amounts_least, starves=False)
-            prospects = Prospects(state.queues, state.runs.expired_queues())
-            candidates, parts = Candidates(state, now), dict[str, Part]()
-            rules = Rules(state.queues, wanting, parts, prospects.before(record.queue))
-            parts |= candidates.find(wanting, prospects.reach(wanting, rules))
-            emitted = self._try(wanting, rules, parts, candidates) if parts else []
+            prospects, candidates = Prospects(state.queues, state.runs.expired_queues()), Candidates(state, now)
+            found = list[_Found]()
+            for trial in self._trials(record, prospects, starves=False):
+                trial.parts.update(candidates.find(trial.wanting, trial.reach))
+                way = self._try(trial, candidates) if trial.parts else None
+                found += [] if way is None else [way]
+            emitted = self._emit(found, candidates)
         return tuple(draft.subject_id for draft in emitted[:-1])
 
     # --- when pending queues are checked ---------------------------------------------------------------------
@@ -173,44 +212,39 @@ class Preemptions:
             prospects = Prospects(state.queues, state.runs.expired_queues())
             candidates = Candidates(state, now, drafted)
             for pending in tuple(itertools.islice(self._todo, QUEUES_MAX)):
-                wanting = self._wanting(pending, now, drafted)
-                parts: dict[str, Part] = {}
-                if wanting is not None:
-                    rules = Rules(state.queues, wanting, parts, prospects.before(pending.queue))
-                    reach = prospects.reach(wanting, rules)
-                if wanting is None or not reach:
+                record = self._preemptor(pending, now, drafted)
+                trials = [] if record is None else self._trials(record, prospects, starves=self._starves(record, now))
+                if record is None or not trials:
                     del self._todo[pending]
                     continue
                 if spent_ms >= TRIAL_MS_MAX or not self._tries.is_ready(now):
                     break
                 del self._todo[pending]
-                parts |= candidates.find(wanting, reach)
-                if not parts or not self._is_enough(wanting, parts):
+                found, tried_ms = list[_Found](), 0.0
+                for trial in trials:
+                    trial.parts.update(candidates.find(trial.wanting, trial.reach))
+                    if trial.parts and self._is_enough(trial):
+                        way = self._try(trial, candidates)
+                        found += [] if way is None else [way]
+                        tried_ms += trial.cost_ms(nodes=len(state.nodes))
+                if not tried_ms:
                     continue
-                trial_ms = TRIAL_MS + TRIAL_MS_PER_NODE * len(state.nodes) + TRIAL_MS_PER_PART * len(parts)
-                spent_ms += trial_ms
-                self._tries.spend(trial_ms)
-                emitted = self._try(wanting, rules, parts, candidates)
-                asks_ms = TRIAL_MS_PER_ASK * rules.asks
-                spent_ms += asks_ms
-                self._tries.spend(asks_ms)
+                spent_ms += tried_ms
+                self._tries.spend(tried_ms)
+                emitted = self._emit(found, candidates)
                 if emitted:
                     self._backoff.over(pending)
                     return emitted
-                self._backoff.failed(pending, wanting.record.id, now)
+                self._backoff.failed(pending, record.id, now)
         return []
 
-    def _wanting(self, pending: PendingQueue, now: Instant, drafted: set[str]) -> Wanting | None:
+    def _preemptor(self, pending: PendingQueue, now: Instant, drafted: set[str]) -> JobRecord | None:
         """Return the first job of a pending queue that waits for capacity; None if preemption would not help it."""
         state = self._state
         if not pending.is_blocked or state.pending.queues.get((pending.queue, pending.job_class)) is not pending:
             return None
         tree, record = state.queues, self._first_without_way(pending, drafted)
         if record is None or record.phase is not Phase.QUEUED or pending.queue not in tree.queues:
-            return None
-        amounts, preemptible = pending.job_class.amounts_least, record.job.spec.preemptible
-        ceiling = tree.ceiling(pending.queue, amounts, preemptible=preemptible)
-        if ceiling is not None and ceiling.reason == NON_PREEMPTIBLE:
             return None
         policy = tree.policy(pending.queue)
         starves_at, rests_until = starving_at(record, policy), self._backoff.until(pending, record.id)
@@ -219,7 +253,25 @@ class Preemptions:
         if now < rests_until:
             self._wakeups.set(pending, rests_until)
             return None
-        return Wanting(record, amounts, starves=now >= starves_at)
+        return record
+
+    def _starves(self, record: JobRecord, now: Instant) -> bool:
+        return now >= starving_at(record, self._state.queues.policy(record.queue))
+
+    def _trials(self, record: JobRecord, prospects: Prospects, *, starves: bool) -> list["_Trial"]:
+        """Return the requests that the job may count as, for which the rules may preempt any job."""
+        state, trials = self._state, list[_Trial]()
+        preemptible = record.job_class.preemptible
+        for one in alternatives(record, record.job_class.gang.least, state.queues, state.capacity):
+            ceiling = state.queues.ceiling(record.queue, one.amounts, preemptible=preemptible)
+            if ceiling is not None and ceiling.reason == NON_PREEMPTIBLE:
+                continue
+            wanting, parts = Wanting(record, one.amounts, one.gang, starves=starves), dict[str, Part]()
+            rules = Rules(state.queues, wanting, parts, prospects.before(record.queue))
+            reach = prospects.reach(wanting, rules)
+            if reach:
+                trials.append(_Trial(wanting, rules, reach, parts))
+        return trials
 
     def _first_without_way(self, pending: PendingQueue, drafted: set[str]) -> JobRecord | None:
         for *_, job_id in pending.jobs[:WAYS_MAX]:
@@ -228,20 +280,20 @@ class Preemptions:
                 return record
         return None
 
-    def _is_enough(self, wanting: Wanting, parts: dict[str, Part]) -> bool:
+    def _is_enough(self, trial: "_Trial") -> bool:
         """Return whether quota could admit the job if all these parts left. The estimate never rules out a job in
         error.
 
         A part that leaves below a limit frees at most its own amounts.
         """
-        tree, record = self._state.queues, wanting.record
+        tree, wanting, record = self._state.queues, trial.wanting, trial.wanting.record
         ceiling = tree.ceiling(record.queue, wanting.amounts, preemptible=record.job.spec.preemptible)
         if ceiling is None:
             return True
         resource = ceiling.resource
         held = sum(
             part.amounts.get(resource, 0)
-            for part in parts.values()
+            for part in trial.parts.values()
             if not part.is_leaving and ceiling.queue in tree.path(part.record.queue)
         )
         return ceiling.available + held >= wanting.amounts[resource]
@@ -279,24 +331,31 @@ class Preemptions:
 
     # --- simulated placement ---------------------------------------------------------------------------------
 
-    def _try(self, wanting: Wanting, rules: Rules, parts: dict[str, Part], candidates: Candidates) -> list[Draft]:
+    def _try(self, trial: "_Trial", candidates: Candidates) -> "_Found | None":
         """Place the gang in simulation: first by the final share, then by the initial share too."""
-        state, record = self._state, wanting.record
-        gang = record.job_class.gang
-        gang = gang.limited([group.replicas_least for group in gang.groups])
-        victims = candidates.victims(parts, apart=record.job_class.avoided)
+        state, record = self._state, trial.wanting.record
+        victims = candidates.victims(trial.parts, apart=record.job_class.avoided)
         fair_share = state.queues.policy(record.queue).fair_share
         has_both = {*FairShareRule} <= {*fair_share}
         for shares in ((FairShareRule.FINAL_SHARE,), fair_share) if has_both else (fair_share,):
-            rules.fair_share = shares
+            trial.rules.fair_share = shares
             opened = (record.id, *passable(state.bookings, record, candidates.now))
             with state.bookings.opened(opened), closed(state.fleet, record.job_class.avoided):
-                way = make_way(state.fleet, gang, victims, rules)
+                way = make_way(state.fleet, trial.wanting.gang, victims, trial.rules)
             if way is not None and is_apart(way.holds, record.job_class.avoided):
-                return notices(
-                    wanting, way, parts, self._rules_of(way, rules), candidates=candidates, ledger=state.ledger
-                )
-        return []
+                taken = [victim for victim in victims if victim.key in way.victims]
+                return _Found(trial, way, taken)
+        return None
+
+    def _emit(self, found: Sequence["_Found"], candidates: Candidates) -> list[Draft]:
+        """Return the drafts of the way that costs least; none if it needs no preemption."""
+        if not found:
+            return []
+        best = min(found, key=lambda one: one.cost)
+        rules = self._rules_of(best.way, best.trial.rules)
+        return notices(
+            best.trial.wanting, best.way, best.trial.parts, rules, candidates=candidates, ledger=self._state.ledger
+        )
 
     @staticmethod
     def _rules_of(way: Way, rules: Rules) -> dict[str, Rule]:

@@ -22,6 +22,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from muster.core import Instant, after
+from muster.placement import GangRequest
 from muster.quota.amounts import Amounts
 from muster.quota.policy import Policy
 from muster.quota.queues import QueueTree
@@ -50,6 +51,8 @@ class Wanting(NamedTuple):
 
     record: JobRecord
     amounts: Amounts
+    gang: GangRequest
+    """With the minimum replicas."""
     starves: bool
 
     @property

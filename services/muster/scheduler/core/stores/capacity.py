@@ -21,6 +21,8 @@ class Capacity:
         """By resource."""
         self.models: dict[str, str] = {}
         """The GPU model of each node."""
+        self.nodes_by_gpus: dict[str, Counter[int]] = {}
+        """By GPU model, the number of nodes with each number of GPUs."""
         self._of: dict[str, Amounts] = {}
 
     def set(self, node: str, description: NodeJoined | None) -> bool:
@@ -32,6 +34,8 @@ class Capacity:
             self.models[node] = description.gpu_model
         now = _offer(description) if description is not None else {}
         was = self._of.pop(node, {})
+        self._count(before, was, -1)
+        self._count(self.models.get(node, ""), now, 1)
         if now:
             self._of[node] = now
         for resource in (*was, *(resource for resource in now if resource not in was)):
@@ -41,6 +45,17 @@ class Capacity:
             else:
                 self.totals.pop(resource, None)
         return self.models.get(node, "") != before
+
+    def _count(self, model: str, offered: Amounts, change: int) -> None:
+        gpus = offered.get(GPU, 0) // DEVICE_MILLI
+        if not model or not gpus:
+            return
+        sizes = self.nodes_by_gpus.setdefault(model, Counter())
+        sizes[gpus] += change
+        if not sizes[gpus]:
+            del sizes[gpus]
+            if not sizes:
+                del self.nodes_by_gpus[model]
 
     def model_of(self, node: str) -> str:
         """Return the model of a node's GPUs; "" if the node is not part of the cluster."""

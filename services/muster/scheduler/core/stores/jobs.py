@@ -56,7 +56,7 @@ class EquivalenceClass:
 
     __slots__ = (
         "amounts", "amounts_least", "avoided", "bound_s", "gang", "gpu_milli", "has_fixed_size", "has_shares",
-        "held_on", "preemptible", "replicas", "users",
+        "held_on", "is_counted_by_place", "preemptible", "replicas", "users",
     )  # fmt: skip
 
     def __init__(
@@ -84,6 +84,11 @@ class EquivalenceClass:
         """Whether the held amounts follow from the number of slots and the model, and with `has_shares` from their
         size."""
         self.has_shares = any(g.shape.gpu_milli and not g.shape.full_node for g in gang.groups)
+        shapes = [group.shape for group in gang.groups]
+        self.is_counted_by_place = any(
+            shape.full_node or (shape.holds_devices and len(shape.gpu_models) != 1) for shape in shapes
+        )
+        """Whether the nodes determine what is held: of which GPU model, or how many GPUs."""
         self.held_on: dict[tuple[str | int, ...], dict[str, int]] = {}
         """Cached held amounts."""
         self.users = 0
