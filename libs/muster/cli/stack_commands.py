@@ -1,4 +1,4 @@
-"""`muster up`, `down`, `status`, `run`."""
+"""`muster up`, `down`, `status`, `serve`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +13,8 @@ _FLEET = "The simulated fleet"
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    for command in (up, down, status):
+    for command in (up, down, status, serve):
         app.command()(command)
-    app.command("run")(run_service)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,12 +105,17 @@ def status(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
     starting.show_status(state_dir, output)
 
 
-def run_service(
-    service: Annotated[str, typer.Argument(help="A service, or `all` in one process.", metavar="SERVICE|all")],
+def serve(
+    service: Annotated[
+        str, typer.Argument(help="Name of the service, or `all` for all in one process.", metavar="SERVICE|all")
+    ],
     *,
     state_dir: StateDir,
 ) -> None:
-    """Run one service, or all in one process, with the settings of the state directory. `up` does this for you."""
+    """Run one service of Muster, or all in one process, with the settings of the state directory, until SIGTERM.
+
+    `muster up` starts all services for you. `muster run` submits a job.
+    """
     from muster.cli import starting
 
-    starting.run_service(service, state_dir)
+    starting.serve(service, state_dir)
