@@ -76,6 +76,10 @@ class JobOptions:
         str, typer.Option(help="Command line, in quotes; better behind `--`.", rich_help_panel=_SHAPE)
     ] = ""
     label: Annotated[list[str] | None, typer.Option(help="key=value.", rich_help_panel=_SHAPE)] = None
+    workdir: Annotated[
+        str | None,
+        typer.Option(help="Working directory of the command, an absolute path.", rich_help_panel=_SHAPE),
+    ] = None
     env: Annotated[list[str] | None, typer.Option(help="Environment variable, NAME=VALUE.", rich_help_panel=_SHAPE)] = (
         None
     )

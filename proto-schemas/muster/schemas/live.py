@@ -123,10 +123,14 @@ class JobReadings(Wire):
 
 
 class OutputPage(Wire):
-    """A job's newest output lines, oldest first: answer of `GET /v1/jobs/{id}/output`."""
+    """A job's newest output lines, oldest first: answer of `GET /v1/jobs/{id}/output`.
+
+    end: cursor after the lines, for `after` of the next request; empty while the job has no cluster.
+    """
 
     job_id: str
     lines: tuple["OutputLine", ...] = ()
+    end: str = ""
 
 
 class OutputLine(Wire):

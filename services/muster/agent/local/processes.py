@@ -50,6 +50,8 @@ class Program:
     folder: Path
     output: Path
     """File for its output."""
+    workdir: Path
+    """Working directory of its command."""
 
 
 def checkpoint_file(directory: Path, job_id: str) -> Path:
@@ -77,7 +79,8 @@ def program_of(
     kept = {name: environment[name] for name in PASSED_ON if name in environment}
     output = folder / f"{group.name}-{slot.replica}.log"
     own = {**order.spec.pod.env, **(secrets or {})}
-    return Program(group.command or order.spec.command, {**kept, **own, **told}, folder, output)
+    argv = group.command or order.spec.command
+    return Program(argv, {**kept, **own, **told}, folder, output, Path(order.spec.workdir or folder))
 
 
 BYTES_MAX = 65_536
@@ -195,7 +198,8 @@ class Processes:
         except SecretFileError as error:
             words = str(error)
         except OSError as error:
-            words = f"{argv[0]} cannot be started: {error.strerror}"
+            where = f" in {order.spec.workdir}" if order.spec.workdir else ""
+            words = f"{argv[0]} cannot be started{where}: {error.strerror}"
         finally:
             if running.killing is not None:
                 running.killing.cancel()
@@ -260,7 +264,7 @@ async def _pipe() -> tuple[_Output, int]:
 async def _spawn(program: Program, *, stdout: int) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
         *program.argv,
-        cwd=program.folder,
+        cwd=program.workdir,
         env=dict(program.environment),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=stdout,
