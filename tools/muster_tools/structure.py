@@ -30,9 +30,9 @@ SHARED_PERCENT = 60
 """Of the fields of both classes together, so many are shared by twins."""
 
 LIMITS = {
-    "lines of the product": 120_260,
-    "modules": 686,
-    "modules that exactly one other imports": 196,
+    "lines of the product": 121_260,
+    "modules": 692,
+    "modules that exactly one other imports": 197,
     "classes of more than 30 methods": 1,
     "twins of at least 5 fields": 12,
     "twins of at least 8 fields": 2,

@@ -122,6 +122,10 @@ class JobReadings(Wire):
     devices: dict[str, Annotated[tuple[Reading | None, ...], Field(max_length=4_096)]] = Field(default_factory=dict)
 
 
+OLDEST = "oldest"
+"""Cursor before the oldest kept line of a job's output."""
+
+
 class OutputPage(Wire):
     """A job's newest output lines, oldest first: answer of `GET /v1/jobs/{id}/output`.
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from kit.virtual_time import virtually
-from muster.client.output import WAIT_S, follow_pages
+from muster.client.output import WAIT_S, lines_of_pages
 from muster.schemas.live import OutputLine, OutputPage
 
 
@@ -26,7 +26,7 @@ class Gateway:
 
 
 async def followed(gateway: Gateway) -> str:
-    return "".join([line.text async for line in follow_pages(gateway.page, gateway.has_ended)])
+    return "".join([line.text async for line in lines_of_pages(gateway.page, gateway.has_ended)])
 
 
 def test_each_page_starts_where_the_last_one_ended() -> None:

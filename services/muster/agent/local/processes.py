@@ -231,10 +231,17 @@ class Processes:
         return (code if code >= 0 else SIGNALLED - code), ""
 
     async def _copy(self, order: StartProcess, output: asyncio.StreamReader, path: Path) -> None:
+        rest = b""  # the start of a line, reported with its end: readers take a report for whole lines
         with path.open("ab", buffering=0) as file:
             while data := await output.read(CHUNK_BYTES):
                 file.write(data)
-                await self.said(order, data)
+                rest += data
+                size = rest.rfind(b"\n") + 1 or (len(rest) if len(rest) >= CHUNK_BYTES else 0)
+                if size:
+                    await self.said(order, rest[:size])
+                    rest = rest[size:]
+        if rest:
+            await self.said(order, rest)
 
 
 @dataclass(frozen=True, slots=True)

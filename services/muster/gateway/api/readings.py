@@ -14,7 +14,7 @@ from muster.gateway.feed import parse_cursor
 from muster.gateway.problems import unavailable
 from muster.gateway.readings import OutputFilter, Readings
 from muster.schemas.job import GROUPS_MAX, REPLICAS_MAX
-from muster.schemas.live import JobReadings, OutputPage
+from muster.schemas.live import OLDEST, JobReadings, OutputPage
 from muster.schemas.pods import KUBERNETES, JobPod, JobPods, namespace_for, pod_name
 
 SINCE_S_DEFAULT = 900
@@ -77,7 +77,9 @@ async def job_output(
     *,
     wanted: Annotated[OutputFilter, Depends(_wanted)],
     lines: Annotated[int, Query(description=f"Number of lines, at most {LINES_MAX}"), Count(LINES_MAX)] = LINES_DEFAULT,
-    after: Annotated[str, Query(description="Return the lines after this cursor (`end` of the last page)")] = "",
+    after: Annotated[
+        str, Query(description=f"Return the lines after this cursor: `end` of the last page, or `{OLDEST}`")
+    ] = "",
     wait_s: Annotated[
         int | None,
         Query(description=f"With `after`: longest wait for a line in seconds, at most {WAIT_S_MAX}"),
@@ -93,7 +95,7 @@ async def job_output(
     response.headers["Cache-Control"] = "no-store"
     if not after:
         return await _readings(context).output(job, lines=lines, wanted=wanted)
-    seq = parse_cursor(after).get(output_stream(job.cluster), 0)
+    seq = 0 if after == OLDEST else parse_cursor(after).get(output_stream(job.cluster), 0)
     return await _readings(context).next_output(job, after=seq, lines=lines, wait_s=wait_s or 0, wanted=wanted)
 
 
