@@ -37,6 +37,7 @@ class RunMuster:
     """The job as each look finds it; the last one stays, but for a job that was cancelled."""
     lines: Sequence[OutputLine] = ()
     backend: str = "simulated"
+    namespace: str = "team-blue"
     reasons: list[WhyAnswer] = field(default_factory=list)
     on_line: Callable[[], None] = lambda: None
     """Called after each line of output."""
@@ -93,7 +94,7 @@ class RunMuster:
             )
             for slot in job.slots
         )
-        return found.model_copy(update={"namespace": "team-blue", "attempt": job.attempt, "pods": pods})
+        return found.model_copy(update={"namespace": self.namespace, "attempt": job.attempt, "pods": pods})
 
     async def output_lines(self, job_id: str, **wanted: object) -> AsyncIterator[OutputLine]:
         assert job_id == JOB

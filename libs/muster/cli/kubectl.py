@@ -62,6 +62,8 @@ def target(job: JobView, found: JobPods, *, context: str) -> Target:
         raise refused(f"JOB: {job.id} stands for {job.origin}, which creates its pods itself; use kubectl on its pods")
     if not found.pods:
         raise refused(f"JOB: {job.id} is {job.phase.value} and has no pods; `muster why {job.id}` says why")
+    if not found.namespace:
+        raise refused(f"JOB: cluster {found.cluster} does not report the namespace of its pods; upgrade its agent")
     return Target(known_context(context, cluster=found.cluster), found)
 
 

@@ -138,7 +138,7 @@ def end_of(job: JobView) -> str:
 
 
 async def tell_why(muster: "Muster", job_id: str) -> None:
-    """Print on stderr why a job waits, when it takes longer than QUIET_S, and again when the reason changes."""
+    """Print on stderr why a job waits: after QUIET_S, when the reason changes, and when it waits again."""
     from muster.client import MusterError
 
     told, pause_s = "", QUIET_S
@@ -149,12 +149,13 @@ async def tell_why(muster: "Muster", job_id: str) -> None:
             why = await muster.why(job_id)
         except MusterError:
             continue  # whoever follows the job reports that the gateway does not answer
-        if why.job is not None and (why.job.phase is Phase.RUNNING or why.job.phase.is_terminal):
+        if why.job is not None and why.job.phase.is_terminal:
             return
-        line = waits(job_id, why)
-        if line != told:
-            told = line
+        is_running = why.job is not None and why.job.phase is Phase.RUNNING
+        line = "" if is_running else waits(job_id, why)
+        if line not in ("", told):
             print_note(line)
+        told = line
 
 
 def waits(job_id: str, why: WhyAnswer) -> str:

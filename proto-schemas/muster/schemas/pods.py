@@ -25,6 +25,10 @@ def namespace_for(pattern: str, team: str) -> str:
     return pattern.replace(TEAM, team)
 
 
+PodName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$")]
+"""A name of an object of Kubernetes: it begins with no hyphen, so that a program takes it for no option."""
+
+
 class JobPod(Wire):
     """One replica's pod."""
 
@@ -33,7 +37,7 @@ class JobPod(Wire):
     replica: int
     """Number of the replica in its group, from 0."""
     node: str
-    name: str
+    name: PodName
 
 
 class JobPods(Wire):
@@ -48,7 +52,7 @@ class JobPods(Wire):
     backend: str = ""
     """`backend` of the cluster; only on "kubernetes" are there pods."""
     namespace: str = ""
-    container: str = CONTAINER
+    container: PodName = CONTAINER
     attempt: int = 0
     pods: Annotated[tuple[JobPod, ...], Field(max_length=REPLICAS_MAX)] = ()
     """Pods that Muster created, by group and replica. Empty before the first placement, and for a Kubernetes object

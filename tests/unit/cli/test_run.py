@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from kit.fake_kubectl import FakeKubectl, put_kubectl
 from kit.run_muster import CANCELLED, JOB, QUEUED, RUNNING, SLOTS, SUCCEEDED, RunMuster, failed, line
@@ -13,7 +14,7 @@ from muster.cli import job_output, kubectl, running
 from muster.cli.main import run
 from muster.client import JobView, Muster, Phase, WhyAnswer
 from muster.schemas.job import JobKind
-from muster.schemas.pods import KUBERNETES
+from muster.schemas.pods import KUBERNETES, JobPod
 
 Put = Callable[[RunMuster], RunMuster]
 POD = f"mj-{JOB.lower()}-1-0-0"
@@ -117,7 +118,7 @@ def test_a_job_that_waits_says_why_once_for_each_reason(
         f"job {JOB} is queued, position 3 of 9 in queue blue: needs 8 GPUs; wait",
         f"job {JOB} is queued, position 1 of 9 in queue blue: quota is used up",
     ]
-    assert len(muster.reasons) == 1
+    assert muster.reasons == [WhyAnswer(job=RUNNING)]
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -232,6 +233,21 @@ def test_what_cannot_be_entered_is_refused_in_one_line(
     err = capsys.readouterr().err
     assert refusal[0] in err
     assert err.count("\n") == 1
+
+
+def test_an_agent_that_does_not_report_the_namespace_is_named(
+    put: Put, kube: FakeKubectl, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(RunMuster([RUNNING], backend=KUBERNETES, namespace=""))
+    assert run(["exec", JOB, "--", "sh"]) == 3
+    assert "cluster atlas does not report the namespace" in capsys.readouterr().err
+    assert kube.called == []
+
+
+@pytest.mark.parametrize("name", ["--server=https://evil.example", "-f", "A", "a/b", ""])
+def test_a_name_of_a_pod_is_no_option(name: str) -> None:
+    with pytest.raises(ValidationError):
+        JobPod(group=0, replica=0, node="n", name=name)
 
 
 def test_without_kubectl_nothing_is_entered(
