@@ -30,7 +30,7 @@ SHARED_PERCENT = 60
 """Of the fields of both classes together, so many are shared by twins."""
 
 LIMITS = {
-    "lines of the product": 121_260,
+    "lines of the product": 121_270,
     "modules": 692,
     "modules that exactly one other imports": 197,
     "classes of more than 30 methods": 1,

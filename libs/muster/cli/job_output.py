@@ -1,8 +1,8 @@
 """What jobs print: where it is read from, which part of it, and how a line looks."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -125,17 +125,25 @@ def _is_wanted(group: int, replica: int, wanted: Wanted) -> bool:
     return wanted.group in (None, group) and wanted.replica in (None, replica)
 
 
-def to_file(path: Path) -> Callable[[str], None]:
-    """Return a function that appends a line to a new file, as the job printed it. Raises CliError."""
+@contextmanager
+def writing(path: Path | None) -> Iterator[Callable[[str], None]]:
+    """Yield a function that writes a line to a new file as the job printed it; None: to the terminal, escaped.
+
+    Raises CliError if the file cannot be written.
+    """
+    if path is None:
+        yield print_lines
+        return
     try:
-        file = path.open("w", encoding="utf-8", errors="backslashreplace", buffering=1)
+        file = path.open("wb", buffering=0)  # so that nothing is left to write when it is closed
     except OSError as error:
         raise usage(f"--output: {path}: {error.strerror}; give another file") from error
 
     def write(line: str) -> None:
         try:
-            file.write(f"{line}\n")
+            file.write(f"{line}\n".encode(errors="backslashreplace"))
         except OSError as error:
             raise usage(f"--output: {path}: {error.strerror}; the output is not complete") from error
 
-    return write
+    with file:
+        yield write

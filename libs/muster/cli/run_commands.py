@@ -106,7 +106,9 @@ def run(
     if not (words or shape.command or shape.image):
         raise usage("COMMAND: is missing; give it behind --, such as: muster run --gpus 8 -- python train.py")
     spec = _spec(shape, words or ())
-    running.run(state_dir, spec, key=idempotency_key or os.urandom(12).hex(), output=output, context=kube_context)
+    key = idempotency_key or os.urandom(12).hex()
+    with _interruptible():
+        running.run(state_dir, spec, key=key, output=output, context=kube_context)
 
 
 def _hint(word: str) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,9 +13,10 @@ from muster.bus.clock import SystemTime
 from muster.cli import job_output, kubectl
 from muster.cli.errors import CliError, ExitCode, JobsFailedError, refused
 from muster.cli.job_output import LineFormat, Wanted
-from muster.cli.output import print_lines, print_note
+from muster.cli.output import print_note
 from muster.cli.session import as_cli_error, call, connected
 from muster.schemas.job import JobSpec, Phase
+from muster.schemas.live import OutputLine
 from muster.schemas.pods import KUBERNETES
 from muster.schemas.queries import WhyAnswer
 from muster.schemas.views import JobView
@@ -41,8 +42,8 @@ def run(state_dir: Path, spec: JobSpec, *, key: str, output: Path | None, contex
 
     output: file on this machine that gets the output instead of the terminal.
     """
-    write = print_lines if output is None else job_output.to_file(output)
-    code = asyncio.run(_Run(state_dir, context).whole(spec, key, write))
+    with job_output.writing(output) as write:
+        code = asyncio.run(_Run(state_dir, context).whole(spec, key, write))
     if code:
         raise typer.Exit(code)
 
@@ -71,6 +72,9 @@ class _Run:
                     raise
                 print_note(f"job {job.id} may still run; `muster job {job.id}` shows it")
                 return INTERRUPTED
+            except BrokenPipeError:  # the reader left, as `head` does
+                print_note(f"job {job.id} goes on: `muster logs -f {job.id}`")
+                raise
             except Exception as error:
                 told = as_cli_error(error, self._state_dir)
                 if told is None:
@@ -97,18 +101,23 @@ class _Run:
         form = LineFormat(has_prefix=job.replicas > 1)
         telling = asyncio.create_task(tell_why(muster, job.id), name="tell why the job waits")
         try:
-            part = Wanted(follow=True)
-            try:
-                async with aclosing(job_output.lines_of(muster, job, part, context=self._context)) as lines:
-                    async for line in lines:
-                        write(form.text(line))
-            except CliError as error:
-                print_note(f"muster: the output is not shown: {error}")
+            async with aclosing(self._output(muster, job)) as lines:
+                async for line in lines:
+                    write(form.text(line))
             return await until(muster, job.id, lambda found: found.phase.is_terminal)
         finally:
             telling.cancel()
             with suppress(asyncio.CancelledError):
                 await telling
+
+    async def _output(self, muster: "Muster", job: JobView) -> AsyncGenerator[OutputLine, None]:
+        """Yield the output. If it cannot be read, for example without kubectl, print the reason: the job goes on."""
+        try:
+            async with aclosing(job_output.lines_of(muster, job, Wanted(follow=True), context=self._context)) as lines:
+                async for line in lines:
+                    yield line
+        except CliError as error:
+            print_note(f"muster: the output is not shown: {error}")
 
 
 async def _cancelled(muster: "Muster", job_id: str) -> None:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from kit.fake_kubectl import FakeKubectl, put_kubectl
 from kit.run_muster import CANCELLED, JOB, QUEUED, RUNNING, SLOTS, SUCCEEDED, RunMuster, failed, line
-from muster.cli import job_output, kubectl, running
+from muster.cli import job_output, kubectl, running, values
 from muster.cli.main import run
 from muster.client import JobView, Muster, Phase, WhyAnswer
 from muster.schemas.job import JobKind
@@ -82,6 +82,26 @@ def test_a_file_that_cannot_be_written_is_told_before_the_job_is_submitted(put: 
     muster = put(RunMuster([RUNNING]))
     assert run(["run", "--output", str(tmp_path / "no" / "out"), "--", "x"]) == 2
     assert muster.specs == []
+
+
+def test_a_file_that_cannot_be_written_on_ends_the_command_and_names_the_job(
+    put: Put, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(values, "_WRITTEN", frozenset({"output"}))
+    put(RunMuster([RUNNING], lines=[line("a")], is_endless=True))
+    assert run(["run", "--output", "/dev/full", "--", "x"]) == 2
+    told = capsys.readouterr().err
+    assert "--output: /dev/full: No space left on device; the output is not complete" in told
+    assert f"job {JOB} goes on" in told
+
+
+def test_a_job_goes_on_when_its_output_cannot_be_read(
+    put: Put, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kubectl.shutil, "which", lambda _: None)
+    put(on_kubernetes(RUNNING, RUNNING, RUNNING, failed(4)))
+    assert run(["run", "--", "x"]) == 4
+    assert "muster: the output is not shown: kubectl: is not installed" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [("scheduler",), ("all", "--gpus", "1"), ("python", "train.py")])
