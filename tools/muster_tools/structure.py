@@ -32,7 +32,7 @@ SHARED_PERCENT = 60
 LIMITS = {
     "lines of the product": 121_270,
     "modules": 692,
-    "modules that exactly one other imports": 197,
+    "modules that exactly one other imports": 196,
     "classes of more than 30 methods": 1,
     "twins of at least 5 fields": 12,
     "twins of at least 8 fields": 2,

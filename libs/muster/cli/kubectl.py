@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -204,7 +205,8 @@ def _line(found: JobPods, pod: JobPod, text: str) -> OutputLine:
     """Return a line of `kubectl logs --timestamps`. A line without a time has the time 0."""
     stamp, at = _STAMP.match(text), 0
     if stamp is not None:
-        seconds = datetime.fromisoformat(stamp[1] + stamp[3].replace("Z", "+00:00")).timestamp()
-        at = int(seconds) * NS_PER_S + int((stamp[2] or "0").ljust(9, "0"))
-        text = text[stamp.end() :]
+        with suppress(ValueError):  # looks like a time, and is none
+            seconds = datetime.fromisoformat(stamp[1] + stamp[3].replace("Z", "+00:00")).timestamp()
+            at = int(seconds) * NS_PER_S + int((stamp[2] or "0").ljust(9, "0"))
+            text = text[stamp.end() :]
     return OutputLine(at=at, group=pod.group, replica=pod.replica, attempt=found.attempt, text=text)

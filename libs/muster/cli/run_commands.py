@@ -114,7 +114,7 @@ def run(
 def _hint(word: str) -> str:
     return (
         f"{values.shown(word)}: the command of a job goes behind --, such as: muster run --gpus 8 -- python train.py; "
-        f"`muster serve` runs a service of Muster"
+        "`muster serve` runs a service of Muster"
     )
 
 

@@ -14,6 +14,7 @@ from muster.cli import job_output, kubectl
 from muster.cli.errors import CliError, ExitCode, JobsFailedError, refused
 from muster.cli.job_output import LineFormat, Wanted
 from muster.cli.output import print_note
+from muster.cli.run_commands import INTERRUPTED
 from muster.cli.session import as_cli_error, call, connected
 from muster.schemas.job import JobSpec, Phase
 from muster.schemas.live import OutputLine
@@ -30,8 +31,6 @@ QUIET_S = 3.0
 """How long a job waits before the reason is printed, in seconds."""
 WHY_EVERY_S = 10.0
 """Interval between two looks at the reason, in seconds."""
-INTERRUPTED = 130
-"""Exit code of a command that Ctrl-C ended, as in shells."""
 KEEP_OPEN = ("sh", "-c", "trap 'exit 0' TERM; sleep infinity & wait")
 """Command of an interactive job. It waits for SIGTERM, which a container's first process ignores without a trap."""
 SHELL = ("sh", "-c", "if command -v bash >/dev/null; then exec bash; else exec sh; fi")

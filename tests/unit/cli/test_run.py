@@ -179,10 +179,14 @@ def test_the_output_of_pods_is_read_with_the_users_kubectl(
     put: Put, kube: FakeKubectl, capsys: pytest.CaptureFixture[str]
 ) -> None:
     put(on_kubernetes(RUNNING.model_copy(update={"slots": SLOTS, "replicas": 2})))
-    kube.printed(POD, "2026-11-28T19:00:00.5Z a\x1b[2J", "no time")
+    kube.printed(POD, "2026-11-28T19:00:00.5Z a\x1b[2J", "2026-99-28T19:00:00Z is no time")
     kube.printed(POD.removesuffix("0") + "1", "2026-11-28T19:00:01Z b")
     assert run(["logs", JOB, "--tail", "7"]) == 0
-    assert sorted(capsys.readouterr().out.splitlines()) == ["0: a\\x1b[2J", "0: no time", "1: b"]
+    assert sorted(capsys.readouterr().out.splitlines()) == [
+        "0: 2026-99-28T19:00:00Z is no time",
+        "0: a\\x1b[2J",
+        "1: b",
+    ]
     assert [
         "logs",
         "--context=atlas",
