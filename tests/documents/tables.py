@@ -175,6 +175,18 @@ PAGES: Mapping[str, Stand] = {
         ),
     ),
     "docs/permissions.md": Stand(stack=None),
+    "docs/running-jobs.md": Stand(
+        fills={"ID": fills.newest_job},
+        instead=(
+            Instead(
+                "muster exec ID -- nvidia-smi",
+                "needs a cluster with processes, and kubectl: the test has one that notes how it is called",
+                by="tests/unit/cli/test_run.py::"
+                "test_exec_enters_the_pod_with_the_users_kubectl_and_ends_as_the_command",
+                block=True,
+            ),
+        ),
+    ),
     "docs/integration.md": Stand(
         fills={"http://127.0.0.1:8080": fills.gateway},
         instead=(

@@ -66,7 +66,7 @@ class SilentFabrics:
 
 
 def services_of(log: LogName) -> dict[str, CoreService]:
-    """Every service that folds this log, as `muster run` hosts it, but for the composer's port: it calls nobody."""
+    """Every service that folds this log, as `muster serve` hosts it, but for the composer's port: it calls nobody."""
     hosted = [service for app in _APPS for service in app.services(settings())]
     return {
         service.declaration.service: _without_calls(service) if service.declaration is composer.DECLARATION else service

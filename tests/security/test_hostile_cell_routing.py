@@ -1,6 +1,6 @@
 """A cell that names a cluster which is none cannot stop routing, and a draft that the broker refuses stops no other.
 
-The broker is real and in operator mode; the federation runs over it as `muster run federation` does.
+The broker is real and in operator mode; the federation runs over it as `muster serve federation` does.
 """
 
 from collections.abc import AsyncIterator, Iterator

@@ -24,7 +24,7 @@ _ASKS: tuple[tuple[Ask, str, str], ...] = (
 
 def register(app: typer.Typer) -> None:
     """Register the commands."""
-    app.command(cls=_WithWords)(submit)
+    app.command(cls=WithWords)(submit)
     for ask, of, does in _ASKS:
         app.command(ask)(_asking(ask, of=of, does=does))
     app.command()(priority)
@@ -127,6 +127,10 @@ class JobOptions:
     label: Annotated[
         list[str] | None, typer.Option(help="Label, KEY=VALUE; repeat for more.", rich_help_panel=_SHAPE)
     ] = None
+    workdir: Annotated[
+        str | None,
+        typer.Option(help="Working directory of the command, an absolute path.", rich_help_panel=_SHAPE),
+    ] = None
     env: Annotated[
         list[str] | None,
         typer.Option(
@@ -145,8 +149,8 @@ class JobOptions:
 _WORDS = "muster.words"
 
 
-class _WithWords(TyperCommand):
-    """A command that stores the words after `--` in `context.meta[_WORDS]`, apart from its arguments."""
+class WithWords(TyperCommand):
+    """A command that stores the words after `--` apart from its arguments, for `words_of`."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         """Parse the arguments before `--`."""
@@ -155,6 +159,18 @@ class _WithWords(TyperCommand):
             ctx.meta[_WORDS] = tuple(args[at + 1 :])
             args = args[:at]
         return super().parse_args(ctx, args)
+
+
+def words_of(context: typer.Context) -> tuple[str, ...] | None:
+    """Return what stands behind `--`; None without a `--`."""
+    words: tuple[str, ...] | None = context.meta.get(_WORDS)
+    return words
+
+
+def check_words(words: tuple[str, ...] | None, shape: JobOptions) -> None:
+    """Raise CliError if the command of a job is given twice, or is empty."""
+    if words is not None and (shape.command or not words):
+        raise usage("--: give the command of the job once, with --command or behind --, such as -- python train.py")
 
 
 @spread
@@ -190,9 +206,8 @@ def submit(
     from muster.cli.jobfile import load_jobs
     from muster.cli.output import print_note
 
-    words: tuple[str, ...] | None = context.meta.get(_WORDS)
-    if words is not None and (shape.command or not words):
-        raise usage("--: give the command of the job once, with --command or after --, such as -- python train.py")
+    words = words_of(context)
+    check_words(words, shape)
     if file is not None:
         given = [job_spec.option_of(one) for one in job_spec.OPTIONS if values.source_of(context, one) == "COMMANDLINE"]
         if given or words:

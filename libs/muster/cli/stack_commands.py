@@ -1,4 +1,4 @@
-"""Commands for a stack on this machine: `muster up`, `down`, `status` and `run`."""
+"""Commands for a stack on this machine: `muster up`, `down`, `status` and `serve`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +13,8 @@ _FLEET = "Simulated fleet"
 
 def register(app: typer.Typer) -> None:
     """Register the commands."""
-    for command in (up, down, status):
+    for command in (up, down, status, serve):
         app.command()(command)
-    app.command("run")(run_service)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,12 +116,17 @@ def status(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
     starting.show_status(state_dir, output)
 
 
-def run_service(
-    service: Annotated[str, typer.Argument(help="Name of the service, or `all`.", metavar="SERVICE|all")],
+def serve(
+    service: Annotated[
+        str, typer.Argument(help="Name of the service, or `all` for all in one process.", metavar="SERVICE|all")
+    ],
     *,
     state_dir: StateDir,
 ) -> None:
-    """Run one service, or all in one process, with the settings of the state directory. `muster up` calls this."""
+    """Run one service of Muster, or all in one process, with the settings of the state directory, until SIGTERM.
+
+    `muster up` starts all services for you. `muster run` submits a job.
+    """
     from muster.cli import starting
 
-    starting.run_service(service, state_dir)
+    starting.serve(service, state_dir)

@@ -48,6 +48,9 @@ START_ERRORS = (StateDirError, DeclarationError, ChildNotReadyError, BinaryMissi
 QUEUES_KNOWN_S_MAX = 30.0  # from asking for queues to the scheduler having them
 POLL_S = 0.1
 
+SERVED = (ALL, *SERVICES, SIMULATOR, DCGM_SIMULATOR)
+"""What `muster serve` runs."""
+
 Result = TypeVar("Result")
 
 
@@ -293,15 +296,13 @@ def _started(start: Callable[[], Result]) -> Result:
         raise refused(str(error)) from error
 
 
-def run_service(service: str, state_dir: Path) -> None:
+def serve(service: str, state_dir: Path) -> None:
     """Run one service, or all, or the simulated fabrics or exporters, until SIGTERM.
 
     Raises CliError for an unknown service or missing settings.
     """
-    if service not in (ALL, SIMULATOR, DCGM_SIMULATOR, *SERVICES):
-        raise usage(
-            f"SERVICE: {service!r} is unknown; use one of {', '.join((ALL, *SERVICES, SIMULATOR, DCGM_SIMULATOR))}"
-        )
+    if service not in SERVED:
+        raise usage(f"SERVICE: {service!r} is unknown; use one of {', '.join(SERVED)}")
     if not (state_dir / "settings.json").is_file():
         raise unreachable(f"--state-dir: {state_dir} has no settings.json; `muster up` creates it")
     if service == SIMULATOR:

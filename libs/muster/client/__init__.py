@@ -28,6 +28,8 @@ from muster.schemas.devices import (
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.facts.reservation import Repeat, ReservationSpec
 from muster.schemas.job import Checkpointing, JobKind, JobSpec, Phase, Slot, TaskGroup, Topology
+from muster.schemas.live import OutputLine, OutputPage
+from muster.schemas.pods import JobPod, JobPods
 from muster.schemas.queries import DryRunAnswer, ScaleChoiceView, WhyAnswer
 from muster.schemas.views import FactView, JobView, NodeView, Problem, QueueView, ReservationView
 
@@ -46,6 +48,8 @@ __all__ = [
     "FileToken",
     "FixedToken",
     "JobKind",
+    "JobPod",
+    "JobPods",
     "JobSpec",
     "JobView",
     "Muster",
@@ -53,6 +57,8 @@ __all__ = [
     "NodeView",
     "NotAllowedError",
     "NotFoundError",
+    "OutputLine",
+    "OutputPage",
     "Phase",
     "Problem",
     "QueueSpec",

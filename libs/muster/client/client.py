@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError, create_model
 from muster.client.batches import submit_in_batches
 from muster.client.errors import RefusedError, StateDirError
 from muster.client.http import HttpTransport, Retry, own_key, sent
+from muster.client.output import LINES_MAX, lines_of_pages
 from muster.client.tokens import FixedToken, TokenSource
 from muster.client.watch import TypedFact, follow
 from muster.schemas.access import Endpoints, MeView, TokenMade, TokenRecord, TokenView
@@ -24,7 +25,9 @@ from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec
 from muster.schemas.facts.upgrade import CampaignSpec
 from muster.schemas.job import TERMINAL_PHASES, JobSpec, Phase, PriorityChange
+from muster.schemas.live import OLDEST, OutputLine, OutputPage
 from muster.schemas.members import AssignmentView, FederationView, MemberView, RoutesView
+from muster.schemas.pods import JobPods
 from muster.schemas.queries import DryRunAnswer, ScaleChoiceView, WhyAnswer
 from muster.schemas.record import Record
 from muster.schemas.routing import RoutingPolicy
@@ -205,6 +208,61 @@ class Muster:
             return follow(self._transport, path, params={}, after=cursor, ends=_TERMINAL_NAMES)
         params = _given(team=team, limit=newest or "")
         return follow(self._transport, "/v1/events", params=params, after=cursor, ends=frozenset())
+
+    # Output and pods
+
+    async def output(
+        self,
+        job_id: str,
+        *,
+        lines: int = 200,
+        group: int | None = None,
+        replica: int | None = None,
+        attempt: int | None = None,
+        after: str = "",
+        wait_s: int = 0,
+    ) -> OutputPage:
+        """Return the newest lines that a job printed, oldest first, at most 2,000; they are kept for an hour.
+
+        group, replica, attempt: only of these; None: of all. after: `end` of an earlier page, or "oldest"; return
+        the lines after it instead. wait_s: with `after`, the longest wait for a line in seconds, at most 5. Output of
+        jobs on Kubernetes is not collected: see `pods`. NotAllowedError unless the caller acts for the team.
+        """
+        of = {name: n for name, n in (("group", group), ("replica", replica), ("attempt", attempt)) if n is not None}
+        options = _given(after=after, wait_s=wait_s or "")
+        return await self._read(OutputPage, _path("jobs", job_id, "output"), lines=lines, **of, **options)
+
+    def output_lines(
+        self,
+        job_id: str,
+        *,
+        tail: int | None = None,
+        follow: bool = False,
+        group: int | None = None,
+        replica: int | None = None,
+        attempt: int | None = None,
+    ) -> AsyncIterator[OutputLine]:
+        """Yield the kept lines that a job printed, oldest first. group, replica, attempt: see `output`.
+
+        tail: start with this number of the newest lines, at most 2,000; None: with the oldest kept line. follow: go on
+        with new lines until the job has ended.
+        """
+
+        async def page(after: str, wait_s: int) -> OutputPage:
+            lines = LINES_MAX if after or tail is None else tail
+            return await self.output(
+                job_id, lines=lines, group=group, replica=replica, attempt=attempt, after=after, wait_s=wait_s
+            )
+
+        async def has_ended() -> bool:
+            return not follow or (await self.get(job_id)).phase.is_terminal
+
+        return lines_of_pages(page, has_ended, after=OLDEST if tail is None else "")
+
+    async def pods(self, job_id: str) -> JobPods:
+        """Return the pods of a job's present attempt, for `kubectl`. NotAllowedError unless the caller acts for the
+        team."""
+        return await self._read(JobPods, _path("jobs", job_id, "pods"))
 
     # Queues and reservations
 

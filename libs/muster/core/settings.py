@@ -101,7 +101,7 @@ class FabricBehaviour(_Section):
 
 
 class SimulatedFabricSettings(FabricBehaviour):
-    """A simulated fabric manager (`muster run fabric-simulator`)."""
+    """A simulated fabric manager (`muster serve fabric-simulator`)."""
 
     pool: dict[str, Annotated[int, Field(ge=0, le=100_000)]] = {}
     """GPUs in the pool at the start, by model."""

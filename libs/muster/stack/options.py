@@ -58,7 +58,7 @@ class StartOptions(BaseModel):
     fresh: bool = False
     services: tuple[str, ...] = SERVICES
     service_command: tuple[str, ...] = (
-        sys.executable, "-m", "muster.cli.main", "run", "{name}", "--state-dir", "{state_dir}",
+        sys.executable, "-m", "muster.cli.main", "serve", "{name}", "--state-dir", "{state_dir}",
     )  # fmt: skip
     ready_path: str = "/readyz"
     ready_s_max: Annotated[float, Field(gt=0)] = 60.0

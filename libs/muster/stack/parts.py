@@ -31,7 +31,7 @@ KEYS, NATS, REDIS, BUS, CLI, HOST, GRAFANA = "keys", "nats", "redis", "bus", "cl
 TOGETHER = "together"
 """Parts that are no services. keys: read by who makes the others alone. bus: makes the streams. cli, host: the
 admin's, within the stack's network and outside. grafana: the password of its admin. together: for one process that
-hosts all services of a cell (`muster run all`)."""
+hosts all services of a cell (`muster serve all`)."""
 
 METRICS_PORT = 9100
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - in a container; what is published, and where, the container engine is told

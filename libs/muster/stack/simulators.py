@@ -13,13 +13,13 @@ from muster.stack.keys import write_private
 from muster.stack.ports import LOOPBACK
 
 DCGM_SIMULATOR = "dcgm-simulator"
-"""Name of the process, and what `muster run` calls it."""
+"""Name of the process, and what `muster serve` calls it."""
 DCGM_PORT = "dcgm"
 PATH = "/nodes/{node}/metrics"
 """Of a node's page. An address that ends otherwise is somebody's own, and no simulator runs for it."""
 TELEMETRY = "telemetry"
 SIMULATOR = "fabric-simulator"
-"""Name of the process, and what `muster run` calls it."""
+"""Name of the process, and what `muster serve` calls it."""
 FABRIC_PORT = "fabric"
 ASK_TO_LOG_IN = frozenset({"fm", "cm"})
 """Drivers whose managers give a token for a password."""

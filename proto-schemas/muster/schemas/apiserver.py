@@ -124,6 +124,7 @@ class ClusterView(Wire):
     sharing: str = "any"
     served: tuple[str, ...] = ()
     lacking: tuple[str, ...] = ()
+    namespace: str = ""
     nodes: int = 0
     gpu_milli_total: int = 0
     gpu_milli_free: int = 0

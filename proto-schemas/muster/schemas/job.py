@@ -150,7 +150,8 @@ class JobSpec(Kept):
     same_model: all replicas on GPUs of one model. left_out: run times that the submitter left to the queue, set by
     the gateway. pod: options of its Kubernetes pods. pin: it stays on its cluster, and continues there while that
     cluster is unreachable; without it, a job that ended there unnoticed runs once more elsewhere. preflight: name
-    of the suite of checks before its first step; "none" for none; None: the platform's default.
+    of the suite of checks before its first step; "none" for none; None: the platform's default. workdir: working
+    directory of the command, an absolute path; "": that of the image.
     """
 
     name: Name
@@ -167,6 +168,7 @@ class JobSpec(Kept):
     retries: Annotated[int, Field(ge=0, le=100)] = 0
     command: Annotated[tuple[Text, ...], Field(max_length=COMMAND_MAX)] = ()
     image: Text = ""
+    workdir: Annotated[str, Field(pattern=r"^(/[^\x00-\x1f\x7f]{0,1023})?$")] = ""
     labels: Annotated[dict[Label, Text], Field(max_length=LABELS_MAX)] = Field(default_factory=dict)
     preemptible: bool = True
     grace_s: Annotated[float, Field(ge=0, le=GRACE_S_MAX)] = 30.0

@@ -122,11 +122,19 @@ class JobReadings(Wire):
     devices: dict[str, Annotated[tuple[Reading | None, ...], Field(max_length=4_096)]] = Field(default_factory=dict)
 
 
+OLDEST = "oldest"
+"""Cursor before the oldest kept line of a job's output."""
+
+
 class OutputPage(Wire):
-    """A job's newest output lines, oldest first: answer of `GET /v1/jobs/{id}/output`."""
+    """A job's newest output lines, oldest first: answer of `GET /v1/jobs/{id}/output`.
+
+    end: cursor after the lines, for `after` of the next request; empty while the job has no cluster.
+    """
 
     job_id: str
     lines: tuple["OutputLine", ...] = ()
+    end: str = ""
 
 
 class OutputLine(Wire):

@@ -136,6 +136,7 @@ export interface ClusterView {
   sharing: string;
   served: string[];
   lacking: string[];
+  namespace: string;
   nodes: number;
   gpu_milli_total: number;
   gpu_milli_free: number;
@@ -572,6 +573,7 @@ export interface OutputLines {
 export interface OutputPage {
   job_id: string;
   lines: OutputLine[];
+  end: string;
 }
 
 export type OverSlice = "never" | "starving";

@@ -30,7 +30,7 @@ _OF_JOB = "/v1/jobs/{job_id}"
 READABLE = frozenset(
     {
         "/v1/me", "/v1/queues", "/v1/events", "/v1/jobs", _OF_JOB, f"{_OF_JOB}/events", f"{_OF_JOB}/why",
-        f"{_OF_JOB}/stats", f"{_OF_JOB}/telemetry", f"{_OF_JOB}/output",
+        f"{_OF_JOB}/stats", f"{_OF_JOB}/telemetry", f"{_OF_JOB}/output", f"{_OF_JOB}/pods",
     }
 )  # fmt: skip
 """Routes for a principal that sees nothing of other teams: each answers from a read side that hides their jobs.

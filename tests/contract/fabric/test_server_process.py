@@ -1,4 +1,4 @@
-"""`muster run fabric-simulator` as a process: what it answered stays done, however it ends."""
+"""`muster serve fabric-simulator` as a process: what it answered stays done, however it ends."""
 
 import json
 import signal
@@ -21,7 +21,7 @@ from muster.schemas.access import Endpoints
 from muster.stack.ports import free_port
 from muster.stack.process import die_with_parent
 
-COMMAND = (sys.executable, "-m", "muster.cli.main", "run", "fabric-simulator", "--state-dir")
+COMMAND = (sys.executable, "-m", "muster.cli.main", "serve", "fabric-simulator", "--state-dir")
 
 
 class Simulator:

@@ -1,5 +1,6 @@
 """A job's readings and output read back from the streams of a real nats-server."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
@@ -7,6 +8,7 @@ import pytest
 from nats.aio.client import Client
 
 from kit.servers import CLUSTER, NatsServer
+from kit.waiting import until_async
 from muster.bus.clock import SystemTime
 from muster.bus.settings import Settings
 from muster.bus.streams import bootstrap
@@ -108,11 +110,42 @@ async def test_the_newest_lines_of_the_job_alone_are_told(streams: Streams) -> N
     assert [line.text for line in found.lines] == [f"line {number}" for number in range(26, 30)]
 
 
+async def test_the_lines_after_a_cursor_are_those_that_came_after_it(streams: Streams) -> None:
+    await streams.printed(3)
+    page = await streams.readings.output(job("n1"), lines=2)
+    assert page.end == f"LOGS_{CLUSTER}:3"
+    await streams.printed(2, job_id="B" * 26)
+    await streams.printed(2)
+    found = await streams.readings.next_output(job("n1"), after=3, lines=10, wait_s=0)
+    assert ([line.text for line in found.lines], found.end) == (["line 0", "line 1"], f"LOGS_{CLUSTER}:7")
+    nothing = await streams.readings.next_output(job("n1"), after=7, lines=10, wait_s=0)
+    assert (nothing.lines, nothing.end) == ((), f"LOGS_{CLUSTER}:7")
+
+
+async def test_a_client_that_waits_gets_a_line_when_it_is_printed(streams: Streams) -> None:
+    waiting = asyncio.create_task(streams.readings.next_output(job("n1"), after=0, lines=10, wait_s=60))
+    stream = f"LOGS_{CLUSTER}"
+
+    async def is_waiting() -> bool:
+        return (await streams.gateway.jetstream().stream_info(stream)).state.consumer_count == 1
+
+    await until_async(is_waiting)
+    await streams.printed(1)
+    assert [line.text for line in (await waiting).lines] == ["line 0"]
+
+
+async def test_a_wait_without_a_line_ends_with_an_empty_page(streams: Streams) -> None:
+    found = await streams.readings.next_output(job("n1"), after=0, lines=10, wait_s=0.1)
+    assert (found.lines, found.end) == ((), f"LOGS_{CLUSTER}:0")
+
+
 async def test_no_consumer_is_left_behind(streams: Streams) -> None:
     await streams.measured("n1")
     await streams.readings.of_job(job("n1"), since_s=900)
-    info = await streams.gateway.jetstream().stream_info(f"TELEMETRY_{CLUSTER}")
-    assert info.state.consumer_count == 0
+    await streams.readings.next_output(job("n1"), after=0, lines=10, wait_s=0)
+    for stream in (f"TELEMETRY_{CLUSTER}", f"LOGS_{CLUSTER}"):
+        info = await streams.gateway.jetstream().stream_info(stream)
+        assert info.state.consumer_count == 0
 
 
 async def test_a_bus_that_does_not_answer_is_told(streams: Streams) -> None:

@@ -8,7 +8,7 @@ import pytest_asyncio
 from kit.kube.fake import RUN_S, FakeKube, FakeKubelet, fake_kube, node
 from kit.stack.kubernetes import NAMESPACE, kubeconfig_for, open_kubernetes_harness
 from kit.stack.living import Harness, job
-from muster.kube.objects import JsonObject, name_of, namespace_of, text
+from muster.kube.objects import JsonObject, name_of, namespace_of, objects, text
 from muster.kube.resources import NAMESPACES, NODES, PODS
 from muster.schemas.job import Phase
 
@@ -47,3 +47,17 @@ async def test_jobs_become_pods_that_run_and_end(kube: FakeKube, harness: Harnes
     assert {one.namespace for one in binds} == {NAMESPACE}
     assert kube.count("list", "pods") == 0, "pods come by a streaming list"
     assert text(kube.log[0].query, "watch") in ("", "1")
+
+
+async def test_a_user_finds_the_pods_of_a_job_that_runs(kube: FakeKube, harness: Harness) -> None:
+    kube.on_bind.clear()  # pods run until they are ended
+    gang = await harness.muster.submit(job("gang", gpus=1, replicas=2, workdir="/data"))
+    await harness.job_that(gang.id, lambda view: view.phase is Phase.RUNNING)
+    found = await harness.muster.pods(gang.id)
+    made = {name_of(pod): pod for pod in kube.store.all(PODS, NAMESPACE)}
+    assert (found.backend, found.namespace, found.attempt) == ("kubernetes", NAMESPACE, 1)
+    assert {pod.name for pod in found.pods} == set(made)
+    assert {text(objects(pod, "spec", "containers")[0], "workingDir") for pod in made.values()} == {"/data"}
+    assert {text(objects(pod, "spec", "containers")[0], "name") for pod in made.values()} == {found.container}
+    await harness.muster.cancel(gang.id)
+    await harness.ended([gang.id])

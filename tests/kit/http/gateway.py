@@ -214,6 +214,7 @@ class FakeScheduler:
         self.accepted: list[str] = []
         self.queue_rows: list[QueueView] | None = None
         self.node_rows: list[NodeView] | None = None
+        self.cluster_view = ClusterView(name="atlas", devices="kubelet", sharing="none", nodes=3)
 
     async def job(self, job_id: str) -> JobView | None:
         self._answer()
@@ -244,7 +245,7 @@ class FakeScheduler:
 
     async def cluster(self) -> ClusterView:
         self._answer()
-        return ClusterView(name="atlas", devices="kubelet", sharing="none", nodes=3)
+        return self.cluster_view
 
     async def queues(self) -> tuple[bytes, ...]:
         self._answer()

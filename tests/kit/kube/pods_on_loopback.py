@@ -80,8 +80,8 @@ class Pods:
         self._start("redis", (str(redis_binary()), str(place)), {})
 
     def start_service(self, name: str) -> None:
-        """`muster run NAME`."""
-        self._start(name, (*_WORDS, "run", name, "--state-dir", str(self.volume(name))), self._variables(name))
+        """`muster serve NAME`."""
+        self._start(name, (*_WORDS, "serve", name, "--state-dir", str(self.volume(name))), self._variables(name))
 
     def run(self, part: str, *words: str) -> None:
         """A command that ends, in a part's pod. Raises AssertionError with what it said."""

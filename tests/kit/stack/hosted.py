@@ -1,4 +1,4 @@
-"""Hosting services in tests over a real nats-server, as `muster run` does."""
+"""Hosting services in tests over a real nats-server, as `muster serve` does."""
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack

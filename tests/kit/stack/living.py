@@ -156,7 +156,7 @@ def job(name: str, *, gpus: int = 1, replicas: int = 1, run_s: float = 0.5, **fi
 async def second(service: str, harness: Harness) -> AsyncIterator[int]:
     """Another process of a service on the same log, by its pid: it follows until the first one's lease ends."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "muster.cli.main", "run", service, "--state-dir", str(harness.settings.state_dir),
+        sys.executable, "-m", "muster.cli.main", "serve", service, "--state-dir", str(harness.settings.state_dir),
         stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
         env={**os.environ, "MUSTER_METRICS_PORT": "0"},
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""`muster run NAME`, but the scheduler cannot bear jobs of one name, as if it had a defect.
+"""`muster serve NAME`, but the scheduler cannot bear jobs of one name, as if it had a defect.
 
 Arguments: NAME STATE_DIR.
 """
@@ -16,7 +16,7 @@ POISON = "poison"
 
 
 def main(name: str, state_dir: str) -> None:
-    """Host what `muster run` would."""
+    """Host what `muster serve` would."""
     bear = SchedulerCore.apply
 
     def apply(core: SchedulerCore, fact: Fact) -> None:

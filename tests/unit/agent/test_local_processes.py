@@ -39,11 +39,22 @@ class Ends:
 
 
 async def run(
-    script: str, directory: Path, ends: Ends, *, pod: PodOptions | None = None, secrets: Path | None = None
+    script: str,
+    directory: Path,
+    ends: Ends,
+    *,
+    pod: PodOptions | None = None,
+    secrets: Path | None = None,
+    workdir: str = "",
 ) -> None:
     """A shell runs the script until it has ended."""
     spec = JobSpec(
-        name="x", team="t", command=("sh", "-c", script), task_groups=(TaskGroup(gpus=0),), pod=pod or PodOptions()
+        name="x",
+        team="t",
+        command=("sh", "-c", script),
+        task_groups=(TaskGroup(gpus=0),),
+        pod=pod or PodOptions(),
+        workdir=workdir,
     )
     slot = Slot(group=0, replica=0, node="n0")
     own = Processes(directory, dict(os.environ), lambda _: None, ends.exited, ends.said, secrets=secrets)
@@ -89,6 +100,20 @@ async def test_all_that_it_printed_is_kept(tmp_path: Path) -> None:
     assert ends.codes == [(SIGNALLED + signal.SIGKILL, "")]
     (log,) = (tmp_path / JOB / "1").glob("*.log")
     assert (len(ends.printed), log.stat().st_size) == (300_000, 300_000)
+
+
+async def test_a_program_starts_in_its_working_directory(tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.mkdir()
+    ends = Ends()
+    await run("pwd", tmp_path / "jobs", ends, workdir=str(there))
+    assert (ends.codes, ends.printed.decode().strip()) == ([(0, "")], str(there.resolve()))
+
+
+async def test_a_working_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
+    ends = Ends()
+    await run("pwd", tmp_path, ends, workdir="/no/such/place")
+    assert ends.codes == [(NOT_STARTED, "sh cannot be started in /no/such/place: No such file or directory")]
 
 
 async def test_a_program_whose_output_cannot_be_kept_is_ended(tmp_path: Path) -> None:

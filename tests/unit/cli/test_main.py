@@ -50,7 +50,7 @@ def test_help_loads_nothing_heavy() -> None:
         ("token", "create", "ann", "--role", "king"),
         ("token", "create", "ann", "--role", "submitter"),
         ("queues", "set"),
-        ("run", "no-such-service"),
+        ("serve", "no-such-service"),
         ("log", "skip", "0", "--service", "scheduler"),
     ],
 )

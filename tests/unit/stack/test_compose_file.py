@@ -35,7 +35,7 @@ def volumes(service: Service) -> dict[str, str]:
 def test_every_service_of_the_stack_runs_in_a_container_with_its_own_part_alone() -> None:
     for name in SERVICES:
         service = services()[name]
-        assert service["command"] == ["run", name]
+        assert service["command"] == ["serve", name]
         assert volumes(service) == {"/var/lib/muster": name}
 
 

@@ -48,7 +48,7 @@ def test_every_service_has_a_deployment_of_its_own() -> None:
 def test_a_service_runs_from_the_one_image_with_its_own_secret(name: str) -> None:
     deployment = find(f"base/services/{name}.yaml", "Deployment", name)
     pod = at(deployment, "spec", "template", "spec")
-    assert at(pod, "containers", 0, "args") == ["run", name]
+    assert at(pod, "containers", 0, "args") == ["serve", name]
     assert at(pod, "volumes") == [{"name": "part", "secret": {"secretName": f"muster-{name}", "defaultMode": 0o440}}]
     assert at(deployment, "metadata", "labels", "muster.dev/runs") == "service"
     assert at(deployment, "spec", "template", "metadata", "labels", "muster.dev/uses-bus") == "true"

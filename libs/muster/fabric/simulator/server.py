@@ -1,4 +1,4 @@
-"""`muster run fabric-simulator`: one process that serves every simulated fabric of a stack, each by all protocols.
+"""`muster serve fabric-simulator`: one process that serves every simulated fabric of a stack, each by all protocols.
 
 `/<fabric>` is the root of a manager's API, as `fabrics[].url` of the settings says; a fabric answers every protocol
 whatever driver its settings name.

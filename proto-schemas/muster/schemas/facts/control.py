@@ -64,6 +64,7 @@ class ClusterDescribed(Payload):
     simulated) or "kubelet" (device plugin). sharing: how a fraction of a GPU is allocated: "any", "none", "mig",
     "mps" or "time-slicing"; with "none" the scheduler refuses jobs that request a fraction. served: optional APIs
     of the cluster that Muster uses. lacking: missing APIs or permissions, and the replacement for each, as text.
+    namespace: of the pods of jobs; it may have `{team}`; empty for clusters without pods.
     """
 
     backend: str = "simulated"
@@ -72,6 +73,7 @@ class ClusterDescribed(Payload):
     sharing: str = "any"
     served: tuple[Label, ...] = ()
     lacking: tuple[Text, ...] = ()
+    namespace: str = ""
 
 
 class ClusterState(Payload):

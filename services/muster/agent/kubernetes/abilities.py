@@ -147,6 +147,7 @@ def described(
         sharing=settings.sharing.mode,
         served=tuple(sorted(map(_in_version(abilities.devices_api), abilities.served))),
         lacking=tuple(words[:1024] for words in abilities.lacking(wanted)),
+        namespace=settings.namespace,
     )
 
 

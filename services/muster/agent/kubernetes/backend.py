@@ -18,7 +18,7 @@ from muster.agent.core.kubernetes.chosen import ChosenDevices, DevicePolicy
 from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
 from muster.agent.core.kubernetes.cpus import read_cpu_set
 from muster.agent.core.kubernetes.describing import Devices, NodePolicy
-from muster.agent.core.kubernetes.names import GPU_TAINT, OWN_TAINT, TEAM
+from muster.agent.core.kubernetes.names import GPU_TAINT, OWN_TAINT
 from muster.agent.core.kubernetes.node_jobs import WorkPolicy
 from muster.agent.core.kubernetes.options import PodPolicy
 from muster.agent.core.kubernetes.orders import PodOrders
@@ -49,6 +49,7 @@ from muster.kube.objects import JsonObject, strings
 from muster.kube.permissions import Feature
 from muster.kube.resources import NAMESPACES, NODES, PODS
 from muster.kube.shapes import Selection
+from muster.schemas.pods import TEAM
 
 
 class TeamNamespacesPart(Part):

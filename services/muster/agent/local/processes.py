@@ -50,6 +50,8 @@ class Program:
     folder: Path
     output: Path
     """File for its output."""
+    workdir: Path
+    """Working directory of its command."""
 
 
 def checkpoint_file(directory: Path, job_id: str) -> Path:
@@ -77,7 +79,8 @@ def program_of(
     kept = {name: environment[name] for name in PASSED_ON if name in environment}
     output = folder / f"{group.name}-{slot.replica}.log"
     own = {**order.spec.pod.env, **(secrets or {})}
-    return Program(group.command or order.spec.command, {**kept, **own, **told}, folder, output)
+    argv = group.command or order.spec.command
+    return Program(argv, {**kept, **own, **told}, folder, output, Path(order.spec.workdir or folder))
 
 
 BYTES_MAX = 65_536
@@ -195,7 +198,8 @@ class Processes:
         except SecretFileError as error:
             words = str(error)
         except OSError as error:
-            words = f"{argv[0]} cannot be started: {error.strerror}"
+            where = f" in {order.spec.workdir}" if order.spec.workdir else ""
+            words = f"{argv[0]} cannot be started{where}: {error.strerror}"
         finally:
             if running.killing is not None:
                 running.killing.cancel()
@@ -227,10 +231,17 @@ class Processes:
         return (code if code >= 0 else SIGNALLED - code), ""
 
     async def _copy(self, order: StartProcess, output: asyncio.StreamReader, path: Path) -> None:
+        rest = b""  # the start of a line, reported with its end: readers take a report for whole lines
         with path.open("ab", buffering=0) as file:
             while data := await output.read(CHUNK_BYTES):
                 file.write(data)
-                await self.said(order, data)
+                rest += data
+                size = rest.rfind(b"\n") + 1 or (len(rest) if len(rest) >= CHUNK_BYTES else 0)
+                if size:
+                    await self.said(order, rest[:size])
+                    rest = rest[size:]
+        if rest:
+            await self.said(order, rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +271,7 @@ async def _pipe() -> tuple[_Output, int]:
 async def _spawn(program: Program, *, stdout: int) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
         *program.argv,
-        cwd=program.folder,
+        cwd=program.workdir,
         env=dict(program.environment),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=stdout,

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from nats.aio.client import Client
@@ -74,7 +74,8 @@ class LocalSink:
 
         async def said(order: StartProcess, data: bytes) -> None:
             if connection.is_connected:
-                await connection.publish(output_subject(self._name, order.key[0]), self._lines(order, data))
+                for body in self._messages(order, data):
+                    await connection.publish(output_subject(self._name, order.key[0]), body)
 
         settings = self._settings
         processes = Processes(settings.directory, self._environment, began, exited, said, secrets=settings.secrets)
@@ -110,14 +111,15 @@ class LocalSink:
         except FileNotFoundError:
             return 0
 
-    def _lines(self, order: StartProcess, data: bytes) -> bytes:
-        lines = data.decode(errors="replace").splitlines()[-OUTPUT_LINES_MAX:]
-        printed = OutputLines(
-            job_id=order.key[0],
-            attempt=order.key[1],
-            at=self._clock.wall(),
-            group=order.slot.group,
-            replica=order.slot.replica,
-            lines=tuple(line[:TEXT_CHARS_MAX] for line in lines),
-        )
-        return printed.model_dump_json().encode()
+    def _messages(self, order: StartProcess, data: bytes) -> Iterator[bytes]:
+        lines = data.decode(errors="replace").splitlines()
+        for first in range(0, len(lines), OUTPUT_LINES_MAX):
+            printed = OutputLines(
+                job_id=order.key[0],
+                attempt=order.key[1],
+                at=self._clock.wall(),
+                group=order.slot.group,
+                replica=order.slot.replica,
+                lines=tuple(line[:TEXT_CHARS_MAX] for line in lines[first : first + OUTPUT_LINES_MAX]),
+            )
+            yield printed.model_dump_json().encode()

@@ -100,18 +100,20 @@ def refused(detail: str, *, cure: str) -> PydanticCustomError:
 
 @dataclass(frozen=True)
 class Count:
-    """Annotation of a whole number from 1 to `most`, in decimal digits."""
+    """Annotation of a whole number from `least` to `most`, in decimal digits."""
 
     most: int
+    least: int = 1
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(self, core_schema.int_schema(ge=1, le=self.most))
+        return core_schema.no_info_before_validator_function(self, core_schema.int_schema(ge=self.least, le=self.most))
 
     def __call__(self, given: object) -> int:
         """Parse a number."""
         text = str(given)
-        if not (text.isascii() and text.isdecimal() and len(text) < 10 and 1 <= int(text) <= self.most):
-            raise refused(f"{text[:20]!r} is not between 1 and {self.most}", cure=f"Send 1 to {self.most}.")
+        if not (text.isascii() and text.isdecimal() and len(text) < 10 and self.least <= int(text) <= self.most):
+            allowed = f"{self.least} to {self.most}"
+            raise refused(f"{text[:20]!r} is not between {self.least} and {self.most}", cure=f"Send {allowed}.")
         return int(text)
 
 

@@ -1,4 +1,4 @@
-"""`muster run dcgm-simulator`: one process with a page for every simulated node; it writes nothing on the bus.
+"""`muster serve dcgm-simulator`: one process with a page for every simulated node; it writes nothing on the bus.
 
 GET /nodes/<node>/metrics: the page, as the node's own exporter would give it, or what a broken one does instead.
 GET /_faults: what is wrong. POST /_faults: {"node", "gpu", "fault", "value"}: it is so from now on.

@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+from pydantic import ValidationError
 
 from muster.agent.core.kubernetes.options import PodPolicy
 from muster.agent.core.kubernetes.pods import PodOrder, gang_service, pod_manifest
@@ -48,6 +49,18 @@ def test_a_pod_waits_for_muster_and_says_whose_it_is() -> None:
     assert labels["muster.dev/attempt"] == "0"
     assert labels["muster.dev/team"] == labels["muster.dev/queue"] == "vision"
     assert container(manifest)["command"] == ["python", "train.py"]
+
+
+@pytest.mark.parametrize("workdir", ["", "/data/my project"])
+def test_the_working_directory_is_that_of_the_job_else_that_of_the_image(workdir: str) -> None:
+    found = container(pod_manifest(order(spec(workdir=workdir))))
+    assert found.get("workingDir", "") == workdir
+
+
+@pytest.mark.parametrize("workdir", ["data", "./data", "/data\n", "/" + "x" * 1024])
+def test_a_working_directory_is_an_absolute_path(workdir: str) -> None:
+    with pytest.raises(ValidationError, match="workdir"):
+        spec(workdir=workdir)
 
 
 def test_names_begin_with_a_letter_and_follow_from_the_attempt() -> None:

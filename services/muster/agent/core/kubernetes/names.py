@@ -5,6 +5,7 @@ Names follow from (job, attempt, group, replica), so that a new leader finds exi
 
 from dataclasses import dataclass
 
+from muster.schemas import pods
 from muster.schemas.job import JobSpec
 
 SCHEDULER_NAME = "muster"
@@ -32,8 +33,6 @@ OWN_TAINT = "muster.dev/own"
 """Taint of nodes whose devices only Muster allocates."""
 GPU_TAINT = "nvidia.com/gpu"
 """Taint that keeps other pods off GPU nodes."""
-TEAM = "{team}"
-"""Placeholder for the team in `kubernetes.namespace`."""
 CHECKS, GATE = "muster-preflight", "muster-gate"
 """Init containers: the checks before a pod's first step, and the gate that waits for their verdict."""
 INIT_CONTAINERS = frozenset({CHECKS, GATE})
@@ -68,7 +67,7 @@ def job_of_label(label: str) -> str:
 
 def pod_name(key: PodKey) -> str:
     """Return `mj-<job>-<attempt>-<group>-<replica>`, which is a valid host name; `-check` follows for a check pod."""
-    name = f"mj-{job_label(key.job_id)}-{key.attempt}-{key.group}-{key.replica}"
+    name = pods.pod_name(key.job_id, attempt=key.attempt, group=key.group, replica=key.replica)
     return f"{name}-check" if key.is_check else name
 
 
@@ -91,8 +90,3 @@ def claim_name(pod: str) -> str:
 def pod_of_claim(claim: str) -> str:
     """Return the pod's name of a claim of Muster."""
     return claim.removesuffix(_CLAIM)
-
-
-def namespace_for(pattern: str, team: str) -> str:
-    """Return the namespace of a team's pods; `pattern` may have `{team}`."""
-    return pattern.replace(TEAM, team)

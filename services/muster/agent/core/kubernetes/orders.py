@@ -16,6 +16,7 @@ from muster.agent.core.kubernetes.ports import ImpossiblePodError
 from muster.agent.core.kubernetes.rendezvous import Gang
 from muster.kube.objects import JsonObject, mapping, objects, text
 from muster.schemas.job import Slot
+from muster.schemas.pods import TEAM, namespace_for
 
 _CHECK_CONTAINER = "checks"
 """The only container of a check pod."""
@@ -36,7 +37,7 @@ class PodOrders:
 
     def namespace(self, order: CreatePods) -> str:
         """Return the namespace of the attempt's pods, claims and Service."""
-        return names.namespace_for(self._policy(order).namespace, order.spec.team)
+        return namespace_for(self._policy(order).namespace, order.spec.team)
 
     def pod(self, order: CreatePods, slot: Slot, peers: Sequence[Slot]) -> JsonObject:
         """Return the unbound pod of one slot; `peers` are all slots of the attempt. Raises ImpossiblePodError."""
@@ -90,7 +91,7 @@ class PodOrders:
     def _check_namespace(self, order: CreatePods) -> None:
         """Raise ImpossiblePodError if the team's namespace is not labeled as the team's."""
         namespace, team = self.namespace(order), order.spec.team
-        is_by_name = order.origin is None and names.TEAM in self.policy.namespace
+        is_by_name = order.origin is None and TEAM in self.policy.namespace
         if is_by_name and self.team_of.get(namespace) != team:
             raise ImpossiblePodError(
                 f"namespace {namespace} has no label for team {team}",

@@ -16,8 +16,8 @@ from muster.kube.objects import JsonObject, mapping, objects, text
 from muster.schemas.facts.operations import PreflightPlan
 from muster.schemas.job import Slot, TaskGroup
 from muster.schemas.labels import EXIT_CODE, RUN_S
+from muster.schemas.pods import CONTAINER, namespace_for
 
-CONTAINER = "main"
 CLAIM = "gpus"
 """Name of the ResourceClaim within the pod."""
 WHOLE_MILLI = 1000
@@ -58,7 +58,7 @@ class PodOrder:
     @property
     def namespace(self) -> str:
         """Return the namespace of the pod, its claim and its gang's Service."""
-        return names.namespace_for(self.policy.namespace, self.gang.spec.team)
+        return namespace_for(self.policy.namespace, self.gang.spec.team)
 
     @property
     def group(self) -> TaskGroup:
@@ -102,7 +102,7 @@ def gang_service(gang: Gang, policy: PodPolicy, *, owner: tuple[str, str] = ("",
     """Return the headless Service of an attempt; None for a single pod. `owner` is a pod's name and uid."""
     if not gang.has_service:
         return None
-    namespace = names.namespace_for(policy.namespace, gang.spec.team)
+    namespace = namespace_for(policy.namespace, gang.spec.team)
     return service_manifest(gang, namespace=namespace, labels=_attempt_labels(gang, policy), owner=owner)
 
 
@@ -194,6 +194,8 @@ def _container(order: PodOrder) -> tuple[JsonObject, list[JsonObject]]:
     command = group.command or gang.spec.command
     if command:
         container["command"] = list(command)
+    if gang.spec.workdir:
+        container["workingDir"] = gang.spec.workdir
     if stored:
         container["volumeMounts"] = [one.mount for one in stored]
     return container, [one.volume for one in stored]
