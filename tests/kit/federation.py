@@ -63,6 +63,9 @@ class VirtualFederation(VirtualService[FederationCore]):
         hold = JobHoldRequested(principal="ada", reason=reason)
         return self.write("gateway", "job", one.id, f"{ask.value}-requested", hold)
 
+    def requeue(self, one: Job) -> Fact:
+        return self.write("gateway", "job", one.id, "requeue-requested", JobHoldRequested(principal="ada"))
+
     def change(self, name: str) -> None:
         payload = QueueChangeRequested(spec=QueueSpec(name=name), principal="root")
         self.write("gateway", "queue", name, "change-requested", payload)

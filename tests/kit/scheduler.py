@@ -99,6 +99,13 @@ class VirtualScheduler(VirtualService[SchedulerCore]):
         self.ask(one, Ask.RELEASE)
         self.settle()
 
+    def requeue(self, one: Job, *, reason: str = "") -> Fact:
+        """The request of a user to requeue the job arrives, and the scheduler answers."""
+        asked = JobHoldRequested(principal="ada", reason=reason)
+        fact = self.write("federation", "job", one.id, "requeue-forwarded", asked)
+        self.settle()
+        return fact
+
     def prioritise(self, one: Job, priority: int) -> None:
         self.ask(one, Ask.PRIORITY, priority=priority)
         self.settle()

@@ -1,4 +1,4 @@
-"""`muster submit`, and what may be asked of jobs afterwards: `cancel`, `hold`, `release`, `priority`."""
+"""`muster submit`, and what may be asked of jobs afterwards: `cancel`, `hold`, `release`, `requeue`, `priority`."""
 
 import os
 from collections.abc import Callable
@@ -13,11 +13,16 @@ from muster.cli import values
 from muster.cli.errors import usage
 from muster.cli.options import As, Output, Reason, StateDir, spread
 
-Ask = Literal["cancel", "hold", "release"]
+Ask = Literal["cancel", "hold", "release", "requeue"]
 _ASKS: tuple[tuple[Ask, str, str], ...] = (
     ("cancel", "Jobs to cancel.", "Ask that jobs end; running pods are stopped."),
     ("hold", "Waiting jobs to hold.", "Ask that waiting jobs are not started; they keep their places in line."),
     ("release", "Held jobs to release.", "Ask that held jobs may be started again."),
+    (
+        "requeue",
+        "Placed or running jobs.",
+        "Stop the attempt of jobs, with its grace period, and queue them again; it counts as no failure or preemption.",
+    ),
 )
 """What may be asked of each of several jobs, with the help texts of the argument and of the command."""
 

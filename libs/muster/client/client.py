@@ -164,6 +164,11 @@ class Muster:
         """Request the release of a held job; return its current state. ConflictError if it has ended."""
         return await self._change(JobView, "POST", _path("jobs", job_id, "release"), reason=reason)
 
+    async def requeue(self, job_id: str, *, reason: str = "") -> JobView:
+        """Request that the attempt of a job is stopped, with its grace period, and the job queued again; return its
+        current state. ConflictError unless it is placed or running."""
+        return await self._change(JobView, "POST", _path("jobs", job_id, "requeue"), reason=reason)
+
     async def prioritise(self, job_id: str, priority: int, *, reason: str = "") -> JobView:
         """Request a priority for a job, 0 to 1000; return its current state. ConflictError if it has ended."""
         change = PriorityChange(priority=priority, reason=reason)

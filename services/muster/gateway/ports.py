@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 from muster.core import Draft
 from muster.gateway.authorise import Principal
@@ -67,7 +67,7 @@ class JobRef:
 class JobRequest:
     """A request about a job other than its cancellation."""
 
-    ask: Ask
+    ask: Ask | Literal["requeue"]
     payload: JobHoldRequested | JobPriorityRequested
 
 
@@ -95,8 +95,8 @@ class RequestLog(Protocol):
         ...
 
     async def request_of_job(self, job: JobView, asked: JobRequest, *, key: str) -> None:
-        """Store `hold-requested`, `release-requested` or `priority-requested`. key: the idempotency key; the same
-        key gives the same request."""
+        """Store `hold-requested`, `release-requested`, `priority-requested` or `requeue-requested`. key: the
+        idempotency key; the same key gives the same request."""
         ...
 
     async def request(self, asked: Draft, *, key: str) -> None:

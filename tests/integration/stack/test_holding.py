@@ -1,4 +1,4 @@
-"""Held, released and moved in line through a whole stack: door, federation, scheduler, read model, command line."""
+"""Held, released, requeued and moved in line through a whole stack, from the gateway to the command line."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -65,3 +65,18 @@ async def test_another_priority_moves_a_waiting_job_in_line(harness: Harness) ->
     await harness.ended([full, first, second])
     placed = [fact.subject_id for fact in await harness.facts() if fact.name == "placed"]
     assert placed[-3:] == [full, second, first]
+
+
+async def test_a_requeued_job_runs_again_as_its_next_attempt(harness: Harness) -> None:
+    muster = harness.muster
+    one = (await muster.submit(job("again", gpus=1, run_s=10_000))).id
+    await harness.job_that(one, lambda view: view.phase is Phase.RUNNING)
+    assert "requeue requested" in await command(harness.settings.state_dir, "requeue", one, "--reason", "new data")
+    again = await harness.job_that(one, lambda view: view.phase is Phase.RUNNING and view.attempt == 2)
+    assert (again.preemptions, again.retries_used, again.node_losses) == (0, 0, 0)
+    told = [fact for fact in await harness.facts() if fact.subject_id == one]
+    (queued,) = [fact.payload for fact in told if fact.name == "queued" and fact.payload.attempt == 2]
+    assert (queued.shown_reason, queued.detail.endswith(": new data")) == ("requeued", True)
+    await muster.cancel(one)
+    await harness.ended([one])
+    assert await harness.violations([one]) == []

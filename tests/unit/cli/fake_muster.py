@@ -110,6 +110,9 @@ class FakeMuster:
     async def release(self, job_id: str, *, reason: str = "") -> JobView:
         return self._ask("release", job_id, reason)
 
+    async def requeue(self, job_id: str, *, reason: str = "") -> JobView:
+        return self._ask("requeue", job_id, reason)
+
     async def prioritise(self, job_id: str, priority: int, *, reason: str = "") -> JobView:
         return self._ask(f"priority {priority}", job_id, reason)
 

@@ -1,4 +1,4 @@
-"""Requests about a job other than its cancellation (hold, release, priority), and their answers."""
+"""Requests about a job other than its cancellation (hold, release, priority, requeue), and their answers."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -8,7 +8,9 @@ from muster.schemas.job import Priority
 
 
 class JobHoldRequested(Payload):
-    """`hold-requested`, `release-requested` and both as forwarded: the job shall not be started, or may be again."""
+    """`hold-requested`, `release-requested`, `requeue-requested` and all three as forwarded: the job shall not be
+    started, may be started again, or its attempt shall be stopped and the job queued again.
+    """
 
     principal: str
     reason: Text = ""
@@ -48,15 +50,33 @@ class JobReprioritised(Payload):
 
 
 class JobWishRefused(Payload):
-    """`hold-refused`, `release-refused`, `priority-refused`: no change was applied. principal: the requester.
-    reason: why."""
+    """`hold-refused`, `release-refused`, `priority-refused`, `requeue-refused`: no change was applied. principal: the
+    requester. reason: why."""
 
     principal: str
     reason: Text
 
 
+class RequeueWish(Payload):
+    """A request to requeue a job by `fact` that is not answered yet."""
+
+    fact: str
+    principal: str
+    reason: Text = ""
+
+    @property
+    def words(self) -> str:
+        """Return the requester and the reason as text."""
+        return f"requested by {self.principal}: {self.reason}" if self.reason else f"requested by {self.principal}"
+
+
+def requeue_wish(fact: str, asked: JobHoldRequested) -> RequeueWish:
+    """Return the unanswered request of this fact."""
+    return RequeueWish(fact=fact, principal=asked.principal, reason=asked.reason)
+
+
 class Ask(StrEnum):
-    """Kinds of requests about a job other than its cancellation."""
+    """Kinds of requests about a job that apply to all of its attempts, until the next request of the same kind."""
 
     HOLD = "hold"
     RELEASE = "release"

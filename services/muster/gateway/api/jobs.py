@@ -1,6 +1,6 @@
-"""Routes of jobs: submit one or many, show, explain, cancel, hold, release and prioritize.
+"""Routes of jobs: submit one or many, show, explain, cancel, hold, release, requeue and prioritize.
 
-The scheduler answers holds, releases and priorities with facts of the job.
+The scheduler answers holds, releases, requeues and priorities with facts of the job.
 """
 
 import os
@@ -299,6 +299,31 @@ async def release_job(
     """Release a held job to its former position in the queue; a job that is not held does not change."""
     payload = JobHoldRequested(principal=caller.name, reason=reason)
     await context.log.request_of_job(job, JobRequest(Ask.RELEASE, payload), key=key)
+    return job
+
+
+@action_router.post(
+    "/v1/jobs/{job_id}/requeue", status_code=202, summary="Requeue a job with pods", response_description=_REQUESTED
+)
+async def requeue_job(
+    caller: Caller,
+    context: Context,
+    job: Annotated[JobView, job_to("requeue")],
+    key: IdempotencyKey,
+    reason: Reason = "",
+) -> JobView:
+    """Stop the attempt of a job, with its grace period, and queue the job again: neither a failure nor a preemption.
+
+    409 unless the job is placed or running.
+    """
+    if job.phase not in (Phase.PLACED, Phase.RUNNING):
+        raise conflict(
+            f"job {job.id} is {job.phase.value}: only a job that is placed or running can be requeued",
+            field="job_id",
+            cure="Wait until it runs; a job that waits keeps its position in the queue.",
+        )
+    payload = JobHoldRequested(principal=caller.name, reason=reason)
+    await context.log.request_of_job(job, JobRequest("requeue", payload), key=key)
     return job
 
 

@@ -55,9 +55,9 @@ def slots_added(slots: tuple[Slot, ...], resize: jobs.JobResizeRequested | None)
 def explanation(state: jobs.JobState) -> tuple[str, str]:
     """Reason and detail as the job's newest fact left them in its row."""
     if state.phase is Phase.STOPPING and state.stop_reason is not None:
-        return state.stop_reason.value, state.detail
+        return jobs.REQUEUED if state.requeued else state.stop_reason.value, state.detail
     if state.phase is Phase.QUEUED and not state.reason and state.queued_reason is not None:
-        return state.queued_reason.value, state.queued_detail
+        return jobs.REQUEUED if state.requeued else state.queued_reason.value, state.queued_detail
     return state.reason, state.detail
 
 
@@ -171,7 +171,7 @@ class JobFacts:
         row.attempt = queued.attempt
         row.queued_at = fact.time
         row.placed_at = row.running_at = row.slice_ends_at = 0
-        row.reason = queued.reason.value
+        row.reason = queued.shown_reason
         row.detail = queued.detail
         row.made_way_for = ""
         queued.count_run(row)
@@ -277,7 +277,7 @@ class JobFacts:
         job = self._job(fact)
         if job is not None:
             self._move(job, Phase.STOPPING)
-            job.row.reason = stop.reason.value
+            job.row.reason = stop.shown_reason
             job.row.made_way_for = stop.made_way_for
             job.row.slice_ends_at = 0
 

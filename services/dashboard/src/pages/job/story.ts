@@ -70,6 +70,7 @@ function tell(fact: FactView, body: Body): string {
     case "cancel-requested":
     case "hold-requested":
     case "release-requested":
+    case "requeue-requested":
       return sentence(
         `${plain(fact.name.replace("-requested", ""))} requested by ${text(body, "principal")}`,
         text(body, "reason"),
@@ -91,6 +92,7 @@ function tell(fact: FactView, body: Body): string {
     case "hold-refused":
     case "release-refused":
     case "priority-refused":
+    case "requeue-refused":
       return sentence(`${plain(fact.name)} to ${text(body, "principal")}`, text(body, "reason"));
     case "job-ended":
       return sentence(`The federation recorded the end: ${text(body, "phase")}`, text(body, "reason"));

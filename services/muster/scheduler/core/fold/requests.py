@@ -1,4 +1,4 @@
-"""Folds of requests about jobs (hold, release, priority, recall) and of contact with the federation."""
+"""Folds of requests about jobs (hold, release, priority, requeue, recall) and of contact with the federation."""
 
 from muster.core import Fact, Instant, after
 from muster.core.folding import Folds
@@ -20,6 +20,7 @@ from muster.schemas.facts.job_wishes import (
     JobReprioritised,
     JobWishRefused,
     job_wish,
+    requeue_wish,
     with_wish,
     without_wishes,
 )
@@ -41,6 +42,16 @@ def _forwarded(state: State, fact: Fact, asked: JobHoldRequested | JobPriorityRe
     record.wishes = with_wish(record.wishes, job_wish(fact.id, ask, asked))
     state.due.mark_dirty(record.id)
     enlist(state, record)
+
+
+@FOLDS.on("job", "requeue-forwarded", JobHoldRequested)
+def _requeue_forwarded(state: State, fact: Fact, asked: JobHoldRequested) -> None:
+    record = state.jobs.records.get(fact.subject_id)
+    if record is None or record.phase.is_terminal:
+        state.anomalies[f"{fact.name} of no live job"] += 1
+        return
+    record.requeue = requeue_wish(fact.id, asked)
+    state.due.mark_dirty(record.id)
 
 
 @FOLDS.on("job", "held", JobHeld)
@@ -85,7 +96,7 @@ def _reprioritised(state: State, fact: Fact, reprioritised: JobReprioritised) ->
     touch(state, record, fact)
 
 
-@FOLDS.on("job", ("hold-refused", "release-refused", "priority-refused"), JobWishRefused)
+@FOLDS.on("job", ("hold-refused", "release-refused", "priority-refused", "requeue-refused"), JobWishRefused)
 def _refused(state: State, fact: Fact, _: JobWishRefused) -> None:
     record = _answered(state, fact)
     if record is not None:
@@ -100,6 +111,8 @@ def _answered(state: State, fact: Fact) -> JobRecord | None:
         state.anomalies[f"{fact.name} of no live job"] += 1
         return None
     record.wishes = without_wishes(record.wishes, fact.causes)
+    if record.requeue is not None and record.requeue.fact in fact.causes:
+        record.requeue = None
     return record
 
 

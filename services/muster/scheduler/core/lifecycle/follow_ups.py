@@ -28,7 +28,7 @@ from muster.schemas.facts.job import (
     QueuedReason,
     StopReason,
 )
-from muster.schemas.facts.job_wishes import Ask, JobHeld, JobReprioritised, JobWish, JobWishRefused
+from muster.schemas.facts.job_wishes import Ask, JobHeld, JobReprioritised, JobWish, JobWishRefused, RequeueWish
 from muster.schemas.facts.node import WithholdWish
 from muster.schemas.facts.operations import NodeExcluded
 from muster.schemas.job import Phase
@@ -102,7 +102,7 @@ def _of_run(state: State, record: JobRecord, now: Instant, blame_s: float) -> Dr
         return _after_exit(record, record.exited, now, because)
     if record.cancel_fact and record.phase is not Phase.STOPPING:
         return _stop_run(record, StopReason.CANCELLED, record.cancel_fact)
-    if record.wishes or record.phase is Phase.STOPPING:
+    if record.wishes or record.requeue is not None or record.phase is Phase.STOPPING:
         return _answer_requests(record)
     if record.phase is Phase.PLACED:
         if record.preflight_plan is not None:
@@ -136,11 +136,29 @@ def draft(record: JobRecord, name: str, payload: Payload, *, causes: tuple[str, 
 
 def _answer_requests(record: JobRecord) -> Draft | None:
     """Return the answer to the job's first request; None if there is none, or if the job is not queued yet."""
-    if not record.wishes or record.phase is Phase.SUBMITTED:
+    if record.phase is Phase.SUBMITTED:
         return None
+    if not record.wishes:
+        return None if record.requeue is None else _answer_requeue(record, record.requeue)
     wish = record.wishes[0]
     name, payload = answer_request(record, wish)
     return draft(record, name, payload, causes=(wish.fact,))
+
+
+def _answer_requeue(record: JobRecord, wish: RequeueWish) -> Draft:
+    """Return the stop of the attempt, or the refusal for a job without one."""
+    if record.phase not in (Phase.PLACED, Phase.RUNNING):
+        reason = f"{_STANDS.get(record.phase, 'it waits')}: only a job that is placed or running can be requeued"
+        refused = JobWishRefused(principal=wish.principal, reason=reason)
+        return draft(record, "requeue-refused", refused, causes=(wish.fact,))
+    stop = JobStopRequested(
+        attempt=record.attempt,
+        reason=StopReason.PREEMPTED,
+        grace_s=record.job.spec.grace_s,
+        detail=wish.words[:TEXT_CHARS_MAX],
+        requeued=True,
+    )
+    return draft(record, "stop-requested", stop, causes=(wish.fact,))
 
 
 def _after_exit(record: JobRecord, exited: PodsExited, now: Instant, because: str) -> Draft:
@@ -221,6 +239,8 @@ def _requeue(
     if failures_in_row is None and record.failures_in_row and record.came_further(record.exited_at):
         failures_in_row = 0
     payload = _queued(record, attempt=record.attempt + 1, reason=reason, detail=detail, failures_in_row=failures_in_row)
+    if reason is QueuedReason.PREEMPTED and record.requeued:
+        payload = payload.model_copy(update={"requeued": True})
     return draft(record, "queued", payload, causes=causes)
 
 
