@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from muster.bus.limits import YOUNG_OBJECTS
 from muster.cli import (
+    accounting_commands,
     cluster_commands,
     cordon_commands,
     device_commands,
@@ -56,6 +57,7 @@ for module in (
     init_command,
     job_commands,
     read_commands,
+    accounting_commands,
     cordon_commands,
     cluster_commands,
     usage_commands,

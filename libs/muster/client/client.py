@@ -137,9 +137,18 @@ class Muster:
         phase: Phase | None = None,
         live_only: bool = False,
         limit: int = 100,
+        user: str = "",
+        ended: bool = False,
+        ended_from: int = 0,
+        ended_before: int = 0,
     ) -> Sequence[JobView]:
-        """Return the newest jobs first, at most `limit`, reading as many pages as necessary."""
-        wanted = _given(team=team, queue=queue, phase=phase.value if phase else "", live=live_only)
+        """Return the newest jobs first, at most `limit`, reading as many pages as necessary.
+
+        user: only jobs that this principal submitted. ended: only ended jobs, the last to end first; ended_from,
+        ended_before: limits of their end, in nanoseconds since 1970, 0 for none.
+        """
+        wanted = _given(team=team, queue=queue, phase=phase.value if phase else "", live=live_only, user=user)
+        wanted |= _given(ended=ended, ended_from=ended_from or "", ended_before=ended_before or "")
         found: list[JobView] = []
         while len(found) < limit:
             wanted["limit"] = min(PAGE_MAX, limit - len(found))

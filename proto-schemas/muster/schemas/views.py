@@ -90,6 +90,10 @@ class JobView(Record):
     """Nodes that it is not placed on."""
     failures_in_row: int = 0
     """Consecutive failures of its own without progress, which `retries` limits."""
+    measured_s: float = 0.0
+    """GPU-seconds of all attempts that telemetry measured, as last reported."""
+    busy_s: float = 0.0
+    """Of `measured_s`, weighted by the utilization of the GPUs."""
 
 
 def job_view(job: Job, *, cluster: str = "", submitted_at: int | None = None, seq: int = 0) -> JobView:

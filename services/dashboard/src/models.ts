@@ -431,6 +431,8 @@ export interface JobView {
   lost_last_s: number;
   excluded: string[];
   failures_in_row: number;
+  measured_s: number;
+  busy_s: number;
 }
 
 export interface Lister {

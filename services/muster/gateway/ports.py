@@ -120,6 +120,14 @@ class JobFilter:
     phase: Phase | None = None
     live_only: bool = False
     """List only jobs that have not ended."""
+    user: str = ""
+    """The principal that submitted the job."""
+    ended_only: bool = False
+    """List only jobs that have ended, the last to end first."""
+    ended_from: int = 0
+    """Of ended jobs: the earliest end, in nanoseconds since 1970."""
+    ended_before: int = 0
+    """Of ended jobs: the end must be earlier than this; 0: no limit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,8 @@ from muster.schemas.views import FactView, JobView, SubmitAnswer
 
 PAGE_MAX = 1_000
 PAGE_DEFAULT = 100
+END_NS = 2**63 - 1
+"""Latest time of a filter, in nanoseconds since 1970."""
 _CURSOR = re.compile(r"[0-9]{20}:[A-Z2-7]{26}")
 
 router = APIRouter(route_class=Route, tags=["jobs"], responses=refusals(404))
@@ -146,9 +148,29 @@ async def list_jobs(
     queue: Annotated[str, Query(description="Only jobs of this queue")] = "",
     phase: Annotated[Phase | None, Query(description="Only jobs in this phase"), BeforeValidator(_phase)] = None,
     live: Annotated[Flag, Query(description="Only jobs that have not ended")] = False,
+    user: Annotated[str, Query(description="Only jobs that this principal submitted")] = "",
+    ended: Annotated[Flag, Query(description="Only jobs that have ended, the last to end first")] = False,
+    ended_from: Annotated[
+        int, Query(description="With `ended`: ended at this time or later, in nanoseconds since 1970"), Count(END_NS)
+    ] = 0,
+    ended_before: Annotated[
+        int, Query(description="With `ended`: ended before this time, in nanoseconds since 1970"), Count(END_NS)
+    ] = 0,
 ) -> Response:
     """List jobs from the read model; while it is unavailable, there is no list."""
-    wanted = JobFilter(team=team, queue=queue, phase=phase, live_only=live)
+    if not ended and (ended_from or ended_before):
+        field = "ended_from" if ended_from else "ended_before"
+        raise invalid("only the list of ended jobs has it", field=field, cure="Send ended=true as well.")
+    wanted = JobFilter(
+        team=team,
+        queue=queue,
+        phase=phase,
+        live_only=live,
+        user=user,
+        ended_only=ended,
+        ended_from=ended_from,
+        ended_before=ended_before,
+    )
     page = await context.view.jobs(wanted, limit=limit, cursor=cursor)
     return answers.rows("jobs", page.rows, next_cursor=page.next_cursor)
 

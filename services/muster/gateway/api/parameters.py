@@ -110,7 +110,8 @@ class Count:
     def __call__(self, given: object) -> int:
         """Parse a number."""
         text = str(given)
-        if not (text.isascii() and text.isdecimal() and len(text) < 10 and 1 <= int(text) <= self.most):
+        digits_max = len(str(self.most))
+        if not (text.isascii() and text.isdecimal() and len(text) <= digits_max and 1 <= int(text) <= self.most):
             raise refused(f"{text[:20]!r} is not between 1 and {self.most}", cure=f"Send 1 to {self.most}.")
         return int(text)
 

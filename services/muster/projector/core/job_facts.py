@@ -11,6 +11,7 @@ from muster.schemas.facts import job as jobs
 from muster.schemas.facts.federation import JobReturned
 from muster.schemas.facts.job_wishes import JobHeld, JobReprioritised
 from muster.schemas.facts.queue import CPU, GPU, MEMORY
+from muster.schemas.facts.telemetry import JobUseReported, JobUseState, Use
 from muster.schemas.job import Job, Phase, Slot
 from muster.schemas.registry import STATE_NAME
 from muster.schemas.views import JobView, follow_state, job_view
@@ -61,6 +62,8 @@ def explanation(state: jobs.JobState) -> tuple[str, str]:
     return state.reason, state.detail
 
 
+USES_KEPT = 8_000
+
 _TERMINAL = {phase.value: phase for phase in Phase if phase.is_terminal}
 
 
@@ -76,6 +79,7 @@ class JobFacts:
         self._fleet = fleet
         self._queues = queues
         self._anomalies = anomalies
+        self._uses: dict[str, Use] = {}  # of a checkpoint, for jobs whose own state did not come yet
 
     def _job(self, fact: Fact) -> LiveJob | None:
         job = self._jobs.live(fact.subject_id)
@@ -317,6 +321,21 @@ class JobFacts:
         if not self._jobs.forget(fact.subject_id):
             self._anomalies.count += 1
 
+    @FOLDS.on("job", "use-reported", JobUseReported)
+    def _use_reported(self, fact: Fact, reported: JobUseReported) -> None:
+        """Show what telemetry measured. The last report comes after the end of the job."""
+        if not self._jobs.report_use(fact.subject_id, reported.use, seq=fact.seq):
+            self._anomalies.count += 1
+
+    @FOLDS.on("job", STATE_NAME, JobUseState)
+    def _use_state(self, fact: Fact, state: JobUseState) -> None:
+        """Restore what telemetry measured; the state of the job itself may come later in the checkpoint."""
+        if state.reported is None or self._jobs.report_use(fact.subject_id, state.reported.use, seq=fact.seq):
+            return
+        self._uses[fact.subject_id] = state.reported.use
+        if len(self._uses) > USES_KEPT:
+            del self._uses[next(iter(self._uses))]
+
     @FOLDS.on("job", STATE_NAME, jobs.JobState)
     def _job_state(self, fact: Fact, state: jobs.JobState) -> None:
         job = self._admit(state.job, fact, submitted_at=state.job.submitted_at or state.queued_at)
@@ -327,3 +346,6 @@ class JobFacts:
             before, job.row.phase = job.row.phase, Phase.SUBMITTED
             self._hold(job, state.slots, slots_added=slots_added(state.slots, state.resize))
             self._move(job, before)
+        use = self._uses.pop(fact.subject_id, None)
+        if use is not None:
+            self._jobs.report_use(fact.subject_id, use, seq=fact.seq)

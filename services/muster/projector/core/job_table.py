@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 
 from muster.core.fact import Fact
 from muster.projector.core.changes import Changes, JobChange, Marks, job_change
+from muster.schemas.facts.telemetry import Use
 from muster.schemas.job import Phase, Slot
 from muster.schemas.registry import STATE_NAME
 from muster.schemas.views import JobView
@@ -105,6 +106,22 @@ class JobTable:
             oldest = next(iter(self._ended))
             del self._ended[oldest]
             self.marks.drop_stored(oldest)
+
+    def report_use(self, job_id: str, use: Use, *, seq: int) -> bool:
+        """Set what the GPUs did for a job, live or ended; return False if there is no row of it."""
+        live = self._live.get(job_id)
+        ended = self._ended.get(job_id)
+        if live is not None:
+            row = live.row
+        elif ended is not None:
+            row = JobView.model_validate_json(ended.body)
+        else:
+            return False
+        row.measured_s, row.busy_s, row.seq = use.measured_s, use.busy_s, seq
+        if ended is not None and live is None:
+            self._ended[job_id] = job_change(row, was=ended.was, cluster=ended.cluster)
+        self.marks.touch(job_id)
+        return True
 
     def forget(self, job_id: str) -> bool:
         """There is no such row any more, live or ended; False if there was none."""
