@@ -12,6 +12,7 @@ from typer.core import TyperCommand
 from muster.cli import values
 from muster.cli.errors import usage
 from muster.cli.options import As, Output, Reason, StateDir, spread
+from muster.cli.template_commands import template_name
 
 Ask = Literal["cancel", "hold", "release", "requeue"]
 _ASKS: tuple[tuple[Ask, str, str], ...] = (
@@ -116,6 +117,14 @@ def submit(
     state_dir: StateDir,
     output: As = Output.TABLE,
     shape: JobOptions,
+    template: Annotated[
+        str,
+        typer.Option(help="Template to submit; other options change its fields.", callback=template_name),
+    ] = "",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="FIELD=VALUE of the template's job, such as gpus=16 or pod.env.EPOCHS=3."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Ask what would happen; submit nothing.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Follow to the end; exit 1 unless all succeed.")] = False,
     idempotency_key: Annotated[
@@ -125,7 +134,7 @@ def submit(
         ),
     ] = "",
 ) -> None:
-    """Submit the jobs of a file, or one job given by options and its command, which stands behind `--`.
+    """Submit the jobs of a file, one of a template, or one given by options and its command, which stands behind `--`.
 
     For example: muster submit --gpus 8 -- python train.py --lr 3
     """
@@ -136,13 +145,21 @@ def submit(
     words: tuple[str, ...] | None = context.meta.get(_WORDS)
     if words is not None and (shape.command or not words):
         raise usage("--: give the command of the job once, with --command or behind --, such as -- python train.py")
+    given = [one for one in job_spec.OPTIONS if values.source_of(context, one) == "COMMANDLINE"]
+    if set_ and not template:
+        raise usage("--set: changes a field of a template; give --template, or edit the job file")
     if file is not None:
-        given = [job_spec.option_of(one) for one in job_spec.OPTIONS if values.source_of(context, one) == "COMMANDLINE"]
-        if given or words:
-            raise usage(f"FILE and {', '.join(given) or '--'}: give the file or the options of one job, not both")
-    elif all(one is None for one in (shape.gpus, shape.gpu_milli, shape.cpu_milli)):
+        beside = ["--template"] if template else [*map(job_spec.option_of, given)]
+        if beside or words:
+            raise usage(f"FILE and {', '.join(beside) or '--'}: give the file or the options of one job, not both")
+    elif not template and all(one is None for one in (shape.gpus, shape.gpu_milli, shape.cpu_milli)):
         raise usage("FILE: nothing to submit; give a job file, or a shape such as --gpus 8")
-    specs = load_jobs(file) if file else [job_spec.from_options(shape, words=words or ())]
+    if template:
+        from muster.cli import templates
+
+        specs = [templates.made(template, shape, given=given, words=words or (), assignments=set_ or ())]
+    else:
+        specs = load_jobs(file) if file else [job_spec.from_options(shape, words=words or ())]
     for warning in dict.fromkeys(one for spec in specs for one in job_spec.key_warnings(spec)):
         print_note(f"warning: {warning}")
     if dry_run:

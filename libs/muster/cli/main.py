@@ -32,6 +32,7 @@ from muster.cli import (
     schema_commands,
     simulate_commands,
     stack_commands,
+    template_commands,
     token_commands,
     upgrade_commands,
     usage_commands,
@@ -71,6 +72,7 @@ for module in (
 tools = tool_commands()
 guard_commands.app.add_typer(tools.guard)
 for group in (
+    template_commands.app,
     queue_commands.app,
     device_commands.app,
     tools.demo,
