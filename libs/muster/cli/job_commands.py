@@ -1,4 +1,5 @@
-"""`muster submit`, and what may be asked of jobs afterwards: `cancel`, `hold`, `release`, `requeue`, `priority`."""
+"""`muster submit`, and what may be asked of jobs afterwards: `cancel`, `hold`, `release`, `requeue`, `priority`,
+`edit`."""
 
 import os
 from collections.abc import Callable
@@ -34,6 +35,7 @@ def register(app: typer.Typer) -> None:
     for ask, of, does in _ASKS:
         app.command(ask)(_asking(ask, of=of, does=does))
     app.command()(priority)
+    app.command()(edit)
 
 
 _SHAPE = "One job without a file"
@@ -199,3 +201,20 @@ def priority(
     from muster.cli import submitting
 
     submitting.prioritise(state_dir, job_id, priority, reason=reason, form=output)
+
+
+def edit(
+    *,
+    job_id: Annotated[str, typer.Argument(help="A job that waits.", metavar="ID", callback=values.job_id)],
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="FIELD=VALUE: priority, total_run_time_s or min_slice_s; repeat for more."),
+    ] = None,
+    state_dir: StateDir,
+    output: As = Output.TABLE,
+    reason: Reason = "",
+) -> None:
+    """Change the priority and the run times of a waiting job; without --set in the editor that $EDITOR names."""
+    from muster.cli import editing
+
+    editing.edit(state_dir, job_id, set_ or (), reason=reason, form=output)

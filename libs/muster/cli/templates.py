@@ -17,12 +17,11 @@ from muster.cli import job_spec, output
 from muster.cli.errors import CliError, usage
 from muster.cli.files import write_private
 from muster.cli.job_commands import JobOptions
-from muster.cli.jobfile import LIMITS, load_jobs, plain, sentence
+from muster.cli.jobfile import load_jobs, sentence, yaml_value
 from muster.cli.login import config_dir
 from muster.cli.options import Output
 from muster.cli.output import print_line, print_lines, print_note
 from muster.cli.text import gpus
-from muster.core.yaml_text import YamlTextError, yaml_values
 from muster.schemas.base import parse_request
 from muster.schemas.job import JobSpec, TaskGroup
 
@@ -150,7 +149,7 @@ def assigned(fields: Fields, assignments: Sequence[str]) -> Fields:
             raise usage(f"--set: {path[:60]!r} has more than {DEPTH_MAX} parts; give the path of a field")
         if parts[0] in TaskGroup.model_fields and parts[0] not in JobSpec.model_fields:
             parts = ["task_groups", str(_only_group(changed, option="--set")), *parts]
-        value = text if _IN_MAPS.match(path) else _value(text, path=path)
+        value = text if _IN_MAPS.match(path) else yaml_value(text, place=f"--set: {path}")
         _put(changed, parts, value, path=path)
     return cast("Fields", changed)
 
@@ -173,14 +172,6 @@ def _put(inside: JsonValue, parts: Sequence[str], value: JsonValue, *, path: str
         else:
             break
     raise usage(f"--set: {path}: a part of this path is a single value; give the path of a field")
-
-
-def _value(text: str, *, path: str) -> JsonValue:
-    try:
-        values = list(yaml_values(text, LIMITS))
-    except YamlTextError as error:
-        raise usage(f"--set: {path}: {error}; put the value in quotes") from error
-    return plain(values[0], place=f"--set: {path}") if values else None
 
 
 def _only_group(fields: JsonValue, *, option: str) -> int:

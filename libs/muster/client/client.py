@@ -23,7 +23,7 @@ from muster.schemas.devices import ComposabilityBody, ComposabilitySpec, DeviceV
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec
 from muster.schemas.facts.upgrade import CampaignSpec
-from muster.schemas.job import TERMINAL_PHASES, JobSpec, Phase, PriorityChange
+from muster.schemas.job import TERMINAL_PHASES, JobChange, JobSpec, Phase, PriorityChange
 from muster.schemas.members import AssignmentView, FederationView, MemberView, RoutesView
 from muster.schemas.queries import DryRunAnswer, ScaleChoiceView, WhyAnswer
 from muster.schemas.record import Record
@@ -182,6 +182,11 @@ class Muster:
         """Request a priority for a job, 0 to 1000; return its current state. ConflictError if it has ended."""
         change = PriorityChange(priority=priority, reason=reason)
         return await self._change(JobView, "POST", _path("jobs", job_id, "priority"), body=change)
+
+    async def edit(self, job_id: str, change: JobChange) -> JobView:
+        """Request changes of a job; return its current state. ConflictError if it has ended, or if the run times of a
+        placed job are to change."""
+        return await self._change(JobView, "PATCH", _path("jobs", job_id), body=change)
 
     async def why(self, job_id: str) -> WhyAnswer:
         """Return why a job is in its present state."""

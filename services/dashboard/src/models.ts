@@ -433,6 +433,8 @@ export interface JobView {
   failures_in_row: number;
   measured_s: number;
   busy_s: number;
+  total_run_time_s: number;
+  min_slice_s: number;
 }
 
 export interface Lister {

@@ -111,7 +111,7 @@ class FakeLog:
 
     async def request_of_job(self, job: JobView, asked: JobRequest, *, key: str) -> None:
         self._fail()
-        self.of_jobs[key] = (job.id, asked)
+        self.of_jobs[f"{asked.ask} {key}"] = (job.id, asked)
 
     async def request(self, asked: Draft, *, key: str) -> None:
         self._fail()

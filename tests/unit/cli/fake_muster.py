@@ -27,7 +27,7 @@ from muster.client import (
 from muster.client.watch import TypedFact
 from muster.schemas import ids
 from muster.schemas.apiserver import ApiServerReport, ClusterView
-from muster.schemas.job import Job
+from muster.schemas.job import Job, JobChange
 from muster.schemas.views import Problem, job_view
 
 
@@ -114,6 +114,10 @@ class FakeMuster:
 
     async def requeue(self, job_id: str, *, reason: str = "") -> JobView:
         return self._ask("requeue", job_id, reason)
+
+    async def edit(self, job_id: str, change: JobChange) -> JobView:
+        told = change.model_dump(exclude_none=True, exclude={"reason"})
+        return self._ask(f"edit {told}", job_id, change.reason)
 
     async def prioritise(self, job_id: str, priority: int, *, reason: str = "") -> JobView:
         return self._ask(f"priority {priority}", job_id, reason)

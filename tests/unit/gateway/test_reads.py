@@ -308,11 +308,11 @@ async def test_a_cursor_that_makes_no_sense_is_refused() -> None:
 async def test_what_the_api_does_not_have_is_told_with_what_it_has() -> None:
     async with FakeHarness().client() as client:
         nowhere = await client.get("/v1/jbos")
-        unknown = await client.patch(f"/v1/jobs/{'A' * 26}")
+        unknown = await client.put(f"/v1/jobs/{'A' * 26}")
     assert (nowhere.status_code, nowhere.json()["field"]) == (404, "path")
     assert "GET /v1/jbos" in nowhere.json()["detail"]
     assert (unknown.status_code, unknown.json()["field"]) == (405, "method")
-    assert unknown.headers["allow"] == "DELETE, GET"
+    assert unknown.headers["allow"] == "DELETE, GET, PATCH"
 
 
 async def test_the_document_describes_bodies_and_every_route_and_resolves() -> None:

@@ -8,7 +8,7 @@ from muster.core.instant import NS_PER_S
 from muster.projector.core import ProjectorCore
 from muster.schemas.facts import job as jobs
 from muster.schemas.facts.federation import JobReturned
-from muster.schemas.facts.job_wishes import JobHeld, JobReprioritised
+from muster.schemas.facts.job_wishes import JobEdited, JobHeld, JobReprioritised
 from muster.schemas.facts.telemetry import JobUseReported, JobUseState, Use
 from muster.schemas.job import Job, JobSpec, Phase, Slot, TaskGroup
 from muster.schemas.registry import STATE_NAME
@@ -297,3 +297,17 @@ def test_a_checkpoint_restores_what_was_measured_in_any_order(seen: Seen, phase:
         seq = len(seen.story.facts) + 1
         seen.story.facts.append(a_fact(writer, "job", job.id, STATE_NAME, body, seq=seq))
     assert (seen.job(job).measured_s, seen.job(job).busy_s) == (100.0, 40.0)
+
+
+def test_the_run_times_are_those_of_the_job_of_its_queue_and_of_the_last_edit(seen: Seen) -> None:
+    job = a_job(1)
+    seen.story.routed(job)
+    assert (seen.job(job).total_run_time_s, seen.job(job).min_slice_s) == (7 * 86_400.0, 3_600.0)
+    seen.story.add("job", job.id, "queued", jobs.JobQueued(queue="blue", attempt=1, total_run_time_s=600.0))
+    assert (seen.job(job).total_run_time_s, seen.job(job).min_slice_s) == (600.0, 3_600.0)
+    seen.story.add("job", job.id, "edited", JobEdited(total_run_time_s=300.0, min_slice_s=60.0, principal="ann"))
+    seen.story.placed(job)
+    seen.story.running(job)
+    view = seen.job(job)
+    assert (view.total_run_time_s, view.min_slice_s) == (300.0, 60.0)
+    assert view.slice_ends_at == view.running_at + 60 * NS_PER_S

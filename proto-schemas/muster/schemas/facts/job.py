@@ -6,7 +6,7 @@ from typing import Protocol
 
 from muster.schemas.base import InstantNs, JobId, Payload, Text
 from muster.schemas.facts.federation import Assignment, JobRecalled, Reroute
-from muster.schemas.facts.job_wishes import JobHeld, JobWish, RequeueWish
+from muster.schemas.facts.job_wishes import EditWish, JobHeld, JobWish, RequeueWish
 from muster.schemas.facts.operations import NodeExcluded, PreflightFailed, PreflightPlan
 from muster.schemas.job import Job, Phase, Priority, Slot
 from muster.schemas.record import StateRecord
@@ -385,6 +385,8 @@ class JobState(StateRecord):
     """The request to requeue it, without an answer."""
     requeued: bool = False
     """Whether its attempt is being stopped, or was it last, because a user requeued it."""
+    edit: EditWish | None = None
+    """The request to edit it, without an answer."""
 
 
 @dataclass(slots=True)
@@ -420,6 +422,10 @@ class RoutedState(StateRecord):
     """Assignments that clusters were told to drop and have not confirmed."""
     requeue: RequeueWish | None = None
     """The request to requeue it, which is not yet forwarded; only the present cluster gets it."""
+    edit: EditWish | None = None
+    """The request to edit it, which is not yet forwarded."""
+    standing_edit: EditWish | None = None
+    """The forwarded request to edit it, to be forwarded to the next cluster, too."""
 
 
 @dataclass(slots=True)

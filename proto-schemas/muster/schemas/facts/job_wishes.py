@@ -1,10 +1,10 @@
-"""Requests about a job other than its cancellation (hold, release, priority, requeue), and their answers."""
+"""Requests about a job other than its cancellation (hold, release, priority, requeue, edit), and their answers."""
 
 from collections.abc import Iterable
 from enum import StrEnum
 
 from muster.schemas.base import Payload, Text
-from muster.schemas.job import Priority
+from muster.schemas.job import Priority, RunTime, SliceTime
 
 
 class JobHoldRequested(Payload):
@@ -50,11 +50,44 @@ class JobReprioritised(Payload):
 
 
 class JobWishRefused(Payload):
-    """`hold-refused`, `release-refused`, `priority-refused`, `requeue-refused`: no change was applied. principal: the
-    requester. reason: why."""
+    """`hold-refused`, `release-refused`, `priority-refused`, `requeue-refused`, `edit-refused`: no change was applied.
+    principal: the requester. reason: why."""
 
     principal: str
     reason: Text
+
+
+class JobEditRequested(Payload):
+    """`edit-requested` and `edit-forwarded`: the waiting job shall have these run times. None: unchanged."""
+
+    principal: str
+    reason: Text = ""
+    total_run_time_s: RunTime | None = None
+    min_slice_s: SliceTime | None = None
+
+
+class JobEdited(Payload):
+    """`edited`: the job has these run times from now on."""
+
+    total_run_time_s: float
+    min_slice_s: float
+    principal: str
+    reason: Text = ""
+
+
+class EditWish(Payload):
+    """A request to edit a job by `fact` that is not answered yet."""
+
+    fact: str
+    asked: JobEditRequested
+
+
+def with_edit(older: EditWish | None, newer: EditWish) -> EditWish:
+    """Return the newer request, with the fields that only the older one sets."""
+    if older is None:
+        return newer
+    left = {name: value for name, value in newer.asked if value is not None}
+    return newer.model_copy(update={"asked": older.asked.model_copy(update=left)})
 
 
 class RequeueWish(Payload):

@@ -15,7 +15,7 @@ from muster.schemas.facts.federation import (
     RoutingWish,
 )
 from muster.schemas.facts.job import JobRouted, RoutedState
-from muster.schemas.facts.job_wishes import with_wish
+from muster.schemas.facts.job_wishes import with_edit, with_wish
 from muster.schemas.facts.operations import OperationWish
 from muster.schemas.facts.queue import QueueWish
 from muster.schemas.facts.reservation import ReservationWish
@@ -211,12 +211,16 @@ class State:
         for wish in record.wishes:
             wishes = with_wish(wishes, wish)
         record.wishes, record.standing, record.requeue = wishes, (), None
+        if record.standing_edit is not None:
+            record.edit = with_edit(record.standing_edit, record.edit or record.standing_edit)
+            record.standing_edit = None
         self.check_address(record)
 
     def end(self, record: RoutedJob, phase: Phase) -> None:
         """End the job; drop the oldest ended jobs."""
         self.unassign(record)
-        record.phase, record.wishes, record.standing, record.reroute, record.requeue = phase, (), (), None, None
+        record.phase, record.wishes, record.standing, record.reroute = phase, (), (), None
+        record.requeue = record.edit = record.standing_edit = None
         self.pending.remove(record.job.id)
         self.ended[record.job.id] = None
         self.dirty.pop(record.job.id, None)

@@ -1,6 +1,6 @@
-"""Routes of jobs: submit one or many, show, explain, cancel, hold, release, requeue and prioritize.
+"""Routes of jobs: submit one or many, show, explain, cancel, hold, release, requeue and edit.
 
-The scheduler answers holds, releases, requeues and priorities with facts of the job.
+The scheduler answers these requests, except of cancellations, with facts of the job.
 """
 
 import os
@@ -44,8 +44,8 @@ from muster.gateway.submit import Submission, dry_run, refuse_priority, submit, 
 from muster.gateway.views import as_submitted, waits, with_scaling, without_cluster
 from muster.schemas.base import JOBS_PER_BATCH_MAX
 from muster.schemas.facts.job import JobCancelRequested
-from muster.schemas.facts.job_wishes import Ask, JobHoldRequested, JobPriorityRequested
-from muster.schemas.job import JobSpec, Phase, PriorityChange
+from muster.schemas.facts.job_wishes import Ask, JobEditRequested, JobHoldRequested, JobPriorityRequested
+from muster.schemas.job import JobChange, JobSpec, Phase, PriorityChange
 from muster.schemas.members import AskAssignment, AssignmentView
 from muster.schemas.queries import DryRunAnswer, WhyAnswer
 from muster.schemas.views import FactView, JobView, SubmitAnswer
@@ -370,6 +370,48 @@ async def prioritise_job(
     await refuse_priority(context, caller, change.priority, queue=job.queue)
     payload = JobPriorityRequested(principal=caller.name, priority=change.priority, reason=change.reason)
     await context.log.request_of_job(job, JobRequest(Ask.PRIORITY, payload), key=key)
+    return job
+
+
+@action_router.patch(
+    "/v1/jobs/{job_id}",
+    status_code=202,
+    summary="Edit a job",
+    response_description=_REQUESTED,
+    responses=refusals(*OF_BODIES),
+)
+async def edit_job(
+    caller: Caller,
+    change: Annotated[JobChange, Depends(JsonBody(JobChange))],
+    context: Context,
+    job: Annotated[JobView, job_to("edit jobs")],
+    key: IdempotencyKey,
+) -> JobView:
+    """Change the priority of a job, and the run times of a job that waits, within the limits of its queue.
+
+    409 if the run times of a placed job are to change; then no change is requested.
+    """
+    has_times = change.total_run_time_s is not None or change.min_slice_s is not None
+    if not has_times and change.priority is None:
+        raise invalid("nothing to change", field="body", cure="Send priority, total_run_time_s or min_slice_s.")
+    if has_times and job.phase in _HOLDING:
+        raise conflict(
+            f"job {job.id} is {job.phase.value}: only a job that waits can get other run times",
+            field="total_run_time_s" if change.total_run_time_s is not None else "min_slice_s",
+            cure="Requeue or cancel it.",
+        )
+    if change.priority is not None:
+        await refuse_priority(context, caller, change.priority, queue=job.queue)
+        asked = JobPriorityRequested(principal=caller.name, priority=change.priority, reason=change.reason)
+        await context.log.request_of_job(job, JobRequest(Ask.PRIORITY, asked), key=key)
+    if has_times:
+        times = JobEditRequested(
+            principal=caller.name,
+            reason=change.reason,
+            total_run_time_s=change.total_run_time_s,
+            min_slice_s=change.min_slice_s,
+        )
+        await context.log.request_of_job(job, JobRequest("edit", times), key=key)
     return job
 
 

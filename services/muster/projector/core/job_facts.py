@@ -9,7 +9,7 @@ from muster.projector.core.projection import Anomalies
 from muster.projector.core.queues import HOLDING, Queues
 from muster.schemas.facts import job as jobs
 from muster.schemas.facts.federation import JobReturned
-from muster.schemas.facts.job_wishes import JobHeld, JobReprioritised
+from muster.schemas.facts.job_wishes import JobEdited, JobHeld, JobReprioritised
 from muster.schemas.facts.queue import CPU, GPU, MEMORY
 from muster.schemas.facts.telemetry import JobUseReported, JobUseState, Use
 from muster.schemas.job import Job, Phase, Slot
@@ -29,8 +29,6 @@ def restore_row(job: LiveJob, state: jobs.JobState) -> None:
         return
     row.exit_code = 0  # a row tells it of the job alone, not of runs before
     job.exited_s = state.exited.ran_s if state.exited is not None else None
-    if state.min_slice_s is not None:
-        job.slice_s = state.min_slice_s
     row.slice_ends_at = slice_ends_at(job) if state.phase is Phase.RUNNING else 0
 
 
@@ -42,7 +40,7 @@ def lost_work_s(row: JobView, at: int) -> float:
 def slice_ends_at(job: LiveJob) -> int:
     """Until when the present run is left alone; 0 if it does not run, or is never made to make way."""
     row = job.row
-    return row.running_at + round(job.slice_s * NS_PER_S) if row.running_at and row.preemptible else 0
+    return row.running_at + round(row.min_slice_s * NS_PER_S) if row.running_at and row.preemptible else 0
 
 
 def slots_added(slots: tuple[Slot, ...], resize: jobs.JobResizeRequested | None) -> tuple[Slot, ...]:
@@ -146,8 +144,7 @@ class JobFacts:
     def _admit(self, job: Job, fact: Fact, *, submitted_at: int) -> LiveJob:
         row = job_view(job, cluster=self._cluster, submitted_at=submitted_at, seq=fact.seq)
         needs = tuple((group.cpu_milli, group.memory_mib) for group in job.spec.task_groups)
-        slice_s = job.spec.min_slice_s
-        live = LiveJob(row, needs=needs, slice_s=slice_s, own_slice_s=slice_s)
+        live = LiveJob(row, needs=needs, own_times_s=(row.total_run_time_s, row.min_slice_s))
         self._jobs.enter(live)
         return live
 
@@ -183,7 +180,9 @@ class JobFacts:
         row.lost_s += 0.0 if job.exited_s is None else row.lost_last_s
         row.ran_s += job.exited_s or 0.0
         job.exited_s = None
-        job.slice_s = job.own_slice_s if queued.min_slice_s is None else queued.min_slice_s
+        total_s, slice_s = job.own_times_s
+        row.total_run_time_s = total_s if queued.total_run_time_s is None else queued.total_run_time_s
+        row.min_slice_s = slice_s if queued.min_slice_s is None else queued.min_slice_s
 
     @FOLDS.on("job", "reserved", jobs.JobReserved)
     def _reserved(self, fact: Fact, reserved: jobs.JobReserved) -> None:
@@ -218,6 +217,12 @@ class JobFacts:
         job = self._job(fact)
         if job is not None:
             job.row.priority = reprioritised.priority
+
+    @FOLDS.on("job", "edited", JobEdited)
+    def _edited(self, fact: Fact, edited: JobEdited) -> None:
+        job = self._job(fact)
+        if job is not None:
+            job.row.total_run_time_s, job.row.min_slice_s = edited.total_run_time_s, edited.min_slice_s
 
     @FOLDS.on("job", "placed", jobs.JobPlaced)
     def _placed(self, fact: Fact, placed: jobs.JobPlaced) -> None:

@@ -22,7 +22,7 @@ class LiveJob:
 
     listed: whether it is found by its phase. needs: per task group, (cpu_milli, memory_mib) of one replica.
     coming: slots that it holds beside those of its row, since it is growing. held: all that it holds, by resource.
-    slice_s: how long a run is left alone, own_slice_s: as the job itself says. exited_s: how long the run took whose
+    own_times_s: total run time and time slice, as the job itself says. exited_s: how long the run took whose
     pods ended, until that is answered. serving: facts of other kinds that carried its trace.
     """
 
@@ -32,8 +32,7 @@ class LiveJob:
     needs: tuple[tuple[int, int], ...] = ()
     coming: tuple[Slot, ...] = ()
     held: dict[str, int] = field(default_factory=dict)
-    slice_s: float = 0.0
-    own_slice_s: float = 0.0
+    own_times_s: tuple[float, float] = (0.0, 0.0)
     exited_s: float | None = None
     serving: int = 0
 

@@ -295,7 +295,7 @@ def _ended(state: State, fact: Fact, finished: JobFinished) -> None:
         record.lost_last_s = 0.0
         record.reason, record.detail = finished.reason, ""
         record.reserved = record.held = None
-        record.wishes, record.requeue = (), None
+        record.wishes, record.requeue, record.edit = (), None, None
         state.pending.remove(record)
         state.due.dirty.pop(record.id, None)
 

@@ -1,8 +1,8 @@
-"""Folds of requests about jobs (hold, release, priority, requeue, recall) and of contact with the federation."""
+"""Folds of requests about jobs (hold, release, priority, requeue, edit, recall) and of contact with the federation."""
 
 from muster.core import Fact, Instant, after
 from muster.core.folding import Folds
-from muster.scheduler.core.fold.updates import enlist, let_go, touch
+from muster.scheduler.core.fold.updates import enlist, let_go, settle_job, touch
 from muster.scheduler.core.lifecycle.follow_ups import (
     OUT_OF_CONTACT,
 )
@@ -14,6 +14,9 @@ from muster.scheduler.core.stores.jobs import HOLDING, WAITING, JobRecord
 from muster.schemas.facts.federation import ContactLost, ContactRenewed, JobRecalled, JobReturned, JobReturnRefused
 from muster.schemas.facts.job_wishes import (
     Ask,
+    EditWish,
+    JobEdited,
+    JobEditRequested,
     JobHeld,
     JobHoldRequested,
     JobPriorityRequested,
@@ -21,6 +24,7 @@ from muster.schemas.facts.job_wishes import (
     JobWishRefused,
     job_wish,
     requeue_wish,
+    with_edit,
     with_wish,
     without_wishes,
 )
@@ -52,6 +56,30 @@ def _requeue_forwarded(state: State, fact: Fact, asked: JobHoldRequested) -> Non
         return
     record.requeue = requeue_wish(fact.id, asked)
     state.due.mark_dirty(record.id)
+
+
+@FOLDS.on("job", "edit-forwarded", JobEditRequested)
+def _edit_forwarded(state: State, fact: Fact, asked: JobEditRequested) -> None:
+    record = state.jobs.records.get(fact.subject_id)
+    if record is None or record.phase.is_terminal:
+        state.anomalies[f"{fact.name} of no live job"] += 1
+        return
+    record.edit = with_edit(record.edit, EditWish(fact=fact.id, asked=asked))
+    state.due.mark_dirty(record.id)
+
+
+@FOLDS.on("job", "edited", JobEdited)
+def _edited(state: State, fact: Fact, edited: JobEdited) -> None:
+    record = _answered(state, fact)
+    if record is None:
+        return
+    if record.phase is not Phase.QUEUED:
+        state.anomalies["edited out of turn"] += 1
+        return
+    total_s, slice_s = edited.total_run_time_s, edited.min_slice_s
+    settle_job(state, record, queue=record.queue, total_run_time_s=total_s, min_slice_s=slice_s)
+    enlist(state, record)
+    touch(state, record, fact)
 
 
 @FOLDS.on("job", "held", JobHeld)
@@ -96,7 +124,9 @@ def _reprioritised(state: State, fact: Fact, reprioritised: JobReprioritised) ->
     touch(state, record, fact)
 
 
-@FOLDS.on("job", ("hold-refused", "release-refused", "priority-refused", "requeue-refused"), JobWishRefused)
+@FOLDS.on(
+    "job", ("hold-refused", "release-refused", "priority-refused", "requeue-refused", "edit-refused"), JobWishRefused
+)
 def _refused(state: State, fact: Fact, _: JobWishRefused) -> None:
     record = _answered(state, fact)
     if record is not None:
@@ -113,6 +143,8 @@ def _answered(state: State, fact: Fact) -> JobRecord | None:
     record.wishes = without_wishes(record.wishes, fact.causes)
     if record.requeue is not None and record.requeue.fact in fact.causes:
         record.requeue = None
+    if record.edit is not None and record.edit.fact in fact.causes:
+        record.edit = None
     return record
 
 
