@@ -4,6 +4,8 @@ import pytest
 
 from kit.scheduler import VirtualScheduler, belief
 from muster.scheduler.core.stores.jobs import JobRecord
+from muster.schemas.facts.job import PodsExited, PodsOutcome
+from muster.schemas.facts.job_wishes import JobEditRequested
 from muster.schemas.job import Job, Phase
 
 
@@ -69,6 +71,19 @@ def test_a_held_job_is_edited_and_stays_held() -> None:
     world.edit(one, min_slice_s=30.0)
     assert times(world, one)[1] == 30.0
     assert record_of(world, one).held is not None
+
+
+def test_a_job_is_not_placed_by_the_decision_that_answers_an_edit() -> None:
+    world, runs = full()
+    one = world.submit("one", gpus=1)
+    world.write("agent", "job", runs.id, "pods-exited", PodsExited(attempt=1, outcome=PodsOutcome.SUCCEEDED))
+    asked = JobEditRequested(principal="ada", min_slice_s=30.0)
+    world.decide_once("scheduler")
+    world.write("federation", "job", one.id, "edit-forwarded", asked)
+    assert [draft.name for draft in world.core.decide(world.now) if draft.subject_id == one.id] == ["edited"]
+    world.settle()
+    placed = world.last("placed", one.id).payload
+    assert placed.slice_s == 30.0
 
 
 def test_a_job_with_pods_is_not_edited() -> None:

@@ -60,12 +60,14 @@ def _requeue_forwarded(state: State, fact: Fact, asked: JobHoldRequested) -> Non
 
 @FOLDS.on("job", "edit-forwarded", JobEditRequested)
 def _edit_forwarded(state: State, fact: Fact, asked: JobEditRequested) -> None:
+    """Add the request. The job is not placed before the answer, which a job with a place would not get."""
     record = state.jobs.records.get(fact.subject_id)
     if record is None or record.phase.is_terminal:
         state.anomalies[f"{fact.name} of no live job"] += 1
         return
     record.edit = with_edit(record.edit, EditWish(fact=fact.id, asked=asked))
     state.due.mark_dirty(record.id)
+    enlist(state, record)
 
 
 @FOLDS.on("job", "edited", JobEdited)
