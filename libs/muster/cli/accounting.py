@@ -29,7 +29,8 @@ COLUMNS_ALL = (
     *COLUMNS, "BUSY_H", "QUEUE", "SUBMITTED", "STARTED", "NODES", "ATTEMPTS", "PREEMPTIONS", "CLUSTER",
 )  # fmt: skip
 NUMBERS = (
-    "EXIT", "ELAPSED", "WAITED", "GPUS", "GPU_H", "BUSY_H", "ATTEMPTS", "PREEMPTIONS", "JOBS", "FAILED", "WAITED_H",
+    "EXIT", "ELAPSED", "WAITED", "GPUS", "GPU_H", "MEASURED_H", "BUSY_H", "BUSY", "ATTEMPTS", "PREEMPTIONS", "JOBS",
+    "FAILED", "WAITED_H",
 )  # fmt: skip
 _AGO = re.compile(r"[0-9.]+\s*(min|w|d|h|m|s).*")
 
@@ -91,9 +92,7 @@ def sums(jobs: Iterable[JobView], by: ReportBy) -> list[Account]:
     """Return the accounts of these ended jobs, the one with the most GPU-hours first."""
     found: dict[str, Account] = {}
     for job in jobs:
-        key = {ReportBy.TEAM: job.team, ReportBy.QUEUE: job.queue, ReportBy.USER: job.principal, ReportBy.JOB: job.id}[
-            by
-        ]
+        key = _key(job, by)
         account = found.get(key)
         if account is None:
             account = found[key] = Account(key=key, name=job.name if by is ReportBy.JOB else "")
@@ -130,7 +129,7 @@ def history(state_dir: Path, form: Form, ended: Ended, *, limit: int) -> None:
     headings = COLUMNS if is_short else COLUMNS_ALL
     _print(headings, (job_row(job)[: len(headings)] for job in jobs), form)
     if len(jobs) == limit:
-        print_note(f"only the last {limit} jobs are shown; --limit shows more")
+        print_note(f"at most {limit} jobs are shown; --limit raises this number")
 
 
 def report(state_dir: Path, form: Form, ended: Ended, *, by: ReportBy, most: int) -> None:

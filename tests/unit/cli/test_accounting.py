@@ -78,7 +78,7 @@ def test_csv_and_json_have_all_columns_and_a_cut_list_is_noted(capsys: pytest.Ca
     rows = list(csv.DictReader(io.StringIO(out)))
     assert tuple(rows[0]) == accounting.COLUMNS_ALL
     assert [(row["EXIT"], row["BUSY_H"], row["PREEMPTIONS"]) for row in rows] == [("0", "1.00", "0"), ("3", "-", "2")]
-    assert err == "only the last 2 jobs are shown; --limit shows more\n"
+    assert err == "at most 2 jobs are shown; --limit raises this number\n"
     assert run(["history", "-o", "json"]) == 0
     assert [row["busy_s"] for row in json.loads(capsys.readouterr().out)] == [3_600.0, 0.0, 0.0]
 

@@ -328,9 +328,8 @@ class JobFacts:
 
     @FOLDS.on("job", "use-reported", JobUseReported)
     def _use_reported(self, fact: Fact, reported: JobUseReported) -> None:
-        """Show what telemetry measured. The last report comes after the end of the job."""
-        if not self._jobs.report_use(fact.subject_id, reported.use, seq=fact.seq):
-            self._anomalies.count += 1
+        """Show what telemetry measured. The last report comes after the job ended or left, perhaps without a row."""
+        self._jobs.report_use(fact.subject_id, reported.use, seq=fact.seq)
 
     @FOLDS.on("job", STATE_NAME, JobUseState)
     def _use_state(self, fact: Fact, state: JobUseState) -> None:
